@@ -33,6 +33,7 @@ class Sent:
     :ivar target: path and query that were asked for.
     :ivar bodies: what an HTTP client may rightly take for the body of a success; empty when there is none.
     :ivar mutations: the names of what was done to it.
+    :ivar condition: If-Match of the request.
     :ivar login: it answers a request that holds a password: a BMC can name any place for that.
     """
 
@@ -41,6 +42,7 @@ class Sent:
     bodies: tuple[bytes, ...] = ()
     mutations: tuple[str, ...] = ()
     login: bool = False
+    condition: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -291,7 +293,12 @@ class Honest:
     def finish(self, request: Request, status: int, body: Any, headers: dict[str, str]) -> Answer:
         """An orderly answer."""
         content = b'' if body is None else json.dumps(body).encode()
-        sent = Sent(method=request.method, target=request.target, bodies=(content,) if status < 300 and content else ())
+        sent = Sent(
+            method=request.method,
+            target=request.target,
+            bodies=(content,) if status < 300 and content else (),
+            condition=request.headers.get('if-match'),
+        )
         with self.lock:
             self.log.append(sent)
         return Answer(pieces=[head(status, {**headers, 'Content-Length': str(len(content))}) + content], sent=sent)

@@ -256,7 +256,12 @@ class Hostile(Honest):
             for name in chosen:
                 self.used[name] = self.used.get(name, 0) + 1
         if on_wire:
-            sent = Sent(method=request.method, target=request.target, mutations=tuple(chosen))
+            sent = Sent(
+                method=request.method,
+                target=request.target,
+                mutations=tuple(chosen),
+                condition=request.headers.get('if-match'),
+            )
             with self.lock:
                 self.log.append(sent)
             return WIRE[chosen[0]](self, rng, request, status, body, headers, sent)
@@ -265,7 +270,12 @@ class Hostile(Honest):
             if not isinstance(changed, bytes):
                 changed = DOCUMENT[name](self, rng, request, changed)
         content = changed if isinstance(changed, bytes) else dump(changed)
-        sent = Sent(method=request.method, target=request.target, mutations=tuple(chosen))
+        sent = Sent(
+            method=request.method,
+            target=request.target,
+            mutations=tuple(chosen),
+            condition=request.headers.get('if-match'),
+        )
         sent.bodies = (content,) if status < 300 else ()
         with self.lock:
             self.log.append(sent)

@@ -150,13 +150,16 @@ def operate(bmc: HostileBmc, seed: int, number: int) -> tuple[Operated, list[str
 
 
 def _sent_again(log: Iterable[Sent]) -> Iterator[tuple[str, str]]:
-    """Writes that were sent twice without a new login between, for the session had ended, or more than twice."""
-    logins, seen = 0, dict[tuple[str, str], list[int]]()
+    """Writes that were sent twice without a new login between, for the session had ended, or more than twice.
+
+    One that was refused for its condition is sent with another one.
+    """
+    logins, seen = 0, dict[tuple[str, str, str | None], list[int]]()
     for one in log:
         logins += one.login
         if one.method in ('GET', 'DELETE') or one.login:
             continue
-        before = seen.setdefault((one.method, one.target), [])
+        before = seen.setdefault((one.method, one.target, one.condition), [])
         if len(before) > 1 or (before and before[-1] == logins):
             yield one.method, one.target
         before.append(logins)

@@ -15,7 +15,7 @@ from baremetal_acc.bmc.redfish.driver import RedfishDriver
 from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.redfish.reader import expand_query
 from baremetal_acc.bmc.retry import Patience
-from baremetal_acc.errors import BmcUnreachable
+from baremetal_acc.errors import BmcAnswerInvalid, BmcUnreachable
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.ref import HOST
 
@@ -302,3 +302,31 @@ def test_an_expanded_member_without_its_uri_is_found_by_reading_plain(bmc: Any, 
     bmc.tree[query] = {'@odata.id': PROCESSORS, 'Name': 'p', 'Members': [bmc.tree[f'{PROCESSORS}/A'], lost]}
     look = bmc.look()
     assert (['A', 'B'], ()) == (_names(look), look.gaps)
+
+
+@pytest.mark.parametrize(
+    ('raw', 'shown'),
+    [
+        (b'Switch\r', 'Switch\r'),
+        (b'a\x00b', 'a\x00b'),
+        (b'a tab\there', 'a tab\there'),
+        (b'caf\xe9', 'caf\ufffd'),
+        (b'caf\xc3\xa9', 'caf\u00e9'),
+    ],
+)
+def test_a_text_with_bytes_that_json_does_not_allow_hides_nothing(bmc: Any, raw: bytes, shown: str) -> None:
+    """BMCs copy what a device calls itself; the answer is read, and its other values are what they are."""
+    bmc.tree['/redfish/v1/Systems/1'] = (
+        b'{"@odata.id": "/redfish/v1/Systems/1", "AssetTag": "' + raw + b'", "PowerState": "On"}'
+    )
+    with bmc.connect() as connection:
+        body = connection.writer().fresh('/redfish/v1/Systems/1').body
+    assert (shown, 'On') == (body['AssetTag'], body['PowerState'])
+
+
+@pytest.mark.parametrize('raw', [b'{"A": 1\x00}', b'{"A": "x}', b'\xff\xff', b'{"A": "x", "A": "y\r"}', b''])
+def test_what_is_no_json_is_refused_all_the_same(bmc: Any, raw: bytes) -> None:
+    """Control characters between values, a text without an end, a name with two meanings."""
+    bmc.tree['/redfish/v1/Systems/1'] = raw
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid):
+        connection.writer().fresh('/redfish/v1/Systems/1')

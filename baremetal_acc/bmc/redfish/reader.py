@@ -538,7 +538,8 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 _SMALL = 32 * 1024
 
-_JSON = json.JSONDecoder(object_pairs_hook=_object)
+_JSON = json.JSONDecoder(object_pairs_hook=_object, strict=False)
+"""BMCs put control characters into texts as they are, which RFC 8259, section 7, does not allow: a text is a text."""
 
 _ESCAPED_QUOTE = b'\\u0022'
 
@@ -558,7 +559,19 @@ def _decoded(content: bytes) -> object:
         body: object = _QUICK.decode(content)
         if _ESCAPED_QUOTE not in content and _BACK.encode(body).count(b'"') == content.count(b'"'):
             return body
-    return _JSON.decode(content.decode(json.detect_encoding(content), 'surrogatepass'))
+    return _JSON.decode(text_of(content))
+
+
+def text_of(content: bytes) -> str:
+    """The text of an answer. Bytes that are no text, which BMCs copy from what a device calls itself, are replaced by U+FFFD.
+
+    Source: RFC 8259, section 8.1; Unicode 16, section 5.22.
+    """
+    encoding = json.detect_encoding(content)
+    try:
+        return content.decode(encoding, 'surrogatepass')
+    except UnicodeDecodeError:
+        return content.decode(encoding, 'replace')
 
 
 def _values(content: bytes) -> int:
