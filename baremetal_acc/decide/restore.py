@@ -276,6 +276,17 @@ def wrong(job: Job, inventory: Inventory) -> dict[int, str]:
     return found
 
 
+def in_force(job: Job, inventory: Inventory) -> tuple[int, ...]:
+    """Positions of flashes that waited for a reset, and whose devices run what was written."""
+    return tuple(
+        position
+        for position, item in enumerate(job.items)
+        if isinstance(action := item.action, Flash)
+        and item.state is ItemState.STAGED
+        and _shows(_component(inventory.accelerator(action.accelerator), action.ref), action.version)
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
     """How the writes of a job have ended.
@@ -569,6 +580,7 @@ __all__ = [
     'Spoilt',
     'due',
     'found_in',
+    'in_force',
     'judge',
     'lost',
     'mended',

@@ -88,6 +88,8 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         job = ended(job, position, ItemState.FAILED, now, found)
     if wrong and not job.second and restore.due(job, now):
         return replace(job, second=True)
+    for position in restore.in_force(job, inventory):
+        job = ended(job, position, ItemState.DONE, now)
     job = interference.lost_locks(job, inventory, verdict, now)
     reasons = [str(f) for f in unmet] if job.demands_met else []
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())

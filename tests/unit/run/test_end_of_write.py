@@ -9,7 +9,7 @@ import pytest
 
 from baremetal_acc.errors import BmcAnswerInvalid, BmcRefused
 from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState, UpdateActivity
-from baremetal_acc.model.job import Done, Failed
+from baremetal_acc.model.job import Done, Failed, Flash, ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
 from tests.unit.decide import values as v
@@ -366,3 +366,17 @@ def test_a_task_that_moves_is_not_cancelled():
         _, _, outcome = ended(machine)
         assert isinstance(outcome, end), outcome
         assert cancels == machine.log.count('cancel')
+
+
+def test_what_the_restart_has_brought_in_force_is_not_left_staged():
+    """The end says what was done: staged is what still waits."""
+    machine = Slow(shows=TASK, takes=timedelta(minutes=1), reset_needed=True)
+    bench = restorable(machine, reset=ResetKind.POWER_CYCLE)
+    machine.clock = bench
+    states = []
+    job, outcome = bench.job(timeout=timedelta(hours=3)), None
+    while not isinstance(outcome, Done):
+        job, outcome = bench.turn(job)
+        bench.now += getattr(outcome, 'delay', timedelta(0))
+        states += [i.state for i in job.items if isinstance(i.action, Flash)]
+    assert [ItemState.PLANNED, ItemState.RUNNING, ItemState.STAGED, ItemState.DONE] == list(dict.fromkeys(states))
