@@ -3,6 +3,7 @@
 """Plan what a verb has to do to a target, and judge the result, from one look each. Writes nothing to a BMC."""
 
 import argparse
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from baremetal_acc.decide import interference, mending, restore, unseen, waiver
 from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Measure, Rule, demands
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.decide.verify import verify
-from baremetal_acc.errors import AccError, BmcUnsupported, ImageError, Refused, UsageError
+from baremetal_acc.errors import AccError, BmcBusy, BmcError, BmcUnsupported, ImageError, Refused, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.custody import Custody
 from baremetal_acc.model.image import ImageKind
@@ -44,6 +45,9 @@ from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.toml import did_you_mean
 from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.run import Target, Tools, custody_feed
+from baremetal_acc.run.looking import Bmcs
+
+LOG = logging.getLogger(__name__)
 
 Sendings = Mapping[BmcName, Sending]
 """How an image is sent to each BMC that takes one."""
@@ -608,4 +612,15 @@ def _with_images_checked(made: Plan, target: Target, tools: Tools) -> Plan:
                     subject = f'image {action.image}'
                     reason = str(exc).removeprefix(f'{subject}: ')
                     refusals.append(Refusal(accelerator=None, label=made.target, subject=subject, reason=reason))
-    return replace(made, refusals=(*made.refusals, *refusals))
+        busy = tuple(_busy((a for a in made.actions if isinstance(a, CheckImage)), made.target, bmcs))
+    return replace(made, refusals=(*made.refusals, *refusals), notes=(*made.notes, *busy))
+
+
+def _busy(checks: Iterable[CheckImage], target: str, bmcs: Bmcs) -> Iterator[Note]:
+    """That a BMC works on an update already: the job waits for it before it changes anything."""
+    try:
+        run.check_idle(checks, bmcs)
+    except BmcBusy as exc:
+        yield Note(label=target, text=f'waits first: {exc.message}')
+    except BmcError as exc:
+        LOG.info('%s', exc)

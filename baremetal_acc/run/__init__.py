@@ -19,7 +19,7 @@ from baremetal_acc.model.job import Engage, Flash, ItemState, Job, Outcome, Prog
 from baremetal_acc.planning import setting_changes
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.binding import bound, origin
-from baremetal_acc.run.checking import check_image
+from baremetal_acc.run.checking import check_idle, check_image
 from baremetal_acc.run.credentials import Credentials
 from baremetal_acc.run.credentials import shut_out as away
 from baremetal_acc.run.ending import final_look, outcome_of, shut_out
@@ -195,6 +195,7 @@ __all__ = [
     'Tools',
     'bound',
     'check',
+    'check_idle',
     'check_image',
     'doing',
     'observe',

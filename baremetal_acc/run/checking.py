@@ -1,7 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is an image what the catalogue describes, and can it be written where it is to go?"""
+"""Check, before anything is changed, that images are what the catalogue describes and that they can be written."""
 
+from collections.abc import Iterable
+
+from baremetal_acc.errors import BmcBusy
+from baremetal_acc.model.inventory import UpdateActivity
 from baremetal_acc.model.job import CheckImage
 from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.tools import Tools, image_of
@@ -18,3 +22,19 @@ def check_image(action: CheckImage, tools: Tools, bmcs: Bmcs) -> None:
     upload = tools.images.open(image)
     for name in sorted({place.bmc for place in action.places}):
         bmcs[name].judge(tuple(place for place in action.places if place.bmc == name), image, upload)
+
+
+def check_idle(checks: Iterable[CheckImage], bmcs: Bmcs) -> None:
+    """See that the BMCs which are to write work on no update.
+
+    What an earlier job has given up, or somebody else has begun, would keep a job waiting with its host held off.
+
+    :raises BmcBusy: one does. ``BmcError``: it could not be asked.
+    """
+    for name in sorted({place.bmc for action in checks for place in action.places}):
+        task = next((t for t in bmcs[name].active_tasks() if t.may_write), None)
+        if task is not None:
+            what = f'task {task.ref.uri} still runs ({task.raw}): nothing is begun beside it'
+            raise BmcBusy(bmc=name, what=what, hint='see what it is; a task that never ends may need a restart of the BMC')
+        if bmcs[name].update_activity() is UpdateActivity.BUSY:
+            raise BmcBusy(bmc=name, what='its update service says that it is writing: nothing is begun beside that')

@@ -19,7 +19,7 @@ from baremetal_acc.errors import (
     BmcUnsupported,
     InventoryInUse,
 )
-from baremetal_acc.model.job import Action, Engage, Flash, Item, ItemState, Job, Outcome, Program, Reset, Wait
+from baremetal_acc.model.job import Action, CheckImage, Engage, Flash, Item, ItemState, Job, Outcome, Program, Reset, Wait
 from baremetal_acc.run.tools import Tools
 
 LOG = logging.getLogger(__name__)
@@ -49,6 +49,8 @@ def not_performed(job: Job, position: int, exc: AccError, patience: Patience, no
     # A BMC that says what it is busy with is waited for as long as that may take; one that is away up to the deadline.
     away = isinstance(exc, BmcUnreachable | BmcNotAuthorised | BmcAnswerInvalid) and job.opened
     limit = patience.claims if isinstance(exc, InventoryInUse) else patience.reset
+    if isinstance(item.action, CheckImage):
+        limit = patience.stall  # an update of somebody else may take as long as one of ours
     if repeats and (away or now - item.since <= limit) and now <= job.deadline:
         if isinstance(item.action, Engage) and isinstance(exc, BmcRefused | BmcConflict):
             return with_item(job, position, _rejected(item, exc, patience, now))

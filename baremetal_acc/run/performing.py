@@ -8,7 +8,7 @@ from baremetal_acc.decide.advance import Move, ended
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import CheckImage, Engage, Flash, ItemState, Job, Program, Publish, Release, Reset, Withdraw
-from baremetal_acc.run.checking import check_image
+from baremetal_acc.run.checking import check_idle, check_image
 from baremetal_acc.run.ending import publish
 from baremetal_acc.run.locking import engage, release
 from baremetal_acc.run.looking import Bmcs
@@ -36,6 +36,9 @@ def perform(
                     tools.placement.withdraw(None if action.whole else action.accelerators, alone=action.whole)
             case CheckImage() as action:
                 check_image(action, tools, bmcs)
+                checks = [(n, i.action) for n, i in enumerate(job.items) if isinstance(i.action, CheckImage)]
+                if position == checks[0][0]:
+                    check_idle((check for _, check in checks), bmcs)
             case Release() as action:
                 return release(job, position, action, tools, bmcs, inventory, now)
             case Engage() as action:

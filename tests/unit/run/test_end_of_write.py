@@ -380,3 +380,22 @@ def test_what_the_restart_has_brought_in_force_is_not_left_staged():
         bench.now += getattr(outcome, 'delay', timedelta(0))
         states += [i.state for i in job.items if isinstance(i.action, Flash)]
     assert [ItemState.PLANNED, ItemState.RUNNING, ItemState.STAGED, ItemState.DONE] == list(dict.fromkeys(states))
+
+
+def test_nothing_is_begun_beside_a_task_that_an_earlier_job_has_given_up():
+    """The host is not even powered off for it; once the task has ended the same job is done."""
+    machine = Slow(listed=True, **STUCK)
+    bench, _, _ = ended(machine, hold=True)
+    machine.power, machine.log[:] = PowerState.ON, []
+    began = bench.now
+    _, outcome = bench.run(bench.job(timeout=timedelta(hours=3), hold=True), ticks=3000)
+    assert isinstance(outcome, Failed)
+    assert not outcome.wrote
+    assert PowerState.ON is machine.power
+    assert not any(entry.startswith(('push', 'power', 'release')) for entry in machine.log)
+    assert any(f'task {TASK.uri} still runs' in reason for reason in outcome.reasons), outcome.reasons
+    assert bench.tools.patience.stall < bench.now - began < 2 * bench.tools.patience.stall
+    machine.takes = timedelta(0)
+    machine.becomes_new = True
+    _, outcome = bench.run(bench.job(timeout=timedelta(hours=3), hold=True), ticks=3000)
+    assert isinstance(outcome, Done), outcome
