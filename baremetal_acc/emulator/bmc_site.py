@@ -82,6 +82,10 @@ class BmcSite:
             after = broken.parameters['retry_after']
             headers = {} if after is None else {'Retry-After': str(after)}
             reply = Reply(status=status, body=RedfishError(status, 'GeneralError').body(), headers=headers)
+        elif (slash := self._slash_rule(http, request, device)) is not None:
+            await _drain(http)
+            headers = {'Location': f'{http.rel_url.raw_path}/'}
+            reply = Reply(status=int(slash.parameters['status']), headers=headers)
         elif request.method == 'POST' and self.service.is_push_uri(request.path):
             reply = await self._push(http, request, log, names)
         else:
@@ -112,6 +116,12 @@ class BmcSite:
             self._spoil(reply, request, device)
         return reply
 
+    def _slash_rule(self, http: web.BaseRequest, request: Request, device: str | None) -> Fault | None:
+        """The rule that sends a write elsewhere as its URI ends without a slash."""
+        if request.method not in ('PATCH', 'POST') or http.rel_url.raw_path.endswith('/'):
+            return None
+        return self._fault('trailing-slash', request, device)
+
     def _spoil(self, reply: Reply, request: Request, device: str | None) -> None:
         """What faults make of an answer that was right."""
         if isinstance(reply.body, dict) and (odd := self._fault('strange-json', request, device)) is not None:
@@ -120,6 +130,9 @@ class BmcSite:
             data = as_response(reply).body
             if isinstance(data, bytes):
                 reply.body = data[: len(data) // 2]
+        is_elsewhere = 'Location' in reply.headers and reply.status < 300
+        if is_elsewhere and (elsewhere := self._fault('location-elsewhere', request, device)) is not None:
+            reply.headers['Location'] = f'{elsewhere.parameters["base"]}{reply.headers["Location"]}'
         if (slow := self._fault('drip', request, device)) is not None:
             reply.bytes_per_second = float(slow.parameters['bytes_per_second'])
 

@@ -38,6 +38,32 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     'task-not-cancelled': ({}, 'a task that runs cannot be deleted (405)'),
     'task-id-reused': ({'at_percent': 50, 'completes': False}, 'the task is gone, and its id is that of another job'),
     'monitor-empty': ({}, 'an update is accepted without a body, and its TaskMonitor answers 200 without a body at once'),
+    'no-task': (
+        {'service_says': True},
+        'an update is answered 200 without body or Location, and no task is shown; with service_says UpdateService says '
+        'Updating while an image is written',
+    ),
+    'task-monitor-only': (
+        {'vanishes': False},
+        'an update has a monitor under UpdateService and no Task: 202 while it is written, then 204 without a body; with '
+        'vanishes 404',
+    ),
+    'task-waits-for-restart': (
+        {'state': 'Pending', 'message': 'Restart the host to install the image.'},
+        'a task stays Pending, or Scheduled, until the host has been restarted; then the image is written, and is in force',
+    ),
+    'location-elsewhere': (
+        {'base': 'https://bmc.internal.example'},
+        'Location is absolute, with the address that the BMC believes to have',
+    ),
+    'item-late': (
+        {'seconds': 60.0, 'missing': False},
+        'an item shows Version null for that long after an update; with missing the item is not there',
+    ),
+    'background-copy': (
+        {'seconds': 60.0},
+        'a root of trust copies the image for that long after an update, and a further update of its card is refused',
+    ),
     'version-lies': (
         {'version': None, 'item_only': False},
         'the item shows this version; without one, what was last sent to it; with item_only the card itself tells the truth',
@@ -87,7 +113,15 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {'at_percent': 50, 'leaves': None},
         'the power of the host fails in the middle of an update; the item is left with that version',
     ),
+    'reset-types-missing': (
+        {'types': 'PowerCycle'},
+        'a system does not know these types of reset, with commas between',
+    ),
+    'absent-while-off': ({}, 'the device and all that belongs to it is shown only while its system is on'),
+    'powered-on-by-update': ({}, 'the BMC powers the system of the card on at the end of an update'),
     # answers
+    'trailing-slash': ({'status': 308}, 'a write to a URI without a slash at its end is sent to the URI with one'),
+    'session-limit': ({'most': 1}, 'a login is refused (503) while there are that many sessions; Basic authentication works'),
     'slow': ({'seconds': 1.0}, 'the answer waits'),
     'refuse': ({'after': False}, 'the connection is cut; with after, once the request has been carried out'),
     'hang': ({'after': False}, 'nothing is answered, and the connection stays open; with after, once all has been done'),
@@ -141,7 +175,15 @@ STRANGE = frozenset({'duplicate-keys', 'huge', 'nan', 'many-members', 'endless-n
 MALFORMED = frozenset({'integrity', 'truncated', 'lengths', 'sha1', 'session', 'sequence', 'plain', 'huge', 'garbage'})
 """What ``ipmi-malformed`` knows as ``how``."""
 
-_HOW = {'measurement-wrong': MEASURED, 'strange-json': STRANGE, 'ipmi-malformed': MALFORMED}
+AWAITING = frozenset({'Pending', 'Scheduled'})
+"""What ``task-waits-for-restart`` knows as ``state``."""
+
+_ONE_OF: Mapping[tuple[str, str], frozenset[str]] = {
+    ('measurement-wrong', 'how'): MEASURED,
+    ('strange-json', 'how'): STRANGE,
+    ('ipmi-malformed', 'how'): MALFORMED,
+    ('task-waits-for-restart', 'state'): AWAITING,
+}
 
 # What a parameter takes whose default is None, by its name.
 _OPTIONAL: Mapping[str, tuple[tuple[type, ...], str]] = {
@@ -192,11 +234,13 @@ class Faults:
 
     def __init__(self) -> None:
         self._rules: list[Fault] = []
+        self._lasting: set[int] = set()
         self._next = 1
 
-    def add(self, document: Mapping[str, Any]) -> Fault:
+    def add(self, document: Mapping[str, Any], *, lasting: bool = False) -> Fault:
         """A new rule from its JSON: ``{"name", "bmc", "device", "uri", "method", "count", and its parameters}``.
 
+        :param lasting: it belongs to a habit, and stays when all rules are taken away.
         :raises BadFault: the rule cannot be; the text names the item.
         """
         fields = dict(document)
@@ -219,6 +263,8 @@ class Faults:
         rule = Fault(id=self._next, name=str(name), count=count, parameters=parameters, **selector)
         self._next += 1
         self._rules.append(rule)
+        if lasting:
+            self._lasting.add(rule.id)
         return rule
 
     def find(
@@ -235,9 +281,10 @@ class Faults:
         return None
 
     def remove(self, fault_id: int | None = None) -> int:
-        """Take away one rule, or all; tells how many went."""
+        """Take away one rule, or all but those of habits; tells how many went."""
         before = len(self._rules)
-        self._rules = [rule for rule in self._rules if fault_id is not None and rule.id != fault_id]
+        kept = self._lasting if fault_id is None else {rule.id for rule in self._rules} - {fault_id}
+        self._rules = [rule for rule in self._rules if rule.id in kept]
         return before - len(self._rules)
 
     def describe(self) -> list[dict[str, Any]]:
@@ -265,5 +312,6 @@ def _check(name: str, key: str, default: Any, value: Any) -> None:
         raise BadFault(f'fault {name}: {key} must be a number, not {value!r}')
     if isinstance(default, str) and not isinstance(value, str):
         raise BadFault(f'fault {name}: {key} must be a text, not {value!r}')
-    if key == 'how' and value not in _HOW[name]:
-        raise BadFault(f'fault {name}: how must be one of {", ".join(sorted(_HOW[name]))}, not {value!r}')
+    allowed = _ONE_OF.get((name, key))
+    if allowed is not None and value not in allowed:
+        raise BadFault(f'fault {name}: {key} must be one of {", ".join(sorted(allowed))}, not {value!r}')

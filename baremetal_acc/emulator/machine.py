@@ -7,6 +7,7 @@ event on a queue; :meth:`Machine.settle` lets what is due happen, in order, so a
 here sleeps. What it consists of is in :mod:`~baremetal_acc.emulator.parts`.
 """
 
+import contextlib
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Mapping
@@ -36,6 +37,9 @@ from baremetal_acc.emulator.parts import (
 )
 
 _ELSEWHERE = 'elsewhere'
+
+ROOT_OF_TRUST = 'erot'
+"""What the component of a card is called that guards the images of the others."""
 
 # A BMC keeps what it can: bmcweb forgets the oldest of its tasks when it holds more than a hundred.
 MAX_TASKS = 100
@@ -114,7 +118,7 @@ class Machine:
         self._happening: float | None = None
         self._order = itertools.count()
 
-    def add_fault(self, document: Mapping[str, Any]) -> Fault:
+    def add_fault(self, document: Mapping[str, Any], *, lasting: bool = False) -> Fault:
         """A new rule of what goes wrong; see :meth:`~baremetal_acc.emulator.fault.Faults.add`.
 
         :raises BadFault: the rule cannot be, or is for a device or BMC that the machine has not.
@@ -125,7 +129,7 @@ class Machine:
             wanted = document.get(selector, '*')
             if isinstance(wanted, str) and wanted != '*' and not any(fnmatchcase(name, wanted) for name in names):
                 raise BadFault(f'no {selector} is called {wanted!r}; there are {", ".join(sorted(names))}')
-        return self.faults.add(document)
+        return self.faults.add(document, lasting=lasting)
 
     # -- building -----------------------------------------------------------------------------------------------------
 
@@ -288,6 +292,31 @@ class Machine:
                 return component.sent.version
         return component.active.version if component.active is not None else ''
 
+    # -- what the BMC has not settled after an update -----------------------------------------------------------------
+
+    def lateness(self, component: Component) -> Fault | None:
+        """The rule by which the item of a component does not show yet what was written into it; None: it does."""
+        return self._recent('item-late', component)
+
+    def copy_seconds(self, device: str) -> float:
+        """For how many seconds more the root of trust of a card copies what was written into the card; 0: it does not."""
+        parts = [one for one in self.components.values() if device and one.device == device]
+        if not any(one.component == ROOT_OF_TRUST for one in parts):
+            return 0.0
+        found = [(one, rule) for one in parts if (rule := self._recent('background-copy', one)) is not None]
+        return max((self._left(one, rule) for one, rule in found), default=0.0)
+
+    def _recent(self, name: str, component: Component) -> Fault | None:
+        """A rule that holds for some seconds after an update, while it holds."""
+        if component.changed is None:
+            return None
+        rule = self._component_fault(name, component, use=False)
+        return rule if rule is not None and self._left(component, rule) > 0 else None
+
+    def _left(self, component: Component, rule: Fault) -> float:
+        changed = component.changed
+        return 0.0 if changed is None else changed + float(rule.parameters['seconds']) - self.now()
+
     # -- power --------------------------------------------------------------------------------------------------------
 
     def reset_system(
@@ -384,6 +413,7 @@ class Machine:
         if depth is Restart.COLD:
             system.power_on = system.asked
         system.log(at)
+        self._install(system, at)
         for setting in self.settings.values():
             if setting.system != system.name:
                 continue
@@ -410,6 +440,12 @@ class Machine:
             for other in self.systems.values():
                 if other.powered_by == system.name:
                     self._restarted(other, Restart.COLD, at)
+
+    def _install(self, system: System, at: float) -> None:
+        """Begin to write the images that have waited for this restart."""
+        for task in [task for bmc in self.bmcs.values() for task in bmc.tasks.values() if task.awaits_restart]:
+            if any(self.components[key].system == system.name for key in task.targets):
+                self._begin_writing(task, at)
 
     def reset_bmc(self, name: str, seconds: float | None = None) -> None:
         """Manager.Reset: the BMC falls silent, and comes back without its sessions and tasks (they are in memory).
@@ -532,9 +568,21 @@ class Machine:
                 self._fail(task, why.reason, str(why), now)
                 return
         task.bank = Bank.of(image, 'bmc')
+        waits = self._task_fault('task-waits-for-restart', task)
+        if waits is None:
+            self._begin_writing(task, now)
+            return
+        task.state = TaskState(str(waits.parameters['state']))
+        task.is_installed_by_restart = True
+        task.messages.append(message(str(waits.parameters['message']), reason='restart-needed'))
+        self.revision += 1
+
+    def _begin_writing(self, task: Task, at: float) -> None:
+        """Write the image of a task, from that second on."""
+        version = '' if task.bank is None else task.bank.version
         task.state = TaskState.RUNNING
-        task.ends = now + self.flash_seconds
-        task.messages.append(message(f'Writing {image.version} to {", ".join(task.targets)}.', reason='started'))
+        task.starts, task.ends = at, at + self.flash_seconds
+        task.messages.append(message(f'Writing {version} to {", ".join(task.targets)}.', reason='started'))
         task.fate = self._fate(task)
         subject = f'{task.bmc}/{task.id}/{self.bmcs[task.bmc].life}'
         if task.fate is not None and 'at_percent' in task.fate:
@@ -589,6 +637,11 @@ class Machine:
                 if rule is not None:
                     return {'name': name, **rule.parameters}
         return None
+
+    def _task_fault(self, name: str, task: Task) -> Fault | None:
+        """The rule of that name for one of the targets of a task."""
+        found = (self._component_fault(name, self.components[key], use=True) for key in task.targets)
+        return next((rule for rule in found if rule is not None), None)
 
     def _task_of(self, subject: str) -> Task | None:
         bmc_name, identity, life = subject.rsplit('/', 2)
@@ -669,6 +722,7 @@ class Machine:
             return
         task.state = TaskState.COMPLETED
         task.ended = event.due
+        self._power_on_after(task)
         if fate is not None and fate['name'] == 'task-completed-critical':
             task.status = str(fate['status'])
             arguments = [', '.join(task.targets)]
@@ -683,10 +737,20 @@ class Machine:
         if task.gone:
             self.bmcs[task.bmc].tasks.pop(task.id)
 
+    def _power_on_after(self, task: Task) -> None:
+        """Power on what an update was for, where the BMC does so by itself."""
+        if self._task_fault('powered-on-by-update', task) is None:
+            return
+        systems = {self.components[key].system for key in task.targets}
+        for name in sorted(name for name in systems if self.systems[name].power is not Power.ON):
+            with contextlib.suppress(Refused):
+                self.reset_system(name, 'On', cause=Cause.OEM)
+
     def _write(self, task: Task, bank: Bank) -> None:
         for key in task.targets:
             component = self.components[key]
-            if component.activates is None and not task.on_reset:
+            component.changed = self._now()
+            if task.is_installed_by_restart or (component.activates is None and not task.on_reset):
                 self._activate(component, bank)
             else:
                 component.staged = bank
@@ -767,6 +831,7 @@ class Machine:
         component.previous = component.active
         component.active = bank
         component.staged = None
+        component.changed = self._now()
 
     def cancel(self, task: Task) -> None:
         """End a task that runs, as whoever deletes it or its monitor asks for. What it has not written it does not write."""
@@ -805,6 +870,11 @@ class Machine:
         """Whether a fault has taken the card away, as seen by any BMC that shows it."""
         places = {(one.bmc, one.device) for one in self.components.values() if one.device == device}
         return any(self.faults.find('device-absent', bmc=bmc, device=name, use=False) for bmc, name in places)
+
+    def is_powered(self, device: str) -> bool:
+        """Whether the system of a card is on."""
+        parts = [one for one in self.components.values() if device and one.device == device]
+        return all(self.systems[one.system].power is Power.ON for one in parts)
 
     def write_from_host(
         self, device: str, image: Image | BadImage, *, path: str, component: str | None = None, slot: int | None = None

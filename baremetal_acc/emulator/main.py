@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from baremetal_acc.emulator.access import User
 from baremetal_acc.emulator.front import Knobs
+from baremetal_acc.emulator.habit import HABITS as REDFISH_HABITS
 from baremetal_acc.emulator.hw import PRODUCTS, build
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
 from baremetal_acc.emulator.ipmi.hpm import HABITS
@@ -74,6 +75,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--gpus', type=_count, help='number of GPUs of a product that has some')
     parser.add_argument(
         '--feature', action='append', default=[], metavar='NAME', help='a feature of the product, each by its name'
+    )
+    parser.add_argument(
+        '--habit',
+        action='append',
+        default=[],
+        metavar='NAME',
+        help=f'how the BMCs behave for ever, each by its name: {", ".join(REDFISH_HABITS)}',
     )
     parser.add_argument(
         '--write-spdm-root', type=Path, metavar='FILE', help='write the root that devices sign under (--feature spdm), as PEM'
@@ -188,6 +196,8 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
     if arguments.ipmi:
         _check_for_ipmi(arguments, users)
     if arguments.recording is not None:
+        if arguments.habit:
+            raise BadParameter('--habit: a recorded tree has no habits; name a product instead of --recording')
         chosen = users.get('recording') or users.get('*') or ()
         return Emulator(
             serving,
@@ -199,6 +209,7 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
     parameters = Parameters(
         gpus=arguments.gpus,
         features=frozenset(arguments.feature),
+        habits=tuple(arguments.habit),
         users=users,
         options={
             '*': Options(

@@ -44,6 +44,8 @@ class TaskState(StrEnum):
     """The states of Task.TaskState that this BMC uses. Source: DSP8010 Task."""
 
     NEW = 'New'
+    PENDING = 'Pending'
+    SCHEDULED = 'Scheduled'
     RUNNING = 'Running'
     COMPLETED = 'Completed'
     EXCEPTION = 'Exception'
@@ -90,7 +92,8 @@ class Component:
 
     ``key`` is unique in the machine and names it in messages; ``uri`` is its SoftwareInventory. ``active`` is None for a slot
     that holds nothing. ``activates`` is the restart of ``system`` that brings a staged image into force, None: at once.
-    ``held`` is what was written and waits for a command of the BMC, before it is staged or in force.
+    ``held`` is what was written and waits for a command of the BMC, before it is staged or in force. ``changed`` is the second
+    at which a bank was written last, or came in force; None: neither since the emulator was started.
     """
 
     key: str
@@ -105,6 +108,7 @@ class Component:
     previous: Bank | None = None
     sent: Bank | None = None
     held: Bank | None = None
+    changed: float | None = None
     updateable: bool = True
     activates: Restart | None = None
     system: str = 'host'
@@ -230,7 +234,7 @@ class Task:
     """One update as the BMC tells of it.
 
     ``fate`` is what a fault rule has in store for it, ``status`` what TaskStatus says then. Percentages come from the clock
-    between ``starts`` and ``ends``.
+    between ``starts`` and ``ends``. ``is_installed_by_restart``: the image is written in a restart, and needs no other one.
     """
 
     id: int
@@ -250,11 +254,17 @@ class Task:
     gone: bool = False
     frozen_percent: int | None = None
     status: str | None = None
+    is_installed_by_restart: bool = False
 
     @property
     def is_open(self) -> bool:
         """Whether it still holds its targets."""
-        return self.state in (TaskState.NEW, TaskState.RUNNING)
+        return self.state in (TaskState.NEW, TaskState.RUNNING) or self.awaits_restart
+
+    @property
+    def awaits_restart(self) -> bool:
+        """Whether the image is written only once its system has been restarted."""
+        return self.state in (TaskState.PENDING, TaskState.SCHEDULED)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -33,8 +33,8 @@ from baremetal_acc.emulator.redfish.resource import (
     etag_of,
 )
 from baremetal_acc.emulator.redfish.root import metadata, odata
-from baremetal_acc.emulator.redfish.tasks import RETRY_AFTER_SECONDS, monitor_uri, monitored, task_resource, task_uri
 from baremetal_acc.emulator.redfish.tasks import SERVICE as TASKS
+from baremetal_acc.emulator.redfish.tasks import monitor_outcome, monitored, task_resource
 from baremetal_acc.emulator.redfish.view import View
 
 ALL_PRIVILEGES = frozenset().union(*ROLES.values())
@@ -161,17 +161,12 @@ class Service:
         if is_read and request.path in _OPEN and request.path != ROOT:
             return self._document(request.path)
         if is_read and (task := monitored(self.view, request.path)) is not None:
-            body = body_of(task_resource(self.view, task))
-            if self.view.machine.faults.find('monitor-empty', bmc=self.view.name) is not None:
-                return Reply(status=200)
-            if not task.is_open:
-                return Reply(status=200, body=body)
-            headers = {'Location': monitor_uri(task), 'Retry-After': str(RETRY_AFTER_SECONDS)}
-            return Reply(status=202, body=body, headers=headers)
+            told = monitor_outcome(self.view, task)
+            return Reply(status=told.status, body=told.body, headers=dict(told.headers))
         resources = self.view.tree.snapshot()
         resource = resources.get(request.path)
         if request.method == 'DELETE' and (task := monitored(self.view, request.path)) is not None and task.is_open:
-            resource = resources.get(task_uri(task))
+            resource = task_resource(self.view, task)
         if resource is None and is_read and request.path == self._monitor():
             return Reply(status=202 if self._later else 204)
         if resource is None:

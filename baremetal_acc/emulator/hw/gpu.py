@@ -22,6 +22,7 @@ from collections.abc import Callable
 from baremetal_acc.emulator.hw import board
 from baremetal_acc.emulator.hw.parameters import Maker
 from baremetal_acc.emulator.image import Kind
+from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Bank, Component, Restart, Way
 from baremetal_acc.emulator.redfish.chassis import CHASSIS, Reading, add_chassis
 from baremetal_acc.emulator.redfish.integrity import add_integrity
@@ -192,7 +193,7 @@ def _add_components(view: View, root: str, device: str, policy: str) -> None:
             'RoTProtectedComponentType': kind,
             'InbandUpdatePolicyEnabled': not machine.is_closed(policy),
             'AutomaticBackgroundCopyEnabled': True,
-            'BackgroundCopyStatus': 'Completed',
+            'BackgroundCopyStatus': _copy_state(machine, device),
             'ImageSlots': ref(f'{base}/{name}/ImageSlots'),
         }
 
@@ -447,7 +448,8 @@ def root_oem(view: View, policy: str, *, components: str | None = None) -> Calla
     def render() -> Body:
         lock = view.machine.settings[policy]
         mute = view.machine.faults.find('lock-read-error', bmc=lock.bmc, device=lock.device, uri=lock.uri, use=False)
-        copy = {'AutomaticBackgroundCopyEnabled': True, 'BackgroundCopyStatus': 'Completed', 'ManualBootModeEnabled': False}
+        state = _copy_state(view.machine, lock.device or '')
+        copy = {'AutomaticBackgroundCopyEnabled': True, 'BackgroundCopyStatus': state, 'ManualBootModeEnabled': False}
         return {
             'Nvidia': {
                 '@odata.type': '#NvidiaChassis.v1_0_0.NvidiaChassis',
@@ -458,6 +460,11 @@ def root_oem(view: View, policy: str, *, components: str | None = None) -> Calla
         }
 
     return render
+
+
+def _copy_state(machine: Machine, device: str) -> str:
+    """BackgroundCopyStatus of the root of trust of a card."""
+    return 'InProgress' if machine.copy_seconds(device) else 'Completed'
 
 
 def root_writable(view: View, policy: str) -> Callable[[], Writables]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from baremetal_acc.emulator.access import Access, User
 from baremetal_acc.emulator.clock import Clock
+from baremetal_acc.emulator.fault import BadFault
+from baremetal_acc.emulator.habit import UnknownHabit, find_habit
 from baremetal_acc.emulator.ipmi.fru import Board
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Bank, Bmc, Value
@@ -34,6 +36,7 @@ class Parameters:
     :param users: accounts per BMC name, the first an Administrator that the emulator tells its user; ``*`` is for every BMC
         without its own; without any, a BMC has an ``admin`` with a password of its own.
     :param options: what a BMC can do, per BMC name; ``*`` as above.
+    :param habits: the lasting ways in which its BMCs behave, by name; see :mod:`baremetal_acc.emulator.habit`.
     :param parallel_updates: how many updates a BMC runs at a time.
     :param seed: another seed gives other serial numbers, UUIDs and MAC addresses.
     """
@@ -44,6 +47,7 @@ class Parameters:
     functions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     settings: Mapping[str, Value] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
+    habits: tuple[str, ...] = ()
     users: Mapping[str, tuple[User, ...]] = field(default_factory=dict)
     options: Mapping[str, Options] = field(default_factory=dict)
     flash_seconds: float = 2.0
@@ -136,7 +140,7 @@ class Maker:
     def finish(self) -> Product:
         """The product, with the versions, functions and settings that the parameters ask for.
 
-        :raises BadParameter: one of them names nothing of this product.
+        :raises BadParameter: one of them names nothing of this product, or a habit that it cannot have.
         """
         machine, parameters = self.machine, self.parameters
         for key, version in parameters.versions.items():
@@ -160,6 +164,7 @@ class Maker:
         for name in (*parameters.users, *parameters.options):
             if name != '*' and name not in self.views:
                 raise BadParameter(f'{self.product} has no BMC {name!r}; it has {", ".join(self.views)}')
+        self._take_habits()
         return Product(
             name=self.product,
             machine=machine,
@@ -168,3 +173,15 @@ class Maker:
             authority=self.authority,
             boards=self.boards,
         )
+
+    def _take_habits(self) -> None:
+        """Add the rules of the habits, for ever.
+
+        :raises BadParameter: there is no such habit, or it is of a device that the product has not.
+        """
+        for name in dict.fromkeys(self.parameters.habits):
+            try:
+                for rule in find_habit(name).rules:
+                    self.machine.add_fault(rule, lasting=True)
+            except (UnknownHabit, BadFault) as exc:
+                raise BadParameter(f'{self.product} cannot have the habit {name!r}: {exc}') from exc

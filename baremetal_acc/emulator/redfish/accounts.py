@@ -200,10 +200,26 @@ def _session(view: View, identity: str) -> Resource:
     )
 
 
+def _refuse_beyond_limit(view: View) -> None:
+    """Whether there may be one session more.
+
+    :raises RedfishError: 503.
+    """
+    rule = view.machine.faults.find('session-limit', bmc=view.name, uri=SESSIONS, method='POST', use=False)
+    if rule is None:
+        return
+    view.access.expire(view.machine.clock.now())
+    if len(view.access.sessions) >= int(rule.parameters['most']):
+        rule.hits += 1
+        raise RedfishError(503, 'SessionLimitExceeded')
+
+
 def _log_in(view: View, body: Body) -> Outcome:
     for name in ('UserName', 'Password'):
         if not isinstance(body.get(name), str):
             raise RedfishError(400, 'PropertyMissing', name)
+    if view.access.check(body['UserName'], body['Password']) is not None:
+        _refuse_beyond_limit(view)
     session = view.access.log_in(body['UserName'], body['Password'], view.machine.clock.now())
     if session is None:
         raise RedfishError(401, 'ResourceAtUriUnauthorized', SESSIONS, 'wrong user name or password')

@@ -60,6 +60,7 @@ BASE_MESSAGES: Mapping[str, tuple[str, int, str, str]] = {
     'ResourceInStandby': ('The resource is in standby.', 0, 'Critical', 'Bring it to the needed state first.'),
     'ServiceTemporarilyUnavailable': ('The service is busy. Repeat after %1 seconds.', 1, 'Critical', 'Wait and repeat.'),
     'NoValidSession': ('There is no valid session.', 0, 'Critical', 'Log in.'),
+    'SessionLimitExceeded': ('There are as many sessions as there can be.', 0, 'Critical', 'End another session first.'),
     'InsufficientPrivilege': ('The account may not do this.', 0, 'Critical', 'Use an account with more rights.'),
     'ResourceAtUriUnauthorized': ('Access to %1 was refused: %2.', 2, 'Critical', 'Log in with a valid account.'),
     'PreconditionFailed': ('The ETag does not match: the resource has changed.', 0, 'Critical', 'Read the resource again.'),

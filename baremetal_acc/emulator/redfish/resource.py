@@ -59,13 +59,21 @@ Writables = Mapping[str, Union[Writable, 'Writables', tuple['Writables', ...]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A parameter of an action."""
+    """A parameter of an action. ``refused`` are those of the allowed values that are not taken today."""
 
     name: str
     types: tuple[type, ...] = (str,)
     required: bool = False
     allowed: tuple[Any, ...] | None = None
     show_allowed: bool = True
+    refused: Callable[[], frozenset[Any]] = frozenset
+
+    def values(self) -> tuple[Any, ...] | None:
+        """The values that it takes; None: any."""
+        if self.allowed is None:
+            return None
+        refused = self.refused()
+        return tuple(value for value in self.allowed if value not in refused)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +100,9 @@ class Action:
         """What stands under Actions."""
         shown: Body = {'target': self.target}
         for parameter in self.parameters:
-            if parameter.allowed is not None and parameter.show_allowed:
-                shown[f'{parameter.name}@Redfish.AllowableValues'] = list(parameter.allowed)
+            values = parameter.values()
+            if values is not None and parameter.show_allowed:
+                shown[f'{parameter.name}@Redfish.AllowableValues'] = list(values)
         return shown | dict(self.extra)
 
     def check(self, given: Mapping[str, Any]) -> Body:
@@ -109,7 +118,8 @@ class Action:
                 raise RedfishError(400, 'ActionParameterUnknown', short, name)
             if not _is_of(value, parameter.types):
                 raise RedfishError(400, 'ActionParameterValueTypeError', json.dumps(value), name, short)
-            if parameter.allowed is not None and value not in parameter.allowed:
+            values = parameter.values()
+            if values is not None and value not in values:
                 raise RedfishError(400, 'ActionParameterValueNotInList', str(value), name, short)
         for parameter in self.parameters:
             if parameter.required and parameter.name not in given:
@@ -122,7 +132,8 @@ class Resource:
     """One resource of a BMC.
 
     ``render`` gives its properties without @odata.id and @odata.type. ``device`` names the card that it belongs to: when the
-    card is gone, so is the resource. A property in ``volatile`` does not change the ETag.
+    card is gone, so is the resource. ``is_missing`` tells whether it alone is not there. A property in ``volatile`` does not
+    change the ETag.
     """
 
     uri: str
@@ -138,6 +149,7 @@ class Resource:
     create: Callable[[Caller, Body], Outcome] | None = None
     delete: Callable[[Caller], Outcome] | None = None
     members: Callable[[], Sequence[str]] | None = None
+    is_missing: Callable[[], bool] | None = None
     volatile: frozenset[str] = frozenset()
 
 
@@ -229,11 +241,15 @@ class Tree:
         for source in self._sources:
             for resource in source():
                 found[resource.uri] = resource
-        return {uri: one for uri, one in found.items() if one.device is None or not self._is_absent(one.device)}
+        return {uri: one for uri, one in found.items() if not self._is_away(one)}
 
     def hidden(self) -> frozenset[str]:
-        """URIs of resources whose device is gone: nothing links to them either."""
-        return frozenset(uri for uri, one in self._fixed.items() if one.device is not None and self._is_absent(one.device))
+        """URIs of resources that are gone, alone or with their device: nothing links to them either."""
+        return frozenset(uri for uri, one in self._fixed.items() if self._is_away(one))
+
+    def _is_away(self, resource: Resource) -> bool:
+        is_gone = resource.device is not None and self._is_absent(resource.device)
+        return is_gone or (resource.is_missing is not None and resource.is_missing())
 
 
 def body_of(resource: Resource, hidden: frozenset[str] = frozenset()) -> Body:

@@ -139,7 +139,7 @@ def add_system(
             Action(
                 name='#ComputerSystem.Reset',
                 target=f'{uri}/Actions/ComputerSystem.Reset',
-                parameters=(Parameter(name='ResetType', allowed=tuple(resets)),),
+                parameters=(Parameter(name='ResetType', allowed=tuple(resets), refused=lambda: _refused_resets(view, uri)),),
                 invoke=lambda caller, body: reset(machine, system, str(body.get('ResetType', 'On'))),
             ),
         )
@@ -164,6 +164,12 @@ def _boot_state(state: System) -> str:
         return 'None'
     starts = state.booting or state.power is Power.POWERING_ON
     return 'PrimaryProcessorInitializationStarted' if starts else 'OSRunning'
+
+
+def _refused_resets(view: View, uri: str) -> frozenset[str]:
+    """The types of reset that a fault has taken away."""
+    rule = view.machine.faults.find('reset-types-missing', bmc=view.name, uri=uri, use=False)
+    return frozenset() if rule is None else frozenset(str(rule.parameters['types']).split(','))
 
 
 def reset(machine: Machine, system: str, reset_type: str) -> Outcome:

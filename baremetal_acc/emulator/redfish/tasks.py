@@ -4,9 +4,20 @@
 
 from collections.abc import Iterable
 
+from baremetal_acc.emulator.fault import Fault
 from baremetal_acc.emulator.parts import Task, TaskState
 from baremetal_acc.emulator.redfish.errors import RedfishError, registry_message
-from baremetal_acc.emulator.redfish.resource import ROOT, Body, Caller, Outcome, Resource, collection, ref, status
+from baremetal_acc.emulator.redfish.resource import (
+    ROOT,
+    Body,
+    Caller,
+    Outcome,
+    Resource,
+    body_of,
+    collection,
+    ref,
+    status,
+)
 from baremetal_acc.emulator.redfish.view import View
 
 SERVICE = f'{ROOT}/TaskService'
@@ -18,6 +29,7 @@ _MESSAGES = {
     'started': 'InstallingOnComponent',
     'completed': 'UpdateSuccessful',
     'reset-required': 'AwaitToActivate',
+    'restart-needed': 'AwaitToActivate',
     'bad-image': 'VerificationFailed',
     'fits-nothing': 'VerificationFailed',
     'wrong-kind': 'VerificationFailed',
@@ -63,12 +75,29 @@ def task_uri(task: Task) -> str:
     return f'{SERVICE}/Tasks/{task.id}'
 
 
-def monitor_uri(task: Task) -> str:
-    """The task monitor, as OpenBMC names it."""
-    return f'{SERVICE}/TaskMonitors/{task.id}'
+def monitor_uri(view: View, task: Task) -> str:
+    """The task monitor, as OpenBMC names it; one without a Task is the update service's."""
+    base = SERVICE if with_monitor_alone(view) is None else f'{ROOT}/UpdateService'
+    return f'{base}/{"TaskMonitors" if base == SERVICE else "Monitors"}/{task.id}'
+
+
+def without_tasks(view: View, *, use: bool = False) -> Fault | None:
+    """The rule by which an update has neither Task nor monitor."""
+    return view.machine.faults.find('no-task', bmc=view.name, use=use)
+
+
+def with_monitor_alone(view: View, *, use: bool = False) -> Fault | None:
+    """The rule by which an update has a monitor and no Task."""
+    return view.machine.faults.find('task-monitor-only', bmc=view.name, use=use)
 
 
 def _visible(view: View) -> list[Task]:
+    """The tasks that TaskService shows."""
+    is_told = without_tasks(view) is None and with_monitor_alone(view) is None
+    return _known(view) if is_told else []
+
+
+def _known(view: View) -> list[Task]:
     return [task for task in view.machine.bmcs[view.name].tasks.values() if not task.gone]
 
 
@@ -78,10 +107,33 @@ def _tasks(view: View) -> Iterable[Resource]:
 
 def monitored(view: View, uri: str) -> Task | None:
     """The task whose monitor is ``uri``."""
-    for task in _visible(view):
-        if monitor_uri(task) == uri:
+    for task in _monitored(view):
+        if monitor_uri(view, task) == uri:
             return task
     return None
+
+
+def _monitored(view: View) -> list[Task]:
+    """The tasks that have a monitor."""
+    alone = with_monitor_alone(view)
+    if alone is None or without_tasks(view) is not None:
+        return _visible(view)
+    return [task for task in _known(view) if task.is_open or not alone.parameters['vanishes']]
+
+
+def monitor_outcome(view: View, task: Task) -> Outcome:
+    """What a GET of the monitor of a task is answered. Source: DSP0266, asynchronous operations.
+
+    :raises RedfishError: the update has failed, and nothing but the monitor can say so.
+    """
+    headers = {'Location': monitor_uri(view, task), 'Retry-After': str(RETRY_AFTER_SECONDS)} if task.is_open else {}
+    if with_monitor_alone(view) is not None:
+        if task.state in (TaskState.EXCEPTION, TaskState.CANCELLED):
+            raise RedfishError(400, 'GeneralError', text=str(task.messages[-1]['text']))
+        return Outcome(status=202 if task.is_open else 204, headers=headers)
+    if view.machine.faults.find('monitor-empty', bmc=view.name) is not None:
+        return Outcome(status=200)
+    return Outcome(status=202 if task.is_open else 200, body=body_of(task_resource(view, task)), headers=headers)
 
 
 def task_resource(view: View, task: Task) -> Resource:
@@ -108,7 +160,7 @@ def task_resource(view: View, task: Task) -> Resource:
             ],
         }
         if task.is_open:
-            body['TaskMonitor'] = monitor_uri(task)
+            body['TaskMonitor'] = monitor_uri(view, task)
         if task.ended is not None:
             body['EndTime'] = machine.clock.wall(task.ended)
         return body

@@ -26,7 +26,13 @@ from baremetal_acc.emulator.redfish.resource import (
     refs,
     status,
 )
-from baremetal_acc.emulator.redfish.tasks import RETRY_AFTER_SECONDS, monitor_uri, task_resource
+from baremetal_acc.emulator.redfish.tasks import (
+    RETRY_AFTER_SECONDS,
+    monitor_uri,
+    task_resource,
+    with_monitor_alone,
+    without_tasks,
+)
 from baremetal_acc.emulator.redfish.view import View
 
 SERVICE = f'{ROOT}/UpdateService'
@@ -50,7 +56,7 @@ def add_update_service(view: View) -> None:
         body: Body = {
             'Id': 'UpdateService',
             'Name': 'Update Service',
-            'Status': status(),
+            'Status': status('Updating' if _says_updating(view) else 'Enabled'),
             'ServiceEnabled': True,
             'MaxImageSizeBytes': options.max_image_bytes,
             'FirmwareInventory': ref(FIRMWARE),
@@ -92,6 +98,13 @@ def add_update_service(view: View) -> None:
     )
 
 
+def _says_updating(view: View) -> bool:
+    """Whether the service says that an image is being written: only where no task says so."""
+    rule = without_tasks(view)
+    is_busy = any(task.is_open for task in view.machine.bmcs[view.name].tasks.values())
+    return rule is not None and bool(rule.parameters['service_says']) and is_busy
+
+
 def _support() -> Body:
     return {
         '@odata.type': '#Settings.v1_4_0.OperationApplyTimeSupport',
@@ -123,13 +136,16 @@ def add_item(
     component = machine.components[key]
     uri = component.uri
 
+    def shown_version() -> str | None:
+        return None if machine.lateness(component) is not None else machine.shown_version(key, by_item=True).ljust(pad_to)
+
     def render() -> Body:
         body: Body = {
             'Id': uri.rsplit('/', 1)[-1],
             'Name': name,
             'Description': description,
             'Manufacturer': manufacturer,
-            'Version': machine.shown_version(key, by_item=True).ljust(pad_to),
+            'Version': shown_version(),
             'Updateable': component.updateable,
             'Active': component.active is not None,
             'ResetRequiredOnUpdate': component.activates is not None,
@@ -156,6 +172,7 @@ def add_item(
             render=render,
             writable=writable,
             device=component.device or None,
+            is_missing=lambda: view.is_missing(component),
             privilege='ConfigureManager',
         )
     )
@@ -219,9 +236,11 @@ def check_targets(view: View, parameters: Body) -> tuple[str, ...]:
 def refuse_if_busy(view: View, keys: Sequence[str]) -> None:
     """503 with Retry-After while no update of these components can begin.
 
-    :raises RedfishError: 503.
+    :raises RedfishError: 503; 400 while the root of trust of one of them copies what was written before.
     """
     machine = view.machine
+    if any(machine.copy_seconds(machine.components[key].device) for key in keys):
+        raise RedfishError(400, 'ResourceInUse', text='The root of trust copies the image in the background.')
     for key in keys or ('',):
         component = machine.components.get(key)
         rule = machine.faults.find(
@@ -260,12 +279,15 @@ def begin(view: View, keys: Sequence[str], parameters: Body) -> Task:
 
 
 def accepted(view: View, task: Task) -> Outcome:
-    """202 with the Task as body and the monitor in Location, as OpenBMC answers."""
-    is_short = view.machine.faults.find('monitor-empty', bmc=view.name, use=False) is not None
+    """202 with the Task as body and the monitor in Location, as OpenBMC answers; faults leave out the one or both."""
+    if without_tasks(view, use=True) is not None:
+        return Outcome(status=200)
+    is_short = with_monitor_alone(view, use=True) is not None
+    is_short = is_short or view.machine.faults.find('monitor-empty', bmc=view.name, use=False) is not None
     return Outcome(
         status=202,
         body=None if is_short else body_of(task_resource(view, task)),
-        headers={'Location': monitor_uri(task), 'Retry-After': str(RETRY_AFTER_SECONDS)},
+        headers={'Location': monitor_uri(view, task), 'Retry-After': str(RETRY_AFTER_SECONDS)},
     )
 
 

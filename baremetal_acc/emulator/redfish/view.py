@@ -8,7 +8,7 @@ from typing import Any
 
 from baremetal_acc.emulator.access import Access
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Task
+from baremetal_acc.emulator.parts import Component, Task
 from baremetal_acc.emulator.redfish.resource import Tree, Writable
 
 
@@ -53,9 +53,17 @@ class View:
         self.tree = Tree(self.is_absent)
 
     def is_absent(self, device: str) -> bool:
-        """Whether a fault has taken the device away."""
+        """Whether a fault has taken the device away, or hides it as its system is off."""
         faults = self.machine.faults
-        return faults.find('device-absent', bmc=self.name, device=device, use=False) is not None
+        if faults.find('device-absent', bmc=self.name, device=device, use=False) is not None:
+            return True
+        shown = faults.find('absent-while-off', bmc=self.name, device=device, use=False)
+        return shown is not None and not self.machine.is_powered(device)
+
+    def is_missing(self, component: Component) -> bool:
+        """Whether the item of a component is not there yet after an update."""
+        late = self.machine.lateness(component)
+        return late is not None and bool(late.parameters['missing'])
 
     def setting(self, key: str, types: tuple[type, ...], allowed: tuple[Any, ...] | None = None) -> Writable:
         """A property that writes a setting of the machine."""

@@ -1,0 +1,195 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The habits of Redfish services: lasting ways in which BMCs behave, each with the public report that tells of it.
+
+A fault is what goes wrong today, a habit is how a BMC always is. A habit consists of rules of
+:mod:`baremetal_acc.emulator.fault` that are in force from the beginning, and that are not taken away with the faults. Any
+number of habits can be combined; of two rules of one name for the same thing the first counts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+class UnknownHabit(ValueError):
+    """There is no habit of that name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habit:
+    """One habit.
+
+    :ivar what: what the BMC does, as a sentence goes on after "the BMC".
+    :ivar source: the standard or the public reports that it was taken from.
+    :ivar rules: fault documents; see :meth:`baremetal_acc.emulator.fault.Faults.add`.
+    """
+
+    name: str
+    what: str
+    source: str
+    rules: tuple[Mapping[str, Any], ...]
+
+
+_NO_TASK = 'canonical/testflinger#255, HewlettPackard/python-ilorest-library#57, openbmc/bmcweb#75'
+_MONITOR = 'DSP0266, asynchronous operations: the URI of a monitor is for the service to choose'
+_WEAK = 'ansible-collections/community.general#6434, #11270'
+_LATER = 'DMTF/Redfish-Protocol-Validator#55'
+_SESSIONS = 'stmcginnis/gofish#75, bb-Ricardo/check_redfish#89, #198'
+_RESETS = 'DMTF/Redfish-Tacklebox#82, ansible-collections/community.general#7083'
+# Told of HGX and BlueField; the report is of an inventory that could not be read after an update of the BMC.
+_LATE = 'no public report of just this; compare bb-Ricardo/check_redfish#69'
+
+_ALL = (
+    Habit(
+        name='no-task-updating',
+        what='answers an update 200 without body or Location; UpdateService says Updating, and no task is shown',
+        source=_NO_TASK,
+        rules=({'name': 'no-task'},),
+    ),
+    Habit(
+        name='no-task-silent',
+        what='answers an update 200 without body or Location; nothing says that an image is being written',
+        source=_NO_TASK,
+        rules=({'name': 'no-task', 'service_says': False},),
+    ),
+    Habit(
+        name='monitor-only',
+        what='has a monitor under UpdateService and no Task: 202 while an image is written, then 204 without a body',
+        source=_MONITOR,
+        rules=({'name': 'task-monitor-only'},),
+    ),
+    Habit(
+        name='monitor-vanishes',
+        what='has a monitor under UpdateService and no Task: 202 while an image is written, then 404',
+        source=_MONITOR,
+        rules=({'name': 'task-monitor-only', 'vanishes': True},),
+    ),
+    Habit(
+        name='location-elsewhere',
+        what='writes Location with the address that it believes to have, https://bmc.internal.example',
+        source='DMTF/libredfish#156',
+        rules=({'name': 'location-elsewhere'},),
+    ),
+    Habit(
+        name='update-waits-for-restart',
+        what='writes an image once the host has been restarted; until then the task is Pending',
+        source='dellemc-openmanage-ansible-modules#716',
+        rules=({'name': 'task-waits-for-restart'},),
+    ),
+    Habit(
+        name='update-scheduled-for-restart',
+        what='writes an image once the host has been restarted; until then the task is Scheduled',
+        source='dellemc-openmanage-ansible-modules#716',
+        rules=({'name': 'task-waits-for-restart', 'state': 'Scheduled'},),
+    ),
+    Habit(
+        name='weak-etags',
+        what='shows weak ETags, which match nothing',
+        source=_WEAK,
+        rules=({'name': 'weak-etag'},),
+    ),
+    Habit(
+        name='weak-etags-match-strong',
+        what='shows weak ETags, of which the strong form matches',
+        source=_WEAK,
+        rules=({'name': 'weak-etag', 'matches': True},),
+    ),
+    Habit(
+        name='needs-if-match',
+        what='refuses a PATCH without If-Match (428)',
+        source='ansible/ansible#56050',
+        rules=({'name': 'precondition-required'},),
+    ),
+    Habit(
+        name='needs-if-match-hides-etag',
+        what='refuses a PATCH without If-Match (428), and shows no ETag',
+        source='ansible/ansible#56050',
+        rules=({'name': 'precondition-required', 'hides': True},),
+    ),
+    Habit(
+        name='patch-later',
+        what='answers a PATCH 202 with a monitor and carries it out 3 s later; refuses others until then',
+        source=_LATER,
+        rules=({'name': 'patch-later'},),
+    ),
+    Habit(
+        name='patch-later-no-monitor',
+        what='answers a PATCH 202 and carries it out 3 s later; nothing stands where Location says',
+        source=_LATER,
+        rules=({'name': 'patch-later', 'monitor': False},),
+    ),
+    Habit(
+        name='trailing-slash',
+        what='sends a PATCH or POST to a URI without a slash at its end to the URI with one (308)',
+        source='ansible/ansible#48296, PegaProx/project-pegaprox#609',
+        rules=({'name': 'trailing-slash'},),
+    ),
+    Habit(
+        name='one-session',
+        what='has one session at a time, and refuses a login beyond it (503)',
+        source=_SESSIONS,
+        rules=({'name': 'session-limit'},),
+    ),
+    Habit(
+        name='no-session',
+        what='has no session free (503); Basic authentication works',
+        source='theforeman/smart-proxy#895',
+        rules=({'name': 'session-limit', 'most': 0},),
+    ),
+    Habit(
+        name='no-power-cycle',
+        what='has no PowerCycle among the types of reset',
+        source=_RESETS,
+        rules=({'name': 'reset-types-missing'},),
+    ),
+    Habit(
+        name='no-restart',
+        what='has no type of reset that restarts a system: On, ForceOff and GracefulShutdown alone',
+        source=_RESETS,
+        rules=({'name': 'reset-types-missing', 'types': 'PowerCycle,ForceRestart,GracefulRestart'},),
+    ),
+    Habit(
+        name='cards-hidden-while-off',
+        what='shows cards with their processors, PCIe devices and items only while their system is on',
+        source='dsx-ai-factory/infra-controller#4903',
+        rules=({'name': 'absent-while-off'},),
+    ),
+    Habit(
+        name='version-null-after-update',
+        what='shows Version null in an item for 60 s after an update',
+        source=_LATE,
+        rules=({'name': 'item-late'},),
+    ),
+    Habit(
+        name='item-missing-after-update',
+        what='does not have an item for 60 s after an update',
+        source=_LATE,
+        rules=({'name': 'item-late', 'missing': True},),
+    ),
+    Habit(
+        name='background-copy',
+        what='has roots of trust that copy an image for 60 s after an update, and refuses a further update until then',
+        source='sonic-net/sonic-mgmt#26697',
+        rules=({'name': 'background-copy'},),
+    ),
+    Habit(
+        name='powers-host-on',
+        what='powers the host on at the end of an update',
+        source='fwupd/fwupd#8661',
+        rules=({'name': 'powered-on-by-update'},),
+    ),
+)
+
+HABITS: Mapping[str, Habit] = {habit.name: habit for habit in _ALL}
+"""All habits by their names."""
+
+
+def find_habit(name: str) -> Habit:
+    """The habit of that name.
+
+    :raises UnknownHabit: there is none; the text names those that there are.
+    """
+    if name not in HABITS:
+        raise UnknownHabit(f'there is no habit {name!r}; there are {", ".join(HABITS)}')
+    return HABITS[name]
