@@ -259,7 +259,8 @@ class Service:
 
     def _match(self, request: Request, resource: Resource) -> None:
         given = request.headers.get('if-match')
-        if given is None and self._fault('precondition-required', resource, request.method):
+        is_unconditional = given is None and request.method == 'PATCH'
+        if is_unconditional and self._fault('precondition-required', resource, request.method):
             raise RedfishError(428, 'PreconditionRequired')
         if given is None or '*' in _tags(given):
             return

@@ -203,6 +203,14 @@ def test_a_bmc_has_its_own_mind_about_etags(pair, habit, given, status):
     assert closed(machine) is (status == 204)
 
 
+def test_who_logs_out_needs_no_condition(pair):
+    """It is the PATCH that is refused without If-Match: a session can be deleted."""
+    _, bmc = pair('needs-if-match-hides-etag')
+    login = bmc.post(SESSIONS, {'UserName': bmc.http.auth[0], 'Password': bmc.http.auth[1]})
+    assert 204 == bmc.call('DELETE', login.headers['Location']).status_code
+    assert [] == bmc.get(SESSIONS)['Members']
+
+
 @pytest.mark.parametrize(('habit', 'there'), [('patch-later', 202), ('patch-later-no-monitor', 404)])
 def test_a_patch_is_carried_out_later(pair, habit, there):
     """202; the monitor is there or not; another PATCH is refused until the first has been carried out."""
