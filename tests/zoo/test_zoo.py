@@ -1,0 +1,189 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that meet each habit of the emulator's zoo, alone, and how they end.
+
+A job locks two GPUs, or also writes firmware: that of their roots of trust, which is in force at once, or their own, which
+is in force after a restart. What is asked of every job, whatever the BMC is like, is asked of the machine and not of the job:
+it ends, no image goes to a card that is being written, no power is cut under a write, no host runs beside an open lock, no
+session is left. ``REFUSED`` lists the habits with which a job rightly does not end as done, ``WRONG`` those with which it
+should.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import requests
+
+from baremetal_acc.emulator.habit import HABITS
+from baremetal_acc.model.job import Done, Failed
+from baremetal_acc.model.lock import ResetKind
+from tests.faults.cases import Ending
+from tests.faults.rig import CARDS, EROT, GPU, NEW, OLD, Rig
+
+SESSIONS = '/redfish/v1/SessionService/Sessions'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a job does.
+
+    :ivar writes: whether it writes firmware; ``hold``: whether it holds the host off for a tenant meanwhile.
+    """
+
+    what: str = EROT
+    writes: bool = True
+    hold: bool = True
+
+
+LOCK, FLASH, RESTART, FREE = 'lock', 'flash', 'flash-and-restart', 'flash-and-restart-not-held'
+WORK = {
+    LOCK: Work(writes=False),
+    FLASH: Work(),
+    RESTART: Work(what=GPU),
+    FREE: Work(what=GPU, hold=False),
+}
+
+# A BMC with no session free is used where the operator has allowed Basic authentication.
+ADDRESS: dict[str, Any] = {'basic_auth': True}
+
+MANY = (
+    'location-elsewhere',
+    'weak-etags-match-strong',
+    'patch-later',
+    'trailing-slash',
+    'one-session',
+    'no-restart',
+    'version-null-after-update',
+    'background-copy',
+)
+"""Habits that a BMC can have at once."""
+
+End = tuple[Ending, str]
+"""How a job ends, and words of its error."""
+
+_WAITS: End = (Ending.UNKNOWN, 'Restart the host to install the image.')
+_HIDDEN: End = (Ending.UNTOUCHED, 'the card is not there any more')
+_POWERED_ON: End = (Ending.HELD, 'somebody else may have written')
+
+REFUSED: dict[tuple[str, str], End] = {
+    # The catalogue says that the image needs no restart, and nobody restarts a host for the asking of a BMC alone.
+    ('update-waits-for-restart', FLASH): _WAITS,
+    ('update-scheduled-for-restart', FLASH): _WAITS,
+    # A host that is held off hides its cards: nothing can be written there, and no lock be proven.
+    ('cards-hidden-while-off', FLASH): _HIDDEN,
+    ('cards-hidden-while-off', RESTART): _HIDDEN,
+    # While the locks were open the host ran, of its own accord.
+    ('powers-host-on', FLASH): _POWERED_ON,
+    ('powers-host-on', RESTART): _POWERED_ON,
+}
+"""Jobs that cannot be done with a BMC like that."""
+
+_STAGED_UNSEEN: End = (Ending.UNKNOWN, 'neither a task nor the update service of the BMC says whether the write has ended')
+_STAGED_FORGOTTEN: End = (Ending.QUARANTINED, 'the BMC has forgotten the update')
+_LOCKED_OUT: End = (Ending.QUARANTINED, 'the update failed after the restart of the host')
+
+WRONG: dict[tuple[str, str], End] = {
+    # The card shows StagedVersion, the new one. Who waits for the end of a write reads the item alone, which does not.
+    ('no-task-updating', RESTART): _STAGED_UNSEEN,
+    ('no-task-updating', FREE): _STAGED_UNSEEN,
+    ('no-task-silent', RESTART): _STAGED_UNSEEN,
+    ('no-task-silent', FREE): _STAGED_UNSEEN,
+    # The same; and the old image is written over what was staged, is not seen either, and a good card is quarantined.
+    ('monitor-vanishes', RESTART): _STAGED_FORGOTTEN,
+    ('monitor-vanishes', FREE): _STAGED_FORGOTTEN,
+    # WriteProtected is engaged before the restart, so that what the restart has to write is refused, and what is put back, too.
+    # Cards that have got nothing are quarantined.
+    ('update-waits-for-restart', RESTART): _LOCKED_OUT,
+    ('update-waits-for-restart', FREE): _LOCKED_OUT,
+    ('update-scheduled-for-restart', RESTART): _LOCKED_OUT,
+    ('update-scheduled-for-restart', FREE): _LOCKED_OUT,
+}
+"""Jobs that could be done, and how they end today. Whoever mends one takes its row away."""
+
+
+@pytest.mark.parametrize('work', WORK)
+@pytest.mark.parametrize('habit', HABITS)
+def test_a_job_that_meets_a_habit_ends(habit: str, work: str, rig: Callable[..., Rig]) -> None:
+    """As done where no table says anything else; only what ends wrong quarantines a card."""
+    ending, says = (REFUSED | WRONG).get((habit, work), (Ending.DONE, ''))
+    found = begun(rig, (habit,), WORK[work])
+    found.turn()
+    judge(found)
+    assert is_ended(found, WORK[work]) is ending, found.reasons
+    assert says in found.reasons
+
+
+@pytest.mark.parametrize('work', WORK)
+@pytest.mark.parametrize('told', ['monitor-only', 'no-task-updating'])
+def test_a_job_that_meets_many_habits_at_once_ends(told: str, work: str, rig: Callable[..., Rig]) -> None:
+    """As with the one of them that says how an update is told."""
+    ending, _ = WRONG.get((told, work), (Ending.DONE, ''))
+    found = begun(rig, (told, *MANY), WORK[work])
+    found.turn()
+    judge(found)
+    assert is_ended(found, WORK[work]) is ending, found.reasons
+
+
+def begun(rig: Callable[..., Rig], habits: tuple[str, ...], work: Work) -> Rig:
+    """A rig whose machine has the habits, and whose job has begun."""
+    address = ADDRESS if 'no-session' in habits else {}
+    found = rig(what=work.what, hold=work.hold, machine={'habits': habits}, address=address)
+    if not work.writes:
+        found.tools = replace(found.tools, baseline=found.baseline(work.what, firmware=()))
+    assert () == found.begin()
+    return found
+
+
+def judge(rig: Rig) -> None:
+    """What has to hold however the job ends."""
+    assert rig.job.ended
+    beside = [(e['path'], e['overlaps']) for e in rig.machine.log() if e['overlaps'] and e['received_bytes']]
+    assert [] == beside, 'an image went to a card that was being written'
+    truth = rig.machine.truth()
+    assert [] == truth['cut_writes'], 'power changed under a card that was being written'
+    assert [] == rig.was_open, 'the host ran while a way to a card was open'
+    assert truth['systems']['host']['power'] == 'Off' or not rig.open_locks(truth)
+    assert 0 == sessions(rig), 'a session is left'
+
+
+def sessions(rig: Rig) -> int:
+    """How many sessions the BMC has."""
+    bmc = rig.machine.bmcs['host']
+    answer = requests.get(bmc.address + SESSIONS, auth=(bmc.username, bmc.password), timeout=5)
+    return int(answer.json()['Members@odata.count'])
+
+
+def is_ended(rig: Rig, work: Work) -> Ending:
+    """How the job has ended."""
+    runs = {rig.version(card) for card in range(CARDS[work.what])}
+    if isinstance(rig.outcome, Done):
+        assert runs == {(NEW if work.writes else OLD)[work.what]}
+        return Ending.DONE
+    assert isinstance(rig.outcome, Failed)
+    if rig.outcome.quarantined:
+        return Ending.QUARANTINED
+    if not any(rig.pushes(card, work.what) for card in range(CARDS[work.what])):
+        return Ending.UNTOUCHED
+    return Ending.UNKNOWN if 'is held: whether the write of' in rig.reasons else Ending.HELD
+
+
+def test_every_row_is_of_a_habit_and_a_job_that_there_are() -> None:
+    """None stands in both tables, and none that is no defect quarantines a card."""
+    assert {*REFUSED, *WRONG} <= {(habit, work) for habit in HABITS for work in WORK}
+    assert set() == set(REFUSED) & set(WRONG)
+    assert Ending.QUARANTINED not in {ending for ending, _ in REFUSED.values()}
+
+
+@pytest.mark.parametrize('habit', ['update-waits-for-restart', 'update-scheduled-for-restart'])
+@pytest.mark.parametrize('hold', [True, False])
+def test_an_update_that_waits_for_a_restart_is_restarted(habit: str, hold: bool, rig: Callable[..., Rig]) -> None:
+    """The catalogue says that the image needs a power cycle, and no lock is on what is written."""
+    found = rig(what=EROT, hold=hold, machine={'habits': (habit,)})
+    for image in found.catalogue:
+        found.offer(replace(image, reset=ResetKind.POWER_CYCLE))
+    assert () == found.begin()
+    found.turn()
+    judge(found)
+    assert isinstance(found.outcome, Done), found.reasons
