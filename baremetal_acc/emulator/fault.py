@@ -178,11 +178,20 @@ MALFORMED = frozenset({'integrity', 'truncated', 'lengths', 'sha1', 'session', '
 AWAITING = frozenset({'Pending', 'Scheduled'})
 """What ``task-waits-for-restart`` knows as ``state``."""
 
+RESET_TYPES = frozenset(
+    {
+        *('On', 'ForceOff', 'GracefulShutdown', 'GracefulRestart', 'ForceRestart', 'Nmi'),
+        *('ForceOn', 'PushPowerButton', 'PowerCycle', 'Suspend', 'Pause', 'Resume', 'FullPowerCycle'),
+    }
+)
+"""What ``reset-types-missing`` knows as ``types``, with commas between. Source: DSP8010 Resource, ResetType."""
+
 _ONE_OF: Mapping[tuple[str, str], frozenset[str]] = {
     ('measurement-wrong', 'how'): MEASURED,
     ('strange-json', 'how'): STRANGE,
     ('ipmi-malformed', 'how'): MALFORMED,
     ('task-waits-for-restart', 'state'): AWAITING,
+    ('reset-types-missing', 'types'): RESET_TYPES,
 }
 
 # What a parameter takes whose default is None, by its name.
@@ -313,5 +322,6 @@ def _check(name: str, key: str, default: Any, value: Any) -> None:
     if isinstance(default, str) and not isinstance(value, str):
         raise BadFault(f'fault {name}: {key} must be a text, not {value!r}')
     allowed = _ONE_OF.get((name, key))
-    if allowed is not None and value not in allowed:
+    words = value.split(',') if key == 'types' else [value]
+    if allowed is not None and not allowed.issuperset(words):
         raise BadFault(f'fault {name}: {key} must be one of {", ".join(sorted(allowed))}, not {value!r}')

@@ -415,10 +415,18 @@ def test_the_option_can_be_given_several_times():
     assert ['reset-types-missing', 'session-limit'] == [one['name'] for one in emulator.product.machine.faults.describe()]
 
 
-def test_a_state_that_no_task_has_is_refused():
-    """Pending and Scheduled wait for a restart, others do not."""
-    with pytest.raises(BadFault, match='state must be one of Pending, Scheduled'):
-        Faults().add({'name': 'task-waits-for-restart', 'state': 'Running'})
+@pytest.mark.parametrize(
+    ('rule', 'words'),
+    [
+        ({'name': 'task-waits-for-restart', 'state': 'Running'}, 'state must be one of Pending, Scheduled'),
+        ({'name': 'reset-types-missing', 'types': 'PowerCycle,Powercycle'}, 'types must be one of ForceOff, '),
+        ({'name': 'session-limit', 'most': 'few'}, 'most must be a number'),
+    ],
+)
+def test_a_rule_that_cannot_be_is_refused(rule, words):
+    """A state in which no task waits for a restart, a type of reset that is none."""
+    with pytest.raises(BadFault, match=words):
+        Faults().add(rule)
 
 
 def run(*words):

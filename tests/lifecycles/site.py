@@ -59,6 +59,8 @@ _RESETS = {ResetKind.SYSTEM_RESET: 'ForceRestart', ResetKind.POWER_CYCLE: 'Power
 
 _TASKS = {
     Emulated.NEW: TaskState.ACTIVE,
+    Emulated.PENDING: TaskState.ACTIVE,
+    Emulated.SCHEDULED: TaskState.ACTIVE,
     Emulated.RUNNING: TaskState.ACTIVE,
     Emulated.COMPLETED: TaskState.SUCCEEDED,
     Emulated.EXCEPTION: TaskState.FAILED,
