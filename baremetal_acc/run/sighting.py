@@ -5,7 +5,7 @@
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from baremetal_acc.decide import interference
 from baremetal_acc.decide.advance import UNASKED, Move, Patience, Sight, WriteSight, current, stalls, with_item
@@ -23,6 +23,11 @@ from baremetal_acc.planning import setting_changes
 from baremetal_acc.run.looking import Bmcs
 
 LOG = logging.getLogger(__name__)
+
+_UNSEEN = frozenset({Seen.UNTOLD, Seen.NOTHING, Seen.VANISHED})
+"""Neither the task nor the item of a component tells what became of a write."""
+
+_MINUTE = timedelta(minutes=1)
 
 
 def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
@@ -50,7 +55,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
                     foreign_writes[name] = other
             if item.state is not ItemState.PLANNED and item.progress is None:
                 stalled = stalls(item, now, patience)
-                writes[position] = _write_sight(item, action, bmcs, now, others=asked[name], stalled=stalled)
+                writes[position] = _write_sight(item, action, bmcs, now, patience.poll, others=asked[name], stalled=stalled)
         elif isinstance(action, Reset) and item.state is ItemState.RUNNING:
             if action.purpose is ResetPurpose.HOLD:
                 seen = hosts.get(action.system)
@@ -143,7 +148,14 @@ def _foreign(bmcs: Bmcs, name: BmcName, own: set[Ref]) -> tuple[TaskReading, ...
 
 
 def _write_sight(
-    item: Item, action: Flash | Program, bmcs: Bmcs, now: datetime, *, others: tuple[TaskReading, ...] | None, stalled: bool
+    item: Item,
+    action: Flash | Program,
+    bmcs: Bmcs,
+    now: datetime,
+    poll: timedelta,
+    *,
+    others: tuple[TaskReading, ...] | None,
+    stalled: bool,
 ) -> WriteSight:
     """What is seen of one write.
 
@@ -178,20 +190,46 @@ def _write_sight(
             seen = Seen.ELSEWHERE if busy else Seen.MISSING if renamed else Seen.UNTOLD
             return WriteSight(seen=seen, message=shown, stalled=runs)
         return WriteSight(seen=Seen.SILENT, message=exc.message)
-    seen = classify(
-        task=task,
-        version=component.version,
-        staged=component.staged,
-        wanted=action.version,
-        service=service if unread is None else UpdateActivity.UNKNOWN,
-        before=action.expects,
-        staged_before=action.staged,
-        stalled=stalled,
-        answered=item.state is not ItemState.SENT,
-        cancelled=item.cancelled is not None,
-    )
+
+    def classified(staged: str | None) -> Seen:
+        return classify(
+            task=task,
+            version=component.version,
+            staged=staged,
+            wanted=action.version,
+            service=service if unread is None else UpdateActivity.UNKNOWN,
+            before=action.expects,
+            staged_before=action.staged,
+            stalled=stalled,
+            answered=item.state is not ItemState.SENT,
+            cancelled=item.cancelled is not None,
+        )
+
+    seen = classified(component.staged)
+    if seen in _UNSEEN and component.staged is None and _is_looked_at(item, action, now, poll):
+        staged = _staged_by_card(action, bmcs, now)
+        seen = seen if staged is None else classified(staged)
     said = task.message if task is not None else None if unread is None else unread.message
     return WriteSight(seen=seen, message=said, stalled=runs, shown=component.version, task=ours)
+
+
+def _is_looked_at(item: Item, action: Flash | Program, now: datetime, poll: timedelta) -> bool:
+    """Whether the whole card is read for a version that its item does not show: what waits for a restart, once a minute."""
+    if not isinstance(action, Flash) or action.reset is ResetKind.NONE:
+        return False
+    return (now - (item.moved or item.since)) % _MINUTE <= poll
+
+
+def _staged_by_card(action: Flash | Program, bmcs: Bmcs, now: datetime) -> str | None:
+    """The version of a component that waits for a restart as its card shows it; None where it shows none."""
+    try:
+        look = bmcs.look(action.ref.bmc, now)
+    except AccError as exc:
+        LOG.info('%s', exc)
+        return None
+    card = next((a for a in merge(look.accelerators) if a.id == action.accelerator), None)
+    part = None if card is None else part_of(card, action.ref)
+    return None if part is None else part.staged
 
 
 def _adopted(item: Item, others: tuple[TaskReading, ...] | None) -> Ref | None:

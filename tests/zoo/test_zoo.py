@@ -80,21 +80,11 @@ REFUSED: dict[tuple[str, str], End] = {
 }
 """Jobs that cannot be done with a BMC like that."""
 
-_STAGED_UNSEEN: End = (Ending.UNKNOWN, 'neither a task nor the update service of the BMC says whether the write has ended')
-_STAGED_FORGOTTEN: End = (Ending.QUARANTINED, 'the BMC has forgotten the update')
 _LOCKED_OUT: End = (Ending.QUARANTINED, 'the update failed after the restart of the host')
 
 WRONG: dict[tuple[str, str], End] = {
-    # The card shows StagedVersion, the new one. Who waits for the end of a write reads the item alone, which does not.
-    ('no-task-updating', RESTART): _STAGED_UNSEEN,
-    ('no-task-updating', FREE): _STAGED_UNSEEN,
-    ('no-task-silent', RESTART): _STAGED_UNSEEN,
-    ('no-task-silent', FREE): _STAGED_UNSEEN,
-    # The same; and the old image is written over what was staged, is not seen either, and a good card is quarantined.
-    ('monitor-vanishes', RESTART): _STAGED_FORGOTTEN,
-    ('monitor-vanishes', FREE): _STAGED_FORGOTTEN,
     # WriteProtected is engaged before the restart, so that what the restart has to write is refused, and what is put back, too.
-    # Cards that have got nothing are quarantined.
+    # Their tasks tell of progress before that, so that the cards are quarantined.
     ('update-waits-for-restart', RESTART): _LOCKED_OUT,
     ('update-waits-for-restart', FREE): _LOCKED_OUT,
     ('update-scheduled-for-restart', RESTART): _LOCKED_OUT,
