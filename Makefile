@@ -18,7 +18,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples tenant-fields support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-ipmi bench-clean soak soak-hostile soak-hostile-ipmi soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-honest soak-exploration soak-mutation soak-qemu soak-guest mariadb postgresql ipmitool qemu guest
+.PHONY: demo test lint docs check again constraints samples tenant-fields support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-ipmi bench-clean soak soak-hostile soak-hostile-ipmi soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-zoo soak-honest soak-exploration soak-mutation soak-qemu soak-guest mariadb postgresql ipmitool qemu guest
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -45,7 +45,7 @@ again: .venv/.installed-test
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
 
 # What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/hostile.rst).
-soak: soak-hostile soak-hostile-ipmi soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-qemu soak-guest soak-flood soak-honest soak-exploration soak-guards soak-mutation
+soak: soak-hostile soak-hostile-ipmi soak-histories soak-lifecycles soak-faults soak-zoo soak-crashes soak-takeover soak-race soak-qemu soak-guest soak-flood soak-honest soak-exploration soak-guards soak-mutation
 
 soak-hostile: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.soak --processes $(or $(SOAK_PROCESSES),2) $(SOAK_ARGS)
@@ -69,6 +69,9 @@ soak-crashes: .venv/.installed-test
 	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile tests/ironic/test_crash_*.py tests/journey/test_restart.py
 
 # Sequences of honest operators, tenants and Nova, none of which may be refused anything (make test plays eight).
+soak-zoo: .venv/.installed-test
+	BAREMETAL_ACC_ZOO=pairs $(BIN)/python -m pytest -q --numprocesses auto tests/zoo -k two_habits
+
 soak-honest: .venv/.installed-test
 	HONEST=$(or $(HONEST),2000) $(BIN)/python -m pytest -q --numprocesses auto tests/ironic/test_honest.py
 

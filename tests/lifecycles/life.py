@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 from unittest import mock
@@ -202,7 +202,8 @@ class Life:
     """One life.
 
     :ivar faulty: faults may come in this phase; ``disturbed`` some came.
-    :ivar liar: a BMC shows what is not there, and no reading could tell: since that, until the life ends.
+    :ivar liar: a BMC shows what is not there, and no reading could tell: since that, until the machine is mended.
+    :ivar lied_until: when a BMC that lied was mended last: chains of custody that are older rest on what it showed.
     :ivar calm: nothing ever goes wrong in it; ``refused`` something was refused all the same.
     :ivar troubled: something went wrong since the last cleaning began; ``limited`` custody cannot be shown here, as documented.
     :ivar loses_writes: a BMC has told of a write, step by step, that never reached the card.
@@ -214,6 +215,7 @@ class Life:
     faulty: bool = False
     disturbed: bool = False
     liar: bool = False
+    lied_until: datetime | None = None
     refused: bool = False
     troubled: bool = False
     limited: bool = False
@@ -382,6 +384,8 @@ class Life:
         if machine.systems['host'].power is Power.OFF:
             machine.reset_system('host', 'On')
         self.site.go_on(timedelta(minutes=1))
+        # What was read of a chain while a BMC lied stays in that chain.
+        self.lied_until = self.site.now if self.liar else self.lied_until
         self.disturbed = self.liar = False
 
     # ------------------------------------------------------------------------------------------------------------------ jobs
@@ -531,7 +535,10 @@ class Life:
 
     def unproven(self, what: str) -> None:
         """Something was called good that is not. A BMC that lies so that nobody can tell is believed; nothing else is."""
-        if self.liar:
+        lied_to = self.lied_until is not None and any(
+            card.chain is not None and card.chain.begun < self.lied_until for card in self.mind.custody.cards
+        )
+        if self.liar or lied_to:
             self.figures['believed'] += 1
             self.tell(f'believed: {what}')
         else:

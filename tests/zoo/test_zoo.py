@@ -9,6 +9,8 @@ session is left. ``REFUSED`` lists the habits with which a job rightly does not 
 should.
 """
 
+import itertools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -114,6 +116,20 @@ def test_a_job_that_meets_many_habits_at_once_ends(told: str, work: str, rig: Ca
     found.turn()
     judge(found)
     assert is_ended(found, WORK[work]) is ending, found.reasons
+
+
+if os.environ.get('BAREMETAL_ACC_ZOO') == 'pairs':
+
+    @pytest.mark.parametrize('work', WORK)
+    @pytest.mark.parametrize('pair', itertools.combinations(HABITS, 2), ids='+'.join)
+    def test_a_job_that_meets_two_habits_at_once_ends(pair: tuple[str, str], work: str, rig: Callable[..., Rig]) -> None:
+        """As with one of them: as done where it is done with each, and nothing quarantines a card that did not before."""
+        found = begun(rig, pair, WORK[work])
+        found.turn()
+        judge(found)
+        alone = {(REFUSED | WRONG).get((habit, work), (Ending.DONE, ''))[0] for habit in pair}
+        ending = is_ended(found, WORK[work])
+        assert ending in alone, found.reasons
 
 
 def begun(rig: Callable[..., Rig], habits: tuple[str, ...], work: Work) -> Rig:
