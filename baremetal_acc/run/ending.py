@@ -40,6 +40,7 @@ from baremetal_acc.planning.followed_tasks import followed, to_follow
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import NO_ROOTS, check, sessions, unprotected
 from baremetal_acc.run.power import held, off_again
+from baremetal_acc.run.sighting import read_tasks
 from baremetal_acc.run.tools import PlacementShell, Target, Tools
 
 LOG = logging.getLogger(__name__)
@@ -115,16 +116,10 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
 def _tasks(job: Job, target: Target, tools: Tools) -> dict[Ref, TaskReading]:
     """What can be read of the tasks that go on with a restart of the host."""
     refs = tuple(to_follow(job))
-    found: dict[Ref, TaskReading] = {}
     if not refs:
-        return found
+        return {}
     with sessions(target, tools) as bmcs:
-        for ref in refs:
-            try:
-                found[ref] = bmcs[ref.bmc].task(ref)
-            except AccError as exc:
-                LOG.info('%s', exc)
-    return found
+        return read_tasks(refs, bmcs)
 
 
 def _measures(job: Job) -> bool:

@@ -68,11 +68,11 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
         foreign=foreign,
         hosts=hosts,
         foreign_writes=foreign_writes,
-        changes=_tasks(setting_changes.tasks(job), bmcs),
+        changes=read_tasks(setting_changes.tasks(job), bmcs),
     )
 
 
-def _tasks(refs: Iterable[Ref], bmcs: Bmcs) -> dict[Ref, TaskReading]:
+def read_tasks(refs: Iterable[Ref], bmcs: Bmcs) -> dict[Ref, TaskReading]:
     """Those of some tasks that can be read."""
     found = {}
     for ref in refs:
@@ -222,14 +222,20 @@ def _is_looked_at(item: Item, action: Flash | Program, now: datetime, poll: time
 
 def _staged_by_card(action: Flash | Program, bmcs: Bmcs, now: datetime) -> str | None:
     """The version of a component that waits for a restart as its card shows it; None where it shows none."""
+    card, _ = _card_now(action, bmcs, now)
+    part = None if card is None else part_of(card, action.ref)
+    return None if part is None else part.staged
+
+
+def _card_now(action: Flash | Program, bmcs: Bmcs, now: datetime) -> tuple[Accelerator | None, bool]:
+    """The card of a write as a whole look shows it, and whether that look may have missed a part of it."""
     try:
         look = bmcs.look(action.ref.bmc, now)
     except AccError as exc:
         LOG.info('%s', exc)
-        return None
+        return None, True
     card = next((a for a in merge(look.accelerators) if a.id == action.accelerator), None)
-    part = None if card is None else part_of(card, action.ref)
-    return None if part is None else part.staged
+    return card, any(gap.hides for gap in look.gaps)
 
 
 def _adopted(item: Item, others: tuple[TaskReading, ...] | None) -> Ref | None:
@@ -245,15 +251,8 @@ def _adopted(item: Item, others: tuple[TaskReading, ...] | None) -> Ref | None:
 
 def _card_without(action: Flash | Program, bmcs: Bmcs, now: datetime) -> Accelerator | None:
     """The card of a component that its BMC does not know any more; None where the card is not shown itself, or has it."""
-    try:
-        look = bmcs.look(action.ref.bmc, now)
-    except AccError as exc:
-        LOG.info('%s', exc)
-        return None
-    card = next((a for a in merge(look.accelerators) if a.id == action.accelerator), None)
-    if card is None or any(gap.hides for gap in look.gaps) or part_of(card, action.ref) is not None:
-        return None
-    return card
+    card, is_partial = _card_now(action, bmcs, now)
+    return None if card is None or is_partial or part_of(card, action.ref) is not None else card
 
 
 def _reset_came(item: Item, action: Reset, bmcs: Bmcs) -> bool | None:

@@ -11,8 +11,10 @@ should.
 
 import itertools
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -180,6 +182,17 @@ def test_every_row_is_of_a_habit_and_a_job_that_there_are() -> None:
     assert {*REFUSED, *WRONG} <= {(habit, work) for habit in HABITS for work in WORK}
     assert set() == set(REFUSED) & set(WRONG)
     assert Ending.QUARANTINED not in {ending for ending, _ in REFUSED.values()}
+
+
+def test_the_page_lists_every_habit_and_those_that_do_not_end_as_done(tree: Path) -> None:
+    """Who adds one says what a job does with it."""
+    page = (tree / 'doc' / 'source' / 'habits.rst').read_text()
+    rows = dict(re.findall(r'\* - ``([a-z-]+)``\n(.*?)(?=\n   \* -|\n\n)', page, re.DOTALL))
+    assert list(HABITS) == list(rows)
+    ends = {name: rest.rpartition('     - ')[2] for name, rest in rows.items()}
+    # One with no session free is used with the option that allows Basic authentication.
+    others = {habit for habit, _ in (*REFUSED, *WRONG)} | {'no-session'}
+    assert others == {name for name, end in ends.items() if end != 'done'}
 
 
 @pytest.mark.parametrize('habit', ['update-waits-for-restart', 'update-scheduled-for-restart'])
