@@ -324,12 +324,6 @@ def judge(job: Job, inventory: Inventory | None) -> End:
                 'next job reads it, and goes on once its BMC works on no update'
             )
             continue
-        if accelerator is not None and _is_as_before([i for _, i, _ in written], component):
-            held.append(
-                f'{name}: {_part(action)} {found_in(accelerator, component)}, as before, and nothing shows that anything of it '
-                f'was written; {_not_restored(job, last, action)}. The next job writes it again'
-            )
-            continue
         shows = 'could not be looked at in the end' if inventory is None else found_in(accelerator, component)
         sentence = (
             f'{name} is quarantined: {_part(action)} {shows}; {_not_restored(job, last, action)}. '
@@ -349,19 +343,6 @@ def _may_be_written_to(last: Item, action: Flash | Program, component: Component
     shown = () if component is None else (component.version, component.staged)
     known = (action.expects, action.version)
     return all(version is None or any(images.same_version(version, one) for one in known) for version in shown)
-
-
-def _is_as_before(written: Iterable[Item], component: Component | None) -> bool:
-    """A place shows what it ran before the job, nothing waits for a restart there, and none of the writes to it has begun for
-    all that was seen: each of them has failed, without having moved.
-    """
-    items = tuple(written)
-    first = items[0].action
-    if component is None or component.version is None or not isinstance(first, Flash) or revokes(first.content):
-        return False
-    moved = any(i.evidence is not None or i.percent or i.unsure or i.state is not ItemState.FAILED for i in items)
-    as_before = images.same_version(component.version, first.expects)
-    return as_before and component.staged == first.staged and not moved
 
 
 def _task_of(item: Item) -> str:

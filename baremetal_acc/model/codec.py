@@ -9,9 +9,10 @@ class in ``"type"``. Tuples become arrays, frozensets sorted arrays, times ISO 8
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, TypeVar, Union, cast
 
 from baremetal_acc.errors import StaleJob
@@ -19,6 +20,9 @@ from baremetal_acc.errors import StaleJob
 T = TypeVar('T')
 
 _TAG = 'type'
+
+SPARSE = MappingProxyType({'sparse': True})
+"""Metadata of a field that is left out where it has its default value: what is stored has its bounds."""
 
 
 def encode(value: object) -> Any:
@@ -43,11 +47,15 @@ def encode(value: object) -> Any:
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        body = {f.name: encode(getattr(value, f.name)) for f in fields(value)}
+        body = {f.name: encode(at) for f in fields(value) if not _is_left_out(f, at := getattr(value, f.name))}
         if _TAG not in body:
             body = {_TAG: type(value).__name__, **body}
         return body
     raise TypeError(f'{type(value).__name__} has no JSON form')
+
+
+def _is_left_out(field: Field[Any], value: object) -> bool:
+    return 'sparse' in field.metadata and value == field.default
 
 
 def decode(kind: type[T], data: object) -> T:

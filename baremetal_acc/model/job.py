@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is to be done to a target, how far it is, and how it ended."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 
+from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.image import Progress
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
@@ -378,11 +379,11 @@ class Item:
     evidence: WriteEvidence | None = None
     unsure: bool = False
     follows: bool = False
-    cancelled: datetime | None = None
-    uncancelled: str | None = None
-    unconditional: bool = False
-    rejected: int = 0
-    again: datetime | None = None
+    cancelled: datetime | None = field(default=None, metadata=SPARSE)
+    uncancelled: str | None = field(default=None, metadata=SPARSE)
+    unconditional: bool = field(default=False, metadata=SPARSE)
+    rejected: int = field(default=0, metadata=SPARSE)
+    again: datetime | None = field(default=None, metadata=SPARSE)
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
         """The same item in another state."""

@@ -351,3 +351,5 @@ def test_what_a_root_of_trust_copies_in_the_background_keeps_the_bmc_busy(bmc: A
         bmc.put('/redfish/v1/Chassis/RoT', Oem={'Nvidia': {'BackgroundCopyStatus': 'Completed'}})
         _take(bmc, reply(202, TASK))
         assert TaskState.ACTIVE is connection.push(TARGET, _upload()).state
+        del bmc.tree['/redfish/v1/Chassis/RoT']
+        assert UpdateActivity.UNKNOWN is connection.update_activity(), 'what is gone copies nothing'

@@ -284,7 +284,12 @@ class RedfishConnection:
         """What copies an image in the background, read now: its path; None where nothing does, or none was seen that may."""
         self._note_copies()
         for uri in self._habits.copies:
-            view = View.of(fresh(self._connector, self.address.name, uri), [])
+            try:
+                view = View.of(fresh(self._connector, self.address.name, uri), [])
+            except BmcRefused as exc:
+                if not exc.gone:
+                    raise
+                continue  # a card that is not there any more copies nothing
             if view.literal(*BACKGROUND_COPY) == 'InProgress':
                 return uri
         return None

@@ -69,8 +69,8 @@ def test_both_decoders_say_the_same(text: str) -> None:
 
 @pytest.mark.parametrize(
     'content',
-    [b'', b'{', b'{} x', b'{"a": "\xff"}', b'[' * 100_000, b'{"a":}', b"{'a': 1}", b'\xff\xfe', b'{"a": 01}'],
-    ids=['empty', 'open', 'more', 'no UTF-8', 'deep', 'no value', 'apostrophes', 'only a mark', 'leading zero'],
+    [b'', b'{', b'{} x', b'[' * 100_000, b'{"a":}', b"{'a': 1}", b'\xff\xfe', b'{"a": 01}'],
+    ids=['empty', 'open', 'more', 'deep', 'no value', 'apostrophes', 'only a mark', 'leading zero'],
 )
 def test_what_is_no_json_is_an_error(content: bytes) -> None:
     """One of the two that callers expect."""

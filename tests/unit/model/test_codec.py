@@ -3,6 +3,7 @@
 """Nouns survive JSON."""
 
 import json
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -135,3 +136,14 @@ def test_an_inventory_survives_with_every_field_of_a_device():
         del stored['accelerators'][0][name]
     older = decode(Inventory, stored).accelerators[0]
     assert (None, None, 'OK') == (older.state, older.health_rollup, older.health)
+
+
+def test_a_sparse_field_is_left_out_at_its_default_and_comes_back():
+    """What is stored has its bounds; every other field is there."""
+    item = Item(action=Publish(), since=NOW)
+    sparse = {'cancelled', 'uncancelled', 'unconditional', 'rejected', 'again'}
+    assert {f.name for f in fields(Item)} - sparse == encode(item).keys() - {'type'}
+    assert item == decode(Item, encode(item))
+    told = replace(item, cancelled=NOW, uncancelled='no', unconditional=True, rejected=2, again=NOW)
+    assert {f.name for f in fields(Item)} == encode(told).keys() - {'type'}
+    assert told == decode(Item, encode(told))
