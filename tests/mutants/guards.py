@@ -871,7 +871,7 @@ GUARDS = (
     Guard(
         name='judge a component whose card may not be shown wholly',
         file=f'{RUN}/sighting.py',
-        guard=' or any(gap.hides for gap in look.gaps)',
+        guard=' or is_partial',
         gone='',
         tests='tests/unit/run/test_restore.py',
     ),
