@@ -17,14 +17,9 @@ from baremetal_acc.decide.advance import Patience, ended, with_item
 from baremetal_acc.model.inventory import Inventory, TaskReading, TaskState
 from baremetal_acc.model.job import Engage, Item, ItemState, Job, Release
 from baremetal_acc.model.lock import LockReading, LockState, Scope
-from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.model.ref import Ref
 
 _CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED, LockState.PENDING_RESET})
-
-
-def busy(job: Job) -> frozenset[BmcName]:
-    """The BMCs that still carry out a change of a lock."""
-    return frozenset(action.ref.bmc for _, _, action in _under_way(job))
 
 
 def tasks(job: Job) -> tuple[Ref, ...]:
@@ -46,12 +41,16 @@ def seen(job: Job, found: Mapping[Ref, TaskReading], now: datetime, patience: Pa
     """The job after the tasks of its changes were read.
 
     A task that waits for a restart ends the wait: the change is pending then, as the lock itself says. One that claims to run
-    for longer than a reset of the BMC takes is followed no more, and the lock is read.
+    for longer than a reset of the BMC takes is followed no more, and the lock is read. Past the deadline nobody waits
+    for a lock that cannot be read.
 
     :param found: one that could not be read is missing.
     """
     for position, item, _ in _under_way(job):
         if not item.follows:
+            if now > job.deadline and now - item.since > patience.settle + patience.reset:
+                why = 'the BMC has accepted the change, and the lock could not be read since'
+                job = ended(job, position, ItemState.FAILED, now, why)
             continue
         task = None if item.task is None else found.get(item.task)
         told = item if task is None else replace(item, message=task.message or task.raw, percent=task.percent)
@@ -73,7 +72,7 @@ def read_back(job: Job, inventory: Inventory, now: datetime, patience: Patience)
     for position, item, action in _under_way(job):
         if item.follows:
             continue
-        reading = _reading(action, inventory)
+        reading = reading_of(action, inventory)
         if reading is not None and _shows(item, action, reading):
             job = ended(job, position, ItemState.DONE, now)
         elif now - item.since > patience.settle or now > job.deadline + patience.settle:
@@ -91,10 +90,14 @@ def _under_way(job: Job) -> Iterator[tuple[int, Item, Engage | Release]]:
             yield position, item, item.action
 
 
-def _reading(action: Engage | Release, inventory: Inventory) -> LockReading | None:
-    """The present reading of the place that an action is for; of a lock of a whole machine, by any card that shows it."""
+def reading_of(action: Engage | Release, inventory: Inventory | None) -> LockReading | None:
+    """The present reading of the very place and card that an action is for.
+
+    Of a lock of a whole machine any card that shows it tells the same.
+    """
     wanted = (action.mechanism, action.ref, action.field)
-    cards = (a for a in inventory.accelerators if action.scope is Scope.BMC or a.id == action.accelerator)
+    shown = () if inventory is None else inventory.accelerators
+    cards = (a for a in shown if action.scope is Scope.BMC or a.id == action.accelerator)
     return next((r for a in cards for r in a.locks if r.place == wanted), None)
 
 

@@ -22,6 +22,7 @@ from baremetal_acc.model.lock import (
     opened_again,
     to_be_closed,
 )
+from baremetal_acc.planning.setting_changes import reading_of
 from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.patience import not_performed
 from baremetal_acc.run.power import host_runs
@@ -133,12 +134,5 @@ def _replaces(new: Engagement, old: Engagement) -> bool:
 def _reading_at(
     action: Release | Engage, tools: Tools, inventory: Inventory | None
 ) -> tuple[Mechanism | None, LockReading | None]:
-    """The mechanism and the present reading of the very place and card that an action is for.
-
-    Of a lock of a whole machine any card that shows it tells the same.
-    """
-    mechanism = next((m for m in tools.mechanisms if m.name == action.mechanism), None)
-    cards = () if inventory is None else inventory.accelerators
-    readings = [r for a in cards if action.scope is Scope.BMC or a.id == action.accelerator for r in a.locks]
-    wanted = (action.mechanism, action.ref, action.field)
-    return mechanism, next((r for r in readings if r.place == wanted), None)
+    """The mechanism of an action, and the present reading of its place."""
+    return next((m for m in tools.mechanisms if m.name == action.mechanism), None), reading_of(action, inventory)

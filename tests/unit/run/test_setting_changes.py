@@ -10,7 +10,7 @@ import pytest
 
 from baremetal_acc.bmc.api import Accepted
 from baremetal_acc.decide.plan import Part
-from baremetal_acc.errors import BmcConflict, BmcRefused
+from baremetal_acc.errors import BmcConflict, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import TaskReading, TaskState
 from baremetal_acc.model.job import Done, Engage, Failed, ItemState, Release
 from baremetal_acc.model.ref import HOST, Ref
@@ -146,6 +146,23 @@ def test_a_release_that_is_never_carried_out_ends_the_job_before_anything_is_wri
     assert isinstance(outcome, Failed)
     assert any('the BMC has accepted the change, and the lock is locked' in reason for reason in outcome.reasons)
     assert not any(line.startswith('push') for line in bench.machine.log)
+
+
+@pytest.mark.parametrize('task_ends', [TaskState.SUCCEEDED, None])
+def test_a_job_ends_though_its_bmc_is_never_heard_of_again(task_ends):
+    """It has accepted the change and answers nothing from then on: past the deadline the lock is not waited for."""
+    bench, lock = later(40, task_ends=task_ends)
+    connect = bench.tools.connect
+
+    def silent_then(address):
+        if lock.begun is not None and bench.now > lock.begun:
+            raise BmcUnreachable(bmc='host', what='no answer')
+        return connect(address)
+
+    bench.tools = replace(bench.tools, connect=silent_then)
+    _, outcome = bench.run(bench.job(parts=LOCK), ticks=3000)
+    assert isinstance(outcome, Failed)
+    assert bench.now - v.NOW < timedelta(hours=2)
 
 
 @pytest.mark.parametrize('error', [BmcRefused(bmc='host', what='no', status=400), BmcConflict(bmc='host', what='changed')])
