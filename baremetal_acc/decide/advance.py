@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from baremetal_acc.decide import interference
-from baremetal_acc.decide.flash import Effect, Seen, following
+from baremetal_acc.decide.flash import Effect, Next, Seen, following
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.model.inventory import HostReading, TaskReading
 from baremetal_acc.model.job import (
@@ -38,6 +38,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.planning.waiting_tasks import UNPLANNED, shut_out
 
 UNASKED = 1_000_000
 """As a number of updates that run: the BMC could not be asked, and gets no more."""
@@ -72,6 +73,7 @@ class WriteSight:
     :ivar stalled: the device was asked, as the task does not move any more.
     :ivar shown: the version that runs; None where nobody asked, or the device does not show it.
     :ivar task: the BMC's task for it, where the answer to the upload named none, and there is just one that it can be.
+    :ivar wrote_nothing: its task was cancelled before it wrote anything.
     """
 
     seen: Seen
@@ -80,6 +82,7 @@ class WriteSight:
     stalled: bool = False
     shown: str | None = None
     task: Ref | None = None
+    wrote_nothing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,7 +301,7 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         item = job.items[position]
         if item.state.ended or item.state is ItemState.PLANNED or not isinstance(item.action, Flash | Program):
             continue
-        follows = following(item.state, seen.seen, _reset_of(item.action))
+        follows = _next(job, item, item.action, seen.seen)
         # Why it was sent without an answer is told too, when nothing better is known.
         asks = follows.effect is Effect.ASK
         said = seen.message or (item.message if item.state is ItemState.SENT and not asks else None)
@@ -308,12 +311,14 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         too_long = not unseen and _too_long(follows.effect, item, now, patience)
         if follows.effect is Effect.GIVE_UP and _may_be_cancelled(item, now, patience):
             asked = replace(item, cancelled=item.cancelled or now, message=f'{says}; the BMC was asked to cancel it')
-            job = with_item(job, position, asked)
+            job = with_item(job, position, replace(asked, waits=item.waits or seen.seen is Seen.AWAITS))
             continue
         if too_long or follows.effect in (Effect.FAIL, Effect.GIVE_UP):
             says += _not_cancelled(item) if follows.effect is Effect.GIVE_UP else ''
+            if seen.wrote_nothing:
+                says = f'{shut_out(job, item.action) or UNPLANNED} (the BMC has cancelled it, and nothing was written)'
             unsure = follows.effect in (Effect.ASK, Effect.GIVE_UP)
-            job = ended(job, position, ItemState.FAILED, now, says, unsure=unsure)
+            job = ended(job, position, ItemState.FAILED, now, says, unsure=unsure, untouched=seen.wrote_nothing)
         elif follows.state is not item.state:
             job = ended(job, position, follows.state, now, seen.message)
         item = replace(job.items[position], stalled=seen.stalled)
@@ -329,10 +334,21 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         # The time to settle begins when nothing moves any more; a task that only claims to run is another matter.
         if not item.state.ended and follows.effect is Effect.WAIT:
             item = replace(item, since=now, moved=now if _moved(item, seen) else item.moved, message=seen.message)
-            if seen.seen is Seen.WORKING:
-                item = replace(item, percent=seen.percent, evidence=item.evidence or _progressed(seen))
+            if seen.seen in (Seen.WORKING, Seen.AWAITS):
+                waits = seen.seen is Seen.AWAITS
+                item = replace(item, percent=seen.percent, waits=waits, evidence=item.evidence or _progressed(seen))
         job = replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
     return job
+
+
+def _next(job: Job, item: Item, action: Flash | Program, seen: Seen) -> Next:
+    """What a write does next. One that waits for a restart is given up where that restart cannot help it, or does not come."""
+    follows = following(item.state, seen, _reset_of(action))
+    if seen is Seen.AWAITS and (why := shut_out(job, action)) is not None:
+        return Next(state=ItemState.FAILED, effect=Effect.GIVE_UP, why=why)
+    if follows.effect is Effect.GIVE_UP and item.waits:
+        return replace(follows, why=shut_out(job, action) or UNPLANNED)
+    return follows
 
 
 def _may_be_cancelled(item: Item, now: datetime, patience: Patience) -> bool:

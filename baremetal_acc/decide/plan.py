@@ -207,7 +207,7 @@ def plan(
     _check_images(draft)
     held = hold and (bool(writes or releases) or _would_power_on(draft))
     left = spoilt.intersection(a.id for a in inventory.accelerators) - {a.accelerator for a in writes}
-    draft.notes += known_later.notes(inventory, writes, _host_system(draft) if held else None)
+    draft.notes += known_later.notes(inventory, (*writes, *releases), _host_system(draft) if held else None)
     _resets(draft, hold=held, give_back=Part.UNLOCK not in parts, left=left)
     if Part.PUBLISH in parts:
         touched = tuple(sorted({a.accelerator for a in (*writes, *releases)}))

@@ -338,7 +338,7 @@ def _may_be_written_to(last: Item, action: Flash | Program, component: Component
     """The last write of a place was given up and may go on, and what the place shows is not spoilt: what it ran before, what it
     was sent, or nothing yet.
     """
-    if not last.unsure or not isinstance(action, Flash):
+    if not last.unsure:
         return False
     shown = () if component is None else (component.version, component.staged)
     known = (action.expects, action.version)

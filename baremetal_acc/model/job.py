@@ -357,6 +357,7 @@ class Item:
         a change of a lock from the moment in which the BMC has accepted the change.
     :ivar cancelled: when the BMC was asked to cancel its task, which does not move any more, UTC. ``uncancelled``: why it
         refused.
+    :ivar waits: when its task was last seen to run, it waited for a restart of the host.
     :ivar unconditional: it was written without a condition, since the BMC refuses the ETag that it shows.
     :ivar rejected: how often the BMC has rejected it in a row. ``again``: it is not sent before then, UTC.
     """
@@ -381,6 +382,7 @@ class Item:
     follows: bool = False
     cancelled: datetime | None = field(default=None, metadata=SPARSE)
     uncancelled: str | None = field(default=None, metadata=SPARSE)
+    waits: bool = field(default=False, metadata=SPARSE)
     unconditional: bool = field(default=False, metadata=SPARSE)
     rejected: int = field(default=0, metadata=SPARSE)
     again: datetime | None = field(default=None, metadata=SPARSE)

@@ -5,18 +5,19 @@
 from collections.abc import Collection, Iterator
 
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Flash, ItemState, Job, Note, Program, Reset, ResetPurpose
+from baremetal_acc.model.job import Flash, ItemState, Job, Note, Program, Release, Reset, ResetPurpose
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
 
-def notes(inventory: Inventory, writes: Collection[Flash | Program], host: Ref | None) -> Iterator[Note]:
+def notes(inventory: Inventory, changes: Collection[Flash | Program | Release], host: Ref | None) -> Iterator[Note]:
     """What a reader of the plan has to learn of that.
 
-    :param host: the System that is held off while the cards are written, None where none is.
+    :param changes: what is written and unlocked.
+    :param host: the System that is held off meanwhile, None where none is.
     """
     facts = None if host is None else inventory.bmc(host.bmc)
-    if writes and facts is not None and facts.power is PowerState.ON:
-        text = 'whether the BMC still shows the cards while the host is off is seen only then; what it hides is not written'
+    if changes and facts is not None and facts.power is PowerState.ON:
+        text = 'whether the BMC still shows the cards while the host is off is seen only then; what it hides is not changed'
         yield Note(label=inventory.target, text=text)
 
 
@@ -34,7 +35,7 @@ def hidden_by_hold(job: Job, inventory: Inventory | None, card: AcceleratorId) -
         facts = inventory.bmc(action.system.bmc)
         if facts is not None and facts.system == action.system and facts.power is PowerState.OFF:
             return (
-                'the card is not there any more now that its host is off, and nothing was written: what a BMC shows only while '
-                "the host is on can be written only then, which is safe with the operator's own ramdisk (cleaning in band)"
+                'the card is not there any more now that its host is off, and nothing of it was changed: what a BMC shows only '
+                "while the host is on can be changed only then; that is safe with the operator's own ramdisk (cleaning in band)"
             )
     return None

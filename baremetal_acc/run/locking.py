@@ -22,6 +22,7 @@ from baremetal_acc.model.lock import (
     opened_again,
     to_be_closed,
 )
+from baremetal_acc.planning import known_later
 from baremetal_acc.planning.setting_changes import reading_of
 from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.patience import not_performed
@@ -37,7 +38,8 @@ def release(
     """Open a lock that is what the plan saw, on a host that does not run where it is to be off."""
     mechanism, reading = _reading_at(action, tools, inventory)
     if mechanism is None or reading is None:
-        return ended(job, position, ItemState.FAILED, now, _NOT_SHOWN)
+        why = known_later.hidden_by_hold(job, inventory, action.accelerator) or _NOT_SHOWN
+        return ended(job, position, ItemState.FAILED, now, why)
     running = host_runs(job, inventory)
     if running is not None:
         return ended(job, position, ItemState.FAILED, now, running)

@@ -15,11 +15,12 @@ from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.restore import found_in, part_of
 from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcRefused, BmcUnreachable
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import HostReading, PowerState, TaskReading, TaskState, UpdateActivity
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName, Ref
-from baremetal_acc.planning import setting_changes
+from baremetal_acc.planning import setting_changes, waiting_tasks
 from baremetal_acc.run.looking import Bmcs
 
 LOG = logging.getLogger(__name__)
@@ -177,7 +178,8 @@ def _write_sight(
         runs = task is not None and task.state is TaskState.ACTIVE
         if task is not None and not task.opaque and (task.state is TaskState.FAILED or (runs and not stalled)):
             seen = Seen.FAILED if not runs else Seen.AWAITS if task.awaits_restart else Seen.WORKING
-            return WriteSight(seen=seen, percent=task.percent, message=task.message)
+            idle = not runs and item.waits and _wrote_nothing(item, task, bmc.component(action.ref))
+            return WriteSight(seen=seen, percent=task.percent, message=task.message, wrote_nothing=idle)
         component = bmc.component(action.ref)
         ours = _adopted(item, others)
         service = UpdateActivity.BUSY if busy else bmc.update_activity()
@@ -211,6 +213,10 @@ def _write_sight(
         seen = seen if staged is None else classified(staged)
     said = task.message if task is not None else None if unread is None else unread.message
     return WriteSight(seen=seen, message=said, stalled=runs, shown=component.version, task=ours)
+
+
+def _wrote_nothing(item: Item, task: TaskReading, component: Component) -> bool:
+    return waiting_tasks.wrote_nothing(item, task, component.version, component.staged)
 
 
 def _is_looked_at(item: Item, action: Flash | Program, now: datetime, poll: timedelta) -> bool:

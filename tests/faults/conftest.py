@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.redfish import connector
-from tests.faults.rig import BASIC, MACHINE, NIC, PASSWORD, Rig
+from tests.faults.rig import BASIC, MACHINE, NIC, PASSWORD, SLOT, Rig
+from tests.faults.slots import fpga_rig
 
 
 class Told(logging.Handler):
@@ -44,10 +45,13 @@ def rig(emulated_machine: Callable[..., Any], tmp_path: Path, monkeypatch: pytes
     ours.setLevel(logging.DEBUG)
 
     def make(*, machine: dict[str, Any] | None = None, address: dict[str, Any] | None = None, **how: Any) -> Rig:
-        users = {'*': (User(name='admin', password=PASSWORD),)}
+        machine = {'users': {'*': (User(name='admin', password=PASSWORD),)}} | (machine or {})
+        address = {'timeout': timedelta(seconds=1)} | (address or {})
+        if how.get('what') == SLOT:
+            del how['what']
+            return fpga_rig(emulated_machine, tmp_path, machine=machine, address=address, **how)
         product = 'acc-server' if how.get('what') == NIC else 'gpu-server'
-        emulated = emulated_machine(product, users=users, **(MACHINE | (machine or {})))
-        return Rig(machine=emulated, folder=tmp_path, address={'timeout': timedelta(seconds=1)} | (address or {}), **how)
+        return Rig(machine=emulated_machine(product, **(MACHINE | machine)), folder=tmp_path, address=address, **how)
 
     yield make
     ours.removeHandler(told)

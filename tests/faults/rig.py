@@ -28,7 +28,7 @@ from baremetal_acc.bmc.retry import Patience as ReadPatience
 from baremetal_acc.catalogue.store import FileStore
 from baremetal_acc.decide.advance import Patience, begin
 from baremetal_acc.decide.baseline import Baseline, Exposure, Match, NodeFacts, Rule
-from baremetal_acc.decide.plan import plan
+from baremetal_acc.decide.plan import EVERYTHING, Part, plan
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.locks.find import mechanisms
 from baremetal_acc.model.accelerator import Kind
@@ -40,17 +40,22 @@ from baremetal_acc.model.lock import ResetKind, WritePath
 from baremetal_acc.model.ref import BmcName
 
 ITEMS = '/redfish/v1/UpdateService/FirmwareInventory'
-EROT, GPU, NIC = 'erot', 'gpu', 'nic'
+EROT, GPU, NIC, SLOT = 'erot', 'gpu', 'nic', 'slot'
 OLD = {EROT: '01.02.0060.0000_n00', GPU: '96.00.30.00.01', NIC: '32.39.2048'}
 NEW = {EROT: '01.03.0000.0000_n00', GPU: '96.00.74.00.0D', NIC: '32.41.1000'}
 ITEM = {EROT: 'HGX_FW_ERoT_GPU_{}', GPU: 'HGX_FW_GPU_{}', NIC: 'DPU_NIC'}
 MODEL = {EROT: 'h100', GPU: 'h100', NIC: 'bluefield3'}
 FITS = {EROT: Fit(pci='0x10de:0x2330'), GPU: Fit(pci='0x10de:0x2330'), NIC: Fit(part_number='900-9D3B6-00CV-AA0')}
 BMC = {EROT: 'host', GPU: 'host', NIC: 'dpu'}
-DEVICE = {EROT: 'GPU_', GPU: 'GPU_', NIC: 'DPU'}
+DEVICE = {EROT: 'GPU_', GPU: 'GPU_', NIC: 'DPU', SLOT: 'FPGA'}
 CARDS = {EROT: 2, GPU: 2, NIC: 1}
 # The DPU's other locks close no way of the host.
-LOCKS = {EROT: re.compile('HGX_'), GPU: re.compile('HGX_'), NIC: re.compile('Bluefield/')}
+LOCKS = {
+    EROT: re.compile('HGX_'),
+    GPU: re.compile('HGX_'),
+    NIC: re.compile('Bluefield/'),
+    SLOT: re.compile('FPGA1/.*ProgrammableFromHost'),
+}
 RESET = {EROT: ResetKind.NONE, GPU: ResetKind.POWER_CYCLE, NIC: ResetKind.POWER_CYCLE}
 PASSWORD = 'only-the-BMC-and-we-know-this'
 BASIC = base64.b64encode(f'admin:{PASSWORD}'.encode()).decode()
@@ -194,10 +199,10 @@ class Rig:
         self.machine.power('ForceOff')
         self.advance(30)
 
-    def begin(self) -> tuple[str, ...]:
+    def begin(self, *, parts: frozenset[Part] = EVERYTHING) -> tuple[str, ...]:
         """Look, plan, and begin the job. Returns why it is refused; nothing when it is not."""
         inventory = run.observe(self.target, self.tools, self.now)
-        self.made = plan(inventory, self.tools.baseline, self.target.node, self.tools.catalogue, hold=self.hold)
+        self.made = plan(inventory, self.tools.baseline, self.target.node, self.tools.catalogue, parts=parts, hold=self.hold)
         if self.made.refusals:
             return tuple(str(r) for r in self.made.refusals)
         self.begun_at = self.now

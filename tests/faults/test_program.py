@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is a slot of an FPGA programmed only while a tenant's host cannot program it too? On the emulator, whose host can."""
 
-import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,46 +10,20 @@ import pytest
 
 from baremetal_acc import run
 from baremetal_acc.decide.advance import current
-from baremetal_acc.decide.baseline import Baseline, Exposure, Match, NodeFacts, Rule
-from baremetal_acc.emulator.image import build_image
+from baremetal_acc.decide.baseline import Exposure
 from baremetal_acc.locks.fpga_programmable_from_host import ProgrammableFromHost
-from baremetal_acc.model.accelerator import Kind
-from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind
 from baremetal_acc.model.job import Done, Failed, Stage
-from baremetal_acc.model.lock import Scope, WritePath
-from tests.faults.rig import MACHINE, Rig
-
-SLOT = 'host/FPGA1_Slot1'
+from baremetal_acc.model.lock import Scope
+from tests.faults.rig import Rig
+from tests.faults.slots import fpga_rig, programmed, pushes
 
 
 @pytest.fixture
 def fpga(emulated_machine: Callable[..., Any], tmp_path: Path) -> Callable[..., Rig]:
-    """Makes nodes with one FPGA of two empty slots, open to their hosts; the second slot is to hold a function."""
+    """Makes nodes with one FPGA; see :func:`tests.faults.slots.fpga_rig`."""
 
     def make(*, hold: bool, exposure: Exposure = Exposure.TENANT) -> Rig:
-        settings = {key: value for key, value in MACHINE.items() if key != 'gpus'}
-        rig = Rig(machine=emulated_machine('fpga-server', **settings), folder=tmp_path, hold=hold)
-        data = build_image(kind='function', model='d5005', component='slot', version='3.1', function='aes', size_bytes=20_000)
-        path = tmp_path / 'aes.img'
-        path.write_bytes(data)
-        image = Image(
-            name='aes',
-            kind=ImageKind.FUNCTION,
-            fits=(Fit(pci='0x8086:0x0b2b'),),
-            component='Slot*',
-            function='aes',
-            version='3.1',
-            security_version=1,
-            source=str(path),
-            size_bytes=len(data),
-            digest=Digest(algorithm=DigestAlgorithm.SHA256, value=hashlib.sha256(data).hexdigest()),
-        )
-        rule = Rule(
-            name='fpga', match=Match(kind=Kind.FPGA), functions=(('Slot1', 'aes'),), block=frozenset({WritePath.HOST_DEVICE})
-        )
-        rig.target = replace(rig.target, node=NodeFacts(name='node-1', exposure=exposure))
-        rig.tools = replace(rig.tools, baseline=Baseline(rules=(rule,)), catalogue=(image,))
-        return rig
+        return fpga_rig(emulated_machine, tmp_path, hold=hold, exposure=exposure)
 
     return make
 
@@ -63,17 +35,6 @@ def change(rig: Rig, verb: str, *, only: Scope | None = None) -> None:
         if reading.mechanism == ProgrammableFromHost.name and only in (None, reading.scope):
             with rig.tools.connect(rig.target.bmcs[0]) as bmc:
                 getattr(ProgrammableFromHost(), verb)(bmc.writer(), reading)
-
-
-def programmed(rig: Rig) -> str | None:
-    """What really lies in the slot."""
-    bank = rig.machine.truth()['components'][SLOT]['active']
-    return None if bank is None else str(bank['function'])
-
-
-def pushes(rig: Rig) -> list[Any]:
-    """The images of which the machine got anything."""
-    return [e for e in rig.machine.log() if e['method'] == 'POST' and e['received_bytes'] and 'update' in e['path'].lower()]
 
 
 def test_a_slot_is_not_programmed_while_a_tenants_host_could_program_it(fpga: Callable[..., Rig]) -> None:

@@ -70,6 +70,12 @@ def test_a_long_message_is_shortened(bmc: Any) -> None:
     assert 300 == len(found.message)
 
 
+@pytest.mark.parametrize('word', ['Cancelled', 'Cancelling', 'Killed', 'Exception'])
+def test_only_a_task_that_has_been_cancelled_was_cancelled(bmc: Any, word: str) -> None:
+    """One that is being cancelled may still end otherwise, and what was killed may have been writing."""
+    assert (word == 'Cancelled') is _task(bmc, TaskState=word).was_cancelled
+
+
 @pytest.mark.parametrize('percent', [None, -1, 101, '40', True])
 def test_a_percentage_that_is_none_is_none(bmc: Any, percent: Any) -> None:
     """Nothing is guessed from it."""

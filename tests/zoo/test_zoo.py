@@ -3,10 +3,10 @@
 """Jobs that meet each habit of the emulator's zoo, alone, and how they end.
 
 A job locks two GPUs, or also writes firmware: that of their roots of trust, which is in force at once, or their own, which
-is in force after a restart. What is asked of every job, whatever the BMC is like, is asked of the machine and not of the job:
-it ends, no image goes to a card that is being written, no power is cut under a write, no host runs beside an open lock, no
-session is left. ``REFUSED`` lists the habits with which a job rightly does not end as done, ``WRONG`` those with which it
-should.
+is in force after a restart. Or it unlocks what was locked, or programs a slot of an FPGA. What is asked of every job,
+whatever the BMC is like, is asked of the machine and not of the job: it ends, no image goes to a card that is being written,
+no power is cut under a write, no host runs beside an open lock, no session is left. ``REFUSED`` lists the habits with which a
+job rightly does not end as done.
 """
 
 import itertools
@@ -20,11 +20,14 @@ from typing import Any
 import pytest
 import requests
 
+from baremetal_acc.decide.baseline import Baseline, Match, Rule
+from baremetal_acc.decide.plan import Part
 from baremetal_acc.emulator.habit import HABITS
 from baremetal_acc.model.job import Done, Failed
 from baremetal_acc.model.lock import ResetKind
 from tests.faults.cases import Ending
-from tests.faults.rig import CARDS, EROT, GPU, NEW, OLD, Rig
+from tests.faults.rig import CARDS, EROT, GPU, NEW, OLD, SLOT, Rig
+from tests.faults.slots import FUNCTION, programmed, pushes
 
 SESSIONS = '/redfish/v1/SessionService/Sessions'
 
@@ -33,17 +36,22 @@ SESSIONS = '/redfish/v1/SessionService/Sessions'
 class Work:
     """What a job does.
 
-    :ivar writes: whether it writes firmware; ``hold``: whether it holds the host off for a tenant meanwhile.
+    :ivar writes: whether it writes firmware or a function; ``hold``: whether it holds the host off for a tenant meanwhile.
+    :ivar unlocks: whether it opens what a job before it has locked.
     """
 
     what: str = EROT
     writes: bool = True
     hold: bool = True
+    unlocks: bool = False
 
 
-LOCK, FLASH, RESTART, FREE = 'lock', 'flash', 'flash-and-restart', 'flash-and-restart-not-held'
+LOCK, UNLOCK, FLASH, PROGRAM = 'lock', 'unlock', 'flash', 'program'
+RESTART, FREE = 'flash-and-restart', 'flash-and-restart-not-held'
 WORK = {
     LOCK: Work(writes=False),
+    UNLOCK: Work(writes=False, unlocks=True),
+    PROGRAM: Work(what=SLOT),
     FLASH: Work(),
     RESTART: Work(what=GPU),
     FREE: Work(what=GPU, hold=False),
@@ -67,35 +75,24 @@ MANY = (
 End = tuple[Ending, str]
 """How a job ends, and words of its error."""
 
-_WAITS: End = (Ending.UNKNOWN, 'Restart the host to install the image.')
+_WAITS: End = (Ending.UNTOUCHED, 'waits for a restart of the host, and the catalogue asks for none')
+_LOCKED_OUT: End = (Ending.UNTOUCHED, "which blocks the BMC's own writes, too")
 _HIDDEN: End = (Ending.UNTOUCHED, 'the card is not there any more')
 _POWERED_ON: End = (Ending.HELD, 'somebody else may have written')
 
+_FOR_RESTART = ('update-waits-for-restart', 'update-scheduled-for-restart')
+
 REFUSED: dict[tuple[str, str], End] = {
     # The catalogue says that the image needs no restart, and nobody restarts a host for the asking of a BMC alone.
-    ('update-waits-for-restart', FLASH): _WAITS,
-    ('update-scheduled-for-restart', FLASH): _WAITS,
-    # A host that is held off hides its cards: nothing can be written there, and no lock be proven.
-    ('cards-hidden-while-off', FLASH): _HIDDEN,
-    ('cards-hidden-while-off', RESTART): _HIDDEN,
+    **{(habit, work): _WAITS for habit in _FOR_RESTART for work in (FLASH, PROGRAM)},
+    # WriteProtected is closed before the restart, since the host must not run beside an open lock.
+    **{(habit, work): _LOCKED_OUT for habit in _FOR_RESTART for work in (RESTART, FREE)},
+    # A host that is held off hides its cards: nothing can be changed there, and no lock be proven.
+    **{('cards-hidden-while-off', work): _HIDDEN for work in (UNLOCK, FLASH, RESTART, PROGRAM)},
     # While the locks were open the host ran, of its own accord.
-    ('powers-host-on', FLASH): _POWERED_ON,
-    ('powers-host-on', RESTART): _POWERED_ON,
+    **{('powers-host-on', work): _POWERED_ON for work in (FLASH, RESTART, PROGRAM)},
 }
 """Jobs that cannot be done with a BMC like that."""
-
-_LOCKED_OUT: End = (Ending.QUARANTINED, 'the update failed after the restart of the host')
-
-WRONG: dict[tuple[str, str], End] = {
-    # WriteProtected is engaged before the restart, so that what the restart has to write is refused, and what is put back, too.
-    # Cards that have got nothing are quarantined.
-    ('update-waits-for-restart', RESTART): _LOCKED_OUT,
-    ('update-waits-for-restart', FREE): _LOCKED_OUT,
-    ('update-scheduled-for-restart', RESTART): _LOCKED_OUT,
-    ('update-scheduled-for-restart', FREE): _LOCKED_OUT,
-}
-"""Jobs that could be done, and how they end today. Whoever mends one takes its row away."""
-
 
 TELLS_NOTHING = ('no-task-updating', 'no-task-silent', 'monitor-only', 'monitor-vanishes')
 """Habits with which no task says what an update waits for."""
@@ -104,8 +101,8 @@ TELLS_NOTHING = ('no-task-updating', 'no-task-silent', 'monitor-only', 'monitor-
 @pytest.mark.parametrize('work', WORK)
 @pytest.mark.parametrize('habit', HABITS)
 def test_a_job_that_meets_a_habit_ends(habit: str, work: str, rig: Callable[..., Rig]) -> None:
-    """As done where no table says anything else; only what ends wrong quarantines a card."""
-    ending, says = (REFUSED | WRONG).get((habit, work), (Ending.DONE, ''))
+    """As done where the table says nothing else."""
+    ending, says = REFUSED.get((habit, work), (Ending.DONE, ''))
     found = begun(rig, (habit,), WORK[work])
     found.turn()
     judge(found)
@@ -117,7 +114,7 @@ def test_a_job_that_meets_a_habit_ends(habit: str, work: str, rig: Callable[...,
 @pytest.mark.parametrize('told', ['monitor-only', 'no-task-updating'])
 def test_a_job_that_meets_many_habits_at_once_ends(told: str, work: str, rig: Callable[..., Rig]) -> None:
     """As with the one of them that says how an update is told."""
-    ending, _ = WRONG.get((told, work), (Ending.DONE, ''))
+    ending, _ = REFUSED.get((told, work), (Ending.DONE, ''))
     found = begun(rig, (told, *MANY), WORK[work])
     found.turn()
     judge(found)
@@ -133,7 +130,7 @@ if os.environ.get('BAREMETAL_ACC_ZOO') == 'pairs':
         found = begun(rig, pair, WORK[work])
         found.turn()
         judge(found)
-        alone = {(REFUSED | WRONG).get((habit, work), (Ending.DONE, ''))[0] for habit in pair}
+        alone = {REFUSED.get((habit, work), (Ending.DONE, ''))[0] for habit in pair}
         if pair[0] in TELLS_NOTHING and pair[1].endswith('-for-restart'):
             alone |= {Ending.UNKNOWN}  # an update that waits, and of which nothing says so
         ending = is_ended(found, WORK[work])
@@ -147,6 +144,11 @@ def begun(rig: Callable[..., Rig], habits: tuple[str, ...], work: Work) -> Rig:
     if not work.writes:
         found.tools = replace(found.tools, baseline=found.baseline(work.what, firmware=()))
     assert () == found.begin()
+    if work.unlocks:
+        assert isinstance(found.turn(), Done), found.reasons
+        assert () == found.begin(parts=frozenset({Part.UNLOCK}))
+        # What is unlocked on purpose is not judged by what the rules want closed.
+        found.tools = replace(found.tools, baseline=Baseline(rules=(Rule(name='none', match=Match(), block=frozenset()),)))
     return found
 
 
@@ -171,22 +173,29 @@ def sessions(rig: Rig) -> int:
 
 def is_ended(rig: Rig, work: Work) -> Ending:
     """How the job has ended."""
-    runs = {rig.version(card) for card in range(CARDS[work.what])}
     if isinstance(rig.outcome, Done):
-        assert runs == {(NEW if work.writes else OLD)[work.what]}
+        assert is_done(rig, work)
         return Ending.DONE
     assert isinstance(rig.outcome, Failed)
     if rig.outcome.quarantined:
         return Ending.QUARANTINED
-    if not any(rig.pushes(card, work.what) for card in range(CARDS[work.what])):
+    if not pushes(rig) or not rig.outcome.wrote:
         return Ending.UNTOUCHED
     return Ending.UNKNOWN if 'is held: whether the write of' in rig.reasons else Ending.HELD
 
 
+def is_done(rig: Rig, work: Work) -> bool:
+    """Whether the machine is what the job was to make of it."""
+    opened = rig.open_locks()
+    if work.what == SLOT:
+        return programmed(rig) == FUNCTION and not opened
+    runs = {rig.version(card) for card in range(CARDS[work.what])}
+    return runs == {(NEW if work.writes else OLD)[work.what]} and bool(opened) is work.unlocks
+
+
 def test_every_row_is_of_a_habit_and_a_job_that_there_are() -> None:
-    """None stands in both tables, and none that is no defect quarantines a card."""
-    assert {*REFUSED, *WRONG} <= {(habit, work) for habit in HABITS for work in WORK}
-    assert set() == set(REFUSED) & set(WRONG)
+    """And none quarantines a card."""
+    assert set(REFUSED) <= {(habit, work) for habit in HABITS for work in WORK}
     assert Ending.QUARANTINED not in {ending for ending, _ in REFUSED.values()}
 
 
@@ -197,7 +206,7 @@ def test_the_page_lists_every_habit_and_those_that_do_not_end_as_done(tree: Path
     assert list(HABITS) == list(rows)
     ends = {name: rest.rpartition('     - ')[2] for name, rest in rows.items()}
     # One with no session free is used with the option that allows Basic authentication.
-    others = {habit for habit, _ in (*REFUSED, *WRONG)} | {'no-session'}
+    others = {habit for habit, _ in REFUSED} | {'no-session'}
     assert others == {name for name, end in ends.items() if end != 'done'}
 
 

@@ -141,6 +141,7 @@ def reading(view: View) -> TaskReading:
         is_update=_is_update(view),
         started=view.literal('StartTime'),
         awaits_restart=means is TaskState.ACTIVE and (word in _AWAITS_RESTART or _last_id(view) in RESTART_MESSAGES),
+        was_cancelled=word == 'Cancelled',
     )
 
 

@@ -860,7 +860,7 @@ NOT_WANTED = 'for no rule wants host-bmc-ipmi, host-bmc-redfish blocked'
 IDLE = 'rule all matches no device here'
 LESS = 'less than the default: rule all: host-bmc-ipmi, host-bmc-redfish need not be blocked'
 NO_PATH = 'less than the default: rule all: host-bmc-ipmi, host-bmc-redfish, host-device need not be blocked'
-SEEN_LATER = 'whether the BMC still shows the cards while the host is off is seen only then; what it hides is not written'
+SEEN_LATER = 'whether the BMC still shows the cards while the host is off is seen only then; what it hides is not changed'
 NO_WAY_BACK = 'firmware GPU_0 has no way back: image gpu-new says restore = "none", so if it fails the device is quarantined'
 STEPS = (
     v.image(via=('1.5',), restore='step'),

@@ -13,7 +13,7 @@ from baremetal_acc.model.lock import ResetKind
 from tests.unit.decide import values as v
 from tests.unit.run.bench import Bench, Connection, Machine
 
-TEXT = 'whether the BMC still shows the cards while the host is off is seen only then; what it hides is not written'
+TEXT = 'whether the BMC still shows the cards while the host is off is seen only then; what it hides is not changed'
 
 
 def notes(*, hold: bool, power: PowerState = PowerState.ON, version: str = v.OLD) -> list[str]:
@@ -49,4 +49,4 @@ def test_a_card_that_is_hidden_while_the_host_is_off_fails_with_that_reason(hold
     assert not any(entry.startswith('push') for entry in machine.log)
     told = [reason for reason in outcome.reasons if 'the card is not there any more' in reason]
     assert told
-    assert hold is any('now that its host is off, and nothing was written' in reason for reason in told)
+    assert hold is any('now that its host is off, and nothing of it was changed' in reason for reason in told)

@@ -205,7 +205,9 @@ class Connection:
 
     def task(self, ref):
         if ref in self.machine.cancelled:
-            return TaskReading(ref=ref, state=TaskState.FAILED, raw='Cancelled/OK', message='it was cancelled')
+            return TaskReading(
+                ref=ref, state=TaskState.FAILED, raw='Cancelled/OK', message='it was cancelled', was_cancelled=True
+            )
         left = self.machine.tasks.get(ref)
         if left is None:
             return TaskReading(ref=ref, state=TaskState.GONE, raw='404')

@@ -311,8 +311,45 @@ def test_a_task_that_waits_for_a_restart_that_nobody_has_planned_is_given_up():
     bench, _, outcome = ended(machine)
     assert isinstance(outcome, Failed)
     assert (['gpu-new'], ()) == (pushes(machine), outcome.quarantined)
-    assert any('has not moved for long' in r for r in outcome.reasons)
+    assert any('waits for a restart of the host, and the catalogue asks for none' in r for r in outcome.reasons)
+    assert any('is held' in r for r in outcome.reasons), 'its task goes on'
     assert timedelta(minutes=10) < bench.now - v.NOW < timedelta(minutes=20)
+
+
+@pytest.mark.parametrize('works_before', [timedelta(0), timedelta(minutes=3)])
+def test_a_task_that_only_waited_until_it_was_cancelled_has_written_nothing(works_before):
+    """Nothing is put back, the host is given back, and the card is as good as it was."""
+    machine = Slow(awaits=True, shows=TASK, listed=True, cancels=TaskState.FAILED, works_before=works_before)
+    _, _, outcome = ended(machine, hold=True)
+    assert isinstance(outcome, Failed)
+    assert (['gpu-new'], 1, v.OLD, PowerState.ON) == (
+        pushes(machine),
+        machine.log.count('cancel'),
+        machine.version,
+        machine.power,
+    )
+    assert (False, ()) == (outcome.wrote, outcome.quarantined)
+    assert any('apply.reset say so (the BMC has cancelled it, and nothing was written)' in r for r in outcome.reasons)
+
+
+@pytest.mark.parametrize('becomes', [v.NEW, None, 'spoilt'])
+def test_a_card_that_shows_something_else_after_its_task_was_cancelled_was_written(becomes):
+    """Whatever the task says."""
+    machine = Slow(awaits=True, shows=TASK, listed=True, cancels=TaskState.FAILED)
+
+    class Spoils(Tells):
+        def cancel(self, ref):
+            super().cancel(ref)
+            machine.version = becomes
+
+    bench = bench_of(machine)
+    bench.tools = replace(bench.tools, connect=lambda _: Spoils(machine))
+    _, outcome = bench.run(bench.job(timeout=timedelta(hours=3), hold=True), ticks=3000)
+    assert isinstance(outcome, Failed)
+    assert (True, 'gpu-old') == (outcome.wrote, pushes(machine)[1])
+    told = [r for r in outcome.reasons if r.startswith('flash GPU_0')]
+    assert told
+    assert not any('nothing was written' in r for r in told)
 
 
 def test_a_restart_that_comes_late_is_no_standstill_of_the_task_that_waits_for_it():
