@@ -6,6 +6,7 @@ A quirk is a named question, asked of what a BMC says about itself. Each row car
 package branches on who made a machine.
 """
 
+import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -16,11 +17,28 @@ Seen: recordings nvidia/gh200, chassis HGX_ERoT_GPU_0; sonic-net/sonic-mgmt#2669
 
 RESTART_MESSAGES = frozenset({
     # DSP8011, message registries Base and Update.
-    'ResetRequired', 'AwaitToActivate',
+    'ResetRequired', 'AwaitToActivate', 'AwaitToUpdate',
     # Dell, registry IDRAC: "Task successfully scheduled." (dell/iDRAC-Redfish-Scripting#166, #266).
     'JCP001',
 })  # fmt: skip
 """MessageIds, without registry and version, of a task that goes on only once its host is restarted."""
+
+_RESTART = '(?:restart|reboot|reset|power[- ]?cycle)'
+
+RESTART_NAMES = re.compile(
+    rf'^(?!.*not?(?:required|{_RESTART})).*(?:{_RESTART}(?:required|pending|needed)|(?:pending|await|wait(?:ing)?for).*{_RESTART})',
+    re.IGNORECASE,
+)
+"""What a MessageId of a maker is called that says the same; compare dell/iDRAC-Redfish-Scripting#266, server reboot pending."""
+
+RESTART_WORDS = re.compile(
+    r'^(?!.*\b(?:not|never|without)\b).*(?:'
+    rf'\b(?:wait|pending|await|requir|need|next|after|upon|until).*(?:{_RESTART}|\bboot)'
+    rf'|{_RESTART}.*\b(?:pending|requir|need)'
+    r'|\bschedul)',
+    re.IGNORECASE,
+)
+"""Words by which a task that has not begun says what it waits for; no BMC need use a MessageId of a registry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,6 +157,7 @@ def classify(
     stalled: bool = False,
     answered: bool = True,
     cancelled: bool = False,
+    restarts: bool = False,
 ) -> Seen:
     """What a look shows. Running, staged and wanted version are three things: with another one staged nothing has ended.
 
@@ -167,6 +168,8 @@ def classify(
     :param stalled: our task has not moved for longer than anything takes, so that the device is asked and not the task.
     :param answered: the BMC has answered the upload. One that shows its tasks, and has taken an image without one, does not
         tell of its updates by tasks; of one whose answer was lost it is believed that it does.
+    :param restarts: the host is to be restarted after the write. A task that has not begun for longer than anything takes waits
+        for just that, though it does not say so.
     :param cancelled: we have asked for the task to be cancelled. That it is gone since is our own doing, and no end of a write.
     """
     state = None if task is None else task.state
@@ -193,7 +196,7 @@ def classify(
     if same_version(staged, wanted) and (succeeded or not same_version(staged_before, wanted)):
         return Seen.STAGED
     if state is TaskState.ACTIVE:
-        return Seen.STALLED
+        return Seen.AWAITS if restarts and task is not None and task.unbegun else Seen.STALLED
     if version is None:
         return Seen.UNTOLD  # what is not shown yet is not what was there before
     if succeeded:

@@ -123,6 +123,7 @@ class TaskReading:
     :ivar started: StartTime as the BMC says it, or None.
     :ivar opaque: a task monitor that says no more than whether it has ended; False: a resource with a state of its own.
     :ivar awaits_restart: it goes on only once the host is restarted.
+    :ivar unbegun: it says that it has not begun yet.
     :ivar was_cancelled: it has ended because it was cancelled.
     """
 
@@ -136,6 +137,7 @@ class TaskReading:
     started: str | None = None
     opaque: bool = False
     awaits_restart: bool = False
+    unbegun: bool = False
     was_cancelled: bool = False
 
 

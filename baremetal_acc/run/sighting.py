@@ -205,6 +205,7 @@ def _write_sight(
             stalled=stalled,
             answered=item.state is not ItemState.SENT,
             cancelled=item.cancelled is not None,
+            restarts=isinstance(action, Flash) and action.reset is not ResetKind.NONE,
         )
 
     seen = classified(component.staged)

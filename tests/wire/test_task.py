@@ -70,6 +70,22 @@ def test_a_long_message_is_shortened(bmc: Any) -> None:
     assert 300 == len(found.message)
 
 
+@pytest.mark.parametrize(
+    ('body', 'is_unbegun'),
+    [
+        ({'TaskState': 'New'}, True),
+        ({'TaskState': 'Starting', 'PercentComplete': 0}, True),
+        ({'TaskState': 'Starting', 'PercentComplete': 1}, False),
+        ({'TaskState': 'Running', 'PercentComplete': 0}, False),
+        ({'JobState': 'New'}, True),
+        ({'TaskState': 'Frobnicating'}, False),
+    ],
+)
+def test_a_task_that_has_not_begun_says_so(bmc: Any, body: dict[str, Any], is_unbegun: bool) -> None:
+    """By its state; one that has got anywhere has begun."""
+    assert is_unbegun is _task(bmc, **body).unbegun
+
+
 @pytest.mark.parametrize('word', ['Cancelled', 'Cancelling', 'Killed', 'Exception'])
 def test_only_a_task_that_has_been_cancelled_was_cancelled(bmc: Any, word: str) -> None:
     """One that is being cancelled may still end otherwise, and what was killed may have been writing."""
@@ -183,6 +199,18 @@ def test_a_task_is_recognised_by_what_it_answers(
         ({'JobState': 'RebootPending', 'MessageId': 'X1'}, True),
         ({'JobState': 'New', 'MessageId': 'JCP001', 'Message': 'Task successfully scheduled.'}, True),
         ({'TaskState': 'Running'}, False),
+        ({'TaskState': 'Running', 'Messages': [{'MessageId': 'iLO.2.14.SystemResetRequired'}]}, True),
+        ({'TaskState': 'Running', 'Messages': [{'MessageId': 'X.1.0.PendingHostReboot'}]}, True),
+        ({'TaskState': 'Running', 'Messages': [{'MessageId': 'Base.1.8.ResetInProgress'}]}, False),
+        ({'TaskState': 'Running', 'Messages': [{'MessageId': 'X.1.0.NoRebootRequired'}]}, False),
+        ({'TaskState': 'New', 'Messages': [{'Message': 'Waiting for the download, do not reboot the server'}]}, False),
+        ({'TaskState': 'Suspended', 'Messages': [{'Message': 'Waiting for the server to be restarted'}]}, True),
+        ({'TaskState': 'New', 'Messages': [{'Message': 'Job scheduled successfully'}]}, True),
+        ({'TaskState': 'Starting', 'Messages': [{'Message': 'The update is applied at the next boot.'}]}, True),
+        ({'TaskState': 'Suspended', 'Messages': [{'Message': 'Reboot required'}]}, True),
+        ({'TaskState': 'Running', 'Messages': [{'Message': 'A reboot is required once this has ended'}]}, False),
+        ({'TaskState': 'Starting', 'Messages': [{'Message': 'Downloading. Do not restart the server.'}]}, False),
+        ({'TaskState': 'New', 'Messages': [{'Message': 'Waiting for the lock of the flash'}]}, False),
         ({'TaskState': 'Completed', 'Messages': [{'MessageId': 'Base.1.13.ResetRequired'}]}, False),
     ],
 )

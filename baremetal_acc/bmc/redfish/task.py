@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from baremetal_acc.bmc.quirks import RESTART_MESSAGES
+from baremetal_acc.bmc.quirks import RESTART_MESSAGES, RESTART_NAMES, RESTART_WORDS
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.message import said, short
 from baremetal_acc.bmc.redfish.parse import View
@@ -67,6 +67,12 @@ _AWAITS_RESTART = frozenset({'Pending', 'Scheduled', 'RebootPending', 'PendingAc
 Source: DSP8010 2025.4, Task v1_7_4, TaskState: Pending "has not started, and is waiting for a condition" by its meaning; the
 others are words of Jobs of makers.
 """
+
+_UNBEGUN = frozenset({'New', 'Starting'})
+"""States before the first step. Source: DSP8010 2025.4, Task v1_7_4, TaskState."""
+
+_MAY_WAIT = _UNBEGUN | {'Suspended', 'Interrupted', 'Service', 'UserIntervention', 'Waiting', 'Queued'}
+"""States in which the words of a message are read, too: a task that runs may speak of a restart that follows."""
 
 _NO_DELETE = frozenset({400, 404, 405, 409, 501})
 """Statuses by which BMCs say that a task cannot be deleted. Source: RFC 9110, section 15.5 and 15.6."""
@@ -140,7 +146,8 @@ def reading(view: View) -> TaskReading:
         may_write=_may_write(view.part('Payload')),
         is_update=_is_update(view),
         started=view.literal('StartTime'),
-        awaits_restart=means is TaskState.ACTIVE and (word in _AWAITS_RESTART or _last_id(view) in RESTART_MESSAGES),
+        awaits_restart=means is TaskState.ACTIVE and _awaits_restart(view, word),
+        unbegun=word in _UNBEGUN and not percent,
         was_cancelled=word == 'Cancelled',
     )
 
@@ -276,6 +283,16 @@ def _is_task(view: View) -> bool:
 def _is_resource(view: View) -> bool:
     """Something that stands there by itself: it says nothing of the end of an operation, even if one has created it."""
     return isinstance(view.body.get('@odata.id'), str)
+
+
+def _awaits_restart(view: View, word: str | None) -> bool:
+    """Whether a task that is active waits for a restart of the host: by its state, its last message, or the words of that."""
+    if word in _AWAITS_RESTART:
+        return True
+    name = _last_id(view)
+    if name is not None and (name in RESTART_MESSAGES or RESTART_NAMES.search(name)):
+        return True
+    return word in _MAY_WAIT and RESTART_WORDS.search(_last_message(view) or '') is not None
 
 
 def _last_id(view: View) -> str | None:

@@ -88,6 +88,7 @@ def task(state, **more) -> TaskReading:
 ACTIVE, SUCCEEDED, FAILED, GONE = map(task, (TaskState.ACTIVE, TaskState.SUCCEEDED, TaskState.FAILED, TaskState.GONE))
 SAYS_202, SAYS_200, SAYS_400, SAYS_404 = (replace(t, opaque=True) for t in (ACTIVE, SUCCEEDED, FAILED, GONE))
 AWAITS = replace(ACTIVE, awaits_restart=True)
+UNBEGUN = replace(ACTIVE, unbegun=True)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +119,11 @@ AWAITS = replace(ACTIVE, awaits_restart=True)
         ({'version': '2', 'before': '2', 'task': SUCCEEDED}, Seen.RUNNING),
         ({'task': ACTIVE, 'stalled': True}, Seen.STALLED),
         ({'task': AWAITS, 'stalled': True}, Seen.STALLED),
+        ({'task': ACTIVE, 'stalled': True, 'restarts': True}, Seen.STALLED),
+        ({'task': UNBEGUN, 'stalled': True}, Seen.STALLED),
+        ({'task': UNBEGUN, 'stalled': True, 'restarts': True}, Seen.AWAITS),
+        ({'task': UNBEGUN, 'restarts': True}, Seen.WORKING),
+        ({'task': UNBEGUN, 'stalled': True, 'restarts': True, 'version': '2'}, Seen.RUNNING),
         ({'task': ACTIVE, 'stalled': True, 'version': '2'}, Seen.RUNNING),
         ({'task': ACTIVE, 'stalled': True, 'staged': '2'}, Seen.STAGED),
         ({'task': ACTIVE, 'stalled': True, 'service': BUSY}, Seen.STALLED),

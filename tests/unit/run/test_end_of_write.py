@@ -366,6 +366,24 @@ def test_a_restart_that_comes_late_is_no_standstill_of_the_task_that_waits_for_i
     assert (v.NEW, ['gpu-new']) == (machine.version, pushes(machine))
 
 
+@pytest.mark.parametrize('is_unbegun', [True, False])
+def test_a_task_that_does_not_begin_waits_for_the_restart_though_it_does_not_say_so(is_unbegun):
+    """Only one that says that it has not begun: what may be writing is not cut off."""
+    machine = Slow(awaits=True, shows=TASK, listed=True, takes=timedelta(minutes=4))
+
+    class Silent(Tells):
+        def _reading(self, ref):
+            found = super()._reading(ref)
+            return replace(found, awaits_restart=False, unbegun=is_unbegun and found.awaits_restart)
+
+    bench = bench_of(machine, ResetKind.POWER_CYCLE)
+    bench.tools = replace(bench.tools, connect=lambda _: Silent(machine))
+    _, outcome = bench.run(bench.job(timeout=timedelta(hours=3)), ticks=3000)
+    assert (Done if is_unbegun else Failed) is type(outcome), outcome
+    assert int(is_unbegun) == machine.resets
+    assert ['gpu-new'] == pushes(machine)
+
+
 STUCK = {'shows': TASK, 'takes': None, 'idle': UpdateActivity.TOLD_BY_TASKS}
 
 
