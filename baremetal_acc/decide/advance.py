@@ -73,6 +73,7 @@ class WriteSight:
     :ivar stalled: the device was asked, as the task does not move any more.
     :ivar shown: the version that runs; None where nobody asked, or the device does not show it.
     :ivar task: the BMC's task for it, where the answer to the upload named none, and there is just one that it can be.
+    :ivar waits: its task has not begun, or waits for a restart of the host.
     :ivar wrote_nothing: its task was cancelled before it wrote anything.
     """
 
@@ -82,6 +83,7 @@ class WriteSight:
     stalled: bool = False
     shown: str | None = None
     task: Ref | None = None
+    waits: bool = False
     wrote_nothing: bool = False
 
 
@@ -311,7 +313,7 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         too_long = not unseen and _too_long(follows.effect, item, now, patience)
         if follows.effect is Effect.GIVE_UP and _may_be_cancelled(item, now, patience):
             asked = replace(item, cancelled=item.cancelled or now, message=f'{says}; the BMC was asked to cancel it')
-            job = with_item(job, position, replace(asked, waits=item.waits or seen.seen is Seen.AWAITS))
+            job = with_item(job, position, replace(asked, waits=item.waits or seen.waits))
             continue
         if too_long or follows.effect in (Effect.FAIL, Effect.GIVE_UP):
             says += _not_cancelled(item) if follows.effect is Effect.GIVE_UP else ''
@@ -335,8 +337,8 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         if not item.state.ended and follows.effect is Effect.WAIT:
             item = replace(item, since=now, moved=now if _moved(item, seen) else item.moved, message=seen.message)
             if seen.seen in (Seen.WORKING, Seen.AWAITS):
-                waits = seen.seen is Seen.AWAITS
-                item = replace(item, percent=seen.percent, waits=waits, evidence=item.evidence or _progressed(seen))
+                evidence = item.evidence or _progressed(seen)
+                item = replace(item, percent=seen.percent, waits=seen.waits, evidence=evidence)
         job = replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
     return job
 

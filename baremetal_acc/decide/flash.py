@@ -170,7 +170,8 @@ def classify(
         tell of its updates by tasks; of one whose answer was lost it is believed that it does.
     :param restarts: the host is to be restarted after the write. A task that has not begun for longer than anything takes waits
         for just that, though it does not say so.
-    :param cancelled: we have asked for the task to be cancelled. That it is gone since is our own doing, and no end of a write.
+    :param cancelled: we have asked for the task to be cancelled. That it is gone since, or that its monitor says no, is our own
+        doing, and no end of a write.
     """
     state = None if task is None else task.state
     busy = service is UpdateActivity.BUSY
@@ -191,13 +192,13 @@ def classify(
         return Seen.WORKING
     if busy and state is not TaskState.ACTIVE:
         return Seen.ELSEWHERE
-    if state is TaskState.FAILED:
+    if state is TaskState.FAILED and not cancelled:
         return Seen.FAILED
     if same_version(staged, wanted) and (succeeded or not same_version(staged_before, wanted)):
         return Seen.STAGED
     if state is TaskState.ACTIVE:
         return Seen.AWAITS if restarts and task is not None and task.unbegun else Seen.STALLED
-    if version is None:
+    if version is None or state is TaskState.FAILED:
         return Seen.UNTOLD  # what is not shown yet is not what was there before
     if succeeded:
         return Seen.OTHER if other else Seen.SUCCEEDED

@@ -49,8 +49,9 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
         'vanishes 404',
     ),
     'task-waits-for-restart': (
-        {'state': 'Pending', 'message': 'Restart the host to install the image.'},
-        'a task stays Pending, or Scheduled, until the host has been restarted; then the image is written, and is in force',
+        {'state': 'Pending', 'says': True, 'message': 'Restart the host to install the image.'},
+        'a task stays Pending, Scheduled or New until the host has been restarted; then the image is written, and is in force; '
+        'without says no message tells of it',
     ),
     'location-elsewhere': (
         {'base': 'https://bmc.internal.example'},
@@ -175,7 +176,7 @@ STRANGE = frozenset({'duplicate-keys', 'huge', 'nan', 'many-members', 'endless-n
 MALFORMED = frozenset({'integrity', 'truncated', 'lengths', 'sha1', 'session', 'sequence', 'plain', 'huge', 'garbage'})
 """What ``ipmi-malformed`` knows as ``how``."""
 
-AWAITING = frozenset({'Pending', 'Scheduled'})
+AWAITING = frozenset({'New', 'Pending', 'Scheduled'})
 """What ``task-waits-for-restart`` knows as ``state``."""
 
 RESET_TYPES = frozenset(

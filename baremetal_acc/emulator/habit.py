@@ -84,6 +84,12 @@ _ALL = (
         rules=({'name': 'task-waits-for-restart', 'state': 'Scheduled'},),
     ),
     Habit(
+        name='update-waits-unsaid',
+        what='writes an image once the host has been restarted; until then the task is New, and nothing says why',
+        source='dell/iDRAC-Redfish-Scripting#32',
+        rules=({'name': 'task-waits-for-restart', 'state': 'New', 'says': False},),
+    ),
+    Habit(
         name='weak-etags',
         what='shows weak ETags, which match nothing',
         source=_WEAK,

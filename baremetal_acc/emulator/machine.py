@@ -574,7 +574,8 @@ class Machine:
             return
         task.state = TaskState(str(waits.parameters['state']))
         task.is_installed_by_restart = True
-        task.messages.append(message(str(waits.parameters['message']), reason='restart-needed'))
+        if waits.parameters['says']:
+            task.messages.append(message(str(waits.parameters['message']), reason='restart-needed'))
         self.revision += 1
 
     def _begin_writing(self, task: Task, at: float) -> None:

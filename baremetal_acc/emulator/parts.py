@@ -264,7 +264,7 @@ class Task:
     @property
     def awaits_restart(self) -> bool:
         """Whether the image is written only once its system has been restarted."""
-        return self.state in (TaskState.PENDING, TaskState.SCHEDULED)
+        return self.is_installed_by_restart and self.state in (TaskState.NEW, TaskState.PENDING, TaskState.SCHEDULED)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -357,7 +357,7 @@ class Item:
         a change of a lock from the moment in which the BMC has accepted the change.
     :ivar cancelled: when the BMC was asked to cancel its task, which does not move any more, UTC. ``uncancelled``: why it
         refused.
-    :ivar waits: when its task was last seen to run, it waited for a restart of the host.
+    :ivar waits: when its task was last seen to run, it had not begun, or waited for a restart of the host.
     :ivar unconditional: it was written without a condition, since the BMC refuses the ETag that it shows.
     :ivar rejected: how often the BMC has rejected it in a row. ``again``: it is not sent before then, UTC.
     """

@@ -11,10 +11,10 @@ from baremetal_acc.model.job import Engage, Flash, Item, ItemState, Job, Program
 from baremetal_acc.model.lock import ResetKind, Scope, WritePath
 
 UNPLANNED = (
-    'the update waits for a restart of the host, and the catalogue asks for none: if this image needs one, let its apply.reset '
-    'say so'
+    'the update does not begin: where it waits for a restart of the host, which the catalogue does not ask for, let '
+    'apply.reset of its image say so'
 )
-"""Why a write is given up whose task waits for what nobody does."""
+"""Why a write is given up whose task waits, be it for what nobody does."""
 
 
 def shut_out(job: Job, action: Flash | Program) -> str | None:
@@ -49,7 +49,7 @@ def _blocks(lock: Engage, action: Flash) -> bool:
 
 
 def wrote_nothing(item: Item, task: TaskReading, version: str | None, staged: str | None) -> bool:
-    """Whether a task that has ended has written nothing: it waited for a restart when it was last seen, and was cancelled.
+    """Whether a task that has ended has written nothing: when it was last seen it had not begun, and it was cancelled.
 
     :param version: what the component shows now, and ``staged`` what waits there for a reset.
     """

@@ -179,7 +179,7 @@ def _write_sight(
         if task is not None and not task.opaque and (task.state is TaskState.FAILED or (runs and not stalled)):
             seen = Seen.FAILED if not runs else Seen.AWAITS if task.awaits_restart else Seen.WORKING
             idle = not runs and item.waits and _wrote_nothing(item, task, bmc.component(action.ref))
-            return WriteSight(seen=seen, percent=task.percent, message=task.message, wrote_nothing=idle)
+            return WriteSight(seen=seen, percent=task.percent, message=task.message, waits=_waits(task), wrote_nothing=idle)
         component = bmc.component(action.ref)
         ours = _adopted(item, others)
         service = UpdateActivity.BUSY if busy else bmc.update_activity()
@@ -213,7 +213,12 @@ def _write_sight(
         staged = _staged_by_card(action, bmcs, now)
         seen = seen if staged is None else classified(staged)
     said = task.message if task is not None else None if unread is None else unread.message
-    return WriteSight(seen=seen, message=said, stalled=runs, shown=component.version, task=ours)
+    return WriteSight(seen=seen, message=said, stalled=runs, shown=component.version, task=ours, waits=_waits(task))
+
+
+def _waits(task: TaskReading | None) -> bool:
+    """Whether a task has written nothing yet, as far as it says."""
+    return task is not None and task.state is TaskState.ACTIVE and (task.unbegun or task.awaits_restart)
 
 
 def _wrote_nothing(item: Item, task: TaskReading, component: Component) -> bool:

@@ -145,6 +145,18 @@ def test_an_update_waits_for_a_restart_of_the_host(pushed, habit, state, resets)
     assert ('Completed', NEW) == (bmc.get(task)['TaskState'], version(machine))
 
 
+def test_an_update_may_wait_without_a_word(pushed):
+    """It has not begun, as far as anybody is told."""
+    machine, bmc, answer = pushed('update-waits-unsaid')
+    machine.advance(3600)
+    shown = bmc.get(answer.json()['@odata.id'])
+    assert ('New', 0) == (shown['TaskState'], shown['PercentComplete'])
+    assert not [m for m in shown['Messages'] if 'estart' in m['Message'] or 'Await' in m['MessageId']]
+    power(machine, bmc, 'ForceRestart')
+    machine.advance(FLASH)
+    assert NEW == version(machine)
+
+
 def test_what_has_waited_for_a_restart_needs_no_other_one(pair, gpu_image):
     """Firmware that else is in force after a restart is in force once it is written in one."""
     for habits, runs in ((('update-waits-for-restart',), NEW), ((), '96.00.30.00.01')):
@@ -418,7 +430,7 @@ def test_the_option_can_be_given_several_times():
 @pytest.mark.parametrize(
     ('rule', 'words'),
     [
-        ({'name': 'task-waits-for-restart', 'state': 'Running'}, 'state must be one of Pending, Scheduled'),
+        ({'name': 'task-waits-for-restart', 'state': 'Running'}, 'state must be one of New, Pending, Scheduled'),
         ({'name': 'reset-types-missing', 'types': 'PowerCycle,Powercycle'}, 'types must be one of ForceOff, '),
         ({'name': 'session-limit', 'most': 'few'}, 'most must be a number'),
     ],

@@ -75,12 +75,12 @@ MANY = (
 End = tuple[Ending, str]
 """How a job ends, and words of its error."""
 
-_WAITS: End = (Ending.UNTOUCHED, 'waits for a restart of the host, and the catalogue asks for none')
+_WAITS: End = (Ending.UNTOUCHED, 'a restart of the host, which the catalogue does not ask for')
 _LOCKED_OUT: End = (Ending.UNTOUCHED, "which blocks the BMC's own writes, too")
 _HIDDEN: End = (Ending.UNTOUCHED, 'the card is not there any more')
 _POWERED_ON: End = (Ending.HELD, 'somebody else may have written')
 
-_FOR_RESTART = ('update-waits-for-restart', 'update-scheduled-for-restart')
+_FOR_RESTART = ('update-waits-for-restart', 'update-scheduled-for-restart', 'update-waits-unsaid')
 
 REFUSED: dict[tuple[str, str], End] = {
     # The catalogue says that the image needs no restart, and nobody restarts a host for the asking of a BMC alone.
@@ -131,7 +131,7 @@ if os.environ.get('BAREMETAL_ACC_ZOO') == 'pairs':
         found.turn()
         judge(found)
         alone = {REFUSED.get((habit, work), (Ending.DONE, ''))[0] for habit in pair}
-        if pair[0] in TELLS_NOTHING and pair[1].endswith('-for-restart'):
+        if pair[0] in TELLS_NOTHING and pair[1] in _FOR_RESTART:
             alone |= {Ending.UNKNOWN}  # an update that waits, and of which nothing says so
         ending = is_ended(found, WORK[work])
         assert ending in alone, found.reasons

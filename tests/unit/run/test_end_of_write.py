@@ -311,7 +311,7 @@ def test_a_task_that_waits_for_a_restart_that_nobody_has_planned_is_given_up():
     bench, _, outcome = ended(machine)
     assert isinstance(outcome, Failed)
     assert (['gpu-new'], ()) == (pushes(machine), outcome.quarantined)
-    assert any('waits for a restart of the host, and the catalogue asks for none' in r for r in outcome.reasons)
+    assert any('a restart of the host, which the catalogue does not ask for' in r for r in outcome.reasons)
     assert any('is held' in r for r in outcome.reasons), 'its task goes on'
     assert timedelta(minutes=10) < bench.now - v.NOW < timedelta(minutes=20)
 
@@ -329,7 +329,7 @@ def test_a_task_that_only_waited_until_it_was_cancelled_has_written_nothing(work
         machine.power,
     )
     assert (False, ()) == (outcome.wrote, outcome.quarantined)
-    assert any('apply.reset say so (the BMC has cancelled it, and nothing was written)' in r for r in outcome.reasons)
+    assert any('of its image say so (the BMC has cancelled it, and nothing was written)' in r for r in outcome.reasons)
 
 
 @pytest.mark.parametrize('becomes', [v.NEW, None, 'spoilt'])
