@@ -526,7 +526,7 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
         handed.tell_interference(task, before, job)
         match came:
             case Wait(delay=delay) if delay > timedelta(0):
-                LOG.info('Node %s: %s: %s', task.node.uuid, _name(job), came.doing)
+                LOG.info('Node %s: %s: %s (until %s at the latest)', task.node.uuid, _name(job), came.doing, job.deadline)
                 return False
             case Wait():
                 pass

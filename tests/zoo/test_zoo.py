@@ -105,7 +105,7 @@ def test_a_job_that_meets_a_habit_ends(habit: str, work: str, rig: Callable[...,
     ending, says = REFUSED.get((habit, work), (Ending.DONE, ''))
     found = begun(rig, (habit,), WORK[work])
     found.turn()
-    judge(found)
+    judge(found, unlocks=WORK[work].unlocks)
     assert is_ended(found, WORK[work]) is ending, found.reasons
     assert says in found.reasons
 
@@ -117,7 +117,7 @@ def test_a_job_that_meets_many_habits_at_once_ends(told: str, work: str, rig: Ca
     ending, _ = REFUSED.get((told, work), (Ending.DONE, ''))
     found = begun(rig, (told, *MANY), WORK[work])
     found.turn()
-    judge(found)
+    judge(found, unlocks=WORK[work].unlocks)
     assert is_ended(found, WORK[work]) is ending, found.reasons
 
 
@@ -129,7 +129,7 @@ if os.environ.get('BAREMETAL_ACC_ZOO') == 'pairs':
         """As with one of them: as done where it is done with each, and nothing quarantines a card that did not before."""
         found = begun(rig, pair, WORK[work])
         found.turn()
-        judge(found)
+        judge(found, unlocks=WORK[work].unlocks)
         alone = {REFUSED.get((habit, work), (Ending.DONE, ''))[0] for habit in pair}
         if pair[0] in TELLS_NOTHING and pair[1] in _FOR_RESTART:
             alone |= {Ending.UNKNOWN}  # an update that waits, and of which nothing says so
@@ -152,15 +152,17 @@ def begun(rig: Callable[..., Rig], habits: tuple[str, ...], work: Work) -> Rig:
     return found
 
 
-def judge(rig: Rig) -> None:
-    """What has to hold however the job ends."""
+def judge(rig: Rig, *, unlocks: bool = False) -> None:
+    """What has to hold however the job ends. What unlocks leaves the host off, as its plan says."""
     assert rig.job.ended
     beside = [(e['path'], e['overlaps']) for e in rig.machine.log() if e['overlaps'] and e['received_bytes']]
     assert [] == beside, 'an image went to a card that was being written'
     truth = rig.machine.truth()
     assert [] == truth['cut_writes'], 'power changed under a card that was being written'
     assert [] == rig.was_open, 'the host ran while a way to a card was open'
-    assert truth['systems']['host']['power'] == 'Off' or not rig.open_locks(truth)
+    is_off = truth['systems']['host']['power'] == 'Off'
+    assert is_off or not rig.open_locks(truth)
+    assert is_off is (unlocks or 'powered off' in rig.reasons), 'the host is in a state that nobody told'
     assert 0 == sessions(rig), 'a session is left'
 
 
@@ -204,6 +206,9 @@ def test_the_page_lists_every_habit_and_those_that_do_not_end_as_done(tree: Path
     page = (tree / 'doc' / 'source' / 'habits.rst').read_text()
     rows = dict(re.findall(r'\* - ``([a-z-]+)``\n(.*?)(?=\n   \* -|\n\n)', page, re.DOTALL))
     assert list(HABITS) == list(rows)
+    assert {name: one.source for name, one in HABITS.items()} == {
+        name: ' '.join(rest.partition('     - ')[2].partition('\n     - ')[0].split()) for name, rest in rows.items()
+    }
     ends = {name: rest.rpartition('     - ')[2] for name, rest in rows.items()}
     # One with no session free is used with the option that allows Basic authentication.
     others = {habit for habit, _ in REFUSED} | {'no-session'}
