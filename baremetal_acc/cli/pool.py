@@ -82,7 +82,7 @@ def begin(
     read(path)  # before anybody is asked anything
     group = conf[GROUP]
     desk = pool_demand.desk(conf, environ)
-    ironic, shelf = connect(conf), Shelf(publisher.client(conf))
+    ironic, shelf = connect(conf, say=text.note), Shelf(publisher.client(conf))
     desk.on_offer = shelf.on_offer
     steering = Steering(
         ironic=ironic,

@@ -18,6 +18,7 @@ from baremetal_acc.model.provider import Call, ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.placement.slow_answers import SlowAnswers
 
 GROUP = 'placement'
 
@@ -139,7 +140,7 @@ def client(conf: cfg.ConfigOpts) -> PlacementClient:
     path = ', '.join(conf.default_config_files)
     try:
         auth = loading.load_auth_from_conf_options(conf, GROUP)
-        session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
+        session = loading.load_session_from_conf_options(conf, GROUP, auth=auth, session=SlowAnswers(text.note))
         adapter = loading.load_adapter_from_conf_options(conf, GROUP, session=session, auth=auth)
     except (exceptions.ClientException, cfg.Error) as exc:
         raise DocumentError(path=path, what=f'[{GROUP}]: {" ".join(str(exc).split())}') from exc

@@ -86,7 +86,7 @@ _ALL = (
     Habit(
         name='update-waits-unsaid',
         what='writes an image once the host has been restarted; until then the task is New, and nothing says why',
-        source='dell/iDRAC-Redfish-Scripting#32',
+        source='dellemc-openmanage-ansible-modules#716; DSP8010, TaskState New',
         rules=({'name': 'task-waits-for-restart', 'state': 'New', 'says': False},),
     ),
     Habit(

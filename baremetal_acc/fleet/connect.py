@@ -3,6 +3,7 @@
 """How is Ironic reached from outside? With openstacksdk, by the group ``[ironic]`` of the configuration."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from keystoneauth1 import exceptions, loading
@@ -14,6 +15,7 @@ from baremetal_acc.conf import API_TIMEOUT_SECONDS
 from baremetal_acc.conf import IRONIC_GROUP as GROUP
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.fleet.ironic import Ironic
+from baremetal_acc.placement.slow_answers import SlowAnswers
 
 SERVICE = 'baremetal'
 
@@ -32,9 +34,10 @@ class _AtFirstUse:
         return service.request(url, method, **kwargs)
 
 
-def connect(conf: cfg.ConfigOpts) -> Ironic:
+def connect(conf: cfg.ConfigOpts, *, say: Callable[[str], None] | None = None) -> Ironic:
     """Ironic's API. Nothing is asked yet.
 
+    :param say: is told of an answer that takes long; None: nobody is.
     :raises UsageError: the configuration does not say how to reach Ironic. ``DocumentError``: it says it wrongly.
     """
     loading.register_auth_conf_options(conf, GROUP)
@@ -52,7 +55,8 @@ def connect(conf: cfg.ConfigOpts) -> Ironic:
     path = ', '.join(conf.default_config_files)
     try:
         auth = loading.load_auth_from_conf_options(conf, GROUP)
-        session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
+        slow = None if say is None else SlowAnswers(say)
+        session = loading.load_session_from_conf_options(conf, GROUP, auth=auth, session=slow)
         return Ironic(_AtFirstUse(connection.Connection(session=session, oslo_conf=conf, service_types=[SERVICE])))
     except (exceptions.ClientException, sdk.SDKException, cfg.Error) as exc:
         raise DocumentError(path=path, what=f'[{GROUP}]: {" ".join(str(exc).split())[:500]}') from exc

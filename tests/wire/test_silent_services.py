@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """placement, Ironic and Keystone that take connections and never answer: the command line gives up, and says whom it asked."""
 
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -10,10 +11,11 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from baremetal_acc.cli import publisher
+from baremetal_acc.cli import publisher, text
 from baremetal_acc.conf import API_TIMEOUT_SECONDS
 from baremetal_acc.errors import AccError, IronicUnreachable, PlacementUnreachable
 from baremetal_acc.fleet import connect
+from baremetal_acc.placement import slow_answers
 
 KEYSTONE = (
     'auth_type = password',
@@ -43,7 +45,7 @@ def _configured(folder: Path, group: str, *lines: str) -> cfg.ConfigOpts:
 
 
 def _asked(conf: cfg.ConfigOpts, group: str) -> object:
-    return publisher.client(conf).check() if group == 'placement' else list(connect.connect(conf).nodes())
+    return publisher.client(conf).check() if group == 'placement' else list(connect.connect(conf, say=text.note).nodes())
 
 
 @pytest.mark.parametrize('keystone', [False, True])
@@ -59,6 +61,22 @@ def test_a_service_that_never_answers_is_given_up(
         _asked(conf, group)
     assert time.monotonic() - began < 30
     assert hole.removeprefix('http://') in str(caught.value)
+
+
+@pytest.mark.parametrize('group', ['placement', 'ironic'])
+def test_what_is_waited_for_is_said_once_it_takes_long(
+    hole: str, tmp_path: Path, group: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And until when; an answer that comes in time is no news."""
+    conf = _configured(tmp_path, group, 'auth_type = none', f'endpoint_override = {hole}', 'timeout = 1')
+    with pytest.raises(AccError):
+        _asked(conf, group)
+    assert 'waiting:' not in capsys.readouterr().err
+    monkeypatch.setattr(slow_answers, 'LONG_SECONDS', 0.2)
+    with pytest.raises(AccError):
+        _asked(conf, group)
+    told = re.findall(r'waiting: (\S+) has not answered yet \(until [0-9:]{8}Z at the latest\)', capsys.readouterr().err)
+    assert {hole.removeprefix('http://')} == set(told)
 
 
 @pytest.mark.parametrize('group', ['placement', 'ironic'])
