@@ -255,9 +255,15 @@ def _order(action: Action) -> tuple[int, int, str]:
     return (stage(action), order, json.dumps(encode(action)))
 
 
+_HIDDEN = ': the host is off, and some BMCs show cards only while it is on'
+"""Source: dsx-ai-factory/infra-controller#4903."""
+
+
 def _refuse_the_unseen(draft: _Draft, baseline: Baseline, node: NodeFacts, chosen: list[Accelerator]) -> None:
     if not chosen:
-        draft.refuse(None, 'accelerators', 'none was found')
+        host = draft.inventory.bmc(HOST)
+        is_hidden = not draft.inventory.accelerators and host is not None and host.power is PowerState.OFF
+        draft.refuse(None, 'accelerators', f'none was found{_HIDDEN if is_hidden else ""}')
     for identity, times in Counter(a.id for a in draft.inventory.accelerators).items():
         if times > 1:
             draft.refuse(None, identity, f'{times} devices have this identity, so nobody can tell which one is meant')

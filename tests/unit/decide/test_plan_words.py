@@ -9,7 +9,7 @@ import pytest
 from baremetal_acc.decide.baseline import Baseline, Downgrade, Match, OnMissing, Rule
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.model.image import Fit, ImageKind
-from baremetal_acc.model.inventory import Gap, Sending, UpdateFacts, Way
+from baremetal_acc.model.inventory import Gap, PowerState, Sending, UpdateFacts, Way
 from baremetal_acc.model.job import Note, Refusal
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
@@ -75,6 +75,16 @@ ITEM = 'host:/redfish/v1/UpdateService/FirmwareInventory/GPU_0'
 
 SCENES = {
     'nothing is there': (((),), {}, (of_node('accelerators', 'none was found'),)),
+    'nothing is there, and the host is off': (
+        ((),),
+        {'bmc': {'power': PowerState.OFF}},
+        (of_node('accelerators', 'none was found: the host is off, and some BMCs show cards only while it is on'),),
+    ),
+    'none of the chosen is there, and the host is off': (
+        (v.gpu(),),
+        {'only': frozenset({v.FPGA}), 'bmc': {'power': PowerState.OFF}},
+        (of_node('accelerators', 'none was found'),),
+    ),
     'none of the chosen is there': (
         (v.gpu(),),
         {'only': frozenset({v.FPGA})},
