@@ -25,7 +25,8 @@ class Seen(StrEnum):
     ``vanished``: the BMC has forgotten the task, and the version is not there. ``nothing``: no task was ever seen, the BMC says
     that it writes nothing, and the version is not there. ``missing``: the BMC shows the card with the version under another
     name, and not the component. ``untold``: neither a task nor the update service nor the device says whether the write has
-    ended. ``silent``: the BMC does not answer, or does not show the card.
+    ended. ``unshown``: our task says that it succeeded, and the device shows no version. ``silent``: the BMC does not answer,
+    or does not show the card.
     """
 
     RUNNING = 'running'
@@ -41,6 +42,7 @@ class Seen(StrEnum):
     NOTHING = 'nothing'
     MISSING = 'missing'
     UNTOLD = 'untold'
+    UNSHOWN = 'unshown'
     SILENT = 'silent'
 
 
@@ -85,6 +87,7 @@ def _ask(state: ItemState, why: str) -> Next:
 
 
 _UNTOLD = 'neither a task nor the update service of the BMC says whether the write has ended, and the version is not there'
+_UNSHOWN = 'the BMC says that the update succeeded, and shows no version'
 _MISSING = 'the card is there, and what was written is not'
 _STALLED = Next(
     state=ItemState.FAILED,
@@ -110,6 +113,7 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
     (_S, Seen.NOTHING): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),
     (_S, Seen.MISSING): _settle(_S, _MISSING),
     (_S, Seen.UNTOLD): _ask(_S, _UNTOLD),
+    (_S, Seen.UNSHOWN): _ask(_S, _UNSHOWN),
     (_S, Seen.SILENT): Next(state=_S, effect=Effect.WAIT),
     # The BMC has a task for it.
     (_R, Seen.RUNNING): _DONE,
@@ -125,6 +129,7 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
     (_R, Seen.NOTHING): _settle(_R, 'the BMC shows neither a task nor the version'),
     (_R, Seen.MISSING): _settle(_R, _MISSING),
     (_R, Seen.UNTOLD): _ask(_R, _UNTOLD),
+    (_R, Seen.UNSHOWN): _ask(_R, _UNSHOWN),
     (_R, Seen.SILENT): Next(state=_R, effect=Effect.WAIT),
 }
 """Every state in which a write is looked at, with everything a look can show.
@@ -199,7 +204,7 @@ def classify(
     if state is TaskState.ACTIVE:
         return Seen.AWAITS if restarts and task is not None and task.unbegun else Seen.STALLED
     if version is None or state is TaskState.FAILED:
-        return Seen.UNTOLD  # what is not shown yet is not what was there before
+        return Seen.UNSHOWN if succeeded else Seen.UNTOLD  # what is not shown yet is not what was there before
     if succeeded:
         return Seen.OTHER if other else Seen.SUCCEEDED
     if not idle:

@@ -25,7 +25,7 @@ from baremetal_acc.run.looking import Bmcs
 
 LOG = logging.getLogger(__name__)
 
-_UNSEEN = frozenset({Seen.UNTOLD, Seen.NOTHING, Seen.VANISHED})
+_UNSEEN = frozenset({Seen.UNTOLD, Seen.UNSHOWN, Seen.NOTHING, Seen.VANISHED})
 """Neither the task nor the item of a component tells what became of a write."""
 
 _MINUTE = timedelta(minutes=1)
@@ -189,7 +189,8 @@ def _write_sight(
             shown = f'{action.ref.uri} {found_in(card, None)}'
             # What is shown under another name was renamed; where nothing of it is, the BMC may not be ready to show it yet.
             renamed = any(same_version(c.version, action.version) for c in card.firmware)
-            seen = Seen.ELSEWHERE if busy else Seen.MISSING if renamed else Seen.UNTOLD
+            untold = Seen.UNSHOWN if task is not None and task.state is TaskState.SUCCEEDED else Seen.UNTOLD
+            seen = Seen.ELSEWHERE if busy else Seen.MISSING if renamed else untold
             return WriteSight(seen=seen, message=shown, stalled=runs)
         return WriteSight(seen=Seen.SILENT, message=exc.message)
 

@@ -246,6 +246,20 @@ def test_an_item_that_comes_late_is_waited_for(make, missing):
     site.check_done(site.apply())
 
 
+@pytest.mark.parametrize('missing', [False, True])
+def test_an_item_that_never_comes_holds_its_card(make, missing):
+    """An item that is not shown any more tells nothing, so nothing more is sent to its card (bb-Ricardo/check_redfish#69)."""
+    site = make()
+    site.prepare(conf='stall_timeout = 1.5\n')
+    site.machine.fault('item-late', seconds=600.0, missing=missing)
+    done = site.apply()
+    assert 6 == done.code, done.err
+    assert 'the BMC says that the update succeeded, and shows no version' in done.errors[0]
+    assert 'is held: whether the write of image new' in done.errors[0]
+    assert (1, False, True) == (len(site.images), site.is_on, site.is_locked)
+    site.check()
+
+
 def test_no_power_is_cut_while_a_root_of_trust_copies(make):
     """A root of trust copies the image to its second flash after the update (sonic-net/sonic-mgmt#26697)."""
     site = make()

@@ -55,7 +55,7 @@ def test_a_task_that_waits_for_a_restart_gets_the_one_that_is_planned(state):
 
 
 @pytest.mark.parametrize('state', [ItemState.SENT, ItemState.RUNNING])
-@pytest.mark.parametrize('seen', [Seen.UNTOLD])
+@pytest.mark.parametrize('seen', [Seen.UNTOLD, Seen.UNSHOWN])
 def test_what_nobody_tells_is_asked_for_longer_than_the_slowest_write(state, seen):
     """It never fails because a time is over that no evidence stands for."""
     assert (state, Effect.ASK) == (following(state, seen, ResetKind.NONE).state, TABLE[state, seen].effect)
@@ -144,7 +144,7 @@ UNBEGUN = replace(ACTIVE, unbegun=True)
         ({'service': UNKNOWN}, Seen.UNTOLD),
         ({}, Seen.NOTHING),
         ({'version': None}, Seen.UNTOLD),
-        ({'version': None, 'task': SUCCEEDED}, Seen.UNTOLD),
+        ({'version': None, 'task': SUCCEEDED}, Seen.UNSHOWN),
         ({'version': None, 'task': GONE}, Seen.UNTOLD),
         ({'version': None, 'task': FAILED}, Seen.FAILED),
         # A monitor that says no more than whether it has ended: the device is asked, whatever it says.
