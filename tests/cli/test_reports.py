@@ -241,7 +241,7 @@ def test_an_update_that_waits_for_a_restart_that_nobody_planned_is_cancelled(mak
 def test_an_item_that_comes_late_is_waited_for(make, missing):
     """An item is missing after an update, or has no version; nothing is restored meanwhile (bb-Ricardo/check_redfish#69)."""
     site = make()
-    site.prepare()
+    site.prepare(conf='settle_timeout = 0.3\n')
     site.machine.fault('item-late', seconds=1.0, missing=missing)
     site.check_done(site.apply())
 
