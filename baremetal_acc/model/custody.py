@@ -216,10 +216,12 @@ class KnownUpdates:
     """The updates that a BMC has shown among its tasks when all that it had to do with was read last.
 
     :ivar marks: a digest of each, sorted.
+    :ivar stuck: likewise the tasks of our own writes that claim to run although the device shows that they have ended.
     """
 
     bmc: BmcName
     marks: tuple[str, ...] = ()
+    stuck: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

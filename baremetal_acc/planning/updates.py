@@ -11,7 +11,7 @@ for logs and measurements, and many do not say what a task is for.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -28,12 +28,29 @@ def new(custody: Custody, facts: BmcFacts) -> Ref | None:
     return next((t.ref for t in facts.ended_tasks or () if t.is_update and _mark(t) not in known.marks), None)
 
 
-def learnt(custody: Custody, facts: BmcFacts) -> Custody:
-    """The custody with all updates known that a BMC shows; as it was where nobody has asked."""
+def running(custody: Custody, facts: BmcFacts) -> Ref | None:
+    """A task that runs, may write firmware and is not a stuck one of ours; None: there is none."""
+    known = _known(custody, facts.name)
+    stuck = () if known is None else known.stuck
+    return next((t.ref for t in facts.active_tasks if t.may_write and _mark(t) not in stuck), None)
+
+
+def learnt(custody: Custody, facts: BmcFacts, stuck: Collection[Ref] = ()) -> Custody:
+    """The custody with all updates known that a BMC shows; as it was where nobody has asked.
+
+    :param stuck: tasks of our own writes that claim to run for ever. They stay known for as long as the BMC shows them.
+    """
     if facts.ended_tasks is None:
         return custody
     shown = (*facts.active_tasks, *facts.ended_tasks)
-    now = KnownUpdates(bmc=facts.name, marks=tuple(sorted({_mark(t) for t in shown if t.is_update})))
+    known = _known(custody, facts.name)
+    before = () if known is None else known.stuck
+    ours = {mark for t in facts.active_tasks if (mark := _mark(t)) in before or t.ref in stuck}
+    now = KnownUpdates(
+        bmc=facts.name,
+        marks=tuple(sorted({_mark(t) for t in shown if t.is_update})),
+        stuck=tuple(sorted(ours)),
+    )
     others = tuple(k for k in custody.updates if k.bmc != facts.name)
     return replace(custody, updates=tuple(sorted((*others, now), key=lambda k: k.bmc)))
 
@@ -62,4 +79,4 @@ def _moment(started: str | None) -> str:
     return at.astimezone(UTC).isoformat() if at.tzinfo is not None else ''
 
 
-__all__ = ['forgotten', 'learnt', 'new']
+__all__ = ['forgotten', 'learnt', 'new', 'running']

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Feed the custody of a job with what its turns read and write: the same for the command line and Ironic."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -27,6 +27,7 @@ from baremetal_acc.model.lock import Engagement, Scope
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.planning import custody, custody_rules, updates
 from baremetal_acc.run.host_polling import HostPoll
+from baremetal_acc.run.sighting import stuck_tasks
 from baremetal_acc.run.tools import Target, Tools
 
 _WRITTEN = (ItemState.STAGED, ItemState.DONE)
@@ -99,7 +100,7 @@ def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, 
     )
     kept = custody_rules.measured(kept, inventory, tools.baseline, target.node, tools.catalogue)
     # A BMC may have tasks of its own for what we write to it, so that here nothing is judged.
-    return replace(job, custody=_with_updates_learnt(kept, inventory))
+    return replace(job, custody=_with_updates_learnt(kept, inventory, stuck_tasks(job)))
 
 
 def after_poll(job: Job, poll: HostPoll, tools: Tools) -> Job:
@@ -135,13 +136,13 @@ def after_foreign_writes(job: Job, tasks: Mapping[BmcName, Ref], now: datetime) 
 def with_foreign_writes(kept: Custody, inventory: Inventory) -> Custody:
     """The custody after a reading, by no job of ours, of the tasks of the BMCs: those that run, and updates that have ended."""
     ended = {facts.name: ref for facts in inventory.bmcs if (ref := updates.new(kept, facts)) is not None}
-    running = {facts.name: t.ref for facts in inventory.bmcs for t in facts.active_tasks if t.may_write}
+    running = {facts.name: ref for facts in inventory.bmcs if (ref := updates.running(kept, facts)) is not None}
     return _with_updates_learnt(_written_by_others(kept, ended | running, inventory.at), inventory)
 
 
-def _with_updates_learnt(kept: Custody, inventory: Inventory) -> Custody:
+def _with_updates_learnt(kept: Custody, inventory: Inventory, stuck: Collection[Ref] = ()) -> Custody:
     for facts in inventory.bmcs:
-        kept = updates.learnt(kept, facts)
+        kept = updates.learnt(kept, facts, stuck)
     return kept
 
 

@@ -70,6 +70,28 @@ def test_one_that_still_runs_is_known_when_it_has_ended():
     assert updates.new(known(), shown(active=(task(1, state=TaskState.ACTIVE),))) is None
 
 
+def test_a_stuck_task_of_our_own_is_known_for_as_long_as_it_is_shown():
+    """The BMC counts from the beginning again after its restart, and then that number is somebody else's."""
+    ours = task(1, state=TaskState.ACTIVE, is_update=False)
+    theirs = task(2, state=TaskState.ACTIVE, is_update=False)
+    kept = updates.learnt(NO_CUSTODY, shown(active=(ours,)), [ours.ref])
+    assert updates.running(kept, shown(active=(ours,))) is None
+    assert theirs.ref == updates.running(kept, shown(active=(ours, theirs)))
+    assert ours.ref == updates.running(kept, shown(active=(replace(ours, started='2026-11-26T13:00:00Z'),)))
+    kept = updates.learnt(kept, shown(active=(ours,)))
+    assert updates.running(kept, shown(active=(ours,))) is None
+    kept = updates.learnt(kept, shown())
+    assert ours.ref == updates.running(kept, shown(active=(ours,)))
+
+
+def test_what_is_known_of_a_bmc_does_not_hide_what_runs():
+    """An update that ran at a reading of ours has not ended by being known; of one that writes nothing nobody has to know."""
+    running = task(1, state=TaskState.ACTIVE)
+    assert running.ref == updates.running(known(active=(running,)), shown(active=(running,)))
+    assert running.ref == updates.running(NO_CUSTODY, shown(active=(running,)))
+    assert updates.running(NO_CUSTODY, shown(active=(replace(running, may_write=False),))) is None
+
+
 def test_what_is_forgotten_before_we_write_is_learnt_by_the_next_reading():
     """Of that BMC alone."""
     kept = updates.learnt(known(task(1)), replace(shown(task(7)), name='dpu'))
