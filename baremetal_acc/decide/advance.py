@@ -72,7 +72,8 @@ class WriteSight:
 
     :ivar stalled: the device was asked, as the task does not move any more.
     :ivar shown: the version that runs; None where nobody asked, or the device does not show it.
-    :ivar task: the BMC's task for it, where the answer to the upload named none, and there is just one that it can be.
+    :ivar task: the BMC's task for it, where the answer to the upload named none, or a monitor that does not say that it waits
+        for a restart, and there is just one that it can be.
     :ivar waits: its task has not begun, or waits for a restart of the host.
     :ivar wrote_nothing: its task was cancelled before it wrote anything.
     """
@@ -303,7 +304,8 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         item = job.items[position]
         if item.state.ended or item.state is ItemState.PLANNED or not isinstance(item.action, Flash | Program):
             continue
-        follows = _next(job, item, item.action, seen.seen)
+        action = item.action
+        follows = _next(job, item, action, seen.seen)
         # Why it was sent without an answer is told too, when nothing better is known.
         asks = follows.effect is Effect.ASK
         said = seen.message or (item.message if item.state is ItemState.SENT and not asks else None)
@@ -311,6 +313,9 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         # Who was killed over the answer looks late: the time to settle begins with the first look.
         unseen = item.state is ItemState.SENT and item.task is None and item.moved is None
         too_long = not unseen and _too_long(follows.effect, item, now, patience)
+        if seen.seen is Seen.AWAITS and seen.task is not None:
+            item = replace(item, task=seen.task)
+            job = with_item(job, position, item)
         if follows.effect is Effect.GIVE_UP and _may_be_cancelled(item, now, patience):
             asked = replace(item, cancelled=item.cancelled or now, message=f'{says}; the BMC was asked to cancel it')
             job = with_item(job, position, replace(asked, waits=item.waits or seen.waits))
@@ -318,7 +323,7 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         if too_long or follows.effect in (Effect.FAIL, Effect.GIVE_UP):
             says += _not_cancelled(item) if follows.effect is Effect.GIVE_UP else ''
             if seen.wrote_nothing:
-                says = f'{shut_out(job, item.action) or UNPLANNED} (the BMC has cancelled it, and nothing was written)'
+                says = f'{shut_out(job, action) or UNPLANNED} (the BMC has cancelled it, and nothing was written)'
             unsure = follows.effect in (Effect.ASK, Effect.GIVE_UP)
             job = ended(job, position, ItemState.FAILED, now, says, unsure=unsure, untouched=seen.wrote_nothing)
         elif follows.state is not item.state:

@@ -17,7 +17,7 @@ from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import Bmcs, check, observe, unprotected
-from baremetal_acc.run.sighting import awaiting_tasks, stuck_tasks
+from baremetal_acc.run.sighting import awaiting_tasks, not_ours, stuck_tasks
 from baremetal_acc.run.tools import Target, Tools
 
 LOG = logging.getLogger(__name__)
@@ -152,13 +152,13 @@ def power_off(systems: Iterable[Ref], bmcs: Bmcs, tools: Tools) -> None:
 def _wait_for_updates(bmc: Connection, action: Reset, job: Job) -> None:
     """No power is cut while the BMC writes to something, be it ours or another's.
 
-    Tasks that claim to run, and whose devices show that they have ended, are left out; and those of the job that wait for this
-    very restart.
+    Tasks that claim to run, and whose devices show that they have ended, are left out; and those that wait for this very
+    restart, where a write of the job does.
 
     :raises BmcBusy: it does.
     """
-    stuck, awaiting = stuck_tasks(job), awaiting_tasks(job)
-    active = [t for t in bmc.active_tasks() if t.ref not in stuck and not (t.ref in awaiting and t.awaits_restart)]
+    is_scheduled = any(ref.bmc == action.system.bmc for ref in awaiting_tasks(job))
+    active = not_ours(bmc.active_tasks(), stuck_tasks(job), is_scheduled=is_scheduled)
     if not active and bmc.update_activity() is UpdateActivity.BUSY:
         what = f'its update service says that it is writing: {action.system.uri} is not reset under it'
         raise BmcBusy(bmc=action.system.bmc, what=what)

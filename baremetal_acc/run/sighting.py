@@ -3,7 +3,7 @@
 """See what became of what a job has under way."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -38,6 +38,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
     # What the job has given up may still run: then it keeps the BMC from everything else, as an update of others does.
     own_tasks = {i.task for i in job.items if i.task is not None and not i.state.ended} | stuck_tasks(job) | awaiting_tasks(job)
     own_tasks |= {i.progress.task for i in job.items if i.progress is not None} | setting_changes.own(job)
+    scheduled = {ref.bmc for ref in awaiting_tasks(job)}
     asked: dict[BmcName, tuple[TaskReading, ...] | None] = {}
     foreign: dict[BmcName, int] = {}
     foreign_writes: dict[BmcName, Ref] = {}
@@ -48,7 +49,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
         if isinstance(action, Flash | Program) and at is Stage.WRITE and not item.state.ended:
             name = action.ref.bmc
             if name not in asked:
-                others = asked[name] = _foreign(bmcs, name, own_tasks)
+                others = asked[name] = _foreign(bmcs, name, own_tasks, is_scheduled=name in scheduled)
                 foreign[name] = UNASKED if others is None else len(others)
                 other = next((t.ref for t in others or () if t.may_write), None)
                 # Once we write there, its BMC may have tasks of its own for that.
@@ -139,10 +140,20 @@ def awaiting_tasks(job: Job) -> set[Ref]:
     return {i.task for i in job.items if i.task is not None and i.follows} | setting_changes.own(job)
 
 
-def _foreign(bmcs: Bmcs, name: BmcName, own: set[Ref]) -> tuple[TaskReading, ...] | None:
+def not_ours(active: Iterable[TaskReading], own: Container[Ref], *, is_scheduled: bool) -> tuple[TaskReading, ...]:
+    """The tasks of a BMC that run and are not the job's.
+
+    :param own: the tasks of the job that are known.
+    :param is_scheduled: a write of the job waits for a restart of the host there. BMCs show such a write as a Job and as a
+        Task, and whatever else waits for the restart writes nothing before it.
+    """
+    return tuple(t for t in active if t.ref not in own and not (is_scheduled and t.awaits_restart))
+
+
+def _foreign(bmcs: Bmcs, name: BmcName, own: set[Ref], *, is_scheduled: bool) -> tuple[TaskReading, ...] | None:
     """The tasks that run and are not ours; None: the BMC cannot be asked, and counts as busy."""
     try:
-        return tuple(t for t in bmcs[name].active_tasks() if t.ref not in own)
+        return not_ours(bmcs[name].active_tasks(), own, is_scheduled=is_scheduled)
     except AccError as exc:
         LOG.info('%s', exc)
         return None
@@ -180,6 +191,15 @@ def _write_sight(
             seen = Seen.FAILED if not runs else Seen.AWAITS if task.awaits_restart else Seen.WORKING
             idle = not runs and item.waits and _wrote_nothing(item, task, bmc.component(action.ref))
             return WriteSight(seen=seen, percent=task.percent, message=task.message, waits=_waits(task), wrote_nothing=idle)
+        waiting = _scheduled(item, task, others)
+        if waiting is not None and not stalled:
+            return WriteSight(
+                seen=Seen.AWAITS,
+                percent=waiting.percent,
+                message=waiting.message or waiting.raw,
+                task=waiting.ref,
+                waits=True,
+            )
         component = bmc.component(action.ref)
         ours = _adopted(item, others)
         service = UpdateActivity.BUSY if busy else bmc.update_activity()
@@ -260,6 +280,19 @@ def _adopted(item: Item, others: tuple[TaskReading, ...] | None) -> Ref | None:
     first = item.task is None and item.state is ItemState.RUNNING and item.moved is None
     writing = [t for t in others or () if t.may_write]
     return writing[0].ref if first and len(writing) == 1 else None
+
+
+def _scheduled(item: Item, task: TaskReading | None, others: tuple[TaskReading, ...] | None) -> TaskReading | None:
+    """The Task of a write that waits for a restart, where the answer to the upload named none, or a monitor that does not tell.
+
+    Nothing is sent to a BMC that has a task of somebody else: the only one there has begun since. A restart that is planned for
+    the write is what it waits for, whoever has begun it.
+    """
+    untold = item.task is None or (task is not None and task.opaque and task.state is TaskState.ACTIVE)
+    writing = [t for t in others or () if t.may_write]
+    if item.state is not ItemState.RUNNING or not untold or len(writing) != 1:
+        return None
+    return writing[0] if writing[0].awaits_restart else None
 
 
 def _card_without(action: Flash | Program, bmcs: Bmcs, now: datetime) -> Accelerator | None:

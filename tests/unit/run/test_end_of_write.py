@@ -17,6 +17,7 @@ from tests.unit.run.bench import Bench, Connection, Machine, restorable
 
 TASK = Ref(bmc='host', uri='/redfish/v1/TaskService/Tasks/9')
 MONITOR = replace(TASK, uri='/redfish/v1/async/9')
+JOB = replace(TASK, uri='/redfish/v1/JobService/Jobs/9')
 
 
 @dataclass
@@ -27,7 +28,7 @@ class Slow(Machine):
     :ivar becomes_new: the write ends well; else the card runs on what it ran.
     :ivar shows: what the answer to the upload names: a task, a monitor, or nothing.
     :ivar idle: what the update service says while it writes nothing; ``writes`` while it does.
-    :ivar listed: the task is among those of the BMC.
+    :ivar listed: the task is among those of the BMC. ``listed_after``: so long after the answer to the upload.
     :ivar hidden: for so long after the write the item is not shown.
     :ivar moves: its task tells how far it is.
     :ivar awaits: the task goes on only once the host is restarted. ``works_before``: it runs for so long before it says so.
@@ -39,6 +40,7 @@ class Slow(Machine):
     idle: UpdateActivity = UpdateActivity.UNKNOWN
     writes: UpdateActivity = UpdateActivity.UNKNOWN
     listed: bool = False
+    listed_after: timedelta = timedelta(0)
     hidden: timedelta = timedelta(0)
     awaits: bool = False
     moves: bool = False
@@ -92,7 +94,8 @@ class Tells(Connection):
         if machine.waits:
             works = machine.now - (machine.writes_began[-1] - timedelta(days=1)) < machine.works_before
             raw = 'Running' if works else 'Pending'
-            return TaskReading(ref=ref, state=TaskState.ACTIVE, raw=raw, awaits_restart=not works)
+            awaits = not works and not opaque
+            return TaskReading(ref=ref, state=TaskState.ACTIVE, raw=raw, awaits_restart=awaits, opaque=opaque)
         if machine.writing:
             minutes = int((machine.now - machine.writes_began[-1]).total_seconds() // 60) if machine.moves else None
             return TaskReading(ref=ref, state=TaskState.ACTIVE, raw='x', percent=minutes, opaque=opaque)
@@ -118,7 +121,9 @@ class Tells(Connection):
         if not machine.listed or not machine.writes_began:
             return []
         reading = self._reading(TASK)
-        return [reading] if reading.state is TaskState.ACTIVE else []
+        began = machine.writes_began[-1] - (timedelta(days=1) if machine.waits else timedelta(0))
+        shown = reading.state is TaskState.ACTIVE and machine.now - began >= machine.listed_after
+        return [reading] if shown else []
 
     def update_activity(self):
         return self.machine.writes if self.machine.writing else self.machine.idle
@@ -248,6 +253,20 @@ def test_what_a_wait_without_evidence_waits_for_is_said_with_its_end():
 def test_a_task_that_waits_for_the_restart_that_is_planned_gets_it_and_is_followed(hold, says):
     """Neither waits for the other, and nothing is judged before its end."""
     machine = Slow(awaits=True, shows=TASK, listed=True, takes=timedelta(minutes=4), says=says)
+    bench, _, outcome = ended(machine, ResetKind.POWER_CYCLE, hold=hold)
+    assert isinstance(outcome, Done), outcome
+    assert (v.NEW, ['gpu-new'], 1) == (machine.version, pushes(machine), machine.resets)
+    assert bench.now - v.NOW < timedelta(minutes=10)
+
+
+@pytest.mark.parametrize('hold', [False, True])
+@pytest.mark.parametrize(
+    ('shows', 'listed_after'), [(JOB, 0), (MONITOR, 0), (MONITOR, 90), (None, 0), (None, 90)], ids=lambda one: str(one)
+)
+def test_a_restart_is_not_waited_for_by_a_write_that_its_bmc_lists_under_another_name(hold, shows, listed_after):
+    """As a Job and as a Task, as a monitor that does not tell, or as a Task that the answer to the upload did not name."""
+    late = timedelta(seconds=listed_after)
+    machine = Slow(awaits=True, shows=shows, listed=True, listed_after=late, takes=timedelta(minutes=4))
     bench, _, outcome = ended(machine, ResetKind.POWER_CYCLE, hold=hold)
     assert isinstance(outcome, Done), outcome
     assert (v.NEW, ['gpu-new'], 1) == (machine.version, pushes(machine), machine.resets)
