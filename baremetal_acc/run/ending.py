@@ -12,7 +12,7 @@ from baremetal_acc.decide.advance import describe, ended
 from baremetal_acc.decide.offer import programmed, supply
 from baremetal_acc.decide.verify import shows_another
 from baremetal_acc.errors import AccError, BmcError, BmcShutOut
-from baremetal_acc.model.inventory import Inventory, TaskReading
+from baremetal_acc.model.inventory import Inventory, PowerState, TaskReading
 from baremetal_acc.model.job import (
     Done,
     Engage,
@@ -97,7 +97,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     end = restore.judge(job, inventory)
     stays_off = bool(job.interferences) or job.off_since is not None
     if still_open or end.quarantined or tools.unusable(job, inventory) or stays_off:
-        job, off = _kept_off(job, target, tools, now)
+        job, off = _kept_off(job, inventory, target, tools, now)
         if off is None:
             return job
         reasons += off
@@ -133,7 +133,7 @@ def _unseen(job: Job, target: Target, tools: Tools, exc: AccError, now: datetime
     open_ones = [f'{describe(a)}: nobody could see whether it is closed again' for a in _to_be_closed(job)]
     off: tuple[str, ...] | None = ()
     if open_ones or end.quarantined:
-        job, off = _kept_off(job, target, tools, now)
+        job, off = _kept_off(job, None, target, tools, now)
         if off is None:
             return job
     reasons = (*job.reasons, f'the final look failed: {exc}', *open_ones, *(off or ()), *end.why)
@@ -180,11 +180,15 @@ def _left_open(job: Job, inventory: Inventory, told: Iterable[Finding]) -> Itera
             yield f'{describe(action)}: it is not closed again: {", ".join(sorted(states)) or "not shown any more"}'
 
 
-def _kept_off(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, tuple[str, ...] | None]:
+def _kept_off(
+    job: Job, inventory: Inventory | None, target: Target, tools: Tools, now: datetime
+) -> tuple[Job, tuple[str, ...] | None]:
     """See to it that the host is off which the job has held: its code must not meet what is open, nor a card that is spoilt.
 
     It was given back, and lost a lock or a card by that; or somebody has powered it on.
 
+    :param inventory: of the last look, which the shell is told of: None: there was none. One that does not show
+        the host off yet is not the last.
     :returns: the job, and what to tell; None: look again before it ends, for a host takes its time.
     """
     told: list[str] = []
@@ -194,13 +198,16 @@ def _kept_off(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Jo
                 why_not = off_again(bmcs[system.bmc], system, tools)
         except AccError as exc:
             why_not = str(exc)
+        facts = None if inventory is None else inventory.bmc(system.bmc)
+        is_shown = facts is None or facts.power is PowerState.OFF
+        first = job.off_since or now
+        waits = now - first <= tools.patience.reset and now <= job.deadline + tools.patience.reset
+        if waits and (why_not is not None or not is_shown):
+            return replace(job, off_since=first), None
         if why_not is None:
             woke = any(one.kind is InterferenceKind.HOST_ON and one.ref == system for one in job.interferences)
             told += ['the host was powered off again'] if woke or job.off_since is not None else []
             continue
-        first = job.off_since or now
-        if now - first <= tools.patience.reset and now <= job.deadline + tools.patience.reset:
-            return replace(job, off_since=first), None
         told.append(f'the host may run, and could not be powered off: {why_not}')
     return job, tuple(told)
 

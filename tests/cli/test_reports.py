@@ -435,7 +435,7 @@ def test_a_host_that_was_powered_on_in_the_hold_is_powered_off_and_its_card_is_n
     _, err = process.communicate(timeout=60)
     assert 6 == process.returncode, err
     assert 'somebody else may have written' in err
-    assert 'has to be written again' in err
+    assert 'has to stay off while NVIDIA H100 80GB HBM3 GPU_0 is quarantined' in err
     assert (1, False, True) == (len(site.images), site.is_on, site.is_locked)
     site.check(cuts=by == 'somebody')
 

@@ -411,6 +411,38 @@ def test_a_host_that_somebody_powers_on_without_being_asked_is_powered_off_at_th
     assert 'the host was powered off again' in outcome.reasons
 
 
+@pytest.mark.parametrize('reads', range(1, 7))
+def test_a_host_that_goes_off_right_after_it_was_read_is_read_again(reads):
+    """It was read as going off, and is off when its power is asked for: the shell is told that it is off."""
+
+    class Slow(Connection):
+        def finish(self, ref):
+            super().finish(ref)
+            self.machine.power = PowerState.ON
+
+        def set_power(self, system, wanted):
+            super().set_power(system, wanted)
+            if wanted is PowerState.OFF:
+                self.machine.power = PowerState.POWERING_OFF
+
+        def look(self, now):
+            seen = super().look(now)
+            if self.machine.power is PowerState.POWERING_OFF:
+                going.append(now)
+                self.machine.power = PowerState.OFF if len(going) >= reads else PowerState.POWERING_OFF
+            return seen
+
+    going, told = [], []
+    bench = with_connection(
+        Bench(machine=Machine(power=PowerState.OFF, reset_needed=False), image=v.image(reset=ResetKind.NONE)), Slow
+    )
+    bench.machine.task_ends = TaskState.FAILED
+    bench.tools = replace(bench.tools, observed=lambda inventory, _: told.append(inventory.bmc(HOST).power))
+    _, outcome = finish(bench, hold=True)
+    assert PowerState.OFF is told[-1]
+    assert 'the host was powered off again' in outcome.reasons
+
+
 def test_past_the_deadline_nothing_is_put_back():
     """No write is begun that nobody would wait for; the device, which runs what it ran, is held."""
 
