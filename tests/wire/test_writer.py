@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.api import Accepted
+from baremetal_acc.bmc.redfish.writer import _holds
 from baremetal_acc.errors import BmcConflict, BmcRefused
 from baremetal_acc.model.ref import HOST, Ref
 
@@ -46,11 +47,13 @@ def _conditions(bmc: Any) -> Iterable[str | None]:
         ('"a"', {'"a"'}, ['"a"']),
         ('W/"a"', {'W/"a"'}, ['W/"a"']),
         ('W/"a"', {'"a"'}, ['W/"a"', '"a"']),
-        ('W/"a"', {None}, ['W/"a"', '"a"', None]),
-        ('"a"', {None}, ['"a"', None]),
-        ('"a"', {'*'}, ['"a"', None, '*']),
+        ('W/"a"', {None}, ['W/"a"', '"a"', 'a', None]),
+        ('"a"', {None}, ['"a"', 'a', None]),
+        ('"a"', {'a'}, ['"a"', 'a']),
+        ('"a"', {'*'}, ['"a"', 'a', None, '*']),
         ('a', {'a'}, ['a']),
-        ('a', {None}, ['a', None]),
+        ('a', {'"a"'}, ['a', '"a"']),
+        ('a', {None}, ['a', '"a"', None]),
         (None, {None}, [None]),
         (None, {'*'}, [None, '*']),
     ],
@@ -65,7 +68,7 @@ def test_a_condition_that_the_bmc_cannot_honour_is_left_out_in_the_end(
     writer = _written(bmc)
     assert sent == _conditions(bmc)
     assert [REF] * (tag != sent[-1]) * (sent[-1] in (None, '*')) == writer.unconditional
-    assert (1 if len(sent) == 1 else 2) == bmc.count('GET', SYSTEM)
+    assert (2 if len(sent) == 1 else 3) == bmc.count('GET', SYSTEM)
 
 
 def test_what_is_no_etag_and_is_refused_as_a_bad_request_is_left_out(bmc: Any) -> None:
@@ -73,7 +76,7 @@ def test_what_is_no_etag_and_is_refused_as_a_bad_request_is_left_out(bmc: Any) -
     bmc.etags[SYSTEM] = 'no-quotes'
     _takes(bmc, lambda given: 204 if given is None else 400)
     assert [REF] == _written(bmc).unconditional
-    assert ['no-quotes', None] == _conditions(bmc)
+    assert ['no-quotes', '"no-quotes"', None] == _conditions(bmc)
 
 
 def test_a_bad_request_with_an_etag_is_that_and_nothing_else(bmc: Any) -> None:
@@ -137,18 +140,19 @@ def test_a_bmc_that_takes_no_condition_at_all_has_refused_the_write(bmc: Any, co
     _takes(bmc, lambda given: code)
     with pytest.raises(BmcRefused, match='every ETag that it shows') as caught:
         _written(bmc)
-    assert ['W/"1"', '"1"', None, '*'] == _conditions(bmc)
+    assert ['W/"1"', '"1"', '1', None, '*'] == _conditions(bmc)
     assert not caught.value.waiting_helps
     assert 'changed' not in str(caught.value)
 
 
-def test_a_message_names_the_condition_whatever_the_status(bmc: Any, reply: Callable[..., Any]) -> None:
-    """Base.PreconditionFailed with HTTP 400."""
-    bmc.etags[SYSTEM] = '"1"'
-    info = [{'MessageId': 'Base.1.8.PreconditionFailed'}]
+@pytest.mark.parametrize('name', ['PreconditionFailed', 'HeaderInvalid'])
+def test_a_message_names_the_condition_whatever_the_status(bmc: Any, reply: Callable[..., Any], name: str) -> None:
+    """It was refused, or could not be read, with HTTP 400."""
+    bmc.etags[SYSTEM] = 'W/"1"'
+    info = [{'MessageId': f'Base.1.8.{name}'}]
     bmc.replies['PATCH', SYSTEM] = [reply(400, {'error': {'@Message.ExtendedInfo': info}}), reply(204)]
     _written(bmc)
-    assert ['"1"', None] == _conditions(bmc)
+    assert ['W/"1"', '"1"'] == _conditions(bmc)
 
 
 def test_what_is_accepted_only_is_told_with_its_task(bmc: Any, reply: Callable[..., Any]) -> None:
@@ -161,8 +165,37 @@ def test_what_is_accepted_only_is_told_with_its_task(bmc: Any, reply: Callable[.
 @pytest.mark.parametrize('code', [200, 201, 204])
 def test_what_is_done_is_not_followed(bmc: Any, reply: Callable[..., Any], code: int) -> None:
     """Whether it took effect is seen by reading."""
-    bmc.replies['PATCH', SYSTEM] = reply(code, {'@odata.id': SYSTEM})
+    bmc.replies['PATCH', SYSTEM] = reply(code, {'@odata.id': SYSTEM, 'AssetTag': 'x'})
     assert [] == _written(bmc).accepted
+    assert 1 == bmc.count('GET', SYSTEM)
+
+
+@pytest.mark.parametrize('code', [200, 204])
+def test_what_is_answered_with_success_and_not_shown_yet_is_accepted_only(
+    bmc: Any, reply: Callable[..., Any], code: int
+) -> None:
+    """BMCs hand a change on, and show what was there before until it is made."""
+    bmc.tree[SYSTEM]['AssetTag'] = 'before'
+    bmc.replies['PATCH', SYSTEM] = reply(code, {'@odata.id': SYSTEM, 'AssetTag': 'before'} if code == 200 else '')
+    assert [Accepted(ref=REF)] == _written(bmc).accepted
+
+
+@pytest.mark.parametrize(
+    ('shown', 'written', 'holds'),
+    [
+        ({'a': 1, 'b': 2}, {'a': 1}, True),
+        ({'a': 1}, {'a': 2}, False),
+        ({}, {'a': 1}, False),
+        ({'Oem': {'X': {'on': False, 'y': 1}}}, {'Oem': {'X': {'on': False}}}, True),
+        ({'Oem': {'X': None}}, {'Oem': {'X': {'on': False}}}, False),
+        ({'l': [{'on': True}, {'on': False}]}, {'l': [{}, {'on': False}]}, True),
+        ({'l': [{'on': True}]}, {'l': [{}, {'on': False}]}, False),
+        ([], {'a': 1}, False),
+    ],
+)
+def test_a_resource_shows_what_was_written_where_it_has_each_value_of_it(shown: object, written: object, holds: bool) -> None:
+    """An element of an array that was left out may be anything."""
+    assert holds == _holds(shown, written)
 
 
 def test_a_task_that_has_ended_well_in_the_answer_itself_is_not_followed(bmc: Any, reply: Callable[..., Any]) -> None:

@@ -99,8 +99,11 @@ _REDIRECTS = frozenset({301, 302, 307, 308})
 _READS = frozenset({'GET', 'HEAD'})
 _MAY_PASS = frozenset({429, 500, 502, 503, 504})
 _PRECONDITIONS = frozenset({HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED})
-_PRECONDITION_IDS = frozenset({'PreconditionFailed', 'PreconditionRequired'})
-"""Source: RFC 9110, section 15.5.13; RFC 6585, section 3; DSP8011, Base registry."""
+_PRECONDITION_IDS = frozenset({'HeaderInvalid', 'PreconditionFailed', 'PreconditionRequired'})
+"""Of our headers only a condition has a value of the BMC's own, which it may not be able to read.
+
+Source: RFC 9110, section 15.5.13; RFC 6585, section 3; DSP8011, Base registry.
+"""
 
 _BUSY_IDS = frozenset({'ServiceTemporarilyUnavailable', 'UpdateInProgress', 'SessionLimitExceeded', 'ResourceInUse'})
 

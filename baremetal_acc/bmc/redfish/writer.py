@@ -13,7 +13,7 @@ from baremetal_acc.bmc.api import Accepted, Document, JsonObject
 from baremetal_acc.bmc.redfish import task
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.reader import fresh
-from baremetal_acc.errors import BmcConflict, BmcRefused
+from baremetal_acc.errors import BmcConflict, BmcError, BmcRefused
 from baremetal_acc.model.inventory import TaskState
 from baremetal_acc.model.ref import BmcName, Ref
 
@@ -50,6 +50,8 @@ class Writer:
     def patch(self, document: Document, body: JsonObject) -> None:
         """PATCH the resource of a document that was judged, with its ETag as If-Match.
 
+        A BMC that has answered with success, and does not show the change yet, has accepted it only, as with HTTP 202.
+
         :raises BmcConflict: what is to be written changed since it was judged.
         :raises BmcError: anything else.
         """
@@ -66,6 +68,8 @@ class Writer:
             # It shows what is no ETag, and cannot read it as one.
             answer = self._sent_otherwise(document, body, tag, exc)
         self._note(document.ref, answer)
+        if answer.status != _ACCEPTED and not self._shows(document.ref, answer, body):
+            self.accepted.append(Accepted(ref=document.ref))
 
     def post(self, uri: str, body: JsonObject) -> None:
         """POST an action.
@@ -93,7 +97,9 @@ class Writer:
         for other in _conditions(again, tag):
             try:
                 answer = self._send(document.ref, body, other)
-            except BmcConflict as exc:
+            except (BmcConflict, BmcRefused) as exc:
+                if isinstance(exc, BmcRefused) and exc.status != _BAD_REQUEST:
+                    raise
                 refusal = exc
             else:
                 if other in (None, _ANY):
@@ -105,6 +111,17 @@ class Writer:
                 return answer
         what = f'it refuses a write with every ETag that it shows, and one without: {refusal.what}'
         raise BmcRefused(bmc=self._connector.label, uri=document.ref.uri, what=what)
+
+    def _shows(self, ref: Ref, answer: Answer, body: JsonObject) -> bool:
+        """Whether a resource shows what was written to it: in the answer to that, else read again. Unread it shows nothing."""
+        told = task.view_of(answer, self.name)
+        if told is not None and _holds(told.body, body):
+            return True
+        try:
+            return _holds(self.fresh(ref.uri).body, body)
+        except BmcError as exc:
+            LOG.info('%s', exc)
+            return False
 
     def _note(self, ref: Ref, answer: Answer) -> None:
         """Keep what the BMC has accepted only, and the task for that which it names."""
@@ -120,14 +137,22 @@ def _sendable(tag: str | None) -> str | None:
     return tag if tag is not None and _SENDABLE.fullmatch(tag) else None
 
 
+def _requoted(tag: str) -> str:
+    """An ETag without its quotation marks, or with them where it has none: BMCs show the one form and compare the other."""
+    return tag.removeprefix('W/').strip('"') if _ENTITY_TAG.fullmatch(tag) else f'"{tag.strip(chr(34))}"'
+
+
 def _conditions(again: Document, refused: str | None) -> Iterator[str | None]:
     """What a write may be sent with after its condition was refused: the ETags of a new answer, the strong forms of those that
-    are weak (which match nothing by RFC 9110, section 13.1.1), no condition, and any state of the resource.
+    are weak (which match nothing by RFC 9110, section 13.1.1), both with and without quotation marks, no condition, and any
+    state of the resource.
     """
     inner = again.body.get('@odata.etag')
-    shown = [tag for tag in (again.etag, inner if isinstance(inner, str) else None) if _sendable(tag) is not None]
-    strong = [tag.removeprefix('W/') for tag in (refused, *shown) if tag is not None and tag.startswith('W/')]
-    yield from (tag for tag in dict.fromkeys((*shown, *strong)) if tag != refused)
+    shown = [tag for tag in (again.etag, inner if isinstance(inner, str) else None) if tag is not None and _sendable(tag)]
+    known = [tag for tag in (refused, *shown) if tag is not None]
+    strong = [tag.removeprefix('W/') for tag in known if tag.startswith('W/')]
+    others = [_requoted(tag) for tag in (*strong, *known)]
+    yield from (tag for tag in dict.fromkeys((*shown, *strong, *others)) if tag != refused)
     if refused is not None:
         yield None
     yield _ANY
@@ -138,3 +163,12 @@ def _unchanged(before: object, after: object, body: object) -> bool:
     if not isinstance(body, Mapping) or not isinstance(before, Mapping) or not isinstance(after, Mapping):
         return before == after
     return all(_unchanged(before.get(name), after.get(name), value) for name, value in body.items())
+
+
+def _holds(shown: object, written: object) -> bool:
+    """What is shown has every value that was written. Of an array an element that was left out (``{}``) may be anything."""
+    if isinstance(written, Mapping):
+        return isinstance(shown, Mapping) and all(_holds(shown.get(name), value) for name, value in written.items())
+    if isinstance(written, list):
+        return isinstance(shown, list) and len(shown) >= len(written) and all(map(_holds, shown, written))
+    return shown == written
