@@ -44,6 +44,7 @@ class Bmc:
     :ivar peak: how many there were at most.
     :ivar slow: seconds that an answer takes.
     :ivar evicts: the oldest session ends for a new one.
+    :ivar lingers: seconds for which a session that was closed still counts.
     :ivar done: POSTs that had an effect.
     """
 
@@ -54,6 +55,7 @@ class Bmc:
         self.basic = False
         self.unclosable = False
         self.evicts = False
+        self.lingers = 0.0
         self.refusal: tuple[int, object] = (503, {'error': {'@Message.ExtendedInfo': [DELL]}})
         self.sessions: dict[str, str] = {}
         self.seen: list[tuple[str, str]] = []
@@ -110,7 +112,12 @@ class Bmc:
             if method == 'DELETE' and self.unclosable:
                 return 405, {}, {}
             if method == 'DELETE':
-                self.sessions.pop(path.rpartition('/')[2], None)
+                name = path.rpartition('/')[2]
+                if self.lingers and name in self.sessions:
+                    self.sessions[name] = 'ended'
+                    threading.Timer(self.lingers, self.sessions.pop, (name, None)).start()
+                else:
+                    self.sessions.pop(name, None)
                 return 204, {}, None
         self.done += [path] if method == 'POST' else []
         time.sleep(self.slow)
@@ -282,6 +289,27 @@ REFUSALS = [
     ((500, {'error': {'message': 'No more sessions'}}), BmcError, ['No more sessions']),
     ((503, None), BmcBusy, ['HTTP 503']),
 ]
+
+
+def test_a_session_that_its_bmc_still_counts_for_a_while_is_waited_for(small: Bmc) -> None:
+    """The answer to its end comes before its place is free; each turn of a job has a session of its own."""
+    small.lingers = 0.6
+    for _ in range(3):
+        with small.connect() as connection:
+            assert 'On' == connection.power(Ref(bmc='host', uri=SYSTEM))
+    assert 1 == small.peak
+
+
+def test_a_session_that_somebody_else_has_taken_is_not_waited_for_long(small: Bmc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What we have closed is gone by then."""
+    monkeypatch.setattr(account, 'LINGER', 0.4)
+    with small.connect() as connection:
+        connection.power(Ref(bmc='host', uri=SYSTEM))
+    small.sessions['theirs'] = 'theirs'
+    began = time.monotonic()
+    with pytest.raises(BmcNoSessionFree):
+        small.connect()
+    assert time.monotonic() - began < 3
 
 
 @pytest.mark.parametrize(('refusal', 'error', 'words'), REFUSALS)

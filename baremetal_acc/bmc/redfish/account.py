@@ -21,6 +21,9 @@ SCARCE = 600.0
 ROOM = 2.0
 """Seconds that a login waits for the sessions of others that are in use, or are being closed: some requests take as long."""
 
+LINGER = 5.0
+"""Seconds after which a session that we have closed is free again at the latest: some BMCs answer before they have ended it."""
+
 _BEAT = 0.02
 
 MOST = 64
@@ -64,6 +67,7 @@ class Account:
         self._ended = 0
         self._left: Held | None = None
         self._scarce_until = float('-inf')
+        self._freed_until = float('-inf')
 
     @property
     def ended(self) -> int:
@@ -75,6 +79,11 @@ class Account:
     def scarce(self) -> bool:
         """The BMC had no session free a short time ago."""
         return time.monotonic() < self._scarce_until
+
+    @property
+    def lingers(self) -> bool:
+        """A session was closed so lately that the BMC may still count it."""
+        return time.monotonic() < self._freed_until
 
     def ran_short(self) -> None:
         """The BMC has no session free."""
@@ -99,6 +108,7 @@ class Account:
             self._ending -= 1
             if left is None:
                 self._ended += 1
+                self._freed_until = time.monotonic() + LINGER
             else:
                 self._left = left
 

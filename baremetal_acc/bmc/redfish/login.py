@@ -41,6 +41,9 @@ _TRIES = 3
 
 _BEAT = 0.01
 
+_LINGER_BEAT = 0.25
+"""Seconds between two logins to a BMC that still counts a session which we have closed."""
+
 _AT_ONCE = 1.0
 """Seconds within which a connection that was kept turns out to be closed."""
 
@@ -290,7 +293,9 @@ class Login(sushy.auth.AuthBase):
         account = self._account
         if account.scarce:
             account.make_room(self)
-        for _ in range(_TRIES):
+        tries = 0
+        while True:
+            tries += 1
             ended = account.ended
             try:
                 return self._asked_for(uri)
@@ -302,9 +307,11 @@ class Login(sushy.auth.AuthBase):
                     raise
                 refused = exc
             account.ran_short()
-            if not account.make_room(self) and account.ended == ended:
-                break
-        raise refused
+            if tries < _TRIES and (account.make_room(self) or account.ended != ended):
+                continue
+            if not account.lingers or account.holds_another(self):
+                raise refused
+            wait.sleep(_LINGER_BEAT)
 
     def _asked_for(self, uri: str) -> Held:
         connector = self._connector
