@@ -24,6 +24,7 @@ class Component:
     :ivar updateable: Updateable; None when the BMC does not say.
     :ivar software_id: SoftwareId, the manufacturer's id of the image.
     :ivar write_protected: WriteProtected; None when the BMC does not say.
+    :ivar is_updating: the resource says that it is being written: whatever version it shows is not the end of that.
     :ivar certain: the link between device and item is stated by the BMC, not inferred.
     """
 
@@ -37,3 +38,4 @@ class Component:
     software_id: str | None = None
     write_protected: bool | None = None
     certain: bool = True
+    is_updating: bool = False

@@ -186,6 +186,11 @@ def _write_sight(
         if task is not None and task.opaque and task.state is TaskState.FAILED and item.percent is not None:
             # It was a Task that told how far it is: that it cannot be read just now is no end of it.
             unread, task = BmcAnswerInvalid(bmc=action.ref.bmc, what=task.raw), None
+        if task is not None and not task.may_write:
+            # The BMC was restarted, and counts from the beginning again: this one is not ours.
+            task = TaskReading(
+                ref=task.ref, state=TaskState.GONE, raw=task.raw, message='the BMC has another task there', opaque=True
+            )
         runs = task is not None and task.state is TaskState.ACTIVE
         if task is not None and not task.opaque and (task.state is TaskState.FAILED or (runs and not stalled)):
             seen = Seen.FAILED if not runs else Seen.AWAITS if task.awaits_restart else Seen.WORKING
@@ -202,7 +207,7 @@ def _write_sight(
             )
         component = bmc.component(action.ref)
         ours = _adopted(item, others)
-        service = UpdateActivity.BUSY if busy else bmc.update_activity()
+        service = UpdateActivity.BUSY if busy or component.is_updating else bmc.update_activity()
     except AccError as exc:
         card = _card_without(action, bmcs, now) if isinstance(exc, BmcRefused) and exc.gone else None
         if card is not None:
@@ -220,7 +225,7 @@ def _write_sight(
             version=component.version,
             staged=staged,
             wanted=action.version,
-            service=service if unread is None else UpdateActivity.UNKNOWN,
+            service=service if unread is None or component.is_updating else UpdateActivity.UNKNOWN,
             before=action.expects,
             staged_before=action.staged,
             stalled=stalled,

@@ -439,6 +439,7 @@ def component(view: View, *, certain: bool = True) -> Component:
         software_id=software_id,
         write_protected=view.boolean('WriteProtected'),
         certain=certain,
+        is_updating=view.literal('Status', 'State') == 'Updating',
     )
 
 

@@ -30,6 +30,7 @@ class Slow(Machine):
     :ivar idle: what the update service says while it writes nothing; ``writes`` while it does.
     :ivar listed: the task is among those of the BMC. ``listed_after``: so long after the answer to the upload.
     :ivar hidden: for so long after the write the item is not shown.
+    :ivar item_says: the item says that it is being written.
     :ivar moves: its task tells how far it is.
     :ivar awaits: the task goes on only once the host is restarted. ``works_before``: it runs for so long before it says so.
     """
@@ -44,6 +45,7 @@ class Slow(Machine):
     hidden: timedelta = timedelta(0)
     awaits: bool = False
     moves: bool = False
+    item_says: bool = False
     works_before: timedelta = timedelta(0)
     says: str = ''
     writes_began: list = field(default_factory=list)
@@ -96,6 +98,8 @@ class Tells(Connection):
             raw = 'Running' if works else 'Pending'
             awaits = not works and not opaque
             return TaskReading(ref=ref, state=TaskState.ACTIVE, raw=raw, awaits_restart=awaits, opaque=opaque)
+        if machine.says == 'never' and not machine.waits:
+            return TaskReading(ref=ref, state=TaskState.GONE, raw='HTTP 404', opaque=True)
         if machine.writing:
             minutes = int((machine.now - machine.writes_began[-1]).total_seconds() // 60) if machine.moves else None
             return TaskReading(ref=ref, state=TaskState.ACTIVE, raw='x', percent=minutes, opaque=opaque)
@@ -133,7 +137,7 @@ class Tells(Connection):
         ended = machine.writes_began and not machine.writing and not machine.waits
         if ended and machine.takes and machine.now - machine.writes_began[-1] < machine.takes + machine.hidden:
             raise BmcRefused(bmc='host', what='no such resource', status=404, gone=True)
-        return super().component(ref)
+        return replace(super().component(ref), is_updating=machine.item_says and machine.writing)
 
     def look(self, now):
         found = super().look(now)
@@ -188,6 +192,7 @@ EVERY_WAY = {
     'a task that nobody can read': {'shows': TASK, 'says': 'unreadable'},
     'a task that is only listed': {'listed': True, 'idle': UpdateActivity.TOLD_BY_TASKS},
     'a monitor': {'shows': MONITOR},
+    'the state of its item': {'shows': MONITOR, 'says': 'never', 'item_says': True, 'idle': UpdateActivity.TOLD_BY_TASKS},
     'a monitor that vanishes': {'shows': MONITOR, 'says': '404'},
 }
 
@@ -208,13 +213,31 @@ def test_what_was_there_is_put_back_only_once_the_write_is_known_to_have_ended(w
     machine = Slow(takes=timedelta(minutes=4), becomes_new=False, **EVERY_WAY[way])
     bench, _, outcome = ended(machine, hold=True)
     assert isinstance(outcome, Failed)
-    known = way in ('the state of its service', 'a task', 'a task that is forgotten', 'a monitor', 'a task that is only listed')
+    by_tasks = ('a task', 'a task that is forgotten', 'a monitor', 'a task that is only listed', 'the state of its item')
+    known = way in (*by_tasks, 'the state of its service')
     assert (['gpu-new', 'gpu-old'] if known else ['gpu-new']) == pushes(machine)
     held = [r for r in outcome.reasons if 'is held: whether the write of image gpu-new to GPU_0 has ended is not known' in r]
     assert (not known) is bool(held), outcome.reasons
     if not known:
         assert (PowerState.OFF, ()) == (machine.power, outcome.quarantined)
         assert timedelta(minutes=10) < bench.now - v.NOW, 'it is asked for stall_timeout'
+
+
+def test_a_task_of_another_kind_at_the_place_of_ours_says_nothing_of_our_write():
+    """The BMC was restarted, and counts its tasks from the beginning again: a dump that has failed is no failed update."""
+
+    class Restarted(Tells):
+        def _reading(self, ref):
+            found = super()._reading(ref)
+            theirs = TaskReading(ref=ref, state=TaskState.FAILED, raw='Exception', may_write=False)
+            return found if self.machine.writing else theirs
+
+    machine = Slow(shows=TASK, idle=UpdateActivity.TOLD_BY_TASKS)
+    bench = bench_of(machine)
+    bench.tools = replace(bench.tools, connect=lambda _: Restarted(machine))
+    _, outcome = bench.run(bench.job(timeout=timedelta(hours=3)), ticks=3000)
+    assert isinstance(outcome, Done), outcome
+    assert (v.NEW, ['gpu-new']) == (machine.version, pushes(machine))
 
 
 def test_a_write_that_never_ends_is_not_written_into():
