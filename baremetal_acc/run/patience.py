@@ -52,7 +52,7 @@ def not_performed(job: Job, position: int, exc: AccError, patience: Patience, no
     if isinstance(item.action, CheckImage):
         limit = patience.stall  # an update of somebody else may take as long as one of ours
     if repeats and (away or now - item.since <= limit) and now <= job.deadline:
-        if isinstance(item.action, Engage) and isinstance(exc, BmcRefused | BmcConflict):
+        if isinstance(item.action, Engage) and isinstance(exc, BmcRefused | BmcConflict | BmcAnswerInvalid):
             return with_item(job, position, _rejected(item, exc, patience, now))
         return with_item(job, position, replace(item, message=str(exc)))
     if isinstance(exc, BmcShutOut):

@@ -215,7 +215,8 @@ def test_a_redirect_in_a_circle_ends(bmc: Any, reply: Callable[..., Any]) -> Non
 def test_a_write_is_not_redirected_to_another_resource(bmc: Any, reply: Callable[..., Any], code: int, place: str) -> None:
     """Nor to another host, nor to where it was sent."""
     bmc.replies['POST', SYSTEM] = reply(code, Location=place)
-    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match=r'redirect|leads off'):
+    error = BmcAnswerInvalid if code == 302 else BmcRefused  # some services send that after they have done it
+    with bmc.connect() as connection, pytest.raises(error, match=r'redirect|leads off'):
         connection.writer().post(SYSTEM, {})
     assert 1 == bmc.count('POST')
     assert all('evil' not in r.url for r in bmc.requests)
@@ -239,7 +240,7 @@ def test_a_redirect_after_a_redirect_of_a_write_is_none(bmc: Any, reply: Callabl
     """A write goes round in no circle."""
     bmc.replies['POST', SYSTEM] = reply(308, Location=f'{SYSTEM}/')
     bmc.replies['POST', f'{SYSTEM}/'] = reply(308, Location=SYSTEM)
-    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='redirect'):
+    with bmc.connect() as connection, pytest.raises(BmcRefused, match='redirect'):
         connection.writer().post(SYSTEM, {})
     assert 2 == bmc.count('POST')
 

@@ -128,6 +128,15 @@ def test_a_service_that_is_off_is_refused(bmc: Any, more: dict[str, Any]) -> Non
     assert 0 == bmc.count('POST')
 
 
+@pytest.mark.parametrize('place', ['https://192.0.2.99/redfish/v1/upload', '//192.0.2.99/upload'])
+def test_an_image_is_not_sent_to_another_machine_and_nobody_takes_it_for_sent(bmc: Any, place: str) -> None:
+    """BMCs behind NAT give their own address, and some a wrong one: a card that got nothing is not quarantined."""
+    _service(bmc, MultipartHttpPushUri=place)
+    with bmc.connect() as connection, pytest.raises(BmcUnsupported, match='leads off the BMC'):
+        connection.push(TARGET, _upload())
+    assert 0 == bmc.count('POST', place)
+
+
 def test_an_image_larger_than_the_bmc_takes_is_not_sent(bmc: Any) -> None:
     """MaxImageSizeBytes."""
     _service(bmc, MaxImageSizeBytes=1000)

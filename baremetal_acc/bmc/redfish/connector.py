@@ -96,6 +96,9 @@ _UNAUTHORIZED, _FORBIDDEN, _NOT_MODIFIED = 401, 403, 304
 
 _REDIRECTS = frozenset({301, 302, 307, 308})
 
+_NOT_DONE = frozenset({301, 307, 308})
+"""Redirects of what was not done. Source: RFC 9110, section 15.4; 302 is also sent after a form was taken."""
+
 _READS = frozenset({'GET', 'HEAD'})
 _MAY_PASS = frozenset({429, 500, 502, 503, 504})
 _PRECONDITIONS = frozenset({HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED})
@@ -278,15 +281,25 @@ class Connector(sushy.connector.Connector):
 
         Source: RFC 9110, sections 15.4.2 to 15.4.9. Real BMCs redirect to the URI with a slash at its end, or without.
 
-        :raises BmcAnswerInvalid: it leads to another one, or elsewhere.
+        :raises BmcRefused: it leads to another one, or elsewhere, and nothing was done. ``BmcAnswerInvalid``: likewise, with a
+            status that some services send after they have done it.
         """
         location = answer.headers.get('Location', '')
-        self._refuse_secrets(location, path)
-        place = self.path(location, base=path)
+        try:
+            self._refuse_secrets(location, path)
+            place = self.path(location, base=path)
+        except BmcAnswerInvalid as exc:
+            raise self._redirected(path, answer.status, exc.what) from exc
         if _resource(place) != _resource(path) or place == path:
             what = f'a write was answered with a redirect to another resource (HTTP {answer.status})'
-            raise BmcAnswerInvalid(bmc=self.label, uri=path, what=what)
+            raise self._redirected(path, answer.status, what)
         return place
+
+    def _redirected(self, path: str, status: int, what: str) -> BmcError:
+        """The error for a write that was redirected to where it is not sent."""
+        if status in _NOT_DONE:
+            return BmcRefused(bmc=self.label, uri=path, what=what, status=status)
+        return BmcAnswerInvalid(bmc=self.label, uri=path, what=what)
 
     def _renewed_after(self, answer: Answer) -> bool:
         """Whether a refusal was that of an ended session, which was renewed. What was refused so was not done.
@@ -574,9 +587,10 @@ class Connector(sushy.connector.Connector):
         if status < 300:
             return
         if status < 400:
-            raise BmcAnswerInvalid(
-                bmc=self.label, uri=answer.url, what=f'{method} was answered with a redirect (HTTP {status})'
-            )
+            what = f'{method} was answered with a redirect (HTTP {status})'
+            if method in _READS:
+                raise BmcAnswerInvalid(bmc=self.label, uri=answer.url, what=what)
+            raise self._redirected(answer.url, status, what)
         if login:
             raise self._refused_login(answer)
         words = said(_json(answer.content), self.redact)

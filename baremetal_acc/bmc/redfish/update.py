@@ -22,7 +22,7 @@ from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.serve import Fetched
-from baremetal_acc.errors import BmcBusy, BmcError, BmcRefused, BmcUnsupported, ImageMismatch
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnsupported, ImageMismatch
 from baremetal_acc.model.inventory import Sending, TaskReading, TaskState, UpdateActivity, UpdateFacts, Way
 from baremetal_acc.model.ref import Ref
 
@@ -193,7 +193,7 @@ def push(
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=reason, hint='enable it on the BMC')
     if activity(view) is UpdateActivity.BUSY:
         raise BmcBusy(bmc=connector.label, uri=view.ref.uri, what='its update service says that it is writing')
-    uri = view.text(MULTIPART)
+    uri = _on_this_bmc(connector, view.text(MULTIPART))
     limit = view.integer('MaxImageSizeBytes')
     if limit is not None and 0 < limit < upload.size_bytes:
         what = f'the image has {upload.size_bytes} bytes, it takes at most {limit} (MaxImageSizeBytes)'
@@ -207,10 +207,21 @@ def push(
     return task.accepted(connector, answer, target.bmc)
 
 
+def _on_this_bmc(connector: Connector, uri: str | None) -> str | None:
+    """Where an image is sent to.
+
+    :raises BmcUnsupported: it leads to another machine, and nothing is sent there.
+    """
+    try:
+        return None if uri is None else connector.path(uri)
+    except BmcAnswerInvalid as exc:
+        raise BmcUnsupported(bmc=connector.label, what=f'where it takes images: {exc.what}') from exc
+
+
 def _let_fetch(connector: Connector, view: View, target: Ref, upload: Upload, images: ImageServer | None) -> TaskReading | None:
     """Tell the BMC where the image is, and serve it until it has it. Source: DSP8010 2025.4, UpdateService, SimpleUpdate."""
     action = view.part('Actions', SIMPLE_UPDATE)
-    uri = pull_target(view)
+    uri = _on_this_bmc(connector, pull_target(view))
     if action is None or uri is None:
         what = 'it offers neither MultipartHttpPushUri nor SimpleUpdate'
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what)
