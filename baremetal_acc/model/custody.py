@@ -8,10 +8,11 @@ mends that.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.inventory import HostReading
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 
@@ -221,7 +222,7 @@ class KnownUpdates:
 
     bmc: BmcName
     marks: tuple[str, ...] = ()
-    stuck: tuple[str, ...] = ()
+    stuck: tuple[str, ...] = field(default=(), metadata=SPARSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a firmware component is, and what versions of it are on a device."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.ref import Ref
 
 
@@ -38,4 +39,4 @@ class Component:
     software_id: str | None = None
     write_protected: bool | None = None
     certain: bool = True
-    is_updating: bool = False
+    is_updating: bool = field(default=False, metadata=SPARSE)

@@ -286,7 +286,16 @@ REFUSALS = [
         ['CreateLimitReachedForResource'],
     ),
     ((503, {'error': {'message': 'All eight seats are taken'}}), BmcBusy, ['All eight seats are taken']),
-    ((500, {'error': {'message': 'No more sessions'}}), BmcError, ['No more sessions']),
+    ((500, {'error': {'message': 'No more sessions'}}), BmcNoSessionFree, ['No more sessions']),
+    (
+        (403, {'error': {'message': 'User reached the maximum number of sessions.'}}),
+        BmcNoSessionFree,
+        ['the maximum number of sessions'],
+    ),
+    ((401, {'error': {'message': 'No session: the limit of failed logins is exceeded'}}), BmcNotAuthorised, ['login refused']),
+    ((507, None), BmcNoSessionFree, ['HTTP 507']),
+    ((403, {'error': {'message': 'The account may open no session.'}}), BmcError, ['may open no session']),
+    ((500, {'error': {'message': 'The maximum length of a name'}}), BmcError, ['The maximum length']),
     ((503, None), BmcBusy, ['HTTP 503']),
 ]
 

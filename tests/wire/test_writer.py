@@ -177,7 +177,7 @@ def test_what_is_answered_with_success_and_not_shown_yet_is_accepted_only(
     """BMCs hand a change on, and show what was there before until it is made."""
     bmc.tree[SYSTEM]['AssetTag'] = 'before'
     bmc.replies['PATCH', SYSTEM] = reply(code, {'@odata.id': SYSTEM, 'AssetTag': 'before'} if code == 200 else '')
-    assert [Accepted(ref=REF)] == _written(bmc).accepted
+    assert [Accepted(ref=REF, said=False)] == _written(bmc).accepted
 
 
 @pytest.mark.parametrize(

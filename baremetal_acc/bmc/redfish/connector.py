@@ -36,7 +36,7 @@ from baremetal_acc.bmc import stopping
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.redfish import tls, trouble
 from baremetal_acc.bmc.redfish.login import MAX_LOGINS, Login, basic_authorization
-from baremetal_acc.bmc.redfish.message import NO_SESSION_FREE, said, said_to_login
+from baremetal_acc.bmc.redfish.message import NO_SESSION_FREE, NO_SESSION_WORDS, said, said_to_login
 from baremetal_acc.bmc.redfish.transport import TooLong, TooSlow, Transport, TransportError
 from baremetal_acc.bmc.retry import Later, Patience, retry_after
 from baremetal_acc.errors import (
@@ -93,6 +93,9 @@ _PLAIN = re.compile(_SEGMENTS + r"/?(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?")
 """The same with a query, or a slash at its end."""
 
 _UNAUTHORIZED, _FORBIDDEN, _NOT_MODIFIED = 401, 403, 304
+
+_INSUFFICIENT_STORAGE = 507
+"""Source: RFC 4918, section 11.5. A login stores nothing but a session."""
 
 _REDIRECTS = frozenset({301, 302, 307, 308})
 
@@ -623,7 +626,8 @@ class Connector(sushy.connector.Connector):
         status = answer.status
         words = said_to_login(_json(answer.content), self._address.username, self._address.password)
         text = f': {words.text}' if words.text else ''
-        if words.ids & NO_SESSION_FREE:
+        in_words = status != _UNAUTHORIZED and NO_SESSION_WORDS.match(words.text)
+        if words.ids & NO_SESSION_FREE or status == _INSUFFICIENT_STORAGE or in_words:
             return BmcNoSessionFree(
                 bmc=self.label,
                 uri=answer.url,

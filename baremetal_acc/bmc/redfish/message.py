@@ -25,6 +25,12 @@ NO_SESSION_FREE = frozenset({'SessionLimitExceeded', 'CreateLimitReachedForResou
 Source: DSP8011 (Base registry), SessionLimitExceeded and CreateLimitReachedForResource; Dell's registry of messages, RAC0218.
 """
 
+NO_SESSION_WORDS = re.compile(
+    r'(?=.*\bsessions?\b)(?=.*\b(?:limit|maximum|too many|no (?:free|more|available)|exceed\w*|exhaust\w*|all .*in use)\b)',
+    re.IGNORECASE | re.DOTALL,
+)
+"""Words by which a refused login means the same, where its message has another name: makers have names of their own."""
+
 _NAME = re.compile(r'[A-Za-z][A-Za-z0-9_]{0,63}')
 
 _PART = 5

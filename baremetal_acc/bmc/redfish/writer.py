@@ -69,7 +69,7 @@ class Writer:
             answer = self._sent_otherwise(document, body, tag, exc)
         self._note(document.ref, answer)
         if answer.status != _ACCEPTED and not self._shows(document.ref, answer, body):
-            self.accepted.append(Accepted(ref=document.ref))
+            self.accepted.append(Accepted(ref=document.ref, said=False))
 
     def post(self, uri: str, body: JsonObject) -> None:
         """POST an action.
