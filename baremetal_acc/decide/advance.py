@@ -75,6 +75,7 @@ class WriteSight:
     :ivar task: the BMC's task for it, where the answer to the upload named none, or a monitor that does not say that it waits
         for a restart, and there is just one that it can be.
     :ivar waits: its task has not begun, or waits for a restart of the host.
+    :ivar lost: its task was gone before anybody has seen it run: what it was is not known.
     :ivar wrote_nothing: its task was cancelled before it wrote anything.
     """
 
@@ -85,6 +86,7 @@ class WriteSight:
     shown: str | None = None
     task: Ref | None = None
     waits: bool = False
+    lost: bool = False
     wrote_nothing: bool = False
 
 
@@ -313,7 +315,7 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         # Who was killed over the answer looks late: the time to settle begins with the first look.
         unseen = item.state is ItemState.SENT and item.task is None and item.moved is None
         too_long = not unseen and _too_long(follows.effect, item, now, patience)
-        if seen.seen is Seen.AWAITS and seen.task is not None:
+        if seen.lost or (seen.seen is Seen.AWAITS and seen.task is not None):
             item = replace(item, task=seen.task)
             job = with_item(job, position, item)
         if follows.effect is Effect.GIVE_UP and _may_be_cancelled(item, now, patience):

@@ -219,9 +219,13 @@ def _write_sight(
             return WriteSight(seen=seen, message=shown, stalled=runs)
         return WriteSight(seen=Seen.SILENT, message=exc.message)
 
+    # A task that nobody has seen run says nothing by being gone, unless the item tells how the write goes on.
+    at_once = item.state is ItemState.RUNNING and item.moved is None and not component.is_updating
+    lost = at_once and task is not None and task.state is TaskState.GONE
+
     def classified(staged: str | None) -> Seen:
         return classify(
-            task=task,
+            task=None if lost else task,
             version=component.version,
             staged=staged,
             wanted=action.version,
@@ -239,7 +243,7 @@ def _write_sight(
         staged = _staged_by_card(action, bmcs, now)
         seen = seen if staged is None else classified(staged)
     said = task.message if task is not None else None if unread is None else unread.message
-    return WriteSight(seen=seen, message=said, stalled=runs, shown=component.version, task=ours, waits=_waits(task))
+    return WriteSight(seen=seen, message=said, stalled=runs, shown=component.version, task=ours, waits=_waits(task), lost=lost)
 
 
 def _waits(task: TaskReading | None) -> bool:

@@ -193,6 +193,7 @@ EVERY_WAY = {
     'a task that is only listed': {'listed': True, 'idle': UpdateActivity.TOLD_BY_TASKS},
     'a monitor': {'shows': MONITOR},
     'the state of its item': {'shows': MONITOR, 'says': 'never', 'item_says': True, 'idle': UpdateActivity.TOLD_BY_TASKS},
+    'a monitor that nobody ever sees': {'shows': MONITOR, 'says': 'never', 'idle': UpdateActivity.TOLD_BY_TASKS},
     'a monitor that vanishes': {'shows': MONITOR, 'says': '404'},
 }
 
