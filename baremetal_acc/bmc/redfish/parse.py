@@ -279,14 +279,22 @@ def uuid_of(view: View, *path: str) -> str | None:
     return f'{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}'
 
 
+_NO_VERSION_YET = re.compile(
+    r'(?:updat|upgrad|flash|initiali[sz]|load|refresh)ing[.…]*|(?:(?:update|upgrade) )?in progress|0+(?:[.:_-]0+){2,}',
+    re.IGNORECASE,
+)
+"""Words and zeros in the place of a version; none of the recordings has a version like that."""
+
+
 def serial_of(view: View) -> str | None:
     """SerialNumber, stripped."""
     return view.text('SerialNumber')
 
 
 def version_of(view: View, *path: str) -> str | None:
-    """A version, stripped; None for sentinels."""
-    return view.literal(*path)
+    """A version, stripped; None for sentinels, and for what stands in its place while a component is written."""
+    found = view.literal(*path)
+    return None if found is None or _NO_VERSION_YET.fullmatch(found) else found
 
 
 def pci_id(view: View, name: str, *, base: int = 10) -> str | None:
@@ -434,7 +442,7 @@ def component(view: View, *, certain: bool = True) -> Component:
         ref=view.ref,
         name=view.text('Name'),
         version=version_of(view, 'Version'),
-        lowest_supported=version_of(view, 'LowestSupportedVersion'),
+        lowest_supported=view.literal('LowestSupportedVersion'),
         updateable=view.boolean('Updateable'),
         software_id=software_id,
         write_protected=view.boolean('WriteProtected'),

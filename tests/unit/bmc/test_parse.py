@@ -55,6 +55,25 @@ def test_a_version_is_stripped_and_a_sentinel_is_none(value: str, found: str | N
 
 
 @pytest.mark.parametrize(
+    ('value', 'is_one'),
+    [
+        ('Updating', False),
+        ('Initializing...', False),
+        ('Update in progress', False),
+        ('00.00.00.00.00', False),
+        ('0.0.0', False),
+        ('0.0', True),
+        ('0', True),
+        ('0.0.1', True),
+        ('Updating1', True),
+    ],
+)
+def test_what_stands_in_the_place_of_a_version_during_an_update_is_none(value: str, is_one: bool) -> None:
+    """Nobody shows them as versions of what runs; no public report of just this."""
+    assert (value if is_one else None) == version_of(view(Version=value), 'Version')
+
+
+@pytest.mark.parametrize(
     ('value', 'found'),
     [
         ('0x10de', '0x10de'),
