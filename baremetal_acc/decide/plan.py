@@ -65,6 +65,7 @@ _TAKES_NONE = (
     'and let no rule of the baseline ask for it'
 )
 
+NO_POWER_STATE = 'must be powered off first, and its BMC does not tell whether it is on'
 NO_HOST = 'must be powered off first, and its BMC shows no System to power off'
 """Why a plan that holds the host is refused where nobody can."""
 
@@ -886,6 +887,8 @@ def _refuse_missing_resets(draft: _Draft, held: Ref | None) -> None:
     wanted = {system: kind for system, (kind, _) in draft.resets.items() if kind is not ResetKind.BMC_RESET}
     if held is not None:
         wanted[held] = ResetKind.NONE
+        if _power(draft, held) is PowerState.UNKNOWN:
+            draft.refuse(None, 'host', NO_POWER_STATE)
     for system, kind in sorted(wanted.items()):
         facts = draft.inventory.bmc(system.bmc)
         if facts is None or facts.resets is None or facts.system != system or kind in facts.resets:

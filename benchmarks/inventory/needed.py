@@ -41,6 +41,7 @@ PLACES = (
     (r'Systems/[^/]+', 'what it has; a DPU is one'),
     (r'Chassis/[^/]+', 'what it has; a card is one'),
     (r'Managers(/[^/]+)?', "a card's own BMC is one"),
+    (r'Systems/[^/]+/ResetActionInfo', 'how it can be reset'),
     (r'Systems/[^/]+/Processors(/[^/]+)?', 'may be an accelerator'),
     (r'Chassis/[^/]+/NetworkAdapters/[^/]+/Processors(/[^/]+)?', 'makes a NIC a DPU'),
     (r'.*/AccelerationFunctions(/[^/]+)?', 'functions'),
@@ -92,7 +93,7 @@ def _place(uri: object) -> str | None:
 def _links(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         for name, inner in value.items():
-            place = _place(inner) if name == '@odata.id' else None
+            place = _place(inner) if name in ('@odata.id', '@Redfish.ActionInfo') else None
             if place is not None:
                 yield place
             else:

@@ -51,14 +51,44 @@ def test_a_restart_is_no_power_cycle(bmc: Any) -> None:
 
 def test_the_words_may_be_in_the_action_info(bmc: Any) -> None:
     """As on BlueField and GH200."""
-    _action(bmc, **{'@Redfish.ActionInfo': '/redfish/v1/Systems/1/ResetActionInfo'})
+    _action(bmc, **{'@Redfish.ActionInfo': INFO})
     bmc.put(
-        '/redfish/v1/Systems/1/ResetActionInfo',
+        INFO,
         Parameters=[None, {'Name': 'ResetType', 'AllowableValues': ['GracefulRestart']}],
     )
     with bmc.connect() as connection:
         connection.reset(SYSTEM, ResetKind.SYSTEM_RESET)
     assert [{'ResetType': 'GracefulRestart'}] == bmc.body_of('POST')
+
+
+INFO = '/redfish/v1/Systems/1/ResetActionInfo'
+BOTH = ['On', 'ForceOff']
+ANY = frozenset({ResetKind.NONE, ResetKind.SYSTEM_RESET, ResetKind.POWER_CYCLE})
+
+
+@pytest.mark.parametrize(
+    ('values', 'info', 'expected', 'asked'),
+    [
+        (None, {'Parameters': [{'Name': 'ResetType', 'AllowableValues': ['PushPowerButton']}]}, frozenset(), 1),
+        (None, {'Parameters': [None, {'Name': 'ResetType', 'AllowableValues': BOTH}]}, ANY, 1),
+        (None, {'Parameters': [{'Name': 'Other', 'AllowableValues': ['PushPowerButton']}]}, None, 1),
+        (None, None, None, 1),
+        (BOTH, {'Parameters': [{'Name': 'ResetType', 'AllowableValues': ['PushPowerButton']}]}, ANY, 0),
+        (['PushPowerButton'], None, frozenset(), 0),
+    ],
+)
+def test_an_inspection_reads_an_action_info_only_where_the_action_does_not_list_its_words(
+    bmc: Any, values: Any, info: Any, expected: Any, asked: int
+) -> None:
+    """One request more, and only there; one that is missing tells nothing, and hides no device."""
+    _action(bmc, values, **{'@Redfish.ActionInfo': INFO})
+    if info is not None:
+        bmc.put(INFO, **info)
+    with bmc.connect() as connection:
+        for times in (1, 2):
+            look = connection.look(NOW)
+            assert (expected, asked * times) == (look.facts.resets, bmc.count('GET', INFO))
+            assert not [gap for gap in look.gaps if 'ActionInfo' in str(gap)]
 
 
 def test_no_reset_asks_for_none(bmc: Any) -> None:

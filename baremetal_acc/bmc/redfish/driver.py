@@ -432,7 +432,7 @@ class RedfishConnection:
             last_reset=host.last_reset,
             boot_progress=host.boot_progress,
             bmc_reset=self._bmc_reset(tree, view, reader),
-            resets=system.resets(view) if view is not None else None,
+            resets=system.resets(view, reader.get) if view is not None else None,
         )
 
     def _bmc_reset(self, tree: Tree, home: View | None, reader: Reader) -> str | None:

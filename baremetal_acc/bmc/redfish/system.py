@@ -5,6 +5,11 @@
 Source: DSP8010 2025.4, ComputerSystem v1_27_0 (LastResetTime, BootProgress) and Manager v1_24_0, Reset; ActionInfo v1.
 """
 
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from baremetal_acc.bmc.api import Document
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View, power_state
@@ -14,7 +19,10 @@ from baremetal_acc.model.inventory import HostReading, PowerState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
 
+LOG = logging.getLogger(__name__)
+
 RESET = '#ComputerSystem.Reset'
+_ALLOWED = 'ResetType@Redfish.AllowableValues'
 MANAGER_RESET = '#Manager.Reset'
 
 WORDS: dict[ResetKind, tuple[str, ...]] = {
@@ -96,15 +104,22 @@ def resettable(view: View) -> bool:
     return action is not None and action.text('target') is not None
 
 
-def resets(view: View) -> frozenset[ResetKind] | None:
+def action_info(view: View) -> str | None:
+    """Where the ResetTypes of a System are, if its action does not list them itself."""
+    action = view.part('Actions', RESET)
+    return None if action is None or action.text('target') is None else _action_info(action)
+
+
+def resets(view: View, get: Callable[[str], Document]) -> frozenset[ResetKind] | None:
     """The resets that can be asked for of a System; ``none`` among them: it can be powered off and on.
 
-    A power cycle can also be had by powering it off and on. None where it does not advertise its ResetTypes, or only in an
-    ActionInfo, which is not read for this.
+    A power cycle can also be had by powering it off and on. None where its ResetTypes are not advertised, or could not be read.
+
+    :param get: reads an ActionInfo, which is asked for only where the action itself does not list its ResetTypes.
     """
     action = view.part('Actions', RESET)
-    values = None if action is None else action.body.get('ResetType@Redfish.AllowableValues')
-    if not isinstance(values, list) or not values:
+    values = None if action is None else _offered(action, get)
+    if values is None:
         return None
     switches = all(any(word in values for word in words) for words in SWITCH.values())
     found = {kind for kind, words in WORDS.items() if any(word in values for word in words)} - {ResetKind.BMC_RESET}
@@ -118,7 +133,7 @@ def offers_reset(connector: Connector, system: Ref, kind: ResetKind) -> bool:
     """
     view = read(connector, system)
     action = view.part('Actions', RESET)
-    offered = None if action is None else _offered(connector, view, action)
+    offered = None if action is None else _offered(action, partial(fresh, connector, view.ref.bmc))
     return offered is None or any(word in offered for word in WORDS[kind])
 
 
@@ -129,7 +144,7 @@ def _reset(connector: Connector, view: View, words: tuple[str, ...], name: str =
         raise BmcUnsupported(
             bmc=connector.label, uri=view.ref.uri, what=f'this {name[1:].partition(".")[0]} has no Reset action'
         )
-    offered = _offered(connector, view, action)
+    offered = _offered(action, partial(fresh, connector, view.ref.bmc))
     word = words[0] if offered is None else next((w for w in words if w in offered), None)
     if word is None:
         raise BmcUnsupported(
@@ -140,17 +155,22 @@ def _reset(connector: Connector, view: View, words: tuple[str, ...], name: str =
     connector.send('POST', target, body={'ResetType': word})
 
 
-def _offered(connector: Connector, view: View, action: View) -> frozenset[str] | None:
+def _offered(action: View, get: Callable[[str], Document]) -> frozenset[str] | None:
     """The ResetTypes that are advertised, at the action or in its ActionInfo; None when nothing is said."""
-    values = action.body.get('ResetType@Redfish.AllowableValues')
-    if values is None:
-        info = action.body.get('@Redfish.ActionInfo')
-        if isinstance(info, str):
-            try:
-                found = View.of(fresh(connector, view.ref.bmc, info), [])
-            except BmcError:
-                return None
-            for parameter in found.parts('Parameters'):
-                if parameter is not None and parameter.text('Name') == 'ResetType':
-                    values = parameter.body.get('AllowableValues')
+    values = action.body.get(_ALLOWED)
+    info = _action_info(action)
+    if info is not None:
+        try:
+            found = View.of(get(info), [])
+        except BmcError as exc:
+            LOG.info('%s', exc)
+            return None
+        for parameter in found.parts('Parameters'):
+            if parameter is not None and parameter.text('Name') == 'ResetType':
+                values = parameter.body.get('AllowableValues')
     return frozenset(v for v in values if isinstance(v, str)) if isinstance(values, list) and values else None
+
+
+def _action_info(action: View) -> str | None:
+    info = action.body.get('@Redfish.ActionInfo')
+    return info if action.body.get(_ALLOWED) is None and isinstance(info, str) and info else None

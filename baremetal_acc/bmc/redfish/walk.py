@@ -15,6 +15,7 @@ from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import Gaps, View, absent, parent, pci_ids
 from baremetal_acc.bmc.redfish.reader import Found, Reader, link_of
+from baremetal_acc.bmc.redfish.system import action_info
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import Ref
@@ -129,6 +130,9 @@ class Walk:
         else:
             self._collection(view, 'PCIeDevices', tree.pcie_devices, self._device)
         self._extensions('systems', view)
+        info = action_info(view)
+        if info is not None:
+            self._reader.expect((info,), rank=_LATE)
         if self._adapters_matter:
             self._interfaces(view)
 

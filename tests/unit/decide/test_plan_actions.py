@@ -392,7 +392,6 @@ UP_TO_DATE = (v.component(version=v.NEW),)
         # Something is written.
         ('On', (NO_RESET,), (v.component(),), ResetKind.NONE, (HOLD, resume())),
         ('Off', (NO_RESET,), (v.component(),), ResetKind.NONE, (HOLD,)),
-        ('Unknown', (NO_RESET,), (v.component(),), ResetKind.NONE, (HOLD, resume())),
         (
             'Off',
             (NEEDS_RESET,),

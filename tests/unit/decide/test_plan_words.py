@@ -469,6 +469,16 @@ SCENES = {
         {'hold': True, 'bmc': {'resets': frozenset({ResetKind.SYSTEM_RESET, ResetKind.POWER_CYCLE})}},
         (Refusal(accelerator=None, label='node-1', subject='host', reason=NO_RESET.format('be powered off and on')),),
     ),
+    'a System to hold whose power nobody knows': (
+        (v.gpu(), OPEN, (v.image(reset=ResetKind.NONE),)),
+        {'hold': True, 'bmc': {'power': PowerState.UNKNOWN}},
+        (of_node('host', 'must be powered off first, and its BMC does not tell whether it is on'),),
+    ),
+    'a System whose power nobody knows and that need not be held': (
+        (v.gpu(), OPEN, (v.image(reset=ResetKind.NONE),)),
+        {'hold': False, 'bmc': {'power': PowerState.UNKNOWN}},
+        (),
+    ),
     'no System to hold': (
         (v.gpu(), OPEN, (v.image(reset=ResetKind.NONE),)),
         {'bmc': {'system': None}, 'hold': True},
