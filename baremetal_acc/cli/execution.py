@@ -31,6 +31,7 @@ from baremetal_acc.decide.advance import begin
 from baremetal_acc.errors import AccError, NotMet, Refused, StaleJob, StateError, WriteFailed
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import (
+    Action,
     Done,
     Engage,
     Finding,
@@ -43,6 +44,7 @@ from baremetal_acc.model.job import (
     Program,
     Release,
     Reset,
+    ResetPurpose,
     Verdict,
     Wait,
 )
@@ -498,8 +500,22 @@ def _quarantines(one: _Running, *, good: bool) -> tuple[Quarantined, ...]:
 _WRITES = (Release, Flash, Program, Reset, Engage)
 
 
+def _is_hold(action: Action) -> bool:
+    return isinstance(action, Reset) and action.purpose is ResetPurpose.HOLD
+
+
+def _touched_cards(job: Job) -> bool:
+    """A lock was opened or closed or an image sent, or may have been: more than the power of a host."""
+    return any(
+        i.state.begun and not i.untouched and isinstance(i.action, Release | Flash | Program | Engage) for i in job.items
+    )
+
+
 def _judged(job: Job, outcome: Outcome, unmet: tuple[Finding, ...]) -> tuple[Exit, str, AccError | None]:
-    """How a job that has ended counts."""
+    """How a job that has ended counts.
+
+    A host that did not power off, so that no card was touched, is a refusal; the reasons say whether it was told to power off.
+    """
     open_points = tuple(str(f) for f in unmet)
     if isinstance(outcome, Done):
         if open_points:
@@ -508,7 +524,8 @@ def _judged(job: Job, outcome: Outcome, unmet: tuple[Finding, ...]) -> tuple[Exi
     reasons = job.reasons + tuple(p for p in open_points if p not in job.reasons)
     went_wrong = [i for i in job.items if i.state is ItemState.FAILED]
     wrote = any(i.state.begun and not i.untouched and isinstance(i.action, Flash | Program) for i in job.items)
-    if any(isinstance(i.action, _WRITES) and (wrote or not i.untouched) for i in went_wrong):
+    failed_writes = [i for i in went_wrong if isinstance(i.action, _WRITES) and (wrote or not i.untouched)]
+    if any(_touched_cards(job) or not _is_hold(i.action) for i in failed_writes):
         return Exit.WRITE_FAILED, 'failed', WriteFailed(reasons)
     if went_wrong:
         return Exit.REFUSED, 'refused', Refused(reasons)

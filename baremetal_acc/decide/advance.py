@@ -436,7 +436,9 @@ def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         elif came is None and item.action.kind is ResetKind.BMC_RESET and not item.silent:
             job = with_item(job, position, replace(item, silent=True))
         elif (came is False and now - item.since > patience.reset) or now > job.deadline + patience.reset:
-            job = ended(job, position, ItemState.FAILED, now, f'did not come within {patience.reset}')
+            is_hold = _is(item.action, ResetPurpose.HOLD)
+            what = f'{item.message}, and was not seen off' if is_hold and item.message else 'did not come'
+            job = ended(job, position, ItemState.FAILED, now, f'{what} within {patience.reset}')
     return job
 
 

@@ -25,16 +25,22 @@ LOG = logging.getLogger(__name__)
 _MOMENT = timedelta(seconds=2)
 """LastResetTime is a time of whole seconds as BMCs write it (DSP0268, ComputerSystem)."""
 
+_TOLD_OFF, _FOUND_OFF = 'it was told to power off', 'it was found off'
+"""What a host that is waited for was told: where it is not seen off in the end, nobody else knows whether it will go off."""
+
 
 def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, bmcs: Bmcs, now: datetime) -> Job:
     """Ask for a reset; whether it came is seen later. A host is given back only at locks that hold, and with no card spoilt."""
     item = job.items[position]
     bmc = bmcs[action.system.bmc]
+    told = None
     match action.purpose:
         case ResetPurpose.HOLD:
+            told = _FOUND_OFF
             if bmc.power(action.system) is not PowerState.OFF:
                 _wait_for_updates(bmc, action, job)
                 switch(bmc, action.system, PowerState.OFF, tools)
+                told = _TOLD_OFF
         case ResetPurpose.RESUME:
             job, why = _not_given_back(job, action.system, target, tools, now)
             settles = interference.tail(tools.patience.poll)
@@ -77,7 +83,7 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 inventory = observe(target, tools, now + timedelta(microseconds=1))
                 job = custody_feed.after_reading(job, inventory, target, tools, starting=action.system)
             item = _asked(job, position, action, tools, bmc, last)
-    return with_item(job, position, item.to(ItemState.RUNNING, now))
+    return with_item(job, position, item.to(ItemState.RUNNING, now, told))
 
 
 def _just_now(last: str, now: datetime) -> bool:

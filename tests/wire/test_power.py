@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import requests
 
-from baremetal_acc.errors import BmcUnsupported
+from baremetal_acc.errors import BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.inventory import HostReading, PowerState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
@@ -111,6 +112,15 @@ def test_switching(bmc: Any, wanted: PowerState, word: str) -> None:
     with bmc.connect() as connection:
         connection.set_power(SYSTEM, wanted)
     assert [{'ResetType': word}] == bmc.body_of('POST')
+
+
+def test_a_switch_whose_answer_is_lost_may_have_arrived(bmc: Any) -> None:
+    """Nobody knows whether the host goes off: the error says so."""
+    _action(bmc, BOTH)
+    bmc.replies['POST', TARGET] = [requests.exceptions.ReadTimeout('cut')]
+    with bmc.connect() as connection, pytest.raises(BmcUnreachable, match='; ForceOff may have arrived'):
+        connection.set_power(SYSTEM, PowerState.OFF)
+    assert 1 == bmc.count('POST', TARGET)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View, power_state
 from baremetal_acc.bmc.redfish.reader import fresh
-from baremetal_acc.errors import BmcError, BmcUnsupported
+from baremetal_acc.errors import BmcError, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.inventory import HostReading, PowerState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
@@ -152,7 +152,12 @@ def _reset(connector: Connector, view: View, words: tuple[str, ...], name: str =
             uri=view.ref.uri,
             what=short(f'it offers none of {", ".join(words)}; ResetTypes are {", ".join(sorted(offered or ()))}'),
         )
-    connector.send('POST', target, body={'ResetType': word})
+    try:
+        connector.send('POST', target, body={'ResetType': word})
+    except BmcUnreachable as exc:
+        if not exc.sent:
+            raise
+        raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=f'{exc.what}; {word} may have arrived', hint=exc.hint) from exc
 
 
 def _offered(action: View, get: Callable[[str], Document]) -> frozenset[str] | None:

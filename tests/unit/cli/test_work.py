@@ -28,6 +28,8 @@ from baremetal_acc.model.job import (
     Met,
     Plan,
     Program,
+    Reset,
+    ResetPurpose,
     Verdict,
 )
 from baremetal_acc.model.lock import LockState
@@ -202,6 +204,40 @@ def test_a_write_of_which_nothing_reached_its_device_is_a_refusal_unless_another
     code, _, error = _judged(job, Failed(reasons=job.reasons, wrote=False), ())
     assert expected is code
     assert 'because' in str(error)
+
+
+def held(purpose: ResetPurpose, **others: ItemState) -> Job:
+    """A job in which a reset of this purpose failed, and the actions of other kinds are in these states, all others planned."""
+    fpga = v.fpga(locks=(v.reading(state=LockState.UNLOCKED),))
+    found = v.inventory(v.gpu(), fpga)
+    made = plan(found, v.baseline(functions=(('Slot1', 'gzip'),)), v.NODE, [v.image(), v.function_image()], hold=True)
+    job = begin(made, identity='1', node='n', flow=Flow.CLI, step='apply', lifecycle=1, now=NOW, timeout=timedelta(1))
+
+    def state(action) -> ItemState:
+        if isinstance(action, Reset):
+            return ItemState.FAILED if action.purpose is purpose else ItemState.DONE
+        return others.get(type(action).__name__, ItemState.SKIPPED)
+
+    items = tuple(replace(i, state=state(i.action)) for i in job.items)
+    assert {purpose} == {i.action.purpose for i in items if isinstance(i.action, Reset) and i.state is ItemState.FAILED}
+    return replace(job, items=items, reasons=('it was told to power off',))
+
+
+@pytest.mark.parametrize(
+    ('purpose', 'others', 'expected'),
+    [
+        (ResetPurpose.HOLD, {}, Exit.REFUSED),
+        (ResetPurpose.HOLD, {'CheckImage': ItemState.DONE, 'Publish': ItemState.DONE}, Exit.REFUSED),
+        (ResetPurpose.HOLD, {'Engage': ItemState.DONE}, Exit.WRITE_FAILED),
+        (ResetPurpose.HOLD, {'Flash': ItemState.SENT}, Exit.WRITE_FAILED),
+        (ResetPurpose.RESUME, {}, Exit.WRITE_FAILED),
+    ],
+)
+def test_a_host_that_did_not_power_off_before_any_card_was_touched_is_a_refusal(purpose, others, expected):
+    """Nothing has to be looked at; that it was told to power off is said all the same."""
+    code, _, error = _judged(held(purpose, **others), Failed(reasons=('x',), wrote=False), ())
+    assert expected is code
+    assert 'it was told to power off' in str(error)
 
 
 def test_a_job_without_a_failed_write_that_does_not_hold_is_not_met():

@@ -597,6 +597,21 @@ def test_a_reset_that_came_is_done_and_one_that_does_not_come_is_told():
     assert (ItemState.FAILED, late, 'did not come within 0:05:00') == (failed.state, failed.since, failed.message)
 
 
+@pytest.mark.parametrize(
+    ('message', 'expected'),
+    [
+        (None, 'did not come within 0:05:00'),
+        ('it was told to power off', 'it was told to power off, and was not seen off within 0:05:00'),
+    ],
+)
+def test_a_host_that_is_not_seen_off_keeps_what_it_was_told(message, expected):
+    """It may go off later: whoever reads why the job failed has to know."""
+    value = in_state(job(HOLD, flash(0)), 'running', 'planned')
+    value = replace(value, items=(replace(value.items[0], message=message), value.items[1]))
+    after = see(value, v.NOW + PATIENCE.reset + timedelta(seconds=1), resets={0: False})
+    assert (ItemState.FAILED, expected) == (after.items[0].state, after.items[0].message)
+
+
 @pytest.mark.parametrize(('reset', 'silent'), [(MANAGER, True), (ENFORCE, False)], ids=['bmc', 'host'])
 def test_a_bmc_that_went_silent_after_its_own_reset_is_remembered_as_such(reset, silent):
     """That it answers again is how its reset shows; a System's reset has other signs."""

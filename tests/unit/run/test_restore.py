@@ -871,3 +871,20 @@ def test_only_what_was_written_well_itself_is_written_anew():
     assert frozenset() == restore.written_anew(job, other, firmware=True, places=[replace(ref, uri='/elsewhere')])
     failed, _ = finish(restorable(Machine(task_ends=TaskState.FAILED)))
     assert frozenset() == restore.written_anew(failed, v.GPU, firmware=True, places=[ref])
+
+
+class Deaf(Connection):
+    """A host that stays on, whatever it is told."""
+
+    def set_power(self, system, wanted):
+        self.machine.log.append(f'power {wanted}')
+
+
+def test_a_host_that_stays_on_is_told_of_with_what_it_was_told():
+    """It may yet go off: the reason of the job says that it was asked to."""
+    bench = with_connection(restorable(Machine()), Deaf)
+    _, outcome = finish(bench, hold=True)
+    assert [] == pushes(bench)
+    assert (
+        'power off host:/redfish/v1/Systems/1: it was told to power off, and was not seen off within 0:05:00' in outcome.reasons
+    )
