@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from baremetal_acc.bmc.api import Connection
 from baremetal_acc.decide import interference, restore
 from baremetal_acc.decide.advance import describe, ended, with_item
-from baremetal_acc.errors import AccError, BmcBusy, BmcUnreachable
+from baremetal_acc.errors import AccError, BmcBusy, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import Inventory, PowerState, UpdateActivity
 from baremetal_acc.model.job import Item, ItemState, Job, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
@@ -24,6 +24,12 @@ LOG = logging.getLogger(__name__)
 
 _MOMENT = timedelta(seconds=2)
 """LastResetTime is a time of whole seconds as BMCs write it (DSP0268, ComputerSystem)."""
+
+_LEADS_TO: dict[PowerState, frozenset[PowerState]] = {
+    PowerState.ON: frozenset({PowerState.ON, PowerState.POWERING_ON}),
+    PowerState.OFF: frozenset({PowerState.OFF, PowerState.POWERING_OFF}),
+}
+"""The states in which a System is as it is wanted, or becomes so with nobody doing anything."""
 
 _TOLD_OFF, _FOUND_OFF = 'it was told to power off', 'it was found off'
 """What a host that is waited for was told: where it is not seen off in the end, nobody else knows whether it will go off."""
@@ -113,11 +119,30 @@ def _asked(job: Job, position: int, action: Reset, tools: Tools, bmc: Connection
 
 
 def switch(bmc: Connection, system: Ref, wanted: PowerState, tools: Tools) -> None:
-    """Power a System off or on, and tell the shell."""
+    """Power a System off or on, and tell the shell.
+
+    BMCs refuse it, with one status or another, where the System is so already or just changes to it: that is no failure.
+
+    :raises BmcRefused: it was refused, and the System is not on its way there, as far as its BMC tells.
+    """
     if wanted is PowerState.ON and tools.polling is not None:
         tools.polling.end()  # what it would read from here on is our own doing
-    bmc.set_power(system, wanted)
+    try:
+        bmc.set_power(system, wanted)
+    except BmcRefused as exc:
+        power = _power_now(bmc, system)
+        if power not in _LEADS_TO[wanted]:
+            raise
+        LOG.info('%s is %s already: %s', system, power, exc)
     tools.power_changed(system, wanted)
+
+
+def _power_now(bmc: Connection, system: Ref) -> PowerState:
+    try:
+        return bmc.power(system)
+    except AccError as exc:
+        LOG.info('%s', exc)
+        return PowerState.UNKNOWN
 
 
 def held(job: Job) -> tuple[Ref, ...]:
