@@ -22,6 +22,7 @@
     +-- ImageError           names the image
     |   +-- ImageMissing
     |   +-- ImageMismatch    size or digest differ from the catalogue
+    |   +-- PackageMalformed a PLDM package breaks its specification (names field and offset)
     +-- Refused              a plan is not safe to execute
     +-- NotMet               what was looked at is not what the baseline demands
     +-- WriteFailed          a write was begun and did not end as it should
@@ -189,6 +190,23 @@ class ImageMissing(ImageError):
 
 class ImageMismatch(ImageError):
     """The bytes are not those that the catalogue describes."""
+
+
+class PackageMalformed(ImageError):
+    """A PLDM firmware update package is not what DSP0267 demands.
+
+    :ivar field: as DSP0267 calls it, with the number of the record that it is in: ``FirmwareDeviceIDRecords[2].RecordLength``.
+    :ivar offset: of its first byte, from that of the package.
+    :ivar found: what is wrong with it.
+    :ivar expected: what would be right.
+    """
+
+    def __init__(self, *, image: str, field: str, offset: int, found: str, expected: str) -> None:
+        self.field = field
+        self.offset = offset
+        self.found = found
+        self.expected = expected
+        super().__init__(image=image, what=f'{field} at byte {offset}: {found}, and {expected} is expected')
 
 
 class Refused(AccError):

@@ -1,0 +1,370 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a PLDM firmware update package says: its header, the devices it is for, and its component images.
+
+The names are those of DSP0267. Table numbers are those of DSP0267 1.3.0, as libpldm and OpenBMC's pldm cite them: 3 the package
+header, 4 a firmware device ID record, 5 a downstream device ID record, 6 the information of a component image, 7 descriptors,
+33 string types. :mod:`baremetal_acc.catalogue.pldm_package` reads and writes the bytes.
+
+Nothing of a package is trusted for being in it: whose it is, and that it is whole, is said by the digest and the signature of
+the catalogue.
+"""
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from enum import KEEP, Enum, IntEnum, IntFlag
+
+
+class Revision(Enum):
+    """A revision of the package header: PackageHeaderFormatRevision, and the PackageHeaderIdentifier that goes with it.
+
+    1.1 brought downstream devices, 1.2 the opaque data of components, 1.3 reference manifests and the checksum of the payload.
+    Source: DSP0267, table 3; openbmc/libpldm, ``include/libpldm/firmware_update.h``.
+    """
+
+    V1_0 = (1, '1.0', uuid.UUID('f018878c-cb7d-4943-9800-a02f059aca02'))
+    V1_1 = (2, '1.1', uuid.UUID('1244d264-8d7d-4718-a030-fc8a56587d5a'))
+    V1_2 = (3, '1.2', uuid.UUID('3119ce2f-e80a-4a99-af6d-46f8b121f6bf'))
+    V1_3 = (4, '1.3', uuid.UUID('7b291c99-6db6-4208-801b-02026e463c78'))
+
+    @property
+    def number(self) -> int:
+        """PackageHeaderFormatRevision."""
+        return self.value[0]
+
+    @property
+    def version(self) -> str:
+        """Of DSP0267."""
+        return self.value[1]
+
+    @property
+    def identifier(self) -> uuid.UUID:
+        """PackageHeaderIdentifier."""
+        return self.value[2]
+
+    @property
+    def has_downstream_devices(self) -> bool:
+        """There is an area of downstream device ID records."""
+        return self.number >= 2
+
+    @property
+    def has_opaque_data(self) -> bool:
+        """Components have opaque data."""
+        return self.number >= 3
+
+    @property
+    def has_manifests(self) -> bool:
+        """Records have reference manifests, and the payload has a checksum."""
+        return self.number >= 4
+
+
+class StringType(IntEnum):
+    """How a string is encoded. Source: DSP0267 1.3.0, table 33."""
+
+    UNKNOWN = 0
+    ASCII = 1
+    UTF_8 = 2
+    UTF_16 = 3
+    UTF_16LE = 4
+    UTF_16BE = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PldmString:
+    """A string with its type.
+
+    :ivar raw: its bytes, 255 at most.
+    """
+
+    type: StringType
+    raw: bytes
+
+    @property
+    def text(self) -> str:
+        """What it says. Of a string whose type is unknown, what is not ASCII is written as escapes.
+
+        :raises UnicodeDecodeError: it is no string of its type; one that was parsed is.
+        """
+        match self.type:
+            case StringType.UNKNOWN:
+                found = self.raw.decode('ascii', 'backslashreplace')
+            case StringType.ASCII:
+                found = self.raw.decode('ascii')
+            case StringType.UTF_8:
+                found = self.raw.decode('utf-8')
+            case StringType.UTF_16:
+                # Without a byte order mark the high byte comes first: RFC 2781, section 4.3.
+                marked = self.raw[:2] in (b'\xff\xfe', b'\xfe\xff')
+                found = self.raw.decode('utf-16' if marked else 'utf-16-be')
+            case StringType.UTF_16LE:
+                found = self.raw.decode('utf-16-le')
+            case StringType.UTF_16BE:
+                found = self.raw.decode('utf-16-be')
+        return found.rstrip('\0')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseTime:
+    """PackageReleaseDateTime, a timestamp104. Source: DSP0240; openbmc/pldm, ``tools/fw-update/pldm_fwup_pkg_creator.py``.
+
+    :ivar moment: with the offset from UTC that the package says.
+    :ivar resolution: the byte that says how exact it is.
+    """
+
+    moment: datetime
+    resolution: int = 0
+
+
+class DescriptorType(IntEnum):
+    """What a descriptor identifies. Source: DSP0267 1.3.0, table 7; openbmc/libpldm, ``firmware_update.h``."""
+
+    PCI_VENDOR_ID = 0x0000
+    IANA_ENTERPRISE_ID = 0x0001
+    UUID = 0x0002
+    PNP_VENDOR_ID = 0x0003
+    ACPI_VENDOR_ID = 0x0004
+    IEEE_ASSIGNED_COMPANY_ID = 0x0005
+    SCSI_VENDOR_ID = 0x0006
+    PCI_DEVICE_ID = 0x0100
+    PCI_SUBSYSTEM_VENDOR_ID = 0x0101
+    PCI_SUBSYSTEM_ID = 0x0102
+    PCI_REVISION_ID = 0x0103
+    PNP_PRODUCT_IDENTIFIER = 0x0104
+    ACPI_PRODUCT_IDENTIFIER = 0x0105
+    ASCII_MODEL_NUMBER_LONG = 0x0106
+    ASCII_MODEL_NUMBER_SHORT = 0x0107
+    SCSI_PRODUCT_ID = 0x0108
+    UBM_CONTROLLER_DEVICE_CODE = 0x0109
+    IEEE_EUI_64_ID = 0x010A
+    PCI_REVISION_ID_RANGE = 0x010B
+
+
+VENDOR_DEFINED = 0xFFFF
+"""Type of a descriptor that has a title of its own."""
+
+DESCRIPTOR_BYTES: dict[DescriptorType, int] = {
+    DescriptorType.PCI_VENDOR_ID: 2,
+    DescriptorType.IANA_ENTERPRISE_ID: 4,
+    DescriptorType.UUID: 16,
+    DescriptorType.PNP_VENDOR_ID: 3,
+    DescriptorType.ACPI_VENDOR_ID: 4,
+    DescriptorType.IEEE_ASSIGNED_COMPANY_ID: 3,
+    DescriptorType.SCSI_VENDOR_ID: 8,
+    DescriptorType.PCI_DEVICE_ID: 2,
+    DescriptorType.PCI_SUBSYSTEM_VENDOR_ID: 2,
+    DescriptorType.PCI_SUBSYSTEM_ID: 2,
+    DescriptorType.PCI_REVISION_ID: 1,
+    DescriptorType.PNP_PRODUCT_IDENTIFIER: 4,
+    DescriptorType.ACPI_PRODUCT_IDENTIFIER: 4,
+    DescriptorType.ASCII_MODEL_NUMBER_LONG: 40,
+    DescriptorType.ASCII_MODEL_NUMBER_SHORT: 10,
+    DescriptorType.SCSI_PRODUCT_ID: 16,
+    DescriptorType.UBM_CONTROLLER_DEVICE_CODE: 4,
+    DescriptorType.IEEE_EUI_64_ID: 8,
+    DescriptorType.PCI_REVISION_ID_RANGE: 2,
+}
+"""How long the data of a descriptor is."""
+
+_NUMBERS = frozenset(
+    {
+        DescriptorType.PCI_VENDOR_ID,
+        DescriptorType.IANA_ENTERPRISE_ID,
+        DescriptorType.PCI_DEVICE_ID,
+        DescriptorType.PCI_SUBSYSTEM_VENDOR_ID,
+        DescriptorType.PCI_SUBSYSTEM_ID,
+        DescriptorType.PCI_REVISION_ID,
+    }
+)
+"""Whose data is a number, low byte first."""
+
+_TEXTS = frozenset(
+    {
+        DescriptorType.PNP_VENDOR_ID,
+        DescriptorType.ACPI_VENDOR_ID,
+        DescriptorType.SCSI_VENDOR_ID,
+        DescriptorType.PNP_PRODUCT_IDENTIFIER,
+        DescriptorType.ASCII_MODEL_NUMBER_LONG,
+        DescriptorType.ASCII_MODEL_NUMBER_SHORT,
+        DescriptorType.SCSI_PRODUCT_ID,
+    }
+)
+"""Whose data is ASCII, where it can be read as that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Descriptor:
+    """An id of a device.
+
+    :ivar type: a number where it is none that we know.
+    """
+
+    type: DescriptorType | int
+    data: bytes
+
+    @property
+    def value(self) -> str:
+        """The id as people write it; what has no such form in hexadecimal digits, in the order of the bytes."""
+        if self.type is DescriptorType.UUID:
+            return str(uuid.UUID(bytes=self.data))
+        if self.type in _NUMBERS:
+            return f'0x{int.from_bytes(self.data, "little"):0{2 * len(self.data)}x}'
+        if self.type in _TEXTS:
+            found = self.data.rstrip(b'\0 ').decode('ascii', 'replace')
+            if found and found.isprintable() and '\ufffd' not in found:
+                return found
+        return self.data.hex()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorDescriptor:
+    """An id that its maker has defined, with the title that says what it is."""
+
+    title: PldmString
+    data: bytes
+
+
+AnyDescriptor = Descriptor | VendorDescriptor
+
+
+class DeviceUpdateOption(IntFlag, boundary=KEEP):
+    """Flags of a firmware device. Source: DSP0267 1.3.0, table 4."""
+
+    CONTINUE_AFTER_FAILURE = 1 << 0
+    FLASHLESS_BOOT = 1 << 1
+
+
+class DownstreamUpdateOption(IntFlag, boundary=KEEP):
+    """Flags of a downstream device. Source: DSP0267 1.3.0, table 5."""
+
+    SELF_CONTAINED_ACTIVATION_MIN_VERSION = 1 << 0
+
+
+class ComponentOption(IntFlag, boundary=KEEP):
+    """Flags of a component. Source: DSP0267 1.3.0, table 6."""
+
+    FORCE_UPDATE = 1 << 0
+    USE_COMPARISON_STAMP = 1 << 1
+
+
+class Activation(IntFlag, boundary=KEEP):
+    """What brings a component in force. Source: DSP0267 1.3.0, table 6; openbmc/libpldm, ``firmware_update.h``."""
+
+    AUTOMATIC = 1 << 0
+    SELF_CONTAINED = 1 << 1
+    MEDIUM_SPECIFIC_RESET = 1 << 2
+    SYSTEM_REBOOT = 1 << 3
+    DC_POWER_CYCLE = 1 << 4
+    AC_POWER_CYCLE = 1 << 5
+
+
+class Classification(IntEnum):
+    """What kind of thing a component is. Source: DSP0267 1.3.0, table 32; openbmc/libpldm, ``firmware_update.h``."""
+
+    UNKNOWN = 0x0000
+    OTHER = 0x0001
+    DRIVER = 0x0002
+    CONFIGURATION_SOFTWARE = 0x0003
+    APPLICATION_SOFTWARE = 0x0004
+    INSTRUMENTATION = 0x0005
+    FIRMWARE_OR_BIOS = 0x0006
+    DIAGNOSTIC_SOFTWARE = 0x0007
+    OPERATING_SYSTEM = 0x0008
+    MIDDLEWARE = 0x0009
+    FIRMWARE = 0x000A
+    BIOS_OR_FCODE = 0x000B
+    SUPPORT_OR_SERVICE_PACK = 0x000C
+    SOFTWARE_BUNDLE = 0x000D
+    DOWNSTREAM_DEVICE = 0xFFFF
+
+
+NO_COMPARISON_STAMP = 0xFFFFFFFF
+"""What ComponentComparisonStamp says where it is not used."""
+
+
+NO_DEVICE_OPTIONS = DeviceUpdateOption(0)
+
+NO_DOWNSTREAM_OPTIONS = DownstreamUpdateOption(0)
+
+NO_COMPONENT_OPTIONS = ComponentOption(0)
+
+NO_ACTIVATION = Activation(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """A component image.
+
+    :ivar classification: a number where it is none that we know.
+    :ivar identifier: by which its maker knows the component; two records of a package may have the same.
+    :ivar offset: where its image begins, from the first byte of the package.
+    :ivar opaque_data: from 1.2 on; what the device gets with the image.
+    """
+
+    classification: Classification | int
+    identifier: int
+    comparison_stamp: int = NO_COMPARISON_STAMP
+    options: ComponentOption = NO_COMPONENT_OPTIONS
+    activation: Activation = NO_ACTIVATION
+    offset: int
+    size_bytes: int
+    version: PldmString
+    opaque_data: bytes = b''
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRecord:
+    """A firmware device that the package is for: one that has all of these ids.
+
+    :ivar image_set_version: of all of its components together.
+    :ivar components: positions in :attr:`Package.components` of those that it gets, the first is 0.
+    :ivar descriptors: its ids; the first is the initial descriptor.
+    :ivar package_data: what the device gets before the images.
+    :ivar reference_manifest: from 1.3 on.
+    """
+
+    options: DeviceUpdateOption = NO_DEVICE_OPTIONS
+    image_set_version: PldmString
+    components: frozenset[int]
+    descriptors: tuple[AnyDescriptor, ...]
+    package_data: bytes = b''
+    reference_manifest: bytes = b''
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownstreamRecord:
+    """A device behind a firmware device, which updates it. Such records exist from 1.1 on.
+
+    :ivar min_version: from which on its firmware can be activated by itself.
+    :ivar min_version_stamp: the same as a number; None where the options do not say that there is one.
+    """
+
+    options: DownstreamUpdateOption = NO_DOWNSTREAM_OPTIONS
+    min_version: PldmString
+    min_version_stamp: int | None = None
+    components: frozenset[int]
+    descriptors: tuple[AnyDescriptor, ...]
+    package_data: bytes = b''
+    reference_manifest: bytes = b''
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """What the header of a package says.
+
+    :ivar released: None where the package says nothing, which is 13 bytes of zero.
+    :ivar bitmap_bits: ComponentBitmapBitLength, a multiple of 8 and no less than there are components.
+    """
+
+    revision: Revision
+    released: ReleaseTime | None = None
+    version: PldmString
+    bitmap_bits: int
+    devices: tuple[DeviceRecord, ...]
+    downstream_devices: tuple[DownstreamRecord, ...] = ()
+    components: tuple[Component, ...]
+
+    @property
+    def images_end(self) -> int:
+        """Where the last component image ends. What the file has after that is no part of DSP0267: a signature, for one."""
+        return max((component.offset + component.size_bytes for component in self.components), default=0)
