@@ -18,7 +18,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples tenant-fields support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-ipmi bench-clean soak soak-hostile soak-hostile-ipmi soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-zoo soak-honest soak-exploration soak-mutation soak-qemu soak-guest mariadb postgresql ipmitool qemu guest
+.PHONY: demo test lint docs check again constraints samples tenant-fields support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-ipmi bench-clean soak soak-hostile soak-hostile-ipmi soak-pldm soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-zoo soak-honest soak-exploration soak-mutation soak-qemu soak-guest mariadb postgresql ipmitool qemu guest
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -45,7 +45,7 @@ again: .venv/.installed-test
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
 
 # What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/hostile.rst).
-soak: soak-hostile soak-hostile-ipmi soak-histories soak-lifecycles soak-faults soak-zoo soak-crashes soak-takeover soak-race soak-qemu soak-guest soak-flood soak-honest soak-exploration soak-guards soak-mutation
+soak: soak-hostile soak-hostile-ipmi soak-pldm soak-histories soak-lifecycles soak-faults soak-zoo soak-crashes soak-takeover soak-race soak-qemu soak-guest soak-flood soak-honest soak-exploration soak-guards soak-mutation
 
 soak-hostile: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.soak --processes $(or $(SOAK_PROCESSES),2) $(SOAK_ARGS)
@@ -53,6 +53,10 @@ soak-hostile: .venv/.installed-test
 # HOSTILE_IPMI_ARGS: --seed N, --seconds N, --only NUMBER (see doc/source/hostile.rst).
 soak-hostile-ipmi: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.ipmi $(HOSTILE_IPMI_ARGS)
+
+# PLDM packages that were damaged or forged. PLDM_ARGS: --seed N, --packages N, --only NUMBER (see doc/source/soak.rst).
+soak-pldm: .venv/.installed-test
+	$(BIN)/python -m tests.malicious.pldm_packages $(PLDM_ARGS)
 
 soak-histories: .venv/.installed-test
 	HISTORIES=$(or $(HISTORIES),10000) $(BIN)/python -m pytest -q -s tests/unit/test_histories.py

@@ -17,7 +17,7 @@ from baremetal_acc.catalogue import deny, load
 from baremetal_acc.catalogue.catalogue import Catalogue
 from baremetal_acc.catalogue.load import Loaded
 from baremetal_acc.catalogue.store import Store
-from baremetal_acc.cli import exits, session, text
+from baremetal_acc.cli import exits, package, session, text
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report, ReportCommand
 from baremetal_acc.conf import GROUP
@@ -77,14 +77,20 @@ class Check(ReportCommand):
 
 
 class Show(ReportCommand):
-    """Print what the catalogue holds, once it has proven whose it is. The images themselves are not read."""
+    """Print what the catalogue holds, once it has proven whose it is. The images themselves are not read.
+
+    With a PLDM package in its place: what that says of itself, its devices and its components. Nobody has vouched for it.
+    """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Which catalogue."""
-        _add_arguments(parser)
+        """Which catalogue, or which package."""
+        _add_arguments(parser, 'CATALOGUE|PACKAGE', 'the file; the same as --catalogue; or a PLDM package: FILE.fwpkg')
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Read it."""
+        if arguments.file and package.is_one(Path(arguments.file)):
+            _named(arguments)
+            return package.report(Path(arguments.file))
         loaded, _ = _loaded(arguments)
         bodies = [_image(image) for image in loaded.catalogue.images]
         return Report(
@@ -190,9 +196,11 @@ class Sign(ReportCommand):
         )
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(
+    parser: argparse.ArgumentParser, metavar: str = 'CATALOGUE', explained: str = 'the file; the same as --catalogue'
+) -> None:
     which = parser.add_argument_group('catalogue')
-    which.add_argument('file', nargs='?', metavar='CATALOGUE', help='the file; the same as --catalogue')
+    which.add_argument('file', nargs='?', metavar=metavar, help=explained)
     which.add_argument('--catalogue', metavar='FILE', help='the file; wins over the configuration')
     which.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
 

@@ -14,6 +14,8 @@ import pytest
 
 from tests.cli.desk import Desk, Done, target_of
 from tests.unit.catalogue import keys, web
+from tests.unit.catalogue.test_draft import FILLED
+from tests.unit.catalogue.test_pldm_package import V1_0
 
 SIGNER = keys.key()
 
@@ -79,6 +81,38 @@ def test_a_signed_catalogue_is_shown_and_checked(signing, validate):
     assert (0, {'good'}) == (checked.code, {i['state'] for i in checked.document['images']})
     assert f'baremetal-acc: catalogue.toml: signed by {shown.document["catalogue"]["signer"]}\n' == checked.err
     assert 'gpu-new' in catalogue(signing, 'show').out
+
+
+def test_a_package_is_shown_drafted_signed_and_checked(signing, validate):
+    """From a maker's package to a catalogue that may be used, and nobody has typed a version or a digest."""
+    (signing.folder / 'tray.fwpkg').write_bytes(V1_0)
+    shown = catalogue(signing, 'show', 'tray.fwpkg', '-f', 'json')
+    validate('package', shown.document)
+    assert (0, '') == (shown.code, shown.err)
+    table = catalogue(signing, 'show', 'tray.fwpkg').out
+    assert all(word in table for word in ('pci-vendor-id 0xabcd', 'v2', 'activation system-reboot', 'DSP0267 1.0'))
+    drafted = signing.run('catalogue', 'add', 'tray.fwpkg', '--component', '100', '--output', 'tray.toml')
+    assert (0, '') == (drafted.code, drafted.out)
+    assert 'fill in what is marked in tray.toml, then: baremetal-acc catalogue sign tray.toml --key FILE' in drafted.err
+    assert 2 == signing.run('catalogue', 'add', 'tray.fwpkg', '--output', 'tray.toml').code
+    unfinished = catalogue(signing, 'sign', 'tray.toml', '--key', 'key.pem')
+    assert (2, True) == (unfinished.code, 'restore is missing' in unfinished.err)
+    text = (signing.folder / 'tray.toml').read_text()
+    for old, new in (*FILLED, ('# serial', 'serial'), ('# expires = 2027', 'expires = 2999')):
+        text = text.replace(old, new)
+    signing.write('tray.toml', text)
+    assert 0 == catalogue(signing, 'sign', 'tray.toml', '--key', 'key.pem').code
+    checked = catalogue(signing, 'check', 'tray.toml', '-f', 'json')
+    assert (0, ['good']) == (checked.code, [image['state'] for image in checked.document['images']])
+
+
+def test_a_damaged_package_is_refused_by_its_field(signing):
+    """One line that says what and where, and a code that a script can tell from a wrong argument."""
+    (signing.folder / 'tray.fwpkg').write_bytes(V1_0[:100] + b'?' + V1_0[101:])
+    for done in (catalogue(signing, 'show', 'tray.fwpkg'), signing.run('catalogue', 'add', 'tray.fwpkg')):
+        assert (4, '') == (done.code, done.out)
+        assert done.err.startswith('baremetal-acc: error: image tray.fwpkg: PackageHeaderChecksum at byte 123: 0x')
+    assert 2 == catalogue(signing, 'show', 'nothing.fwpkg').code
 
 
 def test_an_output_without_room_is_told(signing):

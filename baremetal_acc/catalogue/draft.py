@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Draft the entry of a catalogue for a component of a PLDM package.
+
+What the package says is written down, so that nobody types versions and digests. What it cannot say stands there as a comment
+that says what to fill in, and the catalogue is refused until that is done. Whatever a package says is written as a string of
+TOML with escapes, in comments, too: no text of it becomes a line of its own.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from baremetal_acc.catalogue.catalogue import NO_RESTORE
+from baremetal_acc.catalogue.pldm import (
+    Activation,
+    AnyDescriptor,
+    Descriptor,
+    DescriptorType,
+    DeviceRecord,
+    DownstreamRecord,
+    Package,
+)
+from baremetal_acc.model.lock import ResetKind
+
+_LONGEST_NAME = 100
+"""Of an image; see :mod:`baremetal_acc.catalogue.catalogue`."""
+
+_RESETS = (
+    (Activation.AC_POWER_CYCLE, None),
+    (Activation.DC_POWER_CYCLE, ResetKind.POWER_CYCLE),
+    (Activation.SYSTEM_REBOOT, ResetKind.SYSTEM_RESET),
+)
+"""What of the requested activation methods a reset of the System does, the strongest first. None: no reset that there is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """The file that a package is.
+
+    :ivar source: as the catalogue is to name it.
+    """
+
+    source: str
+    size_bytes: int
+    digest: str
+
+
+def entry(package: Package, position: int, name: str, file: File) -> str:
+    """An ``[[image]]`` for the component at that position, with comments."""
+    component = package.components[position]
+    lines = [
+        f'# Component {component.identifier} of PLDM package {quoted(file.source)}, version {quoted(package.version.text)}.',
+        '# What it says of itself proves nothing: compare the digest with the one that its maker publishes.',
+        '[[image]]',
+        f'name = {quoted(name)}',
+        'kind = "firmware"',
+        *_fits(package, position),
+        '# component = "..."  # fill in: a pattern over the Ids of SoftwareInventory, as the BMC has them',
+    ]
+    if component.version.text:
+        lines.append(f'version = {quoted(component.version.text)}  # compare it with what the BMC reports when it runs')
+    else:
+        lines.append('# version = "..."  # fill in: what the BMC reports when it runs')
+    lines += [
+        '# security_version = 0  # fill in: a whole number that never goes down',
+        f'source = {quoted(file.source)}  # from the folder of the catalogue on',
+        f'size = {file.size_bytes}',
+        f'digest = {quoted(file.digest)}',
+        *_reset(component.activation),
+        f'# restore = "..."  # fill in: the name of the image to go back to, or "{NO_RESTORE}"',
+    ]
+    return '\n'.join(lines) + '\n'
+
+
+def names(package: Package, file: str) -> tuple[str, ...]:
+    """A name for the image of each component, by the name of the file; no two are equal."""
+    stem = re.sub(r'[^A-Za-z0-9._-]+', '-', file).strip('-._') or 'package'
+    if len(package.components) == 1:
+        return (stem[:_LONGEST_NAME],)
+    ids = [component.identifier for component in package.components]
+    ends = [f'-{one}' if ids.count(one) == 1 else f'-{one}-{at}' for at, one in enumerate(ids)]
+    return tuple(stem[: _LONGEST_NAME - len(end)] + end for end in ends)
+
+
+def quoted(text: str) -> str:
+    """A string of TOML, on one line, without anything that a terminal would obey."""
+    return '"' + ''.join(c if c.isprintable() and c not in '"\\' else _escaped(ord(c)) for c in text) + '"'
+
+
+def _escaped(code: int) -> str:
+    return f'\\u{code:04x}' if code <= 0xFFFF else f'\\U{code:08x}'
+
+
+def _fits(package: Package, position: int) -> Iterator[str]:
+    found: dict[str, None] = {}
+    others = False
+    records: tuple[DeviceRecord | DownstreamRecord, ...] = (*package.devices, *package.downstream_devices)
+    for record in records:
+        if position not in record.components:
+            continue
+        ids = _pci(record.descriptors)
+        if ids is None:
+            others = True
+        else:
+            found[ids] = None
+    if found:
+        yield f'fits = [{", ".join(found)}]'
+    else:
+        yield '# fits = [{ pci = "0x....:0x...." }]  # fill in: the package names no PCI ids of the devices that it is for'
+    if found and others:
+        yield '# fill in: the package is also for devices of which it names no PCI ids'
+
+
+def _pci(descriptors: tuple[AnyDescriptor, ...]) -> str | None:
+    """The ids of a device that a catalogue knows."""
+    ids = {one.type: one.value for one in descriptors if isinstance(one, Descriptor)}
+    vendor, device = ids.get(DescriptorType.PCI_VENDOR_ID), ids.get(DescriptorType.PCI_DEVICE_ID)
+    if vendor is None or device is None:
+        return None
+    found = f'pci = "{vendor}:{device}"'
+    vendor, device = ids.get(DescriptorType.PCI_SUBSYSTEM_VENDOR_ID), ids.get(DescriptorType.PCI_SUBSYSTEM_ID)
+    if vendor is not None and device is not None:
+        found += f', subsystem = "{vendor}:{device}"'
+    return f'{{ {found} }}'
+
+
+def _reset(activation: Activation) -> Iterator[str]:
+    for method, reset in _RESETS:
+        if method in activation and reset is not None:
+            yield f'apply = {{ reset = "{reset}" }}  # as its header requests'
+            return
+        if method in activation:
+            yield '# apply = { reset = "power-cycle" }  # its header requests an AC power cycle: look up what is enough'
+            return
