@@ -99,7 +99,7 @@ def _fits(package: Package, position: int) -> Iterator[str]:
     for record in records:
         if position not in record.components:
             continue
-        ids = _pci(record.descriptors)
+        ids = _fit(record.descriptors)
         if ids is None:
             others = True
         else:
@@ -112,17 +112,23 @@ def _fits(package: Package, position: int) -> Iterator[str]:
         yield '# fill in: the package is also for devices of which it names no PCI ids'
 
 
-def _pci(descriptors: tuple[AnyDescriptor, ...]) -> str | None:
+def pci_ids(descriptors: tuple[AnyDescriptor, ...]) -> str | None:
+    """Vendor and device id as a catalogue has them: ``0x10de:0x2330``; None where they are not both there."""
+    return _pair(descriptors, DescriptorType.PCI_VENDOR_ID, DescriptorType.PCI_DEVICE_ID)
+
+
+def _fit(descriptors: tuple[AnyDescriptor, ...]) -> str | None:
     """The ids of a device that a catalogue knows."""
-    ids = {one.type: one.value for one in descriptors if isinstance(one, Descriptor)}
-    vendor, device = ids.get(DescriptorType.PCI_VENDOR_ID), ids.get(DescriptorType.PCI_DEVICE_ID)
-    if vendor is None or device is None:
+    pci = pci_ids(descriptors)
+    if pci is None:
         return None
-    found = f'pci = "{vendor}:{device}"'
-    vendor, device = ids.get(DescriptorType.PCI_SUBSYSTEM_VENDOR_ID), ids.get(DescriptorType.PCI_SUBSYSTEM_ID)
-    if vendor is not None and device is not None:
-        found += f', subsystem = "{vendor}:{device}"'
-    return f'{{ {found} }}'
+    subsystem = _pair(descriptors, DescriptorType.PCI_SUBSYSTEM_VENDOR_ID, DescriptorType.PCI_SUBSYSTEM_ID)
+    return f'{{ pci = "{pci}" }}' if subsystem is None else f'{{ pci = "{pci}", subsystem = "{subsystem}" }}'
+
+
+def _pair(descriptors: tuple[AnyDescriptor, ...], vendor: DescriptorType, device: DescriptorType) -> str | None:
+    ids = {one.type: one.value for one in descriptors if isinstance(one, Descriptor)}
+    return f'{ids[vendor]}:{ids[device]}' if vendor in ids and device in ids else None
 
 
 def _reset(activation: Activation) -> Iterator[str]:

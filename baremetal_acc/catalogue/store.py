@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
-from baremetal_acc.catalogue import address
+from baremetal_acc.catalogue import address, pldm_image
 from baremetal_acc.catalogue.deny import Denial
 from baremetal_acc.catalogue.fetch import NotFetched, Web
 from baremetal_acc.catalogue.load import Demand, Trusting
@@ -146,6 +146,7 @@ class Store:
         :raises ImageDenied: the image is denied, or the catalogue has expired.
         :raises ImageUntrusted: its signature is missing, or proves nothing.
         :raises ImageMissing: ``ImageMismatch``: its bytes cannot be had, or are others.
+        :raises PackageMalformed: it is a PLDM package that breaks its specification.
         """
         now = self.clock()
         if image.denied is not None:
@@ -156,10 +157,11 @@ class Store:
         self.signer(image, now)
         upload = (self.web if '://' in image.source else self.files).open(image)
         why = self._denial(image, upload)
-        if why is None:
+        error = pldm_image.contradiction(image, upload) if why is None else None
+        if why is None and error is None:
             return upload
         del upload  # not one moment longer than its error
-        raise ImageDenied(image=image.name, what=f'{self.catalogue} denies its bytes: {why}')
+        raise error or ImageDenied(image=image.name, what=f'{self.catalogue} denies its bytes: {why}')
 
     def _denial(self, image: Image, upload: Upload) -> str | None:
         """Why its bytes must not be written, None where nothing is said of them."""

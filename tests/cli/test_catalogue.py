@@ -104,6 +104,11 @@ def test_a_package_is_shown_drafted_signed_and_checked(signing, validate):
     assert 0 == catalogue(signing, 'sign', 'tray.toml', '--key', 'key.pem').code
     checked = catalogue(signing, 'check', 'tray.toml', '-f', 'json')
     assert (0, ['good']) == (checked.code, [image['state'] for image in checked.document['images']])
+    signing.write('tray.toml', text.replace('version = "v1"', 'version = "v7"').replace('serial = 1', 'serial = 2'))
+    assert 0 == catalogue(signing, 'sign', 'tray.toml', '--key', 'key.pem').code
+    checked = catalogue(signing, 'check', 'tray.toml')
+    assert 4 == checked.code
+    assert 'image tray-100: its header says "v1", "v2", "set-1", "1.0", and the catalogue says version v7' in checked.err
 
 
 def test_a_damaged_package_is_refused_by_its_field(signing):

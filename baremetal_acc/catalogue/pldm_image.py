@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Refuse an image that is a PLDM package where its header and the catalogue contradict each other.
+
+The catalogue is believed, and the header is not. But where they differ one of them means another image, and what the BMC would
+make of it is not what the plan says.
+"""
+
+from collections.abc import Iterable
+
+from baremetal_acc.catalogue import draft, pldm_package
+from baremetal_acc.catalogue.pldm import DeviceRecord, DownstreamRecord, Package
+from baremetal_acc.decide.images import same_version
+from baremetal_acc.errors import ImageError, ImageMismatch, PackageMalformed
+from baremetal_acc.model.image import Image, ImageKind, Upload
+
+_TOLD = 5
+"""Versions in a message; a package may have thousands."""
+
+
+def contradiction(image: Image, upload: Upload) -> ImageError | None:
+    """What speaks against an image by its own header; None for one that is no PLDM package."""
+    if image.kind is not ImageKind.FIRMWARE:
+        return None
+    with upload.open() as stream:
+        if not pldm_package.begins_as_one(stream.read(pldm_package.IDENTIFIER_BYTES)):
+            return None
+        try:
+            package = pldm_package.parse(stream, image.name)
+        except PackageMalformed as exc:
+            return exc.with_traceback(None)
+    what = _version(image, package) or _devices(image, package)
+    if what is None:
+        return None
+    hint = 'correct the catalogue, or it is another image: baremetal-acc catalogue show FILE.fwpkg'
+    return ImageMismatch(image=image.name, what=what, hint=hint)
+
+
+def _version(image: Image, package: Package) -> str | None:
+    """The version is that of a component, of all components of a device, or of the package."""
+    said = [component.version.text for component in package.components]
+    said += [device.image_set_version.text for device in package.devices]
+    said.append(package.version.text)
+    if any(same_version(image.version, version) for version in said if version):
+        return None
+    return f'its header says {_listed(said)}, and the catalogue says version {image.version}'
+
+
+def _devices(image: Image, package: Package) -> str | None:
+    """Where both sides name all of their devices by PCI ids, they have one in common."""
+    records: tuple[DeviceRecord | DownstreamRecord, ...] = (*package.devices, *package.downstream_devices)
+    said = [draft.pci_ids(record.descriptors) for record in records]
+    wanted = [fit.pci for fit in image.fits]
+    if None in said or None in wanted or set(said) & set(wanted):
+        return None
+    devices, fits = _listed(one for one in said if one), _listed(one for one in wanted if one)
+    return f'its header is for PCI devices {devices}, and the catalogue says {fits}'
+
+
+def _listed(said: Iterable[str]) -> str:
+    found = [draft.quoted(one) for one in dict.fromkeys(said) if one]
+    more = f' and {len(found) - _TOLD} more' if len(found) > _TOLD else ''
+    return (', '.join(found[:_TOLD]) or 'nothing') + more
