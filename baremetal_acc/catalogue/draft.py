@@ -8,6 +8,7 @@ TOML with escapes, in comments, too: no text of it becomes a line of its own.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -79,7 +80,8 @@ def names(package: Package, file: str) -> tuple[str, ...]:
     if len(package.components) == 1:
         return (stem[:_LONGEST_NAME],)
     ids = [component.identifier for component in package.components]
-    ends = [f'-{one}' if ids.count(one) == 1 else f'-{one}-{at}' for at, one in enumerate(ids)]
+    times = Counter(ids)
+    ends = [f'-{one}' if times[one] == 1 else f'-{one}-{at}' for at, one in enumerate(ids)]
     return tuple(stem[: _LONGEST_NAME - len(end)] + end for end in ends)
 
 
