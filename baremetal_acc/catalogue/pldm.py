@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a PLDM firmware update package says: its header, the devices it is for, and its component images.
 
-The names are those of DSP0267. Table numbers are those of DSP0267 1.3.0, as libpldm and OpenBMC's pldm cite them: 3 the package
-header, 4 a firmware device ID record, 5 a downstream device ID record, 6 the information of a component image, 7 descriptors,
-33 string types. :mod:`baremetal_acc.catalogue.pldm_package` reads and writes the bytes.
+The names are those of DSP0267. Table numbers are those of DSP0267 1.3.0: 3 the package header, 4 a firmware device ID record,
+5 a downstream device ID record, 6 the information of a component image and 7 descriptors, as openbmc/libpldm cites them;
+32 classifications and 33 string types, as chipsalliance/caliptra-mcu-sw does. The bytes are read and written by
+:mod:`baremetal_acc.catalogue.pldm_package`.
 
 Nothing of a package is trusted for being in it: whose it is, and that it is whole, is said by the digest and the signature of
 the catalogue.
@@ -228,7 +229,9 @@ AnyDescriptor = Descriptor | VendorDescriptor
 
 
 class DeviceUpdateOption(IntFlag, boundary=KEEP):
-    """Flags of a firmware device. Source: DSP0267 1.3.0, table 4."""
+    """Flags of a firmware device. Source: DSP0267 1.3.0, table 4; for flashless boot chipsalliance/caliptra-mcu-sw,
+    ``docs/src/pldm_update_package.md``.
+    """
 
     CONTINUE_AFTER_FAILURE = 1 << 0
     FLASHLESS_BOOT = 1 << 1

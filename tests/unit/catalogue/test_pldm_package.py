@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PLDM package is read only where every byte of its header is where DSP0267 has it, and both of its checksums are right.
 
-The vectors are written by hand from the tables of DSP0267, field by field: the numbers of tables are those of 1.3.0, as libpldm
-and OpenBMC's pldm cite them. Their checksums are those that gzip writes behind the same bytes.
+The vectors are written by hand from the tables of DSP0267, field by field: the numbers of tables are those of 1.3.0, as
+libpldm cites them. Their checksums are those that gzip writes behind the same bytes.
 """
 
 import binascii
