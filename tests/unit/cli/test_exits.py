@@ -31,6 +31,7 @@ EXAMPLES = (
     (errors.ImageError(image='x', what='y'), Exit.REFUSED),
     (errors.ImageMissing(image='x', what='y'), Exit.REFUSED),
     (errors.ImageMismatch(image='x', what='y'), Exit.REFUSED),
+    (errors.PackageMalformed(image='x', field='f', offset=0, found='y', expected='z'), Exit.REFUSED),
     (errors.Refused(['x']), Exit.REFUSED),
     (errors.NotMet(['x']), Exit.NOT_MET),
     (errors.WriteFailed(['x']), Exit.WRITE_FAILED),
