@@ -8,6 +8,7 @@ device share (never certain).
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from baremetal_acc.bmc.quirks import Quirks
@@ -24,6 +25,24 @@ SLOT = re.compile(r'^/?FPGA/ReconfigurationSlots/(\d{1,4})$')
 
 DEEPEST = 12
 """Segments that are taken off a link to find the device above it."""
+
+
+class _Spelling:
+    """How resources write their URIs, for links that write them in another case (seen: HPE, links in lower case).
+
+    Two URIs may differ in their case alone; then a link leads to the one that it writes.
+    """
+
+    def __init__(self, uris: Iterable[str]) -> None:
+        self._exact = frozenset(uris)
+        folded: dict[str, list[str]] = {}
+        for uri in self._exact:
+            folded.setdefault(uri.casefold(), []).append(uri)
+        self._only = {place: same[0] for place, same in folded.items() if len(same) == 1}
+
+    def of(self, place: str) -> str:
+        """The URI of the resource that a link leads to; the link itself where none is known."""
+        return place if place in self._exact else self._only.get(place.casefold(), place)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,12 +67,13 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
     images = _linked_images(walk, devices)
     ordinals = _ordinals(devices)
     slots = _slot_functions(walk, devices)
+    spelling = _Spelling((*owner, *trusted, *slots))
     ids = _ids(devices) if quirks.item_id_ends_with_device_id() else {}
     path = quirks.item_slot()
     places = _slots(devices) if path is not None else {}
     for uri, view in tree.items.items():
         related = view.links('RelatedItem')
-        place = _by_related(walk, view, related, owner, trusted, slots) if related else None
+        place = _by_related(walk, view, related, owner, trusted, slots, spelling) if related else None
         if place is not None and isinstance(place, _Slot):
             found[place.device].slots.setdefault((place.processor, place.index), component(view))
             continue
@@ -134,6 +154,7 @@ def _by_related(
     owner: dict[str, int],
     trusted: dict[str, int],
     slots: dict[str, _Slot],
+    spelling: '_Spelling',
 ) -> int | _Slot | None:
     """By RelatedItem."""
     places = []
@@ -142,6 +163,7 @@ def _by_related(
         place = walk.place(bare)
         if place is None:
             continue
+        place = spelling.of(place)
         pointer = SLOT.match(fragment)
         if pointer is not None and place in owner:
             return _Slot(device=owner[place], processor=place, index=int(pointer.group(1)))
@@ -155,7 +177,7 @@ def _by_related(
         return named[0]
     for place in places:
         for _ in range(DEEPEST):
-            place = parent(place)
+            place = spelling.of(parent(place))
             if place in owner or place in trusted:
                 return owner.get(place, trusted.get(place))
     return None
@@ -164,11 +186,12 @@ def _by_related(
 def _roots_of_trust(walk: Walk, owner: dict[str, int]) -> dict[str, int]:
     """Chassis that say which component they protect, and the device that this is."""
     found: dict[str, int] = {}
+    spelling = _Spelling(owner)
     for uri, view in walk.tree.chassis.items():
         for link in view.oem_links('ComponentsProtected'):
             place = walk.place(link)
-            if place in owner:
-                found[uri] = owner[place]
+            if place is not None and (known := spelling.of(place)) in owner:
+                found[uri] = owner[known]
     return found
 
 
@@ -178,6 +201,7 @@ def _linked_images(walk: Walk, devices: list[Device]) -> dict[str, int]:
     Source: DSP8010 2025.4: Manager and NetworkAdapter.Controllers, Links.ActiveSoftwareImage and SoftwareImages.
     """
     found: dict[str, int] = {}
+    spelling = _Spelling(walk.tree.items)
     for n, device in enumerate(devices):
         views: list[View | None] = [*device.managers.values(), *device.systems.values()]
         for adapter in device.adapters.values():
@@ -190,7 +214,7 @@ def _linked_images(walk: Walk, devices: list[Device]) -> dict[str, int]:
             for link in [*links, *([active] if active else [])]:
                 place = walk.place(link)
                 if place is not None:
-                    found.setdefault(place, n)
+                    found.setdefault(spelling.of(place), n)
     return found
 
 
