@@ -570,6 +570,23 @@ def test_a_card_that_is_dropped_is_missed(make, front):
     site.check_untouched(site.apply(), 4, 'rule gpus: 2 devices must match, 1 do')
 
 
+def test_a_denied_version_is_seen_though_its_link_is_in_another_case(make, front):
+    """An item names its card in lower case (HPE; no public report of just this)."""
+
+    def lower(path: str, found: Any) -> None:
+        if path.startswith(f'{SERVICE}/FirmwareInventory/') and 'RelatedItem' in found:
+            found['RelatedItem'] = [{'@odata.id': link['@odata.id'].lower()} for link in found['RelatedItem']]
+
+    site = make(**SINGLY)
+    site.prepare(address=front(site, showing(lower)))
+    deny = f'[[deny]]\nreason = "a leaked key"\ncomponent = "{ITEM[EROT]}_*"\nversion = "{OLD[EROT]}"\n'
+    path = site.desk.folder / 'catalogue.toml'
+    path.write_text(path.read_text().replace('format = 1\n', f'format = 1\n{deny}fits = [{{ pci = "0x10de:0x2330" }}]\n', 1))
+    path = site.desk.folder / 'baseline.toml'
+    path.write_text(re.sub('firmware = .*', '', path.read_text()))
+    site.check_untouched(site.apply(), 4, f'version {OLD[EROT]} is denied (a leaked key)')
+
+
 def test_a_control_character_in_a_text_costs_no_card(make, front):
     """A text of JSON holds a bare control character, in a network adapter or a card (mrlhansen/idrac_exporter#192)."""
     odd = {'/PCIeDevices/NIC_0': b'Switch\r', '/PCIeDevices/GPU_0': b'a\x00b', '/Processors/GPU_0': b'tab\there'}
