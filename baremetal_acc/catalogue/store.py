@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Are the bytes of an image those that the catalogue describes? The bytes that were checked are the bytes that are sent.
+"""Check that the bytes of an image are those that the catalogue describes. What was checked is what is sent.
 
 Whoever opens an image while somebody else has it open is given the same private copy, once its bytes were compared again: an
 image for a hundred cards lies on the disk once. When nobody has it open any more it is gone.

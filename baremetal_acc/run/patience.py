@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What follows when an action, or the look that it needs, did not succeed: is it tried again, or has it failed?"""
+"""Decide what follows when an action, or the look that it needs, did not succeed: it is tried again, or has failed."""
 
 import logging
 from dataclasses import replace

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from baremetal_acc.bmc.api import Connection
 from baremetal_acc.decide import interference
 from baremetal_acc.decide.advance import UNASKED, Move, Patience, Sight, WriteSight, current, stalls, with_item
 from baremetal_acc.decide.flash import Seen, classify
@@ -15,7 +16,6 @@ from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.restore import found_in, part_of
 from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcRefused, BmcUnreachable
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import HostReading, PowerState, TaskReading, TaskState, UpdateActivity
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
 from baremetal_acc.model.lock import ResetKind
@@ -177,34 +177,11 @@ def _write_sight(
     task, unread, runs = None, None, False
     try:
         bmc = bmcs[action.ref.bmc]
-        try:
-            task = bmc.task(item.task) if item.task is not None else None
-        except BmcUnreachable:
-            raise
-        except AccError as exc:
-            unread = exc
-        if task is not None and task.opaque and task.state is TaskState.FAILED and item.percent is not None:
-            # It was a Task that told how far it is: that it cannot be read just now is no end of it.
-            unread, task = BmcAnswerInvalid(bmc=action.ref.bmc, what=task.raw), None
-        if task is not None and not task.may_write:
-            # The BMC was restarted, and counts from the beginning again: this one is not ours.
-            task = TaskReading(
-                ref=task.ref, state=TaskState.GONE, raw=task.raw, message='the BMC has another task there', opaque=True
-            )
+        task, unread = _own_task(item, bmc)
         runs = task is not None and task.state is TaskState.ACTIVE
-        if task is not None and not task.opaque and (task.state is TaskState.FAILED or (runs and not stalled)):
-            seen = Seen.FAILED if not runs else Seen.AWAITS if task.awaits_restart else Seen.WORKING
-            idle = not runs and item.waits and _wrote_nothing(item, task, bmc.component(action.ref))
-            return WriteSight(seen=seen, percent=task.percent, message=task.message, waits=_waits(task), wrote_nothing=idle)
-        waiting = _scheduled(item, task, others)
-        if waiting is not None and not stalled:
-            return WriteSight(
-                seen=Seen.AWAITS,
-                percent=waiting.percent,
-                message=waiting.message or waiting.raw,
-                task=waiting.ref,
-                waits=True,
-            )
+        told = _told_by_tasks(item, action, bmc, task, others, stalled=stalled)
+        if told is not None:
+            return told
         component = bmc.component(action.ref)
         ours = _adopted(item, others)
         service = UpdateActivity.BUSY if busy or component.is_updating else bmc.update_activity()
@@ -246,13 +223,57 @@ def _write_sight(
     return WriteSight(seen=seen, message=said, stalled=runs, shown=component.version, task=ours, waits=_waits(task), lost=lost)
 
 
+def _own_task(item: Item, bmc: Connection) -> tuple[TaskReading | None, AccError | None]:
+    """The task of a write, None where there is none that is known to be it, and why it could not be read.
+
+    :raises BmcUnreachable: nobody can ask.
+    """
+    if item.task is None:
+        return None, None
+    try:
+        task = bmc.task(item.task)
+    except BmcUnreachable:
+        raise
+    except AccError as exc:
+        return None, exc
+    if task.opaque and task.state is TaskState.FAILED and item.percent is not None:
+        # It was a Task that told how far it is: that it cannot be read just now is no end of it.
+        return None, BmcAnswerInvalid(bmc=item.task.bmc, what=task.raw)
+    if not task.may_write:
+        # The BMC was restarted, and counts from the beginning again: this one is not ours.
+        said = 'the BMC has another task there'
+        task = TaskReading(ref=task.ref, state=TaskState.GONE, raw=task.raw, message=said, opaque=True)
+    return task, None
+
+
+def _told_by_tasks(
+    item: Item,
+    action: Flash | Program,
+    bmc: Connection,
+    task: TaskReading | None,
+    others: tuple[TaskReading, ...] | None,
+    *,
+    stalled: bool,
+) -> WriteSight | None:
+    """What is seen of a write whose task says enough; None where the device has to be asked."""
+    runs = task is not None and task.state is TaskState.ACTIVE
+    if task is not None and not task.opaque and (task.state is TaskState.FAILED or (runs and not stalled)):
+        seen = Seen.FAILED if not runs else Seen.AWAITS if task.awaits_restart else Seen.WORKING
+        idle = False
+        if not runs and item.waits:
+            component = bmc.component(action.ref)
+            idle = waiting_tasks.wrote_nothing(item, task, component.version, component.staged)
+        return WriteSight(seen=seen, percent=task.percent, message=task.message, waits=_waits(task), wrote_nothing=idle)
+    waiting = None if stalled else _scheduled(item, task, others)
+    if waiting is None:
+        return None
+    said = waiting.message or waiting.raw
+    return WriteSight(seen=Seen.AWAITS, percent=waiting.percent, message=said, task=waiting.ref, waits=True)
+
+
 def _waits(task: TaskReading | None) -> bool:
     """Whether a task has written nothing yet, as far as it says."""
     return task is not None and task.state is TaskState.ACTIVE and (task.unbegun or task.awaits_restart)
-
-
-def _wrote_nothing(item: Item, task: TaskReading, component: Component) -> bool:
-    return waiting_tasks.wrote_nothing(item, task, component.version, component.staged)
 
 
 def _is_looked_at(item: Item, action: Flash | Program, now: datetime, poll: timedelta) -> bool:

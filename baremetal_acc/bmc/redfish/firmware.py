@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which SoftwareInventory items belong to which device, and how sure is that?
+"""Assign SoftwareInventory items to the devices that they belong to, and say how sure that is.
 
 In this order, the first that finds a device wins: RelatedItem (the device, something below it, its root of trust, one of its
 slots); links from the device's resources to their images; a convention of the Ids that a quirk names; an ordinal that Id and

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a resource say, once everything odd in it is taken out?
+"""Read what a resource says, once everything odd in it is taken out.
 
 A BMC's JSON is hostile: nulls, wrong types, a string for a list, sentinels for "none". Here it is read once; what is odd
 becomes a Gap, and the rest comes. After this module there are only types.

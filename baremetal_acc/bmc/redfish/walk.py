@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which resources of a BMC are needed to know its accelerators, and which of them could not be read?
+"""Read the resources of a BMC that are needed to know its accelerators, and note those that could not be read.
 
 Several requests at a time, those that lead to more first. A resource that fails is a Gap; the walk goes on.
 """
