@@ -74,19 +74,36 @@ def seen(
     engagements: Iterable[Engagement],
     *,
     lifecycle: int,
+    before: Custody,
     starting: Ref | None = None,
 ) -> dict[AcceleratorId, CardSeen]:
     """What custody needs of a whole reading of a machine, by card.
 
     :param engagements: our own records; only they make a lock proven.
+    :param before: the custody that the reading is going to extend.
     :param starting: as of :func:`~baremetal_acc.decide.evidence.judge`.
     """
     records = tuple(engagements)
     found = {}
     for accelerator in inventory.accelerators:
-        locks = tuple(evidence.judge(r, records, lifecycle=lifecycle, starting=starting) for r in accelerator.locks)
+        closed = _proven_closed(before.of(accelerator.id).seen)
+        locks = tuple(
+            _engaged_again(r, evidence.judge(r, records, lifecycle=lifecycle, starting=starting), closed)
+            for r in accelerator.locks
+        )
         found[accelerator.id] = _card(accelerator, demands(baseline, accelerator, node), locks, inventory)
     return found
+
+
+def _proven_closed(card: CardSeen | None) -> frozenset[str]:
+    """The digests of the locks that keep a card closed."""
+    return frozenset(card.locks) if card is not None and card.access is Access.CLOSED and card.proven else frozenset()
+
+
+def _engaged_again(reading: LockReading, judged: LockReading, closed: frozenset[str]) -> LockReading:
+    """A lock that was closed, and that we have closed once more, is closed: only the new record waits for its reset."""
+    waits = reading.state is LockState.LOCKED_REPORTED and judged.state is LockState.PENDING_RESET
+    return reading if waits and _digest(reading) in closed else judged
 
 
 def _card(accelerator: Accelerator, wanted: Demands, locks: tuple[LockReading, ...], inventory: Inventory) -> CardSeen:

@@ -59,10 +59,11 @@ def looked(
     for card in kept.cards:
         if card.writing is not None:  # whoever wrote it was cut off
             kept = custody.write_failed(kept, card.accelerator, inventory.at, touched=True)
+    # Before what is read goes on from the last reading: somebody has written since then.
+    kept = with_foreign_writes(kept, inventory)
     now = custody.read(
-        # Before what is read goes on from the last reading: somebody has written since then.
-        with_foreign_writes(kept, inventory),
-        custody.seen(inventory, tools.baseline, target.node, engagements, lifecycle=lifecycle),
+        kept,
+        custody.seen(inventory, tools.baseline, target.node, engagements, lifecycle=lifecycle, before=kept),
         inventory.at,
         replace(_conditions(tools), ramdisk=False),
         absent_breaks=not _may_hide(inventory),
@@ -88,7 +89,15 @@ def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, 
     """
     by = inventory.at if tools.polling is None else tools.polling.moment()
     job = after_polling(job, tools)
-    cards = custody.seen(inventory, tools.baseline, target.node, job.engagements, lifecycle=job.lifecycle, starting=starting)
+    cards = custody.seen(
+        inventory,
+        tools.baseline,
+        target.node,
+        job.engagements,
+        lifecycle=job.lifecycle,
+        before=job.custody,
+        starting=starting,
+    )
     kept = custody.read(
         job.custody,
         cards,

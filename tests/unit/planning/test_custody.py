@@ -29,7 +29,7 @@ from baremetal_acc.model.custody import (
 )
 from baremetal_acc.model.inventory import HostReading, PowerEvent, PowerState
 from baremetal_acc.model.job import Met
-from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.lock import LockState, ResetKind, WritePath
 from baremetal_acc.model.measurement import MeasurementState
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.planning import custody, custody_rules
@@ -785,10 +785,10 @@ def test_every_cause_and_every_end_of_a_chain_is_explained():
 # ------------------------------------------------------------------------------------------------------------------ readings
 
 
-def seen_of(accelerator, *engagements, baseline=None, **facts) -> CardSeen:
+def seen_of(accelerator, *engagements, baseline=None, before=NO_CUSTODY, **facts) -> CardSeen:
     """What custody needs of a look."""
     inventory = v.inventory(accelerator, bmcs=(v.facts(**facts),))
-    found = custody.seen(inventory, baseline or v.baseline(), v.NODE, engagements, lifecycle=v.LIFECYCLE)
+    found = custody.seen(inventory, baseline or v.baseline(), v.NODE, engagements, lifecycle=v.LIFECYCLE, before=before)
     return found[accelerator.id]
 
 
@@ -850,7 +850,9 @@ def test_a_lock_that_comes_in_force_with_the_start_of_the_host_counts_where_that
     inventory = v.inventory(v.gpu(locks=(waits,)))
     records = (v.engagement(waits, session='s0', at=v.EARLIER),)
     for starting, expected in ((None, (Access.OPEN, False)), (v.SYSTEM, (Access.CLOSED, True))):
-        found = custody.seen(inventory, v.baseline(), v.NODE, records, lifecycle=v.LIFECYCLE, starting=starting)[v.GPU]
+        found = custody.seen(
+            inventory, v.baseline(), v.NODE, records, lifecycle=v.LIFECYCLE, before=NO_CUSTODY, starting=starting
+        )[v.GPU]
         assert expected == (found.access, found.proven)
 
 
@@ -859,7 +861,9 @@ def test_a_lock_that_has_come_in_force_with_the_start_of_the_host_is_not_another
     waits = replace(v.reading(LockState.PENDING_RESET), with_start=v.SYSTEM, value='"closed with the next start"')
     records = (v.engagement(waits, session='s0', at=v.EARLIER),)
     inventory = v.inventory(v.gpu(locks=(waits,)), bmcs=(v.facts(power=OFF),))
-    before = custody.seen(inventory, v.baseline(), v.NODE, records, lifecycle=v.LIFECYCLE, starting=v.SYSTEM)[v.GPU]
+    before = custody.seen(
+        inventory, v.baseline(), v.NODE, records, lifecycle=v.LIFECYCLE, before=NO_CUSTODY, starting=v.SYSTEM
+    )[v.GPU]
     for state, value, expected in (
         (LockState.LOCKED_REPORTED, '"closed"', LOCKED),
         (LockState.PENDING_RESET, waits.value, BreakCause.PATH_OPEN),
@@ -867,6 +871,41 @@ def test_a_lock_that_has_come_in_force_with_the_start_of_the_host_is_not_another
     ):
         after = seen_of(v.gpu(locks=(replace(v.reading(state), value=value),)), *records, power=ON)
         assert expected == judged(before, after)
+
+
+WAITING = replace(v.reading(LockState.LOCKED_REPORTED, session='other'), needs=ResetKind.POWER_CYCLE)
+"""A lock that is read closed; once it is engaged nothing but a reset proves that it is in force."""
+
+
+@pytest.mark.parametrize(
+    ('changes', 'expected'),
+    [
+        ({}, LOCKED),
+        ({'value': 'other'}, BreakCause.PATH_OPEN),
+        ({'leaves': 'x'}, BreakCause.PATH_OPEN),
+        ({'state': LockState.UNLOCKED}, BreakCause.PATH_OPEN),
+        ({'state': LockState.PENDING_RESET}, BreakCause.PATH_OPEN),
+        ({'state': LockState.UNKNOWN}, BreakCause.PATH_UNKNOWN),
+    ],
+)
+def test_a_lock_that_was_closed_and_is_engaged_once_more_stays_closed_until_its_reset(changes, expected):
+    """Our own engaging opens nothing. What reads in another way than before it is judged as it reads."""
+    first = v.engagement(WAITING, session='s0')
+    before = seen_of(v.gpu(locks=(WAITING,)), first, power=ON)
+    assert (Access.CLOSED, True) == (before.access, before.proven)
+    again = replace(first, at=v.EARLIER + timedelta(seconds=1), reset_at=None)
+    now = v.gpu(locks=(replace(WAITING, **changes),))
+    assert expected == judged(before, seen_of(now, again, before=start(before), power=ON))
+
+
+@pytest.mark.parametrize('opened', [True, False])
+def test_a_lock_that_was_not_proven_closed_waits_for_its_reset(opened):
+    """One that we have opened, and one that was found closed: nobody knows whether what is set now is in force."""
+    records = (v.engagement(WAITING, session='s0'),) if opened else ()
+    before = start(seen_of(v.gpu(locks=(WAITING,)), *records, power=ON))
+    before = custody.opened(before, [v.GPU]) if opened else before
+    waits = v.engagement(WAITING, session='s0', reset_at=None)
+    assert Access.OPEN is seen_of(v.gpu(locks=(WAITING,)), waits, before=before, power=ON).access
 
 
 def test_the_host_is_read_with_the_card():
@@ -882,7 +921,7 @@ def test_a_dpu_runs_code_of_its_own_unless_its_system_is_read_off(power, alone):
     dpu = v.gpu(kind=Kind.DPU, refs=(v.ref('Chassis/DPU'), Ref(bmc=name, uri='/redfish/v1/Systems/Bluefield')))
     own = v.facts(name=name, system=Ref(bmc=name, uri='/redfish/v1/Systems/Bluefield'), power=power)
     inventory = v.inventory(dpu, bmcs=(v.facts(), own))
-    seen = custody.seen(inventory, v.baseline(), v.NODE, (), lifecycle=v.LIFECYCLE)[dpu.id]
+    seen = custody.seen(inventory, v.baseline(), v.NODE, (), lifecycle=v.LIFECYCLE, before=NO_CUSTODY)[dpu.id]
     assert alone is seen.own_processor
     kept = custody.begun(Custody(), dpu.id, Origin.WRITTEN, at(0), by=[])
     kept = custody.read(kept, {dpu.id: seen}, at(0), conditions=CONDITIONS)

@@ -11,9 +11,12 @@ import pytest
 from baremetal_acc.bmc.api import Accepted
 from baremetal_acc.decide.plan import Part
 from baremetal_acc.errors import BmcConflict, BmcRefused, BmcUnreachable
+from baremetal_acc.model.custody import Access, Cover, Origin
 from baremetal_acc.model.inventory import TaskReading, TaskState
-from baremetal_acc.model.job import Done, Engage, Failed, ItemState, Release
+from baremetal_acc.model.job import Done, Engage, Failed, Flow, ItemState, Release
+from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc.planning import custody
 from tests.unit.decide import values as v
 from tests.unit.run.bench import Bench, Connection, Machine, Mechanism, Reader
 
@@ -137,6 +140,22 @@ def test_nothing_is_written_before_the_lock_is_open():
         line for line in bench.machine.log if line in ('release', 'engage') or line.startswith('push')
     ]
     assert 0 == lock.refused
+
+
+def test_a_lock_that_is_closed_again_later_keeps_the_card_closed_meanwhile():
+    """It was proven closed, and is read before the reset that proves this engaging, beside a running host."""
+    bench, _ = later(30, machine=Machine(version=v.NEW, lock_needs=ResetKind.POWER_CYCLE))
+    job, outcome = bench.run(bench.job(parts=LOCK))
+    assert isinstance(outcome, Done)
+    kept = job.custody
+    assert (Access.CLOSED, True) == (kept.of(v.GPU).seen.access, kept.of(v.GPU).seen.proven)
+    kept = custody.begun(kept, v.GPU, Origin.ACCEPTED, bench.now, by=('ada',))
+    again, outcome = bench.run(replace(bench.job(parts=LOCK, flow=Flow.DEPLOY), custody=kept))
+    assert isinstance(outcome, Done)
+    assert 2 == bench.machine.log.count('engage')
+    chain = again.custody.of(v.GPU).chain
+    assert (None, {Cover.LOCKED}) == (chain.broken, {i.cover for i in chain.intervals})
+    assert chain.reaches > kept.of(v.GPU).seen.at
 
 
 def test_a_release_that_is_never_carried_out_ends_the_job_before_anything_is_written():
