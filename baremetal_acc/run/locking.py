@@ -22,6 +22,7 @@ from baremetal_acc.model.lock import (
     opened_again,
     to_be_closed,
 )
+from baremetal_acc.model.ref import BmcName
 from baremetal_acc.planning import known_later
 from baremetal_acc.planning.setting_changes import reading_of
 from baremetal_acc.run.looking import Bmcs
@@ -110,12 +111,28 @@ def engage(
 
 def _accepted(job: Job, position: int, reading: LockReading, writer: Writer, now: datetime) -> Job:
     """The job after a write to a lock was accepted: done, or followed where the BMC carries it out later."""
+    job = _tried_anew(job, reading.ref.bmc, now)
     item = replace(job.items[position], unconditional=bool(writer.unconditional))
     if not writer.accepted:
         return ended(with_item(job, position, item), position, ItemState.DONE, now)
     task = writer.accepted[-1].task
     running = replace(item.to(ItemState.RUNNING, now), task=task, follows=task is not None, before=reading.value)
     return with_item(job, position, running)
+
+
+def _tried_anew(job: Job, bmc: BmcName, now: datetime) -> Job:
+    """The job with the changes of locks that a BMC has rejected so far, as if it had not been asked for them before.
+
+    It has accepted another one since. It may take some time for that, and reject the others meanwhile, whether or not the lock
+    shows when it is done: one that was closed before shows nothing.
+    """
+    items = tuple(
+        replace(item, rejected=0, again=None, since=now)
+        if item.rejected and not item.state.ended and isinstance(item.action, Engage) and item.action.ref.bmc == bmc
+        else item
+        for item in job.items
+    )
+    return replace(job, items=items)
 
 
 def close(mechanism: Mechanism, writer: Writer, reading: LockReading, undos: Iterable[Undo]) -> None:

@@ -14,7 +14,9 @@ CARD = 'host/HGX_FW_GPU_0'
 @pytest.mark.parametrize(
     ('fault', 'words'),
     [
-        pytest.param({'name': 'task-vanishes', 'at_percent': 90}, ['forgotten', 'version is not there'], id='the task vanishes'),
+        pytest.param(
+            {'name': 'task-vanishes', 'at_percent': 90}, ['forgotten', 'version is not there'], id='the task vanishes'
+        ),
         pytest.param(
             {'name': 'task-completed-version-unchanged'}, [f'expected {GPU_NEW}', GPU_OLD], id='the task completes, and lies'
         ),

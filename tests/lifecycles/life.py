@@ -250,6 +250,7 @@ class Life:
         self.baseline = replace(self.world.baseline, rules=rules)
         slow = self.demand is CustodyDemand.REPORTED and self.site.tells_last_reset
         self.patience = PATIENCE if slow else CUSTODY_PATIENCE
+        self.site.accepts = random.Random(f'accepts {self.seed}').choice((0.0, 0.0, 0.0, 2.0, 20.0))
         locks = sorted({key for way in self.machine.ways for key in way.locks})
         self.host = Host(
             machine=self.machine,

@@ -105,6 +105,8 @@ class Site:
     :ivar held: our own code has promised to keep the host off while anything is open.
     :ivar skips: the BMC does not write an image of the version that is there, and says at once that it is done.
     :ivar tells_bmc_reset: the BMC keeps Manager.LastResetTime; ``tells_last_reset``: ComputerSystem.LastResetTime.
+    :ivar accepts: how long after a change of a setting the BMC, which has accepted it, carries it out; 0: before it answers.
+    :ivar promised: the changes that were accepted and are to be carried out, with the time of each and its BMC.
     :ivar sent: when an image was last sent to each component, by its key.
     :ivar meanwhile: called after whatever has happened in the machine, and after each write of ours.
     """
@@ -118,6 +120,8 @@ class Site:
     skips: bool = False
     tells_bmc_reset: bool = True
     tells_last_reset: bool = True
+    accepts: float = 0.0
+    promised: list[tuple[float, str, Callable[[], None]]] = field(default_factory=list)
     sent: dict[str, float] = field(default_factory=dict)
     meanwhile: Callable[[], None] = lambda: None
     writes: list[tuple[float, str]] = field(default_factory=list)
@@ -155,6 +159,7 @@ class Site:
         self.away, self.jumped, self.cut, self.deaf, self.held = {}, timedelta(0), 0, 0, False
         self.writes, self.wrong, self.sessions = [], [], itertools.count()
         self.skips, self.tells_bmc_reset, self.tells_last_reset = False, True, True
+        self.accepts, self.promised = 0.0, []
         self.sent, self.meanwhile = {}, lambda: None
 
     # -------------------------------------------------------------------------------------------------------------- time
@@ -169,13 +174,27 @@ class Site:
         machine, clock = self.machine, self.machine.clock
         end = clock.now() + time.total_seconds()
         self.meanwhile()
-        while (due := machine.next_due()) is not None and clock.now() + due <= end:
+        while (due := self._next_due()) is not None and clock.now() + due <= end:
             clock.advance(due + _MOMENT)
             machine.settle()
+            self._carry_out()
             self.meanwhile()
         clock.advance(max(0.0, end - clock.now()))
         machine.settle()
         self.meanwhile()
+
+    def _next_due(self) -> float | None:
+        """Seconds until something happens, in the machine or to a setting."""
+        changes = [max(0.0, at - self.machine.clock.now()) for at, _, _ in self.promised]
+        return min([due for due in (self.machine.next_due(), *changes) if due is not None], default=None)
+
+    def _carry_out(self) -> None:
+        """What was accepted, and is due."""
+        now = self.machine.clock.now()
+        due = [do for at, _, do in self.promised if at <= now]
+        self.promised = [one for one in self.promised if one[0] > now]
+        for do in due:
+            do()
 
     # ------------------------------------------------------------------------------------------------------------- cards
 
@@ -267,12 +286,15 @@ class Site:
         }
 
     def written(self, before: Mapping[str, object]) -> None:
-        """Our own code has written to settings: note which locks, and whether that was allowed."""
-        machine = self.machine
-        running = machine.systems['host'].power is not Power.OFF
+        """Our own code has written to settings, or has been promised that: note which locks, and whether that was allowed."""
+        self.writes += [(self.machine.clock.now(), key) for key in before]
+        self.opened(before)
+
+    def opened(self, before: Mapping[str, object]) -> None:
+        """What our own code has asked for was carried out."""
+        running = self.machine.systems['host'].power is not Power.OFF
         for key, value in before.items():
-            setting = machine.settings[key]
-            self.writes.append((machine.clock.now(), key))
+            setting = self.machine.settings[key]
             if self.held and running and value == setting.locked != setting.value:
                 self.wrong.append(f'{key} was opened while the host was not off')
 
@@ -327,7 +349,26 @@ class Reader:
             raise BmcRefused(bmc=self.name, uri=resource.uri, what=f'refused (HTTP {status})', status=status)
 
     def patch(self, document: Document, body: Mapping[str, Any]) -> None:
-        self._write('PATCH', document.ref.uri, body)
+        site, uri = self.site, document.ref.uri
+        if not site.accepts:
+            self._write('PATCH', uri, body)
+            return
+        site.reach(self.name)
+        resource = site.owner(self.name, uri)
+        if resource is not None:
+            self._fault(resource, 'PATCH')
+        if any(bmc == self.name for _, bmc, _ in site.promised):
+            raise BmcRefused(bmc=self.name, uri=uri, what='another change is carried out (HTTP 400)', status=400)
+        site.written(site.locks(self.name, resource))
+        site.promised.append((site.machine.clock.now() + site.accepts, self.name, lambda: self._promised(uri, body)))
+        self.accepted.append(Accepted(ref=Ref(bmc=self.name, uri=uri)))
+        self._answer(uri)
+
+    def _promised(self, uri: str, body: Mapping[str, Any]) -> None:
+        """Carry out a change; nobody is told whether that has worked."""
+        before = self.site.locks(self.name, self.site.owner(self.name, uri))
+        self.site.services[self.name].reply(Request(method='PATCH', path=uri, body=json.dumps(body).encode()))
+        self.site.opened(before)
 
     def post(self, uri: str, body: Mapping[str, Any]) -> None:
         self._write('POST', uri, body)

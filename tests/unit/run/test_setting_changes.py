@@ -15,8 +15,9 @@ from baremetal_acc.model.custody import Access, Cover, Origin
 from baremetal_acc.model.inventory import TaskReading, TaskState
 from baremetal_acc.model.job import Done, Engage, Failed, Flow, ItemState, Release
 from baremetal_acc.model.lock import ResetKind
-from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc.model.ref import HOST, BmcName, Ref
 from baremetal_acc.planning import custody
+from baremetal_acc.run import locking, observe
 from tests.unit.decide import values as v
 from tests.unit.run.bench import Bench, Connection, Machine, Mechanism, Reader
 
@@ -156,6 +157,28 @@ def test_a_lock_that_is_closed_again_later_keeps_the_card_closed_meanwhile():
     chain = again.custody.of(v.GPU).chain
     assert (None, {Cover.LOCKED}) == (chain.broken, {i.cover for i in chain.intervals})
     assert chain.reaches > kept.of(v.GPU).seen.at
+
+
+def test_what_was_rejected_while_another_lock_was_changed_is_tried_anew():
+    """The BMC was busy with that one. What another BMC has rejected, and what has ended, is left as it is."""
+    bench, _ = later(0)
+    job = bench.job(parts=LOCK)
+    (own,) = job.items
+    elsewhere = replace(own.action, ref=replace(own.action.ref, bmc=BmcName('dpu')))
+    refused = replace(own, rejected=3, again=bench.now + timedelta(minutes=2), since=bench.now)
+    items = (own, refused, replace(refused, action=elsewhere), replace(refused, state=ItemState.FAILED))
+    now = bench.now + timedelta(minutes=4)
+    job = locking.engage(
+        replace(job, items=items),
+        0,
+        own.action,
+        bench.tools,
+        {HOST: bench.tools.connect(bench.target.bmcs[0])},
+        observe(bench.target, bench.tools, now),
+        now,
+    )
+    assert (0, None, now) == (job.items[1].rejected, job.items[1].again, job.items[1].since)
+    assert items[2:] == job.items[2:]
 
 
 def test_a_release_that_is_never_carried_out_ends_the_job_before_anything_is_written():
