@@ -118,13 +118,15 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """A write that a BMC has accepted, and carries out later (HTTP 202).
+    """A write that a BMC has accepted, and carries out later: HTTP 202, or another success that it does not show yet.
 
     :ivar task: that tells how it goes on; None where the BMC names none.
+    :ivar said: the BMC says that it is carried out later; False: it only shows what was there before.
     """
 
     ref: Ref
     task: Ref | None = None
+    said: bool = True
 
 
 class Writer(Protocol):

@@ -16,6 +16,7 @@ from baremetal_acc.model.lock import (
     Engagement,
     LockReading,
     LockState,
+    ResetKind,
     Scope,
     Undo,
     closed_by_us,
@@ -113,7 +114,10 @@ def _accepted(job: Job, position: int, reading: LockReading, writer: Writer, now
     """The job after a write to a lock was accepted: done, or followed where the BMC carries it out later."""
     job = _tried_anew(job, reading.ref.bmc, now)
     item = replace(job.items[position], unconditional=bool(writer.unconditional))
-    if not writer.accepted:
+    action = item.action
+    by_reset = isinstance(action, Engage) and action.needs is not ResetKind.NONE
+    if all(by_reset and not one.said for one in writer.accepted):
+        # What a reset brings in force some BMCs show only after that. The verdict judges what they show then.
         return ended(with_item(job, position, item), position, ItemState.DONE, now)
     task = writer.accepted[-1].task
     running = replace(item.to(ItemState.RUNNING, now), task=task, follows=task is not None, before=reading.value)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.api import Accepted
+from baremetal_acc.bmc.redfish.writer import _holds
 from baremetal_acc.errors import BmcConflict, BmcRefused
 from baremetal_acc.model.ref import HOST, Ref
 
@@ -67,7 +68,7 @@ def test_a_condition_that_the_bmc_cannot_honour_is_left_out_in_the_end(
     writer = _written(bmc)
     assert sent == _conditions(bmc)
     assert [REF] * (tag != sent[-1]) * (sent[-1] in (None, '*')) == writer.unconditional
-    assert (1 if len(sent) == 1 else 2) == bmc.count('GET', SYSTEM)
+    assert (2 if len(sent) == 1 else 3) == bmc.count('GET', SYSTEM)
 
 
 def test_what_is_no_etag_and_is_refused_as_a_bad_request_is_left_out(bmc: Any) -> None:
@@ -166,6 +167,35 @@ def test_what_is_done_is_not_followed(bmc: Any, reply: Callable[..., Any], code:
     """Whether it took effect is seen by reading."""
     bmc.replies['PATCH', SYSTEM] = reply(code, {'@odata.id': SYSTEM, 'AssetTag': 'x'})
     assert [] == _written(bmc).accepted
+    assert 1 == bmc.count('GET', SYSTEM)
+
+
+@pytest.mark.parametrize('code', [200, 204])
+def test_what_is_answered_with_success_and_not_shown_yet_is_accepted_only(
+    bmc: Any, reply: Callable[..., Any], code: int
+) -> None:
+    """BMCs hand a change on, and show what was there before until it is made."""
+    bmc.tree[SYSTEM]['AssetTag'] = 'before'
+    bmc.replies['PATCH', SYSTEM] = reply(code, {'@odata.id': SYSTEM, 'AssetTag': 'before'} if code == 200 else '')
+    assert [Accepted(ref=REF, said=False)] == _written(bmc).accepted
+
+
+@pytest.mark.parametrize(
+    ('shown', 'written', 'holds'),
+    [
+        ({'a': 1, 'b': 2}, {'a': 1}, True),
+        ({'a': 1}, {'a': 2}, False),
+        ({}, {'a': 1}, False),
+        ({'Oem': {'X': {'on': False, 'y': 1}}}, {'Oem': {'X': {'on': False}}}, True),
+        ({'Oem': {'X': None}}, {'Oem': {'X': {'on': False}}}, False),
+        ({'l': [{'on': True}, {'on': False}]}, {'l': [{}, {'on': False}]}, True),
+        ({'l': [{'on': True}]}, {'l': [{}, {'on': False}]}, False),
+        ([], {'a': 1}, False),
+    ],
+)
+def test_a_resource_shows_what_was_written_where_it_has_each_value_of_it(shown: object, written: object, holds: bool) -> None:
+    """An element of an array that was left out may be anything."""
+    assert holds == _holds(shown, written)
 
 
 def test_a_task_that_has_ended_well_in_the_answer_itself_is_not_followed(bmc: Any, reply: Callable[..., Any]) -> None:

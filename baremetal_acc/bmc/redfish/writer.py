@@ -13,7 +13,7 @@ from baremetal_acc.bmc.api import Accepted, Document, JsonObject
 from baremetal_acc.bmc.redfish import task
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.reader import fresh
-from baremetal_acc.errors import BmcConflict, BmcRefused
+from baremetal_acc.errors import BmcConflict, BmcError, BmcRefused
 from baremetal_acc.model.inventory import TaskState
 from baremetal_acc.model.ref import BmcName, Ref
 
@@ -50,6 +50,8 @@ class Writer:
     def patch(self, document: Document, body: JsonObject) -> None:
         """PATCH the resource of a document that was judged, with its ETag as If-Match.
 
+        A BMC that has answered with success, and does not show the change yet, has accepted it only, as with HTTP 202.
+
         :raises BmcConflict: what is to be written changed since it was judged.
         :raises BmcError: anything else.
         """
@@ -66,6 +68,8 @@ class Writer:
             # It shows what is no ETag, and cannot read it as one.
             answer = self._sent_otherwise(document, body, tag, exc)
         self._note(document.ref, answer)
+        if answer.status != _ACCEPTED and not self._shows(document.ref, answer, body):
+            self.accepted.append(Accepted(ref=document.ref, said=False))
 
     def post(self, uri: str, body: JsonObject) -> None:
         """POST an action.
@@ -108,6 +112,17 @@ class Writer:
         what = f'it refuses a write with every ETag that it shows, and one without: {refusal.what}'
         raise BmcRefused(bmc=self._connector.label, uri=document.ref.uri, what=what)
 
+    def _shows(self, ref: Ref, answer: Answer, body: JsonObject) -> bool:
+        """Whether a resource shows what was written to it: in the answer to that, else read again. Unread it shows nothing."""
+        told = task.view_of(answer, self.name)
+        if told is not None and _holds(told.body, body):
+            return True
+        try:
+            return _holds(self.fresh(ref.uri).body, body)
+        except BmcError as exc:
+            LOG.info('%s', exc)
+            return False
+
     def _note(self, ref: Ref, answer: Answer) -> None:
         """Keep what the BMC has accepted only, and the task for that which it names."""
         if answer.status != _ACCEPTED:
@@ -148,3 +163,12 @@ def _unchanged(before: object, after: object, body: object) -> bool:
     if not isinstance(body, Mapping) or not isinstance(before, Mapping) or not isinstance(after, Mapping):
         return before == after
     return all(_unchanged(before.get(name), after.get(name), value) for name, value in body.items())
+
+
+def _holds(shown: object, written: object) -> bool:
+    """What is shown has every value that was written. Of an array an element that was left out (``{}``) may be anything."""
+    if isinstance(written, Mapping):
+        return isinstance(shown, Mapping) and all(_holds(shown.get(name), value) for name, value in written.items())
+    if isinstance(written, list):
+        return isinstance(shown, list) and len(shown) >= len(written) and all(map(_holds, shown, written))
+    return shown == written

@@ -32,8 +32,9 @@ class LaterLock(Mechanism):
     :ivar task_takes: seconds until its task ends, or is gone.
     """
 
-    def __init__(self, bench, seconds, task_ends=TaskState.SUCCEEDED, task_takes=None):
+    def __init__(self, bench, seconds, task_ends=TaskState.SUCCEEDED, task_takes=None, said=True):
         super().__init__(bench.machine)
+        self.said = said
         self.bench, self.seconds, self.task_ends = bench, seconds, task_ends
         self.task_takes = seconds if task_takes is None else task_takes
         self.due, self.wanted, self.begun, self.refused = None, None, None, 0
@@ -53,7 +54,7 @@ class LaterLock(Mechanism):
             raise BmcRefused(bmc='host', what='a task is being processed', status=400)
         self.begun, self.wanted = self.bench.now, closed
         self.due = self.bench.now + timedelta(seconds=self.seconds)
-        writer.accepted.append(Accepted(ref=MONITOR, task=None if self.task_ends is None else MONITOR))
+        writer.accepted.append(Accepted(ref=MONITOR, task=None if self.task_ends is None else MONITOR, said=self.said))
 
     def engage(self, writer, reading):
         self.machine.log.append('engage')
@@ -99,6 +100,16 @@ def test_a_lock_counts_as_closed_when_it_shows_that_and_is_written_once(how):
     assert isinstance(outcome, Done)
     assert 1 == bench.machine.log.count('engage')
     assert 0 == lock.refused
+
+
+@pytest.mark.parametrize('needs', [ResetKind.POWER_CYCLE, ResetKind.NONE])
+def test_what_is_not_shown_before_its_reset_is_not_waited_for(needs):
+    """Where the BMC does not say that it carries the change out later: what needs a reset may be shown only after it."""
+    bench, _ = later(10_000, Machine(version=v.NEW, lock_needs=needs), task_ends=None, said=False)
+    job = bench.job(parts=LOCK)
+    while locks(job) == [ItemState.PLANNED]:
+        job, _ = bench.turn(job)
+    assert [ItemState.RUNNING if needs is ResetKind.NONE else ItemState.DONE] == locks(job)
 
 
 def test_a_task_is_followed_for_longer_than_a_device_may_take_to_settle():
