@@ -159,9 +159,9 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
         'a PATCH without If-Match is refused (428); with hides no ETag is shown, either',
     ),
     'patch-later': (
-        {'seconds': 3.0, 'monitor': True},
+        {'seconds': 3.0, 'monitor': True, 'said': True},
         'a PATCH is answered 202 and carried out that much later, other ones are refused until then; without monitor nothing '
-        'stands where Location says',
+        'stands where Location says, and without said it is answered 204, and others are taken, too',
     ),
 }
 

@@ -126,6 +126,12 @@ _ALL = (
         rules=({'name': 'patch-later', 'monitor': False},),
     ),
     Habit(
+        name='patch-shown-later',
+        what='answers a PATCH 204, and shows the change 3 s later',
+        source='openbmc/bmcweb#129',
+        rules=({'name': 'patch-later', 'said': False},),
+    ),
+    Habit(
         name='trailing-slash',
         what='sends a PATCH or POST to a URI without a slash at its end to the URI with one (308)',
         source='ansible/ansible#48296, PegaProx/project-pegaprox#609',

@@ -84,6 +84,7 @@ class Service:
         self.no_auth = no_auth
         view.machine.on_bmc_down.append(self._bmc_down)
         self._later: list[tuple[Writable, Any]] = []
+        self._says_later = True
         self._monitors = 0
         view.machine.elsewhere[self._changes] = self._carry_out
 
@@ -276,7 +277,7 @@ class Service:
         self.require(caller, resource.privilege, resource.owner)
         self._match(request, resource)
         self._may_change(resource)
-        if self._later:
+        if self._later and self._says_later:
             raise RedfishError(400, 'GeneralError', text='A change is still being carried out.')
         writables = resource.writable()
         if resource.owner is not None and not caller.may(resource.privilege):
@@ -292,9 +293,12 @@ class Service:
 
     def _accept(self, writes: list[tuple[Writable, Any]], rule: Fault) -> Reply:
         """Carry the changes out later."""
-        self._later = list(writes)
-        self._monitors += 1 if rule.parameters['monitor'] else 0
+        self._later += writes
+        self._says_later = bool(rule.parameters['said'])
         self.view.machine.later(rule.parameters['seconds'], self._changes)
+        if not self._says_later:
+            return Reply(status=204)
+        self._monitors += 1 if rule.parameters['monitor'] else 0
         return Reply(status=202, headers={'Location': self._monitor() or f'{TASKS}/TaskMonitors/change-0'})
 
     def _carry_out(self, _: str) -> None:

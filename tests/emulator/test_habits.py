@@ -234,6 +234,14 @@ def test_a_patch_is_carried_out_later(pair, habit, there):
     assert closed(machine)
 
 
+def test_a_patch_is_shown_later(pair):
+    """It is answered as if it were done, and others are taken meanwhile."""
+    machine, bmc = pair('patch-shown-later')
+    assert [(204, False), (204, False)] == [(close(bmc).status_code, closed(machine)) for _ in range(2)]
+    machine.advance(3)
+    assert closed(machine)
+
+
 def test_a_write_is_sent_to_the_uri_with_a_slash(pair, gpu_image):
     """308 and nothing is done; a read is answered, and so is a write to a URI with the slash."""
     machine, bmc = pair('trailing-slash')
