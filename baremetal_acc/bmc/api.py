@@ -15,6 +15,7 @@ from baremetal_acc.model.inventory import (
     BmcFacts,
     Gap,
     HostReading,
+    Objection,
     PlatformDevice,
     PowerState,
     TaskReading,
@@ -134,12 +135,14 @@ class Writer(Protocol):
 
     :ivar accepted: the writes that the BMC carries out later, in their order.
     :ivar unconditional: the resources that were written without a condition, since the BMC refuses the ETag that it shows.
+    :ivar objections: what the BMC says against writes that it answers as a success.
     """
 
     session: str
     name: BmcName
     accepted: list[Accepted]
     unconditional: list[Ref]
+    objections: list[Objection]
 
     def fresh(self, uri: str) -> Document:
         """Read a resource now, past everything remembered.
@@ -252,12 +255,13 @@ class Connection(Protocol):
         :raises BmcError: that could not be read.
         """
 
-    def push(self, target: Ref, upload: Upload) -> TaskReading | Progress | None:
+    def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | Progress | None:
         """Send an image to one explicit Target, OperationApplyTime given. Sent once, never again by itself.
 
         Where it is sent in turns, this is none of them: what speaks against the image is found, and nothing is changed.
 
-        :returns: the task; None when the BMC accepted without one; how far it is where :meth:`go_on` has to be called.
+        :returns: the task; where the BMC accepted without one what it says against that, None for nothing; how far it is where
+            :meth:`go_on` has to be called.
         :raises BmcUnsupported: it takes no pushed image; the message says what it offers.
         :raises BmcBusy: it takes no update now and has taken nothing.
         :raises BmcUnreachable: the connection broke: whether it arrived is unknown.
@@ -311,9 +315,10 @@ class Connection(Protocol):
         :raises BmcError: it could not be read.
         """
 
-    def set_power(self, system: Ref, wanted: PowerState) -> None:
+    def set_power(self, system: Ref, wanted: PowerState) -> Objection | None:
         """Ask for On (On) or Off (ForceOff). Whether it came is seen by :meth:`power`.
 
+        :returns: what the BMC says against it although it has accepted it.
         :raises BmcError: it was not accepted.
         """
 
@@ -323,9 +328,10 @@ class Connection(Protocol):
         :raises BmcError: it could not be read.
         """
 
-    def reset(self, system: Ref, kind: ResetKind) -> None:
+    def reset(self, system: Ref, kind: ResetKind) -> Objection | None:
         """Ask a System that is on for a restart or a power cycle, whichever of the kind it offers; a Manager for a restart.
 
+        :returns: what the BMC says against it although it has accepted it.
         :raises BmcUnsupported: it offers none that brings this in force.
         :raises BmcError: it was not accepted.
         """

@@ -50,6 +50,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.planning import setting_changes
 from baremetal_acc.run import Target, Tools, custody_feed
 
 
@@ -368,7 +369,8 @@ class Execution:
             # What no rule demands anything of was not written, and is quarantined still.
             marked = work.marked(replace(verdict, findings=()), inventory, replace(one.state, job=None))
             unmet = tuple(f for f in work.relevant(one.verb, marked, one.devices) if f.subject == work.QUARANTINE)
-        code, word, error = _judged(one.job, outcome, unmet)
+        said = tuple(setting_changes.objected(one.job, inventory)) if unmet else ()
+        code, word, error = _judged(one.job, outcome, unmet, said)
         if error is not None:
             failed(one.entry.name, error)
         spoilt = () if inventory is None else work.quarantined(one.state, inventory)
@@ -511,12 +513,16 @@ def _touched_cards(job: Job) -> bool:
     )
 
 
-def _judged(job: Job, outcome: Outcome, unmet: tuple[Finding, ...]) -> tuple[Exit, str, AccError | None]:
+def _judged(
+    job: Job, outcome: Outcome, unmet: tuple[Finding, ...], said: tuple[str, ...] = ()
+) -> tuple[Exit, str, AccError | None]:
     """How a job that has ended counts.
 
     A host that did not power off, so that no card was touched, is a refusal; the reasons say whether it was told to power off.
+
+    :param said: what BMCs have said against changes of locks that they took and that the locks do not show.
     """
-    open_points = tuple(str(f) for f in unmet)
+    open_points = (*(str(f) for f in unmet), *said)
     if isinstance(outcome, Done):
         if open_points:
             return Exit.NOT_MET, 'not-met', NotMet(open_points)

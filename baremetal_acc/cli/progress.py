@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from baremetal_acc.cli.text import PROGRAM, printable
-from baremetal_acc.decide.advance import describe
+from baremetal_acc.decide.advance import describe, objected
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program
 from baremetal_acc.model.ref import AcceleratorId
 
@@ -203,6 +203,8 @@ _TOLD = (ItemState.FAILED, ItemState.PLANNED)
 def _message(item: Item) -> str:
     if item.unconditional and item.state is ItemState.DONE:
         return ' (written without a condition: the BMC refuses the ETag that it shows, or shows none and demands one)'
+    if item.objection is not None and item.state is ItemState.DONE:
+        return objected(item)
     return f' ({item.message})' if item.message and item.state in _TOLD else ''
 
 

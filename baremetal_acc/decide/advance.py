@@ -220,7 +220,7 @@ def expire(job: Job, now: datetime) -> Job:
     def late(item: Item) -> Item:
         if stage(item.action) > Stage.WRITE or item.state.ended:
             return item
-        last = f' ({item.message})' if item.message else ''
+        last = (f' ({item.message})' if item.message else '') + objected(item)
         failed = replace(item.to(ItemState.FAILED, now, f'not done by the deadline{last}'), progress=None)
         if item.state is not ItemState.PLANNED:
             return replace(failed, unsure=isinstance(item.action, Flash | Program))
@@ -269,6 +269,11 @@ def with_item(job: Job, position: int, item: Item) -> Job:
     return replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
 
 
+def objected(item: Item) -> str:
+    """What a BMC has said against what it took, for the end of a sentence; empty where it said nothing."""
+    return '' if item.objection is None else f' (the BMC took it, and said: {item.objection.text})'
+
+
 def stalls(item: Item, now: datetime, patience: Patience) -> bool:
     """The task of a write has not moved for longer than anything takes."""
     return item.moved is not None and now - item.moved > patience.stall
@@ -311,7 +316,8 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         # Why it was sent without an answer is told too, when nothing better is known.
         asks = follows.effect is Effect.ASK
         said = seen.message or (item.message if item.state is ItemState.SENT and not asks else None)
-        says = ' '.join(filter(None, (follows.why and follows.why + _instead(item.action, seen), said and f'({said})')))
+        told = '; '.join(filter(None, (said, _answered(item))))
+        says = ' '.join(filter(None, (follows.why and follows.why + _instead(item.action, seen), told and f'({told})')))
         # Who was killed over the answer looks late: the time to settle begins with the first look.
         unseen = item.state is ItemState.SENT and item.task is None and item.moved is None
         too_long = not unseen and _too_long(follows.effect, item, now, patience)
@@ -327,10 +333,13 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
             if seen.wrote_nothing:
                 says = f'{shut_out(job, action) or UNPLANNED} (the BMC has cancelled it, and nothing was written)'
             unsure = follows.effect in (Effect.ASK, Effect.GIVE_UP)
-            job = ended(job, position, ItemState.FAILED, now, says, unsure=unsure, untouched=seen.wrote_nothing)
+            nothing = seen.wrote_nothing or seen.seen is Seen.REFUSED
+            job = ended(job, position, ItemState.FAILED, now, says, unsure=unsure, untouched=nothing)
         elif follows.state is not item.state:
             job = ended(job, position, follows.state, now, seen.message)
         item = replace(job.items[position], stalled=seen.stalled)
+        if item.objection is not None and not _stands_still(action, seen):
+            item = replace(item, objection=replace(item.objection, fails=False))
         if item.state is ItemState.STAGED and seen.seen is Seen.AWAITS:
             # How long it stands still is counted from the first look after the restart.
             item = replace(item, follows=True, moved=None)
@@ -348,6 +357,19 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
                 item = replace(item, percent=seen.percent, waits=seen.waits, evidence=evidence)
         job = replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
     return job
+
+
+def _answered(item: Item) -> str:
+    """What the BMC has said against a write in its answer to the upload."""
+    return '' if item.objection is None else f'it answered the upload with: {item.objection.text}'
+
+
+def _stands_still(action: Flash | Program, seen: WriteSight) -> bool:
+    """Nothing is seen to go on that may be the write, and the component is as it was; or nothing is seen at all."""
+    if seen.seen is Seen.SILENT:
+        return True
+    as_before = seen.shown == action.expects or same_version(seen.shown, action.expects)
+    return as_before and seen.seen in (Seen.REFUSED, Seen.NOTHING, Seen.UNTOLD)
 
 
 def _next(job: Job, item: Item, action: Flash | Program, seen: Seen) -> Next:
@@ -438,7 +460,7 @@ def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         elif (came is False and now - item.since > patience.reset) or now > job.deadline + patience.reset:
             is_hold = _is(item.action, ResetPurpose.HOLD)
             what = f'{item.message}, and was not seen off' if is_hold and item.message else 'did not come'
-            job = ended(job, position, ItemState.FAILED, now, f'{what} within {patience.reset}')
+            job = ended(job, position, ItemState.FAILED, now, f'{what} within {patience.reset}{objected(item)}')
     return job
 
 

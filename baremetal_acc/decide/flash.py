@@ -23,8 +23,9 @@ class Seen(StrEnum):
     succeeded, and the version is not (yet) there. ``failed``: it says that it failed. ``stalled``: it claims to run, has not
     moved for long, and the version is not there. ``other``: it says that it succeeded, and another version is staged.
     ``vanished``: the BMC has forgotten the task, and the version is not there. ``nothing``: no task was ever seen, the BMC says
-    that it writes nothing, and the version is not there. ``missing``: the BMC shows the card with the version under another
-    name, and not the component. ``untold``: neither a task nor the update service nor the device says whether the write has
+    that it writes nothing, and the version is not there. ``refused``: the same, and the BMC has answered the upload with
+    a failure; the component is as it was. ``missing``: the BMC shows the card with the version under another name, and not the
+    component. ``untold``: neither a task nor the update service nor the device says whether the write has
     ended. ``unshown``: our task says that it succeeded, and the device shows no version. ``silent``: the BMC does not answer,
     or does not show the card.
     """
@@ -40,6 +41,7 @@ class Seen(StrEnum):
     OTHER = 'other'
     VANISHED = 'vanished'
     NOTHING = 'nothing'
+    REFUSED = 'refused'
     MISSING = 'missing'
     UNTOLD = 'untold'
     UNSHOWN = 'unshown'
@@ -89,6 +91,7 @@ def _ask(state: ItemState, why: str) -> Next:
 _UNTOLD = 'neither a task nor the update service of the BMC says whether the write has ended, and the version is not there'
 _UNSHOWN = 'the BMC says that the update succeeded, and shows no version'
 _MISSING = 'the card is there, and what was written is not'
+_REFUSED = 'the BMC took the image, and said in its answer that the update failed; nothing was written'
 _STALLED = Next(
     state=ItemState.FAILED,
     effect=Effect.GIVE_UP,
@@ -111,6 +114,7 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
     (_S, Seen.OTHER): _settle(_S, 'the BMC says that the update succeeded, and another version is staged'),
     (_S, Seen.VANISHED): _settle(_S, 'the BMC has forgotten the update, and the version is not there'),
     (_S, Seen.NOTHING): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),
+    (_S, Seen.REFUSED): _settle(_S, _REFUSED),
     (_S, Seen.MISSING): _settle(_S, _MISSING),
     (_S, Seen.UNTOLD): _ask(_S, _UNTOLD),
     (_S, Seen.UNSHOWN): _ask(_S, _UNSHOWN),
@@ -127,6 +131,7 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
     (_R, Seen.OTHER): _settle(_R, 'the BMC says that the update succeeded, and another version is staged'),
     (_R, Seen.VANISHED): _settle(_R, 'the BMC has forgotten the update, and the version is not there'),
     (_R, Seen.NOTHING): _settle(_R, 'the BMC shows neither a task nor the version'),
+    (_R, Seen.REFUSED): _settle(_R, _REFUSED),
     (_R, Seen.MISSING): _settle(_R, _MISSING),
     (_R, Seen.UNTOLD): _ask(_R, _UNTOLD),
     (_R, Seen.UNSHOWN): _ask(_R, _UNSHOWN),
@@ -163,6 +168,7 @@ def classify(
     answered: bool = True,
     cancelled: bool = False,
     restarts: bool = False,
+    failed_at_once: bool = False,
 ) -> Seen:
     """What a look shows. Running, staged and wanted version are three things: with another one staged nothing has ended.
 
@@ -175,6 +181,8 @@ def classify(
         tell of its updates by tasks; of one whose answer was lost it is believed that it does.
     :param restarts: the host is to be restarted after the write. A task that has not begun for longer than anything takes waits
         for just that, though it does not say so.
+    :param failed_at_once: the BMC has answered the upload as a success, and said in that answer that it failed, and nothing was
+        seen to go on since. Such an upload has no task, so that of a BMC that shows its tasks none is one that writes nothing.
     :param cancelled: we have asked for the task to be cancelled. That it is gone since, or that its monitor says no, is our own
         doing, and no end of a write.
     """
@@ -207,6 +215,13 @@ def classify(
         return Seen.UNSHOWN if succeeded else Seen.UNTOLD  # what is not shown yet is not what was there before
     if succeeded:
         return Seen.OTHER if other else Seen.SUCCEEDED
+    no_task = failed_at_once and task is None
+    if no_task and service in (UpdateActivity.IDLE, UpdateActivity.TOLD_BY_TASKS) and _same(version, before):
+        return Seen.REFUSED if _same(staged, staged_before) else Seen.NOTHING
     if not idle:
         return Seen.UNTOLD
     return Seen.VANISHED if state is TaskState.GONE else Seen.NOTHING
+
+
+def _same(one: str | None, other: str | None) -> bool:
+    return one == other or same_version(one, other)

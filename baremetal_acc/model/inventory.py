@@ -112,6 +112,18 @@ class UpdateActivity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Objection:
+    """What a BMC says against a request that it answers as a success.
+
+    :ivar text: its words: one line, printable, shortened.
+    :ivar fails: it says plainly that what was asked for has failed. A warning does not.
+    """
+
+    text: str
+    fails: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReading:
     """One task of a BMC.
 
@@ -125,6 +137,7 @@ class TaskReading:
     :ivar awaits_restart: it goes on only once the host is restarted.
     :ivar unbegun: it says that it has not begun yet.
     :ivar was_cancelled: it has ended because it was cancelled.
+    :ivar objection: what the answer that named it said against the request.
     """
 
     ref: Ref
@@ -139,6 +152,7 @@ class TaskReading:
     awaits_restart: bool = False
     unbegun: bool = False
     was_cancelled: bool = False
+    objection: Objection | None = None
 
 
 class Way(StrEnum):

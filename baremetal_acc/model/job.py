@@ -9,6 +9,7 @@ from enum import IntEnum, StrEnum
 from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.image import Progress
+from baremetal_acc.model.inventory import Objection
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.waiver import Relaxation, Waived
@@ -359,6 +360,8 @@ class Item:
         refused.
     :ivar waits: when its task was last seen to run, it had not begun, or waited for a restart of the host.
     :ivar unconditional: it was written without a condition, since the BMC refuses the ETag that it shows.
+    :ivar objection: what the BMC said against it in the answer by which it took it. One that says that it failed proves nothing
+        any more once anything of it was seen to go on.
     :ivar rejected: how often the BMC has rejected it in a row. ``again``: it is not sent before then, UTC.
     """
 
@@ -384,6 +387,7 @@ class Item:
     uncancelled: str | None = field(default=None, metadata=SPARSE)
     waits: bool = field(default=False, metadata=SPARSE)
     unconditional: bool = field(default=False, metadata=SPARSE)
+    objection: Objection | None = field(default=None, metadata=SPARSE)
     rejected: int = field(default=0, metadata=SPARSE)
     again: datetime | None = field(default=None, metadata=SPARSE)
 

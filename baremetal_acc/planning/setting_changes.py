@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from baremetal_acc.decide.advance import Patience, ended, with_item
+from baremetal_acc.decide import advance
+from baremetal_acc.decide.advance import Patience, describe, ended, with_item
 from baremetal_acc.model.inventory import Inventory, TaskReading, TaskState
 from baremetal_acc.model.job import Engage, Item, ItemState, Job, Release
 from baremetal_acc.model.lock import LockReading, LockState, Scope
@@ -77,7 +78,7 @@ def read_back(job: Job, inventory: Inventory, now: datetime, patience: Patience)
             job = ended(job, position, ItemState.DONE, now)
         elif now - item.since > patience.settle or now > job.deadline + patience.settle:
             shown = 'the lock is not shown' if reading is None else f'the lock is {reading.state}'
-            why = f'the BMC has accepted the change, and {shown} after {patience.settle}'
+            why = f'the BMC has accepted the change, and {shown} after {patience.settle}{advance.objected(item)}'
             job = ended(job, position, ItemState.FAILED, now, why)
         else:
             job = with_item(job, position, replace(item, message='accepted by the BMC; waiting for the lock to show it'))
@@ -99,6 +100,20 @@ def reading_of(action: Engage | Release, inventory: Inventory | None) -> LockRea
     shown = () if inventory is None else inventory.accelerators
     cards = (a for a in shown if action.scope is Scope.BMC or a.id == action.accelerator)
     return next((r for a in cards for r in a.locks if r.place == wanted), None)
+
+
+def objected(job: Job, inventory: Inventory | None) -> Iterator[str]:
+    """What BMCs said against changes of locks that they took, where the lock does not show the change.
+
+    A lock that was opened to write may be closed again since: what was said against that is always told.
+    """
+    for item in job.items:
+        action = item.action
+        if not isinstance(action, Engage | Release) or item.objection is None or item.state is not ItemState.DONE:
+            continue
+        reading = reading_of(action, inventory)
+        if isinstance(action, Release) or reading is None or reading.state not in _CLOSED:
+            yield f'{describe(action)}: the BMC took it, and said: {item.objection.text}'
 
 
 def _shows(item: Item, action: Engage | Release, reading: LockReading) -> bool:

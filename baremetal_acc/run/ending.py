@@ -35,7 +35,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.ref import Ref
-from baremetal_acc.planning import custody_rules
+from baremetal_acc.planning import custody_rules, setting_changes
 from baremetal_acc.planning.followed_tasks import followed, to_follow
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import NO_ROOTS, check, sessions, unprotected
@@ -94,6 +94,8 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     job = interference.lost_locks(job, inventory, verdict, now)
     reasons = [str(f) for f in unmet] if job.demands_met else []
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())
+    if job.reasons or reasons:
+        reasons += setting_changes.objected(job, inventory)
     end = restore.judge(job, inventory)
     stays_off = bool(job.interferences) or job.off_since is not None
     if still_open or end.quarantined or tools.unusable(job, inventory) or stays_off:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open a lock of a card, and close it again with a record of that."""
 
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -30,6 +31,8 @@ from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.patience import not_performed
 from baremetal_acc.run.power import host_runs
 from baremetal_acc.run.tools import Tools
+
+LOG = logging.getLogger(__name__)
 
 _NOT_SHOWN = 'this card does not show this lock any more'
 
@@ -113,7 +116,10 @@ def engage(
 def _accepted(job: Job, position: int, reading: LockReading, writer: Writer, now: datetime) -> Job:
     """The job after a write to a lock was accepted: done, or followed where the BMC carries it out later."""
     job = _tried_anew(job, reading.ref.bmc, now)
-    item = replace(job.items[position], unconditional=bool(writer.unconditional))
+    objection = writer.objections[-1] if writer.objections else None
+    if objection is not None:
+        LOG.warning('%s: %s: the BMC took it, and said: %s', job.target, describe(job.items[position].action), objection.text)
+    item = replace(job.items[position], unconditional=bool(writer.unconditional), objection=objection)
     action = item.action
     by_reset = isinstance(action, Engage) and action.needs is not ResetKind.NONE
     if all(by_reset and not one.said for one in writer.accepted):

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from baremetal_acc.bmc.api import Connection
 from baremetal_acc.decide import interference, restore
-from baremetal_acc.decide.advance import describe, ended, with_item
+from baremetal_acc.decide.advance import describe, ended, objected, with_item
 from baremetal_acc.errors import AccError, BmcBusy, BmcRefused, BmcUnreachable
-from baremetal_acc.model.inventory import Inventory, PowerState, UpdateActivity
+from baremetal_acc.model.inventory import Inventory, Objection, PowerState, UpdateActivity
 from baremetal_acc.model.job import Item, ItemState, Job, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
@@ -45,7 +45,7 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
             told = _FOUND_OFF
             if bmc.power(action.system) is not PowerState.OFF:
                 _wait_for_updates(bmc, action, job)
-                switch(bmc, action.system, PowerState.OFF, tools)
+                job = _switched(job, position, bmc, action.system, PowerState.OFF, tools)
                 told = _TOLD_OFF
         case ResetPurpose.RESUME:
             job, why = _not_given_back(job, action.system, target, tools, now)
@@ -59,7 +59,7 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                     off_again(bmc, action.system, tools)
                 return ended(job, position, ItemState.FAILED, now, 'the host stays powered off: ' + '; '.join(why))
             _wait_for_updates(bmc, action, job)
-            switch(bmc, action.system, PowerState.ON, tools)
+            job = _switched(job, position, bmc, action.system, PowerState.ON, tools)
         case ResetPurpose.ENFORCE if action.kind is ResetKind.BMC_RESET:
             if item.before is None:
                 _wait_for_updates(bmc, action, job)
@@ -70,16 +70,18 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 item = _asked(job, position, action, tools, bmc, before)
         case ResetPurpose.ENFORCE if bmc.power(action.system) is PowerState.OFF:
             _wait_for_updates(bmc, action, job)
-            switch(bmc, action.system, PowerState.ON, tools)
+            job = _switched(job, position, bmc, action.system, PowerState.ON, tools)
         case ResetPurpose.ENFORCE if item.before is None:
             _wait_for_updates(bmc, action, job)
             last = bmc.last_reset(action.system)
             if last is None or not bmc.offers_reset(action.system, action.kind):
                 # Nothing would show that a reset came, or there is none: so the System is seen off and then on.
                 if now - item.since > tools.patience.reset or now > job.deadline + tools.patience.reset:
-                    return ended(job, position, ItemState.FAILED, now, f'did not power off within {tools.patience.reset}')
+                    return ended(
+                        job, position, ItemState.FAILED, now, f'did not power off within {tools.patience.reset}{objected(item)}'
+                    )
                 if bmc.power(action.system) is not PowerState.POWERING_OFF:
-                    switch(bmc, action.system, PowerState.OFF, tools)
+                    return _switched(job, position, bmc, action.system, PowerState.OFF, tools)
                 return job
             if _just_now(last, now):
                 return job
@@ -89,7 +91,8 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 inventory = observe(target, tools, now + timedelta(microseconds=1))
                 job = custody_feed.after_reading(job, inventory, target, tools, starting=action.system)
             item = _asked(job, position, action, tools, bmc, last)
-    return with_item(job, position, item.to(ItemState.RUNNING, now, told))
+    objection = job.items[position].objection or item.objection
+    return with_item(job, position, replace(item.to(ItemState.RUNNING, now, told), objection=objection))
 
 
 def _just_now(last: str, now: datetime) -> bool:
@@ -111,30 +114,39 @@ def _asked(job: Job, position: int, action: Reset, tools: Tools, bmc: Connection
     if tools.polling is not None:
         tools.polling.end()
     try:
-        bmc.reset(action.system, action.kind)
+        item = replace(item, objection=bmc.reset(action.system, action.kind))
     except BmcUnreachable as exc:
         # Whether it arrived shows in LastResetTime; a second reset could meet a card that applies its firmware.
         LOG.warning('%s: %s: %s', job.target, describe(action), exc)
     return item
 
 
-def switch(bmc: Connection, system: Ref, wanted: PowerState, tools: Tools) -> None:
+def _switched(job: Job, position: int, bmc: Connection, system: Ref, wanted: PowerState, tools: Tools) -> Job:
+    """As :func:`switch`, with the job in which is kept what the BMC says against it."""
+    objection = switch(bmc, system, wanted, tools)
+    return with_item(job, position, replace(job.items[position], objection=objection))
+
+
+def switch(bmc: Connection, system: Ref, wanted: PowerState, tools: Tools) -> Objection | None:
     """Power a System off or on, and tell the shell.
 
     BMCs refuse it, with one status or another, where the System is so already or just changes to it: that is no failure.
 
+    :returns: what the BMC says against it although it has accepted it.
     :raises BmcRefused: it was refused, and the System is not on its way there, as far as its BMC tells.
     """
     if wanted is PowerState.ON and tools.polling is not None:
         tools.polling.end()  # what it would read from here on is our own doing
+    objection = None
     try:
-        bmc.set_power(system, wanted)
+        objection = bmc.set_power(system, wanted)
     except BmcRefused as exc:
         power = _power_now(bmc, system)
         if power not in _LEADS_TO[wanted]:
             raise
         LOG.info('%s is %s already: %s', system, power, exc)
     tools.power_changed(system, wanted)
+    return objection
 
 
 def _power_now(bmc: Connection, system: Ref) -> PowerState:

@@ -213,6 +213,7 @@ def _write_sight(
             answered=item.state is not ItemState.SENT,
             cancelled=item.cancelled is not None,
             restarts=isinstance(action, Flash) and action.reset is not ResetKind.NONE,
+            failed_at_once=item.objection is not None and item.objection.fails,
         )
 
     seen = classified(component.staged)

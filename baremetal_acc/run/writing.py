@@ -23,7 +23,7 @@ from baremetal_acc.errors import (
 )
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress
-from baremetal_acc.model.inventory import Inventory, TaskReading
+from baremetal_acc.model.inventory import Inventory, Objection, TaskReading
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, WriteEvidence
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.planning import known_later
@@ -82,7 +82,7 @@ def write(
             return with_item(job, position, replace(item.to(ItemState.PLANNED, now, str(exc)), waiting=since))
         return ended(job, position, ItemState.FAILED, now, str(exc), untouched=True)
     try:
-        task = bmcs[action.ref.bmc].push(action.ref, upload)
+        answer = bmcs[action.ref.bmc].push(action.ref, upload)
     except BmcBusy as exc:
         return _put_off(job, position, action, exc, tools, now)
     except ImageError as exc:
@@ -96,10 +96,12 @@ def write(
             return ended(job, position, ItemState.FAILED, now, str(exc), untouched=True)
         # Whether it arrived is unknown: it stays as sent, and the next look decides.
         return with_item(job, position, replace(item, message=exc.message))
-    return _accepted(job, position, action, task, now)
+    return _accepted(job, position, action, answer, now)
 
 
-def _accepted(job: Job, position: int, action: Flash | Program, answer: TaskReading | Progress | None, now: datetime) -> Job:
+def _accepted(
+    job: Job, position: int, action: Flash | Program, answer: TaskReading | Objection | Progress | None, now: datetime
+) -> Job:
     """The BMC has what it is to write, or so much of it as a turn takes."""
     item = replace(job.items[position], busy=None, waiting=None)
     if isinstance(answer, Progress):
@@ -107,13 +109,16 @@ def _accepted(job: Job, position: int, action: Flash | Program, answer: TaskRead
             item, state=ItemState.SENT, progress=answer, percent=answer.percent, since=now, moved=now, message=None
         )
         return with_item(job, position, turned)
-    LOG.info('%s: %s: sent, task %s', job.target, describe(action), None if answer is None else answer.ref)
+    task = answer.ref if isinstance(answer, TaskReading) else None
+    objection = answer.objection if isinstance(answer, TaskReading) else answer
+    LOG.info('%s: %s: sent, task %s', job.target, describe(action), task)
+    if objection is not None:
+        LOG.warning('%s: %s: the BMC took it, and said: %s', job.target, describe(action), objection.text)
     # That it was sent in turns says nothing of when its task moves.
     moved = None if item.progress is not None else item.moved
     blocks = WriteEvidence.BLOCKS if item.progress is not None and item.progress.whole else item.evidence
-    task = None if answer is None else answer.ref
     running = replace(item.to(ItemState.RUNNING, now), task=task, progress=None, moved=moved, evidence=blocks)
-    return with_item(job, position, running)
+    return with_item(job, position, replace(running, objection=objection))
 
 
 def go_on(job: Job, position: int, action: Flash | Program, progress: Progress, tools: Tools, bmcs: Bmcs, now: datetime) -> Job:

@@ -7,6 +7,7 @@ which locks are closed, whether a session is left. The page ``habits`` lists the
 """
 
 import hashlib
+import json
 import re
 import socket
 import ssl
@@ -338,6 +339,44 @@ def test_an_upload_that_is_refused_changes_nothing(make, front, what):
     done = site.apply()
     assert (4, True) == (done.code, f'HTTP 400 Bad Request: {says}' in done.errors[0]), done.err
     assert (OLD[EROT], [], True, True) == (site.runs(), site.images, site.is_on, site.is_locked)
+    site.check()
+
+
+def success_that_fails(message: str, place: str = '@Message.ExtendedInfo') -> Answer:
+    """An answer of success that says that what was asked for has failed."""
+    told = {'MessageId': 'Base.1.13.GeneralError', 'Message': message, 'MessageSeverity': 'Critical'}
+    return Answer(status=200, body=json.dumps({place: [told]}).encode())
+
+
+@pytest.mark.parametrize('place', ['@Message.ExtendedInfo', 'Messages'])
+def test_an_upload_that_is_answered_as_a_success_and_has_failed_changes_nothing(make, front, place):
+    """A success is told by its status, and a failure by the messages beside it (DSP0266, extended error handling)."""
+
+    def rule(request: Request, ask: Callable[[], Answer]) -> Answer:
+        return success_that_fails('The image is for another model.', place) if request.path == UPLOAD else ask()
+
+    site = make()
+    site.prepare(address=front(site, rule))
+    done = site.apply()
+    assert (4, True) == (done.code, 'with: The image is for another model.' in done.errors[0]), done.err
+    assert (OLD[EROT], [], True, True) == (site.runs(), site.images, site.is_on, site.is_locked)
+    assert 'quarantine' not in done.err
+    site.check()
+
+
+def test_a_lock_that_stays_open_though_its_write_was_answered_as_a_success_has_a_reason(make, front):
+    """A property is not written, the answer is 200, and says so beside the property (DSP0266, responses of PATCH)."""
+
+    def rule(request: Request, ask: Callable[[], Answer]) -> Answer:
+        if request.method != 'PATCH':
+            return ask()
+        return success_that_fails('The jumper forbids it.', f'{next(iter(json.loads(request.body)))}@Message.ExtendedInfo')
+
+    site = make()
+    site.prepare(address=front(site, rule))
+    done = site.run('lock', '--execute')
+    assert (3, True) == (done.code, 'the BMC took it, and said: The jumper forbids it.' in done.err), done.err
+    assert not site.is_locked
     site.check()
 
 

@@ -37,6 +37,7 @@ from baremetal_acc.model.inventory import (
     BmcFacts,
     Gap,
     HostReading,
+    Objection,
     PowerState,
     TaskReading,
     TaskState,
@@ -315,6 +316,7 @@ class Reader:
         self.site, self.name, self.session = site, name, session
         self.accepted: list[Accepted] = []
         self.unconditional: list[Ref] = []
+        self.objections: list[Objection] = []
         self._read: dict[str, Document] = {}
 
     def get(self, uri: str) -> Document:

@@ -14,7 +14,7 @@ import requests
 from baremetal_acc.bmc.api import Upload
 from baremetal_acc.bmc.redfish.update import Multipart
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, ImageMismatch
-from baremetal_acc.model.inventory import TaskState, UpdateActivity
+from baremetal_acc.model.inventory import Objection, TaskState, UpdateActivity
 from baremetal_acc.model.ref import HOST, Ref
 from tests.wire.conftest import NOW
 
@@ -166,6 +166,36 @@ def test_accepted_without_a_task_is_none(bmc: Any, reply: Callable[..., Any], co
     _service(bmc)
     _take(bmc, reply(code))
     assert _push(bmc) is None
+
+
+CRITICAL = {'Message': 'wrong key', 'MessageSeverity': 'Critical'}
+
+
+@pytest.mark.parametrize('code', [200, 201, 202])
+def test_what_an_answer_without_a_task_says_against_the_upload_is_told(bmc: Any, reply: Callable[..., Any], code: int) -> None:
+    """It is a success by its status."""
+    _service(bmc)
+    _take(bmc, reply(code, {'Messages': [CRITICAL]}))
+    assert Objection(text='wrong key', fails=True) == _push(bmc)
+
+
+def test_what_an_answer_with_a_task_says_against_the_upload_is_no_end_of_the_task(bmc: Any, reply: Callable[..., Any]) -> None:
+    """By its monitor, and in its body, in which Messages are those of the task."""
+    _service(bmc)
+    _take(bmc, reply(202, {'@Message.ExtendedInfo': [CRITICAL]}, Location='/redfish/v1/TaskService/TaskMonitors/7'))
+    found = _push(bmc)
+    assert (TaskState.ACTIVE, Objection(text='wrong key', fails=True)) == (found.state, found.objection)
+    _take(bmc, reply(202, TASK | {'Messages': [CRITICAL]}))
+    found = _push(bmc)
+    assert (TaskState.ACTIVE, None) == (found.state, found.objection)
+
+
+def test_a_task_that_has_failed_and_names_no_place_is_a_refusal(bmc: Any, reply: Callable[..., Any]) -> None:
+    """Nobody can read it again."""
+    _service(bmc)
+    task = {'@odata.type': TASK['@odata.type'], 'TaskState': 'Exception', 'TaskStatus': 'Critical', 'Messages': [CRITICAL]}
+    _take(bmc, reply(200, task))
+    assert Objection(text='wrong key', fails=True) == _push(bmc)
 
 
 @pytest.mark.parametrize('authority', ['https://10.20.30.40', 'http://bmc.internal:8080', '//nat', ''])

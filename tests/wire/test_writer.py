@@ -11,6 +11,7 @@ import pytest
 from baremetal_acc.bmc.api import Accepted
 from baremetal_acc.bmc.redfish.writer import _holds
 from baremetal_acc.errors import BmcConflict, BmcRefused
+from baremetal_acc.model.inventory import Objection
 from baremetal_acc.model.ref import HOST, Ref
 
 SYSTEM = '/redfish/v1/Systems/1'
@@ -160,6 +161,19 @@ def test_what_is_accepted_only_is_told_with_its_task(bmc: Any, reply: Callable[.
     bmc.replies['PATCH', SYSTEM] = [reply(202, Location=MONITOR), reply(202)]
     assert [Accepted(ref=REF, task=Ref(bmc=HOST, uri=MONITOR))] == _written(bmc).accepted
     assert [Accepted(ref=REF)] == _written(bmc).accepted
+
+
+@pytest.mark.parametrize('code', [200, 202])
+def test_what_an_answer_of_success_says_against_a_write_is_told(bmc: Any, reply: Callable[..., Any], code: int) -> None:
+    """Of the property that it does not change, for a PATCH, and at the top, for an action."""
+    info = {'MessageId': 'Base.1.8.PropertyNotWritable', 'Message': 'not writable', 'Severity': 'Warning'}
+    bmc.replies['PATCH', SYSTEM] = reply(code, {'AssetTag@Message.ExtendedInfo': [info]})
+    assert [Objection(text='not writable', fails=True)] == _written(bmc).objections
+    bmc.replies['POST', SYSTEM] = reply(code, {'error': {'@Message.ExtendedInfo': [info]}})
+    with bmc.connect() as connection:
+        writer = connection.writer()
+        writer.post(SYSTEM, {})
+    assert [Objection(text='not writable', fails=True)] == writer.objections
 
 
 @pytest.mark.parametrize('code', [200, 201, 204])

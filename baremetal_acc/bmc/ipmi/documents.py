@@ -11,6 +11,7 @@ from baremetal_acc.bmc.ipmi import firewall, masks, resource
 from baremetal_acc.bmc.ipmi.session import Sessions
 from baremetal_acc.bmc.ipmi.wire import Raw
 from baremetal_acc.errors import BmcRefused, BmcUnreachable
+from baremetal_acc.model.inventory import Objection
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.ref import BmcName, Ref
 
@@ -67,6 +68,7 @@ class IpmiWriter:
         self.session = f'{address.name}-{secrets.token_hex(6)}'
         self.accepted: list[Accepted] = []
         self.unconditional: list[Ref] = []
+        self.objections: list[Objection] = []
         self._label = address.label
         self._raw = raw
 

@@ -39,6 +39,7 @@ from baremetal_acc.model.inventory import (
     BmcFacts,
     Gap,
     HostReading,
+    Objection,
     PowerState,
     TaskReading,
     TaskState,
@@ -199,7 +200,7 @@ class RedfishConnection:
     def judge(self, targets: Sequence[Ref], image: Image, upload: Upload) -> None:
         """Redfish does not tell what an image has to be: that shows when it is sent."""
 
-    def push(self, target: Ref, upload: Upload) -> TaskReading | None:
+    def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | None:
         """Send an image to one Target, once.
 
         :raises BmcError: as the contract says.
@@ -313,19 +314,19 @@ class RedfishConnection:
         """
         return power_state(system.read(self._connector, system_ref))
 
-    def set_power(self, system_ref: Ref, wanted: PowerState) -> None:
+    def set_power(self, system_ref: Ref, wanted: PowerState) -> Objection | None:
         """Ask for On or Off.
 
         :raises BmcError: it was not accepted.
         """
-        system.set_power(self._connector, system_ref, wanted)
+        return system.set_power(self._connector, system_ref, wanted)
 
-    def reset(self, system_ref: Ref, kind: ResetKind) -> None:
+    def reset(self, system_ref: Ref, kind: ResetKind) -> Objection | None:
         """Ask for a restart or a power cycle.
 
         :raises BmcUnsupported: it offers none. ``BmcError``: it was not accepted.
         """
-        system.reset(self._connector, system_ref, kind)
+        return system.reset(self._connector, system_ref, kind)
 
     def offers_reset(self, system_ref: Ref, kind: ResetKind) -> bool:
         """A System takes a reset of that kind in one request.

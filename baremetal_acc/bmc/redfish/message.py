@@ -9,10 +9,13 @@ import base64
 import html
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
+
+from baremetal_acc.bmc.quirks import RESTART_MESSAGES, RESTART_NAMES, RESTART_WORDS
+from baremetal_acc.model.inventory import Objection
 
 LONGEST = 300
 """Characters of a BMC's own text that we repeat."""
@@ -30,6 +33,30 @@ NO_SESSION_WORDS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Words by which a refused login means the same, where its message has another name: makers have names of their own."""
+
+FAILURE_NAMES = re.compile(
+    r'(?<!No)(?:Fail|Error)|Invalid|Denied|Abort|Reject|Refus|Unsupported|Mismatch|Corrupt|Incompatible|Insufficient|Conflict|'
+    r'Unable|Malformed|Missing|Unknown|Unrecognized|Not(?:Supported|Allowed|Applicable|Accepted|Writable|InList|Found)'
+)
+"""Names of messages that say of what was asked for that it has failed, where their severity does not tell.
+
+Source: DSP8011, message registries Base and Update.
+"""
+
+FAILURE_WORDS = re.compile(
+    r'\b(?:fail(?:s|ed|ure)?|errors?|invalid|reject\w*|refus\w*|denied|aborted|corrupt\w*|unsupported|mismatch\w*|incompatible|'
+    r'cannot|could not|unable|not (?:supported|allowed|permitted|applicable|accepted))\b',
+    re.IGNORECASE,
+)
+"""Words that say the same, where a message has neither a severity nor a name."""
+
+_NO_FAILURE = re.compile(r'\b(?:no|without|0)\s+(?:errors?|failures?)\b', re.IGNORECASE)
+
+_BAD, _GOOD = frozenset({'critical', 'error', 'fatal'}), frozenset({'ok', 'informational', 'info'})
+"""Severities. Source: DSP8010 2025.4, Message v1, MessageSeverity (OK, Warning, Critical); the others are words of makers."""
+
+_MOST_PLACES = 500
+"""Objects and lists of a body that are searched for annotations."""
 
 _NAME = re.compile(r'[A-Za-z][A-Za-z0-9_]{0,63}')
 
@@ -66,7 +93,7 @@ def said(body: object, redact: Callable[[str], str] = str) -> Said:
         if isinstance(info, str):
             texts.append(info)
             continue
-        critical |= 'Critical' in (info.get('MessageSeverity'), info.get('Severity'))
+        critical |= _severity(info) in _BAD
         message_id = info.get('MessageId')
         if isinstance(message_id, str) and message_id:
             ids.add(message_id.rsplit('.', 1)[-1])
@@ -85,6 +112,84 @@ def said(body: object, redact: Callable[[str], str] = str) -> Said:
     elif not texts and isinstance(body, str):
         texts = [body]
     return Said(text=short(redact('; '.join(dict.fromkeys(t.strip() for t in texts)))), ids=frozenset(ids), critical=critical)
+
+
+def objection(body: object, redact: Callable[[str], str] = str) -> Objection | None:
+    """What the body of an answer of success says against what was asked for; None: nothing.
+
+    Messages stand in annotations of the body and of its properties, in an error object, or by themselves. Those that are
+    informational are left out, and that a restart is needed is no failure, whatever severity it has.
+    """
+    texts: list[str] = []
+    fails = False
+    for entry in _said_anywhere(body):
+        name, text = _id_of(entry), entry if isinstance(entry, str) else entry.get('Message') or entry.get('message')
+        words = text if isinstance(text, str) and text.strip() else _full_id_of(entry) or ''
+        severity = '' if isinstance(entry, str) else _severity(entry)
+        if severity in _GOOD or not words:
+            continue
+        failed = severity in _BAD or (_says_failure(name, words) if name or not severity else False)
+        if failed or severity:
+            texts.append(words)
+            fails |= failed and (_says_failure(name, words) or not _asks_for_restart(name, words))
+    text = short(redact('; '.join(dict.fromkeys(t.strip() for t in texts))))
+    return Objection(text=text, fails=fails) if text else None
+
+
+def _severity(entry: Mapping[str, object]) -> str:
+    """In lower case; empty where there is none."""
+    found = entry.get('MessageSeverity') or entry.get('Severity')
+    return found.strip().casefold() if isinstance(found, str) else ''
+
+
+def _id_of(entry: object) -> str | None:
+    """The name at the end of a MessageId, or of the code of an error."""
+    found = _full_id_of(entry)
+    return None if found is None else found.rsplit('.', 1)[-1]
+
+
+def _full_id_of(entry: object) -> str | None:
+    found = (entry.get('MessageId') or entry.get('code')) if isinstance(entry, dict) else None
+    return found if isinstance(found, str) and found else None
+
+
+def _says_failure(name: str | None, text: str) -> bool:
+    """By its name; by its words where it has none, or one that only says where to read on."""
+    if name is not None and name != 'ExtendedInfo':
+        return FAILURE_NAMES.search(name) is not None
+    return FAILURE_WORDS.search(_NO_FAILURE.sub('', text)) is not None
+
+
+def _asks_for_restart(name: str | None, text: str) -> bool:
+    if name is not None and (name in RESTART_MESSAGES or RESTART_NAMES.search(name)):
+        return True
+    return RESTART_WORDS.search(text) is not None
+
+
+def _said_anywhere(body: object) -> Iterator[Mapping[str, Any] | str]:
+    """Every message in the body of an answer of success, annotations of inner properties among them."""
+    if not isinstance(body, dict):
+        return
+    error = body.get('error')
+    found = [*_infos(body), *_listed(body), *(_listed(error) if isinstance(error, dict) else ())]
+    inner = [value for name, value in body.items() if name not in ('error', 'Messages')]
+    for _ in range(_MOST_PLACES):
+        if not inner:
+            break
+        place = inner.pop()
+        if isinstance(place, dict):
+            found += _infos(place)
+            inner += [value for name, value in place.items() if not str(name).endswith(INFO)]
+        elif isinstance(place, list):
+            inner += place[:_MOST_PLACES]
+    yield from found
+    if not found and isinstance(error, dict | str):
+        yield error
+
+
+def _listed(body: Mapping[str, Any]) -> list[Mapping[str, Any] | str]:
+    entries = body.get('Messages')
+    return [entry for entry in entries[:20] if isinstance(entry, dict | str)] if isinstance(entries, list) else []
 
 
 def said_to_login(body: object, username: str | None, password: str | None) -> Said:

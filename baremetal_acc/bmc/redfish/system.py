@@ -14,8 +14,9 @@ from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View, power_state
 from baremetal_acc.bmc.redfish.reader import fresh
+from baremetal_acc.bmc.redfish.task import said_against
 from baremetal_acc.errors import BmcError, BmcUnreachable, BmcUnsupported
-from baremetal_acc.model.inventory import HostReading, PowerState
+from baremetal_acc.model.inventory import HostReading, Objection, PowerState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
 
@@ -76,26 +77,29 @@ def read(connector: Connector, system: Ref) -> View:
     return View.of(fresh(connector, system.bmc, system.uri), [])
 
 
-def set_power(connector: Connector, system: Ref, wanted: PowerState) -> None:
+def set_power(connector: Connector, system: Ref, wanted: PowerState) -> Objection | None:
     """Ask for On or Off.
 
+    :returns: what the BMC says against it although it has accepted it.
     :raises BmcUnsupported: it offers no ResetType for it. ``BmcError``: it was not accepted.
     """
     words = SWITCH.get(wanted)
     if words is None:
         raise BmcUnsupported(bmc=connector.label, uri=system.uri, what=f'power state {wanted} cannot be asked for')
-    _reset(connector, read(connector, system), words)
+    return _reset(connector, read(connector, system), words)
 
 
-def reset(connector: Connector, system: Ref, kind: ResetKind) -> None:
+def reset(connector: Connector, system: Ref, kind: ResetKind) -> Objection | None:
     """Ask for a reset of that kind, of a System or, where it is one of the BMC, of a Manager.
 
+    :returns: what the BMC says against it although it has accepted it.
     :raises BmcUnsupported: it offers none. ``BmcError``: it was not accepted.
     """
     words = WORDS[kind]
-    if words:
-        name = MANAGER_RESET if kind is ResetKind.BMC_RESET else RESET
-        _reset(connector, read(connector, system), words, name)
+    if not words:
+        return None
+    name = MANAGER_RESET if kind is ResetKind.BMC_RESET else RESET
+    return _reset(connector, read(connector, system), words, name)
 
 
 def resettable(view: View) -> bool:
@@ -137,7 +141,7 @@ def offers_reset(connector: Connector, system: Ref, kind: ResetKind) -> bool:
     return offered is None or any(word in offered for word in WORDS[kind])
 
 
-def _reset(connector: Connector, view: View, words: tuple[str, ...], name: str = RESET) -> None:
+def _reset(connector: Connector, view: View, words: tuple[str, ...], name: str = RESET) -> Objection | None:
     action = view.part('Actions', name)
     target = action.text('target') if action is not None else None
     if action is None or target is None:
@@ -153,11 +157,12 @@ def _reset(connector: Connector, view: View, words: tuple[str, ...], name: str =
             what=short(f'it offers none of {", ".join(words)}; ResetTypes are {", ".join(sorted(offered or ()))}'),
         )
     try:
-        connector.send('POST', target, body={'ResetType': word})
+        answer = connector.send('POST', target, body={'ResetType': word})
     except BmcUnreachable as exc:
         if not exc.sent:
             raise
         raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=f'{exc.what}; {word} may have arrived', hint=exc.hint) from exc
+    return said_against(connector, answer, view.ref.bmc)
 
 
 def _offered(action: View, get: Callable[[str], Document]) -> frozenset[str] | None:

@@ -10,16 +10,17 @@ used: it takes a Task's answer 200 for its end (facts/redfish.md, section 4.2).
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from baremetal_acc.bmc.quirks import RESTART_MESSAGES, RESTART_NAMES, RESTART_WORDS
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
-from baremetal_acc.bmc.redfish.message import said, short
+from baremetal_acc.bmc.redfish.message import objection, said, short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.reader import key
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnsupported
-from baremetal_acc.model.inventory import TaskReading, TaskState
+from baremetal_acc.model.inventory import Objection, TaskReading, TaskState
 from baremetal_acc.model.ref import BmcName, Ref
 
 _GOOD = frozenset({'OK', 'Warning'})
@@ -179,9 +180,10 @@ def read(connector: Connector, ref: Ref) -> TaskReading:
         raise BmcAnswerInvalid(bmc=connector.label, uri=ref.uri, what='is no Task, no Job and no result of an operation')
     if view is None:
         return TaskReading(ref=ref, state=TaskState.SUCCEEDED, raw=raw, opaque=True)
-    result = said(view.body)
-    ended = TaskState.FAILED if result.critical else TaskState.SUCCEEDED
-    return TaskReading(ref=ref, state=ended, raw=raw, message=result.text or None, opaque=True)
+    against = objection(view.body)
+    ended = TaskState.FAILED if against is not None and against.fails else TaskState.SUCCEEDED
+    text = said(view.body).text or (None if against is None else against.text)
+    return TaskReading(ref=ref, state=ended, raw=raw, message=text, opaque=True)
 
 
 def cancel(connector: Connector, ref: Ref) -> None:
@@ -203,6 +205,26 @@ def cancel(connector: Connector, ref: Ref) -> None:
         else:
             return
     raise BmcUnsupported(bmc=connector.label, uri=ref.uri, what='the BMC does not let it be cancelled')
+
+
+def answered(connector: Connector, answer: Answer, name: BmcName) -> TaskReading | Objection | None:
+    """The task that an accepted request started, with what the answer says against it; that alone where there is no task."""
+    against = said_against(connector, answer, name)
+    found = accepted(connector, answer, name)
+    return against if found is None else replace(found, objection=against)
+
+
+def said_against(connector: Connector, answer: Answer, name: BmcName) -> Objection | None:
+    """What an answer of success says against the request. The messages of a Task in it are the Task's own."""
+    view = view_of(answer, name)
+    if view is None:
+        return None
+    if not _is_task(view):
+        return objection(view.body, connector.redact)
+    told = reading(view)
+    if told.state is TaskState.FAILED:
+        return Objection(text=told.message or told.raw, fails=True)
+    return objection({name: value for name, value in view.body.items() if name != 'Messages'}, connector.redact)
 
 
 def accepted(connector: Connector, answer: Answer, name: BmcName) -> TaskReading | None:

@@ -23,7 +23,7 @@ from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.serve import Fetched
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnsupported, ImageMismatch
-from baremetal_acc.model.inventory import Sending, TaskReading, TaskState, UpdateActivity, UpdateFacts, Way
+from baremetal_acc.model.inventory import Objection, Sending, TaskReading, TaskState, UpdateActivity, UpdateFacts, Way
 from baremetal_acc.model.ref import Ref
 
 LOG = logging.getLogger(__name__)
@@ -176,12 +176,12 @@ def apply_time(view: View, support: View | None) -> str:
 
 def push(
     connector: Connector, view: View | None, target: Ref, upload: Upload, images: ImageServer | None = None
-) -> TaskReading | None:
+) -> TaskReading | Objection | None:
     """Send an image to one target, once; or let the BMC fetch it, if it takes none.
 
     :param view: the UpdateService as it is now, None when there is none.
     :param images: where BMCs find us; None: nothing is served.
-    :returns: the task; None when the BMC accepted without one.
+    :returns: the task; where the BMC accepted without one what it says against that, None for nothing.
     :raises BmcUnsupported: it takes no image in a way that is allowed. ``BmcBusy``: it has taken nothing. ``BmcUnreachable``:
         whether it arrived is unknown. ``BmcRefused``: it refused. ``ImageMismatch``: the file changed while it was sent.
         ``UsageError``: nothing can be served as the operator wants it.
@@ -204,7 +204,7 @@ def push(
     with upload.open() as file:
         body = Multipart(parameters, upload, file)
         answer = connector.send('POST', uri, stream=body, headers={'Content-Type': body.content_type})
-    return task.accepted(connector, answer, target.bmc)
+    return task.answered(connector, answer, target.bmc)
 
 
 def _on_this_bmc(connector: Connector, uri: str | None) -> str | None:
@@ -218,7 +218,9 @@ def _on_this_bmc(connector: Connector, uri: str | None) -> str | None:
         raise BmcUnsupported(bmc=connector.label, what=f'where it takes images: {exc.what}') from exc
 
 
-def _let_fetch(connector: Connector, view: View, target: Ref, upload: Upload, images: ImageServer | None) -> TaskReading | None:
+def _let_fetch(
+    connector: Connector, view: View, target: Ref, upload: Upload, images: ImageServer | None
+) -> TaskReading | Objection | None:
     """Tell the BMC where the image is, and serve it until it has it. Source: DSP8010 2025.4, UpdateService, SimpleUpdate."""
     action = view.part('Actions', SIMPLE_UPDATE)
     uri = _on_this_bmc(connector, pull_target(view))
@@ -237,9 +239,9 @@ def _let_fetch(connector: Connector, view: View, target: Ref, upload: Upload, im
         time_asked = asked_time(view, Way.PULL)
         if time_asked is not None:
             body['@Redfish.OperationApplyTime'] = time_asked
-        accepted = task.accepted(connector, connector.send('POST', uri, body=body), target.bmc)
-        _until_fetched(connector, served, accepted)
-    return accepted
+        answer = task.answered(connector, connector.send('POST', uri, body=body), target.bmc)
+        _until_fetched(connector, served, answer)
+    return answer
 
 
 def _protocol(images: ImageServer) -> str:
@@ -256,15 +258,20 @@ def _other_protocol(view: View, images: ImageServer) -> str | None:
     return f'it fetches images by {offered}, and they are served by {_protocol(images)}'
 
 
-def _until_fetched(connector: Connector, served: Fetched, accepted: TaskReading | None) -> None:
-    """Wait until the BMC has the image, has ended its task, or has had enough time. What became of it, the caller looks at."""
+def _until_fetched(connector: Connector, served: Fetched, answer: TaskReading | Objection | None) -> None:
+    """Wait until the BMC has the image, has ended its task, or has had enough time. What became of it, the caller looks at.
+
+    One that has said without a task that it failed is given a moment.
+    """
     until = time.monotonic() + FETCH_TIMEOUT
     while not served.wait(min(TASK_BEAT, max(0.0, until - time.monotonic()))):
         if time.monotonic() >= until:
             LOG.warning('%s: has not fetched its image within %d s', connector.label, FETCH_TIMEOUT)
             return
+        if isinstance(answer, Objection) and answer.fails:
+            return
         try:
-            ended = accepted is not None and task.read(connector, accepted.ref).state is not TaskState.ACTIVE
+            ended = isinstance(answer, TaskReading) and task.read(connector, answer.ref).state is not TaskState.ACTIVE
         except BmcError as exc:
             LOG.info('%s', exc)  # it may be busy with fetching
             continue

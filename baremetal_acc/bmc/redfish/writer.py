@@ -14,7 +14,7 @@ from baremetal_acc.bmc.redfish import task
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.reader import fresh
 from baremetal_acc.errors import BmcConflict, BmcError, BmcRefused
-from baremetal_acc.model.inventory import TaskState
+from baremetal_acc.model.inventory import Objection, TaskState
 from baremetal_acc.model.ref import BmcName, Ref
 
 LOG = logging.getLogger(__name__)
@@ -38,6 +38,7 @@ class Writer:
         self.name = name
         self.accepted: list[Accepted] = []
         self.unconditional: list[Ref] = []
+        self.objections: list[Objection] = []
         self._connector = connector
 
     def fresh(self, uri: str) -> Document:
@@ -67,8 +68,9 @@ class Writer:
                 raise
             # It shows what is no ETag, and cannot read it as one.
             answer = self._sent_otherwise(document, body, tag, exc)
-        self._note(document.ref, answer)
-        if answer.status != _ACCEPTED and not self._shows(document.ref, answer, body):
+        against = self._note(document.ref, answer)
+        refused = against is not None and against.fails
+        if answer.status != _ACCEPTED and not refused and not self._shows(document.ref, answer, body):
             self.accepted.append(Accepted(ref=document.ref, said=False))
 
     def post(self, uri: str, body: JsonObject) -> None:
@@ -123,14 +125,15 @@ class Writer:
             LOG.info('%s', exc)
             return False
 
-    def _note(self, ref: Ref, answer: Answer) -> None:
-        """Keep what the BMC has accepted only, and the task for that which it names."""
-        if answer.status != _ACCEPTED:
-            return
-        found = task.accepted(self._connector, answer, self.name)
-        if found is not None and found.state is TaskState.SUCCEEDED:
-            return
-        self.accepted.append(Accepted(ref=ref, task=None if found is None else found.ref))
+    def _note(self, ref: Ref, answer: Answer) -> Objection | None:
+        """Keep what the BMC has accepted only, and the task for that which it names; and what it says against it."""
+        against = task.said_against(self._connector, answer, self.name)
+        if against is not None:
+            self.objections.append(against)
+        found = task.accepted(self._connector, answer, self.name) if answer.status == _ACCEPTED else None
+        if answer.status == _ACCEPTED and (found is None or found.state is not TaskState.SUCCEEDED):
+            self.accepted.append(Accepted(ref=ref, task=None if found is None else found.ref))
+        return against
 
 
 def _sendable(tag: str | None) -> str | None:

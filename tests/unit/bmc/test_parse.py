@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.redfish.message import said, short
+from baremetal_acc.bmc.redfish.message import objection, said, short
 from baremetal_acc.bmc.redfish.parse import View, class_code, pci_id, pci_ids, uuid_of, version_of
 from baremetal_acc.bmc.redfish.reader import key
 from baremetal_acc.model.inventory import Gap
@@ -181,6 +181,72 @@ def test_a_resource_has_one_key(uri: str, found: str) -> None:
 def test_what_an_error_says(body: object, text: str) -> None:
     """Whatever its shape."""
     assert text == said(body).text
+
+
+CRITICAL = {'Message': 'no', 'MessageSeverity': 'Critical'}
+INFO = '@Message.ExtendedInfo'
+
+
+@pytest.mark.parametrize(
+    ('body', 'text', 'fails'),
+    [
+        ({'Messages': [CRITICAL]}, 'no', True),
+        ({'Messages': [{'Message': 'no', 'Severity': 'Critical'}]}, 'no', True),
+        ({'Messages': [{'Message': 'no', 'Severity': 'CRITICAL '}]}, 'no', True),
+        ({'Messages': [{'MessageId': 'Update.1.2.ApplyFailed', 'Severity': 'Warning'}]}, 'Update.1.2.ApplyFailed', True),
+        ({'Messages': [{'MessageId': 'Update.1.2.ApplyFailed', 'Severity': 'OK'}]}, None, False),
+        ({'Messages': [{'Message': 'slow', 'Severity': 'Warning'}]}, 'slow', False),
+        ({'Messages': [{'Message': 'all went well', 'Severity': 'OK'}, CRITICAL]}, 'no', True),
+        ({INFO: [CRITICAL]}, 'no', True),
+        ({INFO: CRITICAL}, 'no', True),
+        ({f'Targets{INFO}': [CRITICAL]}, 'no', True),
+        ({'Oem': {'Maker': [{f'Lock{INFO}': [CRITICAL]}]}}, 'no', True),
+        ({'error': {INFO: [CRITICAL]}}, 'no', True),
+        ({'error': {'Messages': [CRITICAL]}}, 'no', True),
+        ({'error': {'code': 'Base.1.8.GeneralError', 'message': 'see below'}}, 'see below', True),
+        ({'error': {'code': 'Maker.1.0.ExtendedInfo', 'message': 'The update failed.'}}, 'The update failed.', True),
+        ({'error': {'code': 'Maker.1.0.ExtendedInfo', INFO: [{'MessageId': 'Maker.1.0.Success'}]}}, None, False),
+        ({'error': {'code': 'Maker.1.0.ExtendedInfo', INFO: [{'MessageId': 'Maker.1.0.UpdateInProgress'}]}}, None, False),
+        ({'error': 'Image signature is invalid'}, 'Image signature is invalid', True),
+        ({'error': ''}, None, False),
+        ({'error': None}, None, False),
+        ({INFO: [{'MessageId': 'Base.1.8.Success'}]}, None, False),
+        ({INFO: [{'Message': 'Done with 0 errors, without failure'}]}, None, False),
+        ({INFO: [{'Message': 'verification failed'}]}, 'verification failed', True),
+        # That a restart is needed is no failure, whatever its severity.
+        ({INFO: [{'MessageId': 'Base.1.8.ResetRequired', 'MessageSeverity': 'Critical'}]}, 'Base.1.8.ResetRequired', False),
+        ({INFO: [{'Message': 'a reboot is required', 'Severity': 'Critical'}]}, 'a reboot is required', False),
+        (
+            {INFO: [{'Message': 'it failed; a reboot is required', 'Severity': 'Critical'}]},
+            'it failed; a reboot is required',
+            True,
+        ),
+        ({INFO: [CRITICAL, {'MessageId': 'Base.1.8.Success'}, CRITICAL]}, 'no', True),
+        ({INFO: [None, 7, [], {'Message': [], 'Severity': []}], 'Messages': 'x'}, None, False),
+        ({'Messages': {'Severity': 'Critical'}}, None, False),
+        ({'TaskState': 'Running'}, None, False),
+        ([CRITICAL], None, False),
+        (None, None, False),
+    ],
+)
+def test_what_an_answer_of_success_says_against_the_request(body: object, text: str | None, fails: bool) -> None:
+    """Wherever it stands; what is informational is left out."""
+    found = objection(body)
+    assert (text, fails) == ((None, False) if found is None else (found.text, found.fails))
+
+
+def test_an_answer_of_success_is_searched_within_bounds_and_shows_no_secret() -> None:
+    """However deep and however wide it is."""
+    deep: Any = {INFO: [CRITICAL]}
+    for _ in range(100_000):
+        deep = {'a': deep}
+    assert objection(deep) is None
+    assert objection({'a': [{}] * 1_000_000}) is None
+    found = objection(
+        {'Messages': [{'Message': 'secret ' * 1000, 'Severity': 'Critical'}]}, lambda t: t.replace('secret', '***')
+    )
+    assert found is not None
+    assert ('*** *** ', 300) == (found.text[:8], len(found.text))
 
 
 def test_a_text_is_short_and_on_one_line() -> None:

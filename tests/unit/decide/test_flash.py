@@ -143,6 +143,22 @@ UNBEGUN = replace(ACTIVE, unbegun=True)
         ({'service': UNKNOWN, 'answered': False}, Seen.UNTOLD),
         ({'service': UNKNOWN}, Seen.UNTOLD),
         ({}, Seen.NOTHING),
+        # Its answer to the upload was a success that says that it failed.
+        ({'failed_at_once': True, 'before': '1'}, Seen.REFUSED),
+        ({'failed_at_once': True, 'before': '1', 'service': TASKS}, Seen.REFUSED),
+        ({'failed_at_once': True, 'before': '1', 'service': UNKNOWN}, Seen.UNTOLD),
+        ({'failed_at_once': True, 'before': '1', 'service': BUSY}, Seen.ELSEWHERE),
+        ({'failed_at_once': True, 'before': '1', 'task': ACTIVE}, Seen.WORKING),
+        ({'failed_at_once': True, 'before': '1', 'task': SAYS_202}, Seen.WORKING),
+        ({'failed_at_once': True, 'before': '1', 'task': SUCCEEDED}, Seen.SUCCEEDED),
+        ({'failed_at_once': True, 'before': '1', 'task': GONE, 'service': TASKS}, Seen.VANISHED),
+        ({'failed_at_once': True, 'before': '1', 'version': '2'}, Seen.RUNNING),
+        ({'failed_at_once': True, 'before': '1', 'staged': '2'}, Seen.STAGED),
+        ({'failed_at_once': True, 'before': '1', 'staged': '3'}, Seen.NOTHING),
+        ({'failed_at_once': True, 'before': '1', 'version': '3'}, Seen.NOTHING),
+        ({'failed_at_once': True, 'before': '1', 'version': '3', 'service': TASKS}, Seen.UNTOLD),
+        ({'failed_at_once': True, 'before': '1', 'version': None}, Seen.UNTOLD),
+        ({'failed_at_once': True, 'before': '2', 'version': '2', 'service': TASKS}, Seen.REFUSED),
         ({'version': None}, Seen.UNTOLD),
         ({'version': None, 'task': SUCCEEDED}, Seen.UNSHOWN),
         ({'version': None, 'task': GONE}, Seen.UNTOLD),
@@ -172,11 +188,17 @@ def test_a_look_is_told_apart(change, seen):
 @pytest.mark.parametrize('version', [None, '1', '2', '3'])
 @pytest.mark.parametrize('before', ['1', '2'])
 @pytest.mark.parametrize('stalled', [False, True])
-def test_nothing_fails_that_may_still_be_written(service, ours, version, before, stalled):
-    """What fails at once or when it had the time to settle is put back: only what is known to have ended may be."""
-    seen = classify(**(BASE | {'task': ours, 'version': version, 'service': service, 'before': before, 'stalled': stalled}))
+@pytest.mark.parametrize('failed_at_once', [False, True])
+def test_nothing_fails_that_may_still_be_written(service, ours, version, before, stalled, failed_at_once):
+    """What fails at once or when it had the time to settle is put back: only what is known to have ended may be.
+
+    The BMC says of an upload that it failed, shows its tasks, and none: that is an end while the component is as it was.
+    """
+    look = {'task': ours, 'version': version, 'service': service, 'before': before, 'stalled': stalled}
+    seen = classify(**(BASE | look), failed_at_once=failed_at_once)
     ended = ours is not None and ours.state in (TaskState.SUCCEEDED, TaskState.FAILED)
     told = ended or service is IDLE or (service is TASKS and ours is not None and ours.state is TaskState.GONE)
+    told = told or (failed_at_once and service is TASKS and ours is None and version == before)
     for state in LOOKED_AT:
         if following(state, seen, ResetKind.NONE).effect in (Effect.FAIL, Effect.SETTLE):
             assert told

@@ -20,7 +20,7 @@ from baremetal_acc.model.accelerator import (
 )
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.inventory import Gap, Inventory
+from baremetal_acc.model.inventory import Gap, Inventory, Objection
 from baremetal_acc.model.job import Engage, Flash, Flow, Item, ItemState, Job, Publish, Withdraw
 from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
@@ -141,9 +141,10 @@ def test_an_inventory_survives_with_every_field_of_a_device():
 def test_a_sparse_field_is_left_out_at_its_default_and_comes_back():
     """What is stored has its bounds; every other field is there."""
     item = Item(action=Publish(), since=NOW)
-    sparse = {'cancelled', 'uncancelled', 'waits', 'unconditional', 'rejected', 'again'}
+    sparse = {'cancelled', 'uncancelled', 'waits', 'unconditional', 'objection', 'rejected', 'again'}
     assert {f.name for f in fields(Item)} - sparse == encode(item).keys() - {'type'}
     assert item == decode(Item, encode(item))
     told = replace(item, cancelled=NOW, uncancelled='no', waits=True, unconditional=True, rejected=2, again=NOW)
+    told = replace(told, objection=Objection(text='bad', fails=True))
     assert {f.name for f in fields(Item)} == encode(told).keys() - {'type'}
     assert told == decode(Item, encode(told))

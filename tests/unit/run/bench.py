@@ -123,6 +123,7 @@ class Reader:
     name: str = HOST
     accepted: tuple = ()
     unconditional: tuple = ()
+    objections: tuple = ()
 
     def peek(self, uri):
         return None

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from baremetal_acc.errors import BmcAnswerInvalid, BmcRefused
-from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState, UpdateActivity
+from baremetal_acc.model.inventory import Objection, PowerState, TaskReading, TaskState, UpdateActivity
 from baremetal_acc.model.job import Done, Failed, Flash, ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
@@ -31,6 +31,7 @@ class Slow(Machine):
     :ivar listed: the task is among those of the BMC. ``listed_after``: so long after the answer to the upload.
     :ivar hidden: for so long after the write the item is not shown.
     :ivar item_says: the item says that it is being written.
+    :ivar objects: the answer to the upload is a success, and says that the update has failed.
     :ivar moves: its task tells how far it is.
     :ivar awaits: the task goes on only once the host is restarted. ``works_before``: it runs for so long before it says so.
     """
@@ -46,6 +47,7 @@ class Slow(Machine):
     awaits: bool = False
     moves: bool = False
     item_says: bool = False
+    objects: bool = False
     works_before: timedelta = timedelta(0)
     says: str = ''
     writes_began: list = field(default_factory=list)
@@ -88,7 +90,8 @@ class Tells(Connection):
         machine.cancelled.clear()
         machine.image = v.NEW if upload.file == 'gpu-new' else v.OLD
         machine.writes_began.append(machine.now if not machine.awaits else machine.now + timedelta(days=1))
-        return None if machine.shows is None else self._reading(machine.shows)
+        against = None if not machine.objects else Objection(text='wrong key', fails=True)
+        return against if machine.shows is None else replace(self._reading(machine.shows), objection=against)
 
     def _reading(self, ref):
         machine = self.machine
@@ -222,6 +225,45 @@ def test_what_was_there_is_put_back_only_once_the_write_is_known_to_have_ended(w
     if not known:
         assert (PowerState.OFF, ()) == (machine.power, outcome.quarantined)
         assert timedelta(minutes=10) < bench.now - v.NOW, 'it is asked for stall_timeout'
+
+
+@pytest.mark.parametrize('idle', UpdateActivity)
+@pytest.mark.parametrize('hold', [False, True])
+def test_an_upload_that_is_answered_with_a_failure_has_written_nothing(idle, hold):
+    """Nothing is put back, nobody is quarantined, and the reason is the BMC's; where nothing says idle it is held."""
+    machine = Slow(takes=timedelta(0), becomes_new=False, objects=True, idle=idle)
+    if idle is UpdateActivity.BUSY and hold:
+        return  # no power is cut under it
+    bench, _, outcome = ended(machine, hold=hold)
+    assert isinstance(outcome, Failed)
+    assert (['gpu-new'], (), v.OLD) == (pushes(machine), outcome.quarantined, machine.version)
+    assert any('wrong key' in r for r in outcome.reasons), outcome.reasons
+    refused = idle in (UpdateActivity.IDLE, UpdateActivity.TOLD_BY_TASKS)
+    assert (not refused) is outcome.wrote
+    if refused:
+        assert bench.now - v.NOW < timedelta(minutes=10)
+
+
+@pytest.mark.parametrize('way', EVERY_WAY)
+@pytest.mark.parametrize('takes', [timedelta(seconds=20), timedelta(minutes=9)])
+def test_an_upload_that_is_answered_with_a_failure_and_written_is_done(way, takes):
+    """Whatever the answer said, its task is followed, its service waited for, and its card asked."""
+    machine = Slow(takes=takes, objects=True, **EVERY_WAY[way])
+    _, _, outcome = ended(machine)
+    assert isinstance(outcome, Done), outcome
+    assert (v.NEW, ['gpu-new']) == (machine.version, pushes(machine))
+
+
+@pytest.mark.parametrize(
+    'way', ['the state of its service', 'a task', 'a task that is only listed', 'a task that is forgotten', 'a monitor']
+)
+def test_a_write_that_goes_on_after_it_was_answered_with_a_failure_has_written(way):
+    """What was seen to run is put back once it has ended."""
+    machine = Slow(takes=timedelta(minutes=4), becomes_new=False, objects=True, **EVERY_WAY[way])
+    _, _, outcome = ended(machine)
+    assert isinstance(outcome, Failed)
+    assert ['gpu-new', 'gpu-old'] == pushes(machine)
+    assert any('wrong key' in r for r in outcome.reasons), outcome.reasons
 
 
 def test_a_task_of_another_kind_at_the_place_of_ours_says_nothing_of_our_write():

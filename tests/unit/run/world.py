@@ -390,7 +390,7 @@ def _next(queue: deque) -> str:
 
 
 class Reader:
-    accepted = unconditional = ()
+    accepted = unconditional = objections = ()
 
     def __init__(self, session: str, name: BmcName) -> None:
         self.session, self.name = session, name
