@@ -337,7 +337,10 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
             job = ended(job, position, ItemState.FAILED, now, says, unsure=unsure, untouched=nothing)
         elif follows.state is not item.state:
             job = ended(job, position, follows.state, now, seen.message)
-        item = replace(job.items[position], stalled=seen.stalled)
+        item = replace(job.items[position], stalled=seen.stalled, strayed=item.strayed or _strays(action, seen))
+        if item.state is ItemState.FAILED:
+            percent = item.percent if seen.percent is None else seen.percent
+            item = replace(item, task_failed=seen.seen is Seen.FAILED, percent=percent)
         if item.objection is not None and not _stands_still(action, seen):
             item = replace(item, objection=replace(item.objection, fails=False))
         if item.state is ItemState.STAGED and seen.seen is Seen.AWAITS:
@@ -362,6 +365,13 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
 def _answered(item: Item) -> str:
     """What the BMC has said against a write in its answer to the upload."""
     return '' if item.objection is None else f'it answered the upload with: {item.objection.text}'
+
+
+def _strays(action: Flash | Program, seen: WriteSight) -> bool:
+    """The component was read, and shows something else than it ran before the write, or no version."""
+    if seen.shown is None:
+        return seen.seen in (Seen.UNTOLD, Seen.UNSHOWN, Seen.MISSING) and action.expects is not None
+    return seen.shown != action.expects and not same_version(seen.shown, action.expects)
 
 
 def _stands_still(action: Flash | Program, seen: WriteSight) -> bool:

@@ -324,6 +324,13 @@ def judge(job: Job, inventory: Inventory | None) -> End:
                 'next job reads it, and goes on once its BMC works on no update'
             )
             continue
+        proof = _proof([i for _, i, _ in written], component)
+        if accelerator is not None and proof is not None:
+            held.append(
+                f'{name} is held: {_part(action)} {found_in(accelerator, component)}{proof}; '
+                f'{_not_restored(job, last, action)}. The next job writes it again'
+            )
+            continue
         shows = 'could not be looked at in the end' if inventory is None else found_in(accelerator, component)
         sentence = (
             f'{name} is quarantined: {_part(action)} {shows}; {_not_restored(job, last, action)}. '
@@ -343,6 +350,57 @@ def _may_be_written_to(last: Item, action: Flash | Program, component: Component
     shown = () if component is None else (component.version, component.staged)
     known = (action.expects, action.version)
     return all(version is None or any(images.same_version(version, one) for one in known) for version in shown)
+
+
+def _proof(written: Iterable[Item], component: Component | None) -> str | None:
+    """Why the place of writes that have failed is not spoilt, as its component shows; None: nothing proves it.
+
+    The component is followed through the writes, from what it showed before the first to what it shows in the end. A write that
+    has failed by the word of its task has written nothing, where the component is as before and nothing of it was seen to
+    go on; and all of it, where the component shows what was sent and did not before. One that has gone on for a part proves
+    nothing, whatever is shown: a version may be read from what was not written yet, or from what was.
+    """
+    items = tuple(written)
+    flashes = [i.action for i in items if isinstance(i.action, Flash)]
+    if component is None or component.version is None or len(flashes) != len(items):
+        return None
+    if any(revokes(action.content) for action in flashes):
+        return None
+    after = [*((action.expects, action.staged) for action in flashes[1:]), (component.version, component.staged)]
+    is_good, is_written = True, False
+    for item, action, (version, staged) in zip(items, flashes, after, strict=True):
+        if _same(version, action.expects) and _same(staged, action.staged) and _wrote_nothing(item):
+            continue
+        is_written = is_good = (
+            _shown(version, staged, action.version) and not _same(action.expects, action.version) and _wrote_all(item)
+        )
+    if not is_good:
+        return None
+    if is_written:
+        return ', which it did not before that was sent, although the BMC says that it failed'
+    return ', as before, and nothing shows that anything was written'
+
+
+def _wrote_nothing(item: Item) -> bool:
+    """Nothing of a write was seen to go on, and it was not begun, or its task said that it failed."""
+    if item.untouched or not item.state.begun:
+        return True
+    still = item.evidence is None and not item.percent and not item.strayed
+    return still and item.state is ItemState.FAILED and item.task_failed and not item.unsure
+
+
+def _wrote_all(item: Item) -> bool:
+    """A write that has failed by its task alone: it was not seen to end in the middle."""
+    in_the_middle = item.percent not in (None, 0, 100) or (item.evidence is not None and item.percent != 100)
+    return item.state is ItemState.FAILED and item.task_failed and not item.unsure and not in_the_middle
+
+
+def _same(one: str | None, other: str | None) -> bool:
+    return one == other or images.same_version(one, other)
+
+
+def _shown(version: str | None, staged: str | None, wanted: str) -> bool:
+    return images.same_version(version, wanted) and (staged is None or images.same_version(staged, wanted))
 
 
 def _task_of(item: Item) -> str:
@@ -517,9 +575,7 @@ def _writes(job: Job) -> dict[Place, list[tuple[int, Item, Flash | Program]]]:
 
 def _shows(component: Component | None, version: str) -> bool:
     """The component runs the version, and the next reset changes nothing about that."""
-    if component is None or not images.same_version(component.version, version):
-        return False
-    return component.staged is None or images.same_version(component.staged, version)
+    return component is not None and _shown(component.version, component.staged, version)
 
 
 def found_in(accelerator: Accelerator | None, component: Component | None) -> str:

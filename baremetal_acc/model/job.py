@@ -362,6 +362,8 @@ class Item:
     :ivar unconditional: it was written without a condition, since the BMC refuses the ETag that it shows.
     :ivar objection: what the BMC said against it in the answer by which it took it. One that says that it failed proves nothing
         any more once anything of it was seen to go on.
+    :ivar task_failed: its task has ended, and said that it failed.
+    :ivar strayed: since it was sent its component showed something else than it ran before, or no version.
     :ivar rejected: how often the BMC has rejected it in a row. ``again``: it is not sent before then, UTC.
     """
 
@@ -388,6 +390,8 @@ class Item:
     waits: bool = field(default=False, metadata=SPARSE)
     unconditional: bool = field(default=False, metadata=SPARSE)
     objection: Objection | None = field(default=None, metadata=SPARSE)
+    task_failed: bool = field(default=False, metadata=SPARSE)
+    strayed: bool = field(default=False, metadata=SPARSE)
     rejected: int = field(default=0, metadata=SPARSE)
     again: datetime | None = field(default=None, metadata=SPARSE)
 

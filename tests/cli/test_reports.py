@@ -210,6 +210,25 @@ def test_a_monitor_that_tells_of_a_failure_is_believed(make):
     site.check()
 
 
+def test_a_card_that_proves_its_version_is_not_quarantined_though_each_monitor_tells_of_a_failure(make):
+    """A monitor answers 400 for what is restored, too, and the card runs what it ran (DSP0266, status of a monitor).
+
+    Its host stays off; it is written by the next job.
+    """
+    site = make('monitor-only')
+    site.prepare()
+    site.machine.fault('task-fails', message='The image is damaged.')
+    done = site.apply()
+    held = f'is held: {ITEM[EROT]}_0 ran {OLD[EROT]}, as before, and nothing shows that anything was written'
+    assert (6, True) == (done.code, held in done.err), done.err
+    assert 'quarantine' not in done.err
+    assert (OLD[EROT], 2, False, True) == (site.runs(), len(site.images), site.is_on, site.is_locked)
+    site.check()
+    site.machine.clear_faults()
+    assert 0 == site.apply().code
+    assert (NEW[EROT], 3) == (site.runs(), len(site.images))
+
+
 def test_a_location_with_another_address_is_asked_of_this_bmc(make):
     """Location names an address that nobody reaches; each session is closed, and there are eight (DMTF/libredfish#156)."""
     site = make('location-elsewhere')

@@ -516,7 +516,7 @@ CASES: dict[str, Case] = {
     'card-is-another-variant-of-its-model': Case(
         number='F29',
         meets=fault('other-variant', takes='h100-oem', shows={'SubsystemId': '0x1abc'}, **CARD),
-        ends=Ending.QUARANTINED,
+        ends=Ending.HELD,
         says=(
             'is a h100-oem, the image is for a h100',
             'image erot-old was to be put back: the BMC says that the update failed',

@@ -24,6 +24,7 @@ from baremetal_acc.model.job import (
     Reset,
     ResetPurpose,
     Withdraw,
+    WriteEvidence,
 )
 from baremetal_acc.model.lock import LockState, ResetKind, Scope
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
@@ -728,6 +729,78 @@ def test_a_quarantine_ends_once_all_that_may_have_been_spoilt_is_written_and_not
             left = [w for w in possible if w[0] in suspects and w[1] in anew and w not in writes]
             untouched = [card for card in suspects if not any(w[0] == card and w[1] in kinds for w in writes)]
             assert (suspects if not left and not untouched else set()) == found, (marks, writes)
+
+
+TOLD = {'task_failed': True}
+RESTORING = {'restoring': True, 'task_failed': True, 'message': 'refused'}
+ALL = 'which it did not before that was sent, although the BMC says that it failed'
+NOTHING = 'as before, and nothing shows that anything was written'
+
+
+def back(**changes):
+    """The flash that puts back, begun on what the component showed then."""
+    return replace(BACK, **changes)
+
+
+@pytest.mark.parametrize(
+    ('items', 'shown', 'held'),
+    [
+        # Nothing of either was seen to go on, and the component is as it was.
+        ([(flash(), 'failed', TOLD), (BACK, 'failed', RESTORING)], {}, NOTHING),
+        ([(flash(), 'failed', TOLD | {'percent': 0}), (BACK, 'failed', RESTORING | {'percent': 0})], {}, NOTHING),
+        (
+            [(flash(), 'failed', TOLD), (BACK, 'failed', {'restoring': True, 'untouched': True, 'message': 'refused'})],
+            {},
+            NOTHING,
+        ),
+        ([(flash(), 'failed', TOLD), (BACK, 'skipped', {'restoring': True, 'message': 'refused'})], {}, NOTHING),
+        # Each sign of a write, of the first or of the second.
+        ([(flash(), 'failed', TOLD | {'percent': 1}), (BACK, 'failed', RESTORING)], {}, None),
+        ([(flash(), 'failed', TOLD | {'percent': 100}), (BACK, 'failed', RESTORING)], {}, None),
+        ([(flash(), 'failed', TOLD | {'evidence': WriteEvidence.PROGRESS}), (BACK, 'failed', RESTORING)], {}, None),
+        ([(flash(), 'failed', TOLD | {'evidence': WriteEvidence.BLOCKS}), (BACK, 'failed', RESTORING)], {}, None),
+        ([(flash(), 'failed', TOLD | {'strayed': True}), (BACK, 'failed', RESTORING)], {}, None),
+        ([(flash(), 'failed', TOLD), (BACK, 'failed', RESTORING | {'percent': 40})], {}, None),
+        ([(flash(), 'failed', TOLD), (BACK, 'failed', RESTORING | {'strayed': True})], {}, None),
+        ([(flash(), 'failed', TOLD), (BACK, 'failed', RESTORING)], {'version': None}, None),
+        ([(flash(), 'failed', TOLD), (BACK, 'failed', RESTORING)], {'version': 'recovery'}, None),
+        ([(flash(), 'failed', TOLD), (BACK, 'failed', RESTORING)], {'staged': '7'}, None),
+        ([(flash(), 'failed', TOLD), (back(staged='7'), 'failed', RESTORING)], {}, None),
+        # No task has said that it failed.
+        ([(flash(), 'failed'), (BACK, 'failed', RESTORING)], {}, None),
+        ([(flash(), 'failed', TOLD), (BACK, 'failed', {'restoring': True, 'message': 'refused'})], {}, None),
+        # It showed another version, or none, and shows what was put back.
+        ([(flash(), 'failed', TOLD), (back(expects='broken'), 'failed', RESTORING)], {}, ALL),
+        ([(flash(), 'failed', TOLD | {'percent': 60}), (back(expects='broken'), 'failed', RESTORING)], {}, ALL),
+        ([(flash(), 'failed'), (back(expects=None), 'failed', RESTORING | {'strayed': True})], {}, ALL),
+        ([(flash(), 'failed', TOLD), (back(expects='broken'), 'failed', RESTORING | {'percent': 100})], {'staged': v.OLD}, ALL),
+        ([(flash(), 'failed', TOLD), (back(expects='broken'), 'failed', RESTORING | {'percent': 60})], {}, None),
+        (
+            [
+                (flash(), 'failed', TOLD),
+                (back(expects='broken'), 'failed', RESTORING | {'evidence': WriteEvidence.PROGRESS}),
+            ],
+            {},
+            None,
+        ),
+        ([(flash(), 'failed', TOLD), (back(expects='broken'), 'failed', RESTORING)], {'staged': '7'}, None),
+        ([(flash(), 'failed', TOLD), (back(expects='broken'), 'failed', {'restoring': True, 'message': 'refused'})], {}, None),
+        # The new one runs, whatever its task said, and nothing of the other was written.
+        ([(flash(), 'failed', TOLD), (back(expects=v.NEW), 'failed', RESTORING)], {'version': v.NEW}, ALL),
+        ([(flash(), 'failed', TOLD), (back(expects=v.NEW), 'failed', RESTORING | {'percent': 5})], {'version': v.NEW}, None),
+    ],
+)
+def test_a_card_that_proves_what_it_runs_though_each_task_has_failed_is_held_and_not_quarantined(items, shown, held):
+    """One that may have been written for a part is not to be trusted, whatever version it shows."""
+    end = restore.judge(job(*items), v.inventory(v.gpu(firmware=(v.component(**shown),))))
+    assert (() if held else (v.GPU,)) == end.quarantined
+    runs = shown.get('version', v.OLD)
+    staged = f', with {v.OLD} staged' if shown.get('staged') == v.OLD else ''
+    words = (
+        f'{NAME} is held: GPU_0 ran {runs}{staged}, {held}; image gpu-old was to be put back: refused. The next job writes it'
+    )
+    assert (1 if held else 0) == len(end.held)
+    assert all(sentence.startswith(words) for sentence in end.held), end.held
 
 
 REVOKE = v.image('revoke-1', kind=ImageKind.REVOCATION, component='Keys', version='7')
