@@ -342,7 +342,8 @@ class Item:
     :ivar since: when it came into its state, UTC.
     :ivar percent: progress as the BMC gives it.
     :ivar before: what LastResetTime was before a reset, to tell that the reset came. Once it is set the reset may have been
-        asked for, and is not asked for again. Of a change of a lock that the BMC carries out later: its value before that.
+        asked for, and is not asked for again. Of a change of a lock that the BMC carries out later, or has answered with an
+        error of its own or not at all: the value of the lock before that.
     :ivar message: why it failed, or what the BMC last said.
     :ivar moved: when the progress of its task was last seen to move, UTC.
     :ivar stalled: its task claims to run and does not move any more; what the item is was judged by the device.

@@ -102,6 +102,14 @@ def reading_of(action: Engage | Release, inventory: Inventory | None) -> LockRea
     return next((r for a in cards for r in a.locks if r.place == wanted), None)
 
 
+def is_done_unanswered(item: Item, action: Engage | Release, reading: LockReading) -> bool:
+    """Whether a change that was sent, and answered with a server error or not at all, has been done: the lock shows it, and did
+    not before.
+    """
+    shows = reading.state in _CLOSED if isinstance(action, Engage) else reading.state is LockState.UNLOCKED
+    return shows and item.before is not None and reading.value not in (None, item.before)
+
+
 def objected(job: Job, inventory: Inventory | None) -> Iterator[str]:
     """What BMCs said against changes of locks that they took, where the lock does not show the change.
 

@@ -25,10 +25,10 @@ from baremetal_acc.model.lock import (
     to_be_closed,
 )
 from baremetal_acc.model.ref import BmcName
-from baremetal_acc.planning import known_later
+from baremetal_acc.planning import known_later, setting_changes
 from baremetal_acc.planning.setting_changes import reading_of
 from baremetal_acc.run.looking import Bmcs
-from baremetal_acc.run.patience import not_performed
+from baremetal_acc.run.patience import not_performed, took_nothing
 from baremetal_acc.run.power import host_runs
 from baremetal_acc.run.tools import Tools
 
@@ -51,6 +51,9 @@ def release(
     if reading.value != action.expects and reading.state is not LockState.UNLOCKED:
         found = f'{action.expects} was planned with, {reading.value} is there now'
         return ended(job, position, ItemState.FAILED, now, found)
+    if setting_changes.is_done_unanswered(job.items[position], action, reading):
+        job = replace(job, undos=opened_again(job.undos, reading.place))
+        return ended(job, position, ItemState.DONE, now)
     closed = closed_by_us(job.undos, reading.place)
     if isinstance(mechanism, Remembering) and not closed and reading.state is LockState.PARTIAL:
         # The way that it blocks is open. What is closed of it is the vendor's, or somebody else's.
@@ -65,7 +68,7 @@ def release(
         else:
             mechanism.release(writer, reading)
     except AccError as exc:
-        return not_performed(job, position, exc, tools.patience, now)
+        return _unanswered(job, position, reading, exc, tools, now)
     return _accepted(replace(job, undos=opened_again(job.undos, reading.place)), position, reading, writer, now)
 
 
@@ -88,10 +91,12 @@ def engage(
         job = replace(job, undos=undos)
         tools.save(job)
     writer = bmcs[action.ref.bmc].writer()
+    is_done = setting_changes.is_done_unanswered(job.items[position], action, reading)
     try:
-        close(mechanism, writer, reading, undos)
+        if not is_done:
+            close(mechanism, writer, reading, undos)
     except AccError as exc:
-        return not_performed(job, position, exc, tools.patience, now)
+        return _unanswered(job, position, reading, exc, tools, now)
     record = Engagement(
         mechanism=action.mechanism,
         accelerator=action.accelerator,
@@ -111,6 +116,16 @@ def engage(
     # One lock may protect several devices: each has a record of its own. That of a whole machine has one for all.
     others = tuple(e for e in job.engagements if not _replaces(record, e))
     return _accepted(replace(job, engagements=(*others, record)), position, reading, writer, now)
+
+
+def _unanswered(job: Job, position: int, reading: LockReading, exc: AccError, tools: Tools, now: datetime) -> Job:
+    """The job after a change of a lock was not accepted. What may have been done all the same is read first."""
+    item = job.items[position]
+    if not took_nothing(exc) and item.before is None and reading.value is not None:
+        job = with_item(job, position, replace(item, before=reading.value))
+        if isinstance(item.action, Release) and now <= job.deadline:
+            return with_item(job, position, replace(job.items[position], message=str(exc)))
+    return not_performed(job, position, exc, tools.patience, now)
 
 
 def _accepted(job: Job, position: int, reading: LockReading, writer: Writer, now: datetime) -> Job:

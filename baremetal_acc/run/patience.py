@@ -80,3 +80,12 @@ def _passes(action: Action, exc: AccError) -> bool:
     if isinstance(action, Reset) and isinstance(exc, BmcRefused) and exc.status == _CONFLICT:
         return True  # its power is just changing: whoever changes it, it ends
     return isinstance(action, Engage) and isinstance(exc, BmcError) and not isinstance(exc, BmcUnsupported)
+
+
+def took_nothing(exc: AccError) -> bool:
+    """The BMC has said that it does not want what it was sent, or was never sent it."""
+    if isinstance(exc, BmcRefused):
+        return exc.status is None or exc.status < 500
+    if isinstance(exc, BmcUnreachable):
+        return not exc.sent
+    return not isinstance(exc, BmcAnswerInvalid)

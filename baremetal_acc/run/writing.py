@@ -13,10 +13,8 @@ from baremetal_acc.decide.images import same_version, unfit
 from baremetal_acc.decide.meanwhile import host_may_program
 from baremetal_acc.errors import (
     AccError,
-    BmcAnswerInvalid,
     BmcBusy,
     BmcError,
-    BmcRefused,
     BmcUnreachable,
     ImageError,
     ImageMissing,
@@ -28,6 +26,7 @@ from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, WriteE
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.planning import known_later
 from baremetal_acc.run.looking import Bmcs
+from baremetal_acc.run.patience import took_nothing
 from baremetal_acc.run.power import host_runs, host_woke
 from baremetal_acc.run.tools import Target, Tools, image_of
 
@@ -92,7 +91,7 @@ def write(
         LOG.warning('%s: %s: %s', job.target, describe(action), exc)
         if isinstance(exc, BmcUnreachable) and not exc.sent:
             return _put_off(job, position, action, exc, tools, now)
-        if _took_nothing(exc):
+        if took_nothing(exc):
             return ended(job, position, ItemState.FAILED, now, str(exc), untouched=True)
         # Whether it arrived is unknown: it stays as sent, and the next look decides.
         return with_item(job, position, replace(item, message=exc.message))
@@ -148,7 +147,7 @@ def go_on(job: Job, position: int, action: Flash | Program, progress: Progress, 
         if isinstance(exc, BmcUnreachable) and not exc.sent:
             # Nothing was under way, so that it goes on where it is; whether the device still knows, is seen then.
             return _held_up(job, position, exc, tools.patience.reset, now)
-        if progress.whole and not _took_nothing(exc):
+        if progress.whole and not took_nothing(exc):
             # Whether it was brought in force is unknown: the next look decides.
             return with_item(job, position, replace(item, progress=None, message=exc.message))
         if isinstance(exc, BmcUnreachable):
@@ -197,13 +196,6 @@ def _hidden(action: Flash | Program, inventory: Inventory | None) -> str | None:
     """Why nobody can tell whether the device is there: parts of what its BMC shows could not be read just now."""
     gaps = () if inventory is None else inventory.gaps
     return next((g.reason for g in gaps if g.ref.bmc == action.ref.bmc and g.hides), None)
-
-
-def _took_nothing(exc: AccError) -> bool:
-    """The BMC has said that it does not want the image, or was never sent it."""
-    if isinstance(exc, BmcRefused):
-        return exc.status is None or exc.status < 500
-    return not isinstance(exc, BmcUnreachable | BmcAnswerInvalid)
 
 
 def _moved(action: Flash | Program, inventory: Inventory | None) -> str | None:

@@ -399,6 +399,26 @@ def test_a_lock_that_stays_open_though_its_write_was_answered_as_a_success_has_a
     site.check()
 
 
+def test_a_lock_that_is_closed_though_its_write_was_answered_500_is_not_written_again(make, front):
+    """A PATCH is done, and answered with an error of the server (DSP0266, status codes).
+
+    A lock of which each write is answered so is closed, and proven.
+    """
+
+    def rule(request: Request, ask: Callable[[], Answer]) -> Answer:
+        answer = ask()
+        failed = refusal(500, 'Base.1.13.InternalError', 'The request failed due to an internal service error.')
+        return failed if request.method == 'PATCH' else answer
+
+    site = make()
+    site.prepare(address=front(site, rule))
+    done = site.run('lock', '--execute')
+    assert (0, True) == (done.code, site.is_locked), done.err
+    patched = [e['path'] for e in site.machine.log() if e['method'] == 'PATCH']
+    assert len(patched) == len(set(patched))
+    site.check()
+
+
 @pytest.mark.parametrize('habit', ['weak-etags', 'needs-if-match-hides-etag'])
 def test_a_lock_is_written_whatever_the_etags_are(make, habit):
     """ETags are weak and match nothing, or If-Match is demanded (community.general#6434, #11270, ansible/ansible#56050)."""

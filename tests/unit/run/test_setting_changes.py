@@ -10,7 +10,7 @@ import pytest
 
 from baremetal_acc.bmc.api import Accepted
 from baremetal_acc.decide.plan import Part
-from baremetal_acc.errors import BmcConflict, BmcRefused, BmcUnreachable
+from baremetal_acc.errors import BmcAnswerInvalid, BmcConflict, BmcRefused, BmcUnreachable
 from baremetal_acc.model.custody import Access, Cover, Origin
 from baremetal_acc.model.inventory import TaskReading, TaskState
 from baremetal_acc.model.job import Done, Engage, Failed, Flow, ItemState, Release
@@ -235,3 +235,80 @@ def test_a_rejected_change_is_sent_again_after_twice_as_long_each_time(error):
     waited = [(b - a).total_seconds() for a, b in itertools.pairwise(sent)]
     assert 6 == len(waited)
     assert all(5 * 2**n <= seconds <= 5 * 2**n + 6 for n, seconds in enumerate(waited)), waited
+
+
+BROKEN = [
+    BmcRefused(bmc='host', what='internal error', status=500),
+    BmcUnreachable(bmc='host', what='no answer'),
+    BmcAnswerInvalid(bmc='host', what='is no JSON'),
+]
+
+
+def broken(error, does=True, machine=None, times=1):
+    """A bench whose lock is changed, or not, and whose BMC answers that with an error."""
+    bench = Bench(machine=machine or Machine(version=v.NEW))
+
+    class Breaks(Mechanism):
+        left = times
+
+        def _change(self, what, closed):
+            self.machine.log.append(what)
+            if does:
+                self.machine.closed = closed
+            if self.left:
+                self.left -= 1
+                raise error
+            self.machine.closed = closed
+
+        def engage(self, writer, reading):
+            self._change('engage', True)
+
+        def release(self, writer, reading):
+            self._change('release', False)
+
+    bench.tools = replace(bench.tools, mechanisms=(Breaks(bench.machine),))
+    return bench
+
+
+@pytest.mark.parametrize('error', BROKEN)
+def test_a_lock_that_is_closed_though_its_change_was_answered_with_an_error_is_not_written_again(error):
+    """It is read, shows what it did not before, and is evidence like any other that we have engaged."""
+    bench = broken(error)
+    _, outcome = bench.run(bench.job(parts=LOCK))
+    assert isinstance(outcome, Done), outcome
+    assert 1 == bench.machine.log.count('engage')
+
+
+@pytest.mark.parametrize('error', BROKEN)
+def test_a_lock_that_stays_open_is_written_again(error):
+    """Once it was read."""
+    bench = broken(error, does=False)
+    _, outcome = bench.run(bench.job(parts=LOCK))
+    assert isinstance(outcome, Done), outcome
+    assert 2 == bench.machine.log.count('engage')
+
+
+def test_a_lock_that_was_closed_before_proves_nothing_after_an_error():
+    """It is written until the BMC takes it."""
+    bench = broken(BROKEN[0], machine=Machine(version=v.NEW, closed=True))
+    _, outcome = bench.run(bench.job(parts=LOCK))
+    assert isinstance(outcome, Done), outcome
+    assert 2 == bench.machine.log.count('engage')
+
+
+@pytest.mark.parametrize('error', BROKEN)
+def test_a_lock_that_is_open_though_its_change_was_answered_with_an_error_is_written_through(error):
+    """It is released once, and closed again in the end."""
+    bench = broken(error, machine=Machine(protects_all=True, closed=True))
+    _, outcome = bench.run(bench.job(hold=True))
+    assert isinstance(outcome, Done), outcome
+    assert ['release', 'engage'] == [line for line in bench.machine.log if line in ('release', 'engage')]
+
+
+def test_a_lock_that_never_opens_ends_the_job():
+    """After a bounded number of attempts, and nothing is written."""
+    bench = broken(BROKEN[0], does=False, machine=Machine(protects_all=True, closed=True), times=1000)
+    _, outcome = bench.run(bench.job(hold=True))
+    assert isinstance(outcome, Failed)
+    assert 2 == bench.machine.log.count('release')
+    assert not any(line.startswith('push') for line in bench.machine.log)
