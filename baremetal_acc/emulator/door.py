@@ -72,6 +72,8 @@ class DoorSite:
                 return Reply(status=200, body=shown)
             case 'POST', '/control/reset-log':
                 self._journal.clear()
+                if self._machine is not None:
+                    self._machine.history.clear()
                 for front in self._fronts.values():
                     front.counters.reset()
                 return Reply(status=204)

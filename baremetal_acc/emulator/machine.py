@@ -10,6 +10,7 @@ here sleeps. What it consists of is in :mod:`~baremetal_acc.emulator.parts`.
 import contextlib
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
@@ -26,6 +27,7 @@ from baremetal_acc.emulator.parts import (
     Power,
     Refused,
     Restart,
+    Result,
     Setting,
     Start,
     System,
@@ -33,6 +35,7 @@ from baremetal_acc.emulator.parts import (
     TaskState,
     Value,
     Way,
+    Write,
     message,
 )
 
@@ -43,6 +46,9 @@ ROOT_OF_TRUST = 'erot'
 
 # A BMC keeps what it can: bmcweb forgets the oldest of its tasks when it holds more than a hundred.
 MAX_TASKS = 100
+
+# Enough for the longest journey; a test that needs more empties it in between.
+MAX_EVENTS = 10000
 
 # Faults of which one is in store for a task from its beginning.
 FATES = (
@@ -107,6 +113,7 @@ class Machine:
         self.ways: list[Way] = []
         self.fetches: list[dict[str, Any]] = []
         self.cut_writes: list[dict[str, str]] = []
+        self.history: deque[dict[str, Any]] = deque(maxlen=MAX_EVENTS)
         self.revision = 0
         self.on_bmc_down: list[Callable[[str], None]] = []
         self.on_system_reset: list[Callable[[str, str], None]] = []
@@ -216,6 +223,14 @@ class Machine:
     def next_due(self) -> float | None:
         """Seconds until something happens by itself; None: nothing is under way."""
         return max(0.0, self._events[0].due - self.clock.now()) if self._events else None
+
+    def note(self, what: str, **facts: Any) -> None:
+        """Write into the machine's own journal what has happened to it, whatever a BMC says of it."""
+        self.history.append({'what': what, 'time': self._now(), **facts})
+
+    def _note_part(self, what: str, key: str, **facts: Any) -> None:
+        component = self.components[key]
+        self.note(what, component=key, device=component.device, bmc=component.bmc, **facts)
 
     # -- settings and locks -------------------------------------------------------------------------------------------
 
@@ -410,9 +425,10 @@ class Machine:
         system.last_reset = system.state_since = at
         system.resets += 1
         system.start = system.asked
-        if depth is Restart.COLD:
+        if depth >= Restart.COLD:
             system.power_on = system.asked
         system.log(at)
+        self.note('restarted', system=system.name, depth=depth.name.lower())
         self._install(system, at)
         for setting in self.settings.values():
             if setting.system != system.name:
@@ -423,6 +439,14 @@ class Machine:
                 setting.value = setting.in_force = setting.once[1]
             if setting.is_lock and self._lock_fault('lock-lost-on-reset', setting, use=True):
                 setting.value = setting.in_force = setting.open
+        self._bring_in_force(system, depth)
+        if depth >= Restart.COLD:
+            for other in self.systems.values():
+                if other.powered_by == system.name:
+                    self._restarted(other, depth, at)
+
+    def _bring_in_force(self, system: System, depth: Restart) -> None:
+        """What a restart of a system does to images that wait for it."""
         for component in self.components.values():
             is_deep_enough = component.activates is None or depth >= component.activates
             if component.system != system.name or component.staged is None or not is_deep_enough:
@@ -436,10 +460,6 @@ class Machine:
                 component.staged = None
             else:
                 self._activate(component, Bank(version=str(refused.parameters['leaves']), writer='bmc'))
-        if depth is Restart.COLD:
-            for other in self.systems.values():
-                if other.powered_by == system.name:
-                    self._restarted(other, Restart.COLD, at)
 
     def _install(self, system: System, at: float) -> None:
         """Begin to write the images that have waited for this restart."""
@@ -465,6 +485,7 @@ class Machine:
             if setting.is_lock and setting.bmc == name and self._lock_fault('lock-lost-on-bmc-reset', setting, use=True):
                 setting.value = setting.in_force = setting.open
         self._later(silent, 'bmc_up', name)
+        self.note('bmc-restarted', bmc=name)
         self.revision += 1
         for listener in self.on_bmc_down:
             listener(name)
@@ -560,14 +581,18 @@ class Machine:
         if not task.targets:
             self._fail(task, 'fits-nothing', f'A {image.component} image for {image.device} fits nothing here.', now)
             return
-        task.image = image
+        self.note('upload', bmc=task.bmc, task=task.id, digest=image.digest, package=None)
+        task.writes = [Write.of(key, image) for key in task.targets]
         for key in task.targets:
             component = self.components[key]
             component.sent = Bank.of(image, 'bmc')
             if (why := self._obstacle(component, image)) is not None:
                 self._fail(task, why.reason, str(why), now)
                 return
-        task.bank = Bank.of(image, 'bmc')
+        self._begin_or_wait(task, now)
+
+    def _begin_or_wait(self, task: Task, now: float) -> None:
+        """Write at once, or with the next restart where a fault has it so."""
         waits = self._task_fault('task-waits-for-restart', task)
         if waits is None:
             self._begin_writing(task, now)
@@ -580,10 +605,9 @@ class Machine:
 
     def _begin_writing(self, task: Task, at: float) -> None:
         """Write the image of a task, from that second on."""
-        version = '' if task.bank is None else task.bank.version
         task.state = TaskState.RUNNING
         task.starts, task.ends = at, at + self.flash_seconds
-        task.messages.append(message(f'Writing {version} to {", ".join(task.targets)}.', reason='started'))
+        task.messages.append(message(f'Writing {_version(task)} to {", ".join(task.targets)}.', reason='started'))
         task.fate = self._fate(task)
         subject = f'{task.bmc}/{task.id}/{self.bmcs[task.bmc].life}'
         if task.fate is not None and 'at_percent' in task.fate:
@@ -655,8 +679,8 @@ class Machine:
             return
         match task.fate['name']:
             case 'task-fails':
-                if task.fate['completes'] and task.bank is not None:
-                    self._write(task, task.bank)
+                if task.fate['completes']:
+                    self._write(task)
                 self._fail(task, 'device-refused', str(task.fate['message']), event.due)
             case 'task-id-reused':
                 self._reuse(task, event.due)
@@ -670,14 +694,14 @@ class Machine:
             case 'task-stuck':
                 task.frozen_percent = int(task.fate['at_percent'])
             case 'bmc-restart':
-                if task.fate['completes'] and task.bank is not None:
-                    self._write(task, task.bank)
+                if task.fate['completes']:
+                    self._write(task)
                 self.reset_bmc(task.bmc, task.fate.get('seconds'))
 
     def _reuse(self, task: Task, at: float) -> None:
         """Somebody else's job has the id now."""
-        if task.fate is not None and task.fate['completes'] and task.bank is not None:
-            self._write(task, task.bank)
+        if task.fate is not None and task.fate['completes']:
+            self._write(task)
         self.bmcs[task.bmc].tasks[task.id] = Task(
             id=task.id,
             bmc=task.bmc,
@@ -708,7 +732,7 @@ class Machine:
 
     def _happen_written(self, event: _Event) -> None:
         task = self._task_of(event.subject)
-        if task is None or not task.is_open or task.bank is None:
+        if task is None or not task.is_open or not task.writes:
             return
         fate = task.fate if task.fate is not None and task.fate['name'].startswith('task-completed-') else None
         if fate is None or fate.get('completes'):
@@ -718,7 +742,7 @@ class Machine:
                 if protect is not None and self.is_closed(protect):
                     self._fail(task, 'write-protected', f'{key} is write protected', event.due)
                     return
-            self._write(task, task.bank)
+            self._write(task)
         if task.fate is not None and task.fate['name'] == 'task-stuck':
             return
         task.state = TaskState.COMPLETED
@@ -729,7 +753,7 @@ class Machine:
             arguments = [', '.join(task.targets)]
             task.messages.append(message(str(fate['message']), severity='Critical', reason='refused', arguments=arguments))
             return
-        text = f'{task.bank.version} was written to {", ".join(task.targets)}.'
+        text = f'{_version(task)} was written to {", ".join(task.targets)}.'
         task.messages.append(message(text, reason='completed'))
         if any(self.components[key].staged is not None for key in task.targets):
             task.messages.append(
@@ -747,15 +771,23 @@ class Machine:
             with contextlib.suppress(Refused):
                 self.reset_system(name, 'On', cause=Cause.OEM)
 
-    def _write(self, task: Task, bank: Bank) -> None:
-        for key in task.targets:
-            component = self.components[key]
-            component.changed = self._now()
-            if task.is_installed_by_restart or (component.activates is None and not task.on_reset):
-                self._activate(component, bank)
-            else:
-                component.staged = bank
-            self._open_by_update(component)
+    def _write(self, task: Task) -> None:
+        """Write what the task has not written yet."""
+        for one in task.writes:
+            if one.result is None and one.image is not None:
+                self._put(task, one, one.image)
+
+    def _put(self, task: Task, write: Write, image: Image) -> None:
+        """Write one image into its component."""
+        component, bank = self.components[write.key], Bank.of(image, 'bmc', stamp=write.stamp)
+        write.result = Result.WRITTEN
+        component.changed = self._now()
+        self._note_part('written', write.key, task=task.id, version=bank.version, digest=bank.digest, writer=bank.writer)
+        if task.is_installed_by_restart or (component.activates is None and not task.on_reset):
+            self._activate(component, bank)
+        else:
+            component.staged = bank
+        self._open_by_update(component)
 
     def _open_by_update(self, component: Component) -> None:
         for setting in self.settings.values():
@@ -780,6 +812,7 @@ class Machine:
         """An image was written, and waits for :meth:`activate_held`."""
         component = self.components[key]
         component.held = component.sent = Bank.of(image, writer)
+        self._note_part('written', key, task=None, version=image.version, digest=image.digest, writer=writer)
         self.revision += 1
 
     def drop_held(self, key: str) -> None:
@@ -833,6 +866,7 @@ class Machine:
         component.active = bank
         component.staged = None
         component.changed = self._now()
+        self._note_part('activated', component.key, version=bank.version, digest=bank.digest)
 
     def cancel(self, task: Task) -> None:
         """End a task that runs, as whoever deletes it or its monitor asks for. What it has not written it does not write."""
@@ -840,6 +874,8 @@ class Machine:
         task.state = TaskState.CANCELLED
 
     def _fail(self, task: Task, reason: str, text: str, at: float) -> None:
+        for key in task.targets if not task.writes else [one.key for one in task.writes if one.result is None]:
+            self._note_part('failed', key, task=task.id, reason=reason)
         task.state = TaskState.EXCEPTION
         task.frozen_percent = self._percent(task, at)
         task.ended = at
@@ -902,6 +938,7 @@ class Machine:
             raise Refused('bad-image', str(image))
         target = self.components[way.target]
         self._check(target, image)
+        self._note_part('written', target.key, task=None, version=image.version, digest=image.digest, writer='host')
         self._activate(target, Bank.of(image, 'host'))
         self.revision += 1
         return target
@@ -973,6 +1010,7 @@ class Machine:
             },
             'fetches': list(self.fetches),
             'cut_writes': list(self.cut_writes),
+            'history': list(self.history),
             **{what: {name: tell() for name, tell in tellers.items()} for what, tellers in self.also.items()},
         }
 
@@ -1102,7 +1140,20 @@ def _task(stored: Mapping[str, Any], now: float) -> Task:
         fields[key] = None if fields[key] is None else now + fields[key]
     fields['state'] = TaskState(fields['state'])
     fields['targets'] = tuple(fields['targets'])
-    fields['bank'] = None if fields['bank'] is None else Bank(**fields['bank'])
-    if fields['image'] is not None:
-        fields['image'] = Image(**{**fields['image'], 'kind': Kind(fields['image']['kind'])})
+    # A state that was stored before there were packages has one image for all targets.
+    alone = fields.pop('image', None)
+    fields.pop('bank', None)
+    whole = [{'key': key, 'image': alone, 'version': alone['version']} for key in fields['targets']] if alone else []
+    fields['writes'] = [_stored_write(one) for one in fields.get('writes', whole)]
     return Task(**fields)
+
+
+def _stored_write(stored: Mapping[str, Any]) -> Write:
+    image, result = stored['image'], stored.get('result')
+    image = None if image is None else Image(**{**image, 'kind': Kind(image['kind'])})
+    return Write(**{**stored, 'image': image, 'result': None if result is None else Result(result)})
+
+
+def _version(task: Task) -> str:
+    """What a task brings, for people."""
+    return task.package or next((one.version for one in task.writes), '')

@@ -25,10 +25,11 @@ in the second of the start would not show.
 
 
 class Restart(IntEnum):
-    """How deep a restart goes: COLD takes the power away, WARM does not."""
+    """How deep a restart goes: COLD takes the power away, WARM does not, and MAINS takes the standby power of all away."""
 
     WARM = 1
     COLD = 2
+    MAINS = 3
 
 
 class Power(StrEnum):
@@ -62,7 +63,10 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bank:
-    """One copy of firmware or of a function, and who wrote it: ``factory``, ``bmc`` or ``host``."""
+    """One copy of firmware or of a function, and who wrote it: ``factory``, ``bmc`` or ``host``.
+
+    ``stamp`` is the comparison stamp of the package that it came in; None: it came in none, or the package uses none.
+    """
 
     version: str
     security_version: int = 1
@@ -71,9 +75,10 @@ class Bank:
     function: str | None = None
     function_uuid: str | None = None
     function_type: str | None = None
+    stamp: int | None = None
 
     @classmethod
-    def of(cls, image: Image, writer: str) -> 'Bank':
+    def of(cls, image: Image, writer: str, *, stamp: int | None = None) -> 'Bank':
         """What a bank holds once ``image`` has been written into it."""
         return cls(
             version=image.version,
@@ -83,7 +88,22 @@ class Bank:
             function=image.function,
             function_uuid=image.function_uuid,
             function_type=image.function_type,
+            stamp=stamp,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """By what a PLDM package knows a component: the firmware device that it belongs to, and its ComponentIdentifier there.
+
+    ``endpoint`` names the device, which has these descriptors (DescriptorType and data as they stand in a package).
+    Source: DSP0267 1.3.0, tables 4, 6 and 7.
+    """
+
+    endpoint: str
+    descriptors: frozenset[tuple[int, bytes]]
+    number: int
+    classification: int = 0x000A
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,7 +113,8 @@ class Component:
     ``key`` is unique in the machine and names it in messages; ``uri`` is its SoftwareInventory. ``active`` is None for a slot
     that holds nothing. ``activates`` is the restart of ``system`` that brings a staged image into force, None: at once.
     ``held`` is what was written and waits for a command of the BMC, before it is staged or in force. ``changed`` is the second
-    at which a bank was written last, or came in force; None: neither since the emulator was started.
+    at which a bank was written last, or came in force; None: neither since the emulator was started. ``identity`` is by what a
+    PLDM package knows it; None: no package does.
     """
 
     key: str
@@ -113,6 +134,12 @@ class Component:
     activates: Restart | None = None
     system: str = 'host'
     write_protect: str | None = None
+    identity: Identity | None = None
+
+    @property
+    def item(self) -> str:
+        """The Id of its SoftwareInventory."""
+        return self.uri.rsplit('/', 1)[-1]
 
     def check(self, image: Image) -> None:
         """Whether the image is for this component.
@@ -229,12 +256,48 @@ class System:
         self.logged_at = at
 
 
+class Result(StrEnum):
+    """What has become of one image for one component."""
+
+    WRITTEN = 'written'
+    SKIPPED = 'skipped'
+    FAILED = 'failed'
+
+
+@dataclass(slots=True, kw_only=True)
+class Write:
+    """One image for one component: what an upload is resolved into.
+
+    ``image`` is None where what lies in a package for the component is no whole image; ``defect`` says why. ``version`` is what
+    the package says of it. ``forced``: it is written whatever the component runs. ``endpoint`` is the firmware device, and
+    ``continues`` whether its other components are written when this one fails. ``activated_by`` is what the package says brings
+    it in force. ``result`` is None until it has ended.
+    """
+
+    key: str
+    image: Image | None
+    version: str
+    stamp: int | None = None
+    forced: bool = False
+    endpoint: str = ''
+    continues: bool = True
+    activated_by: str = ''
+    defect: str = ''
+    result: Result | None = None
+
+    @classmethod
+    def of(cls, key: str, image: Image) -> 'Write':
+        """An image that came by itself."""
+        return cls(key=key, image=image, version=image.version)
+
+
 @dataclass(slots=True, kw_only=True)
 class Task:
-    """One update as the BMC tells of it.
+    """One update as the BMC tells of it. ``writes`` is what its upload was resolved into, once that has arrived.
 
     ``fate`` is what a fault rule has in store for it, ``status`` what TaskStatus says then. Percentages come from the clock
     between ``starts`` and ``ends``. ``is_installed_by_restart``: the image is written in a restart, and needs no other one.
+    ``package`` is the version of the package that was sent; None: it was an image by itself.
     """
 
     id: int
@@ -248,8 +311,8 @@ class Task:
     ended: float | None = None
     on_reset: bool = False
     messages: list[dict[str, Any]] = field(default_factory=list)
-    bank: Bank | None = None
-    image: Image | None = None
+    writes: list[Write] = field(default_factory=list)
+    package: str | None = None
     fate: dict[str, Any] | None = None
     gone: bool = False
     frozen_percent: int | None = None
@@ -286,6 +349,12 @@ class Bmc:
     lockdowns: list[str] = field(default_factory=list)
 
 
-def message(text: str, *, severity: str = 'OK', reason: str = 'info', arguments: Iterable[str] = ()) -> dict[str, Any]:
-    """A message of a task, as data: the HTTP side dresses it for Redfish."""
-    return {'text': text, 'severity': severity, 'reason': reason, 'arguments': list(arguments)}
+def message(
+    text: str, *, severity: str = 'OK', reason: str = 'info', arguments: Iterable[str] = (), action: str = ''
+) -> dict[str, Any]:
+    """A message of a task, as data: the HTTP side dresses it for Redfish.
+
+    :param arguments: of one about one component: the component, then its version or what it is about.
+    :param action: what is to be done about it.
+    """
+    return {'text': text, 'severity': severity, 'reason': reason, 'arguments': list(arguments), 'action': action}

@@ -46,6 +46,15 @@ class Remote:
         found: dict[str, Any] = self._ask('GET', 'truth')
         return found
 
+    def history(self, what: str | None = None) -> list[dict[str, Any]]:
+        """What has happened to the machine, in order: uploads, what was written, skipped, failed, what came in force, restarts.
+
+        :param what: only that: ``upload``, ``written``, ``skipped``, ``failed``, ``activated``, ``restarted`` or
+            ``bmc-restarted``.
+        """
+        events: list[dict[str, Any]] = self.truth()['history']
+        return [one for one in events if what in (None, one['what'])]
+
     def log(self, *, sessions: bool = False, reads: bool = False) -> list[dict[str, Any]]:
         """The requests that write, in order; with ``sessions`` also logging in and out, with ``reads`` what was read, too."""
         query = '&'.join(f'{name}=1' for name, wanted in (('sessions', sessions), ('reads', reads)) if wanted)

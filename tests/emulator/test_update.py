@@ -402,3 +402,37 @@ def test_a_multipart_body_that_is_none_is_refused_with_400(fast, client, content
     answer = bmc.call('POST', uri, data=body, headers={'Content-Type': content_type})
     assert (400, True) == (answer.status_code, 'error' in answer.json())
     assert bmc.get(ROOT)
+
+
+# ------------------------------------------------------------------------------------------------ the own journal
+
+
+def test_the_journal_of_the_machine_counts_uploads_writes_activations_and_restarts(fast, client, gpu_image):
+    """In order, with digests, for the oracle of tests; emptied with the log."""
+    machine = fast('gpu-server')
+    bmc = client(machine.bmcs['host'])
+    image = gpu_image()
+    digest = f'sha256:{hashlib.sha256(image).hexdigest()}'
+    bmc.finished(bmc.push(f'{ITEMS}/HGX_FW_GPU_1', image))
+    bmc.reset(HOST, 'PowerCycle')
+    assert ['upload', 'written', 'restarted', 'activated'] == [one['what'] for one in machine.history()]
+    upload, written, restarted, activated = machine.history()
+    assert (digest, None) == (upload['digest'], upload['package'])
+    assert ('host/HGX_FW_GPU_1', 'GPU_1', '2.0.0', digest, 'bmc') == tuple(
+        written[name] for name in ('component', 'device', 'version', 'digest', 'writer')
+    )
+    assert ('host', 'cold') == (restarted['system'], restarted['depth'])
+    assert ('host/HGX_FW_GPU_1', '2.0.0') == (activated['component'], activated['version'])
+    machine.tenant_write('GPU_0', gpu_image('6.6.6'))
+    assert ['bmc', 'host'] == [one['writer'] for one in machine.history('written')]
+    machine.reset_log()
+    assert [] == machine.history()
+
+
+def test_the_journal_of_the_machine_tells_why_nothing_was_written(fast, client, gpu_image):
+    """An image for something else has failed, with the reason."""
+    machine = fast('gpu-server')
+    bmc = client(machine.bmcs['host'])
+    bmc.finished(bmc.push(f'{ITEMS}/HGX_FW_GPU_1', gpu_image(model='a100')))
+    assert [('host/HGX_FW_GPU_1', 'wrong-model')] == [(one['component'], one['reason']) for one in machine.history('failed')]
+    assert [] == machine.history('written')

@@ -184,6 +184,6 @@ def task_resource(view: View, task: Task) -> Resource:
 
 
 def _arguments(task: Task, reason: str) -> tuple[str, str]:
-    image = task.image.version if task.image is not None else '(unknown)'
+    image = next((one.version for one in task.writes), '(unknown)')
     target = ', '.join(task.targets)
     return (target, image) if reason == 'completed' else (image, target)

@@ -557,3 +557,19 @@ def test_a_card_that_one_bmc_no_longer_shows_is_gone_for_the_host_too():
     assert [True, False] == [machine.is_gone('GPU_0'), machine.is_gone('GPU_1')]
     with pytest.raises(Refused):
         machine.write_from_host('GPU_0', image(), path='pcie')
+
+
+def test_a_task_that_was_stored_when_it_had_one_image_for_all_of_its_targets_is_finished():
+    """As the emulator stored it before an upload was resolved into pairs of component and image."""
+    machine = machine_of()
+    update(machine, EROT, image(component='erot'))
+    stored = json.loads(json.dumps(machine.dump()))
+    (task,) = stored['bmcs']['host']['tasks']
+    (write,) = task.pop('writes')
+    del task['package']
+    old = task | {'image': write['image'], 'bank': {'version': '2.0.0'}}
+    stored['bmcs']['host']['tasks'] = [old]
+    again = machine_of()
+    again.load(stored)
+    passes(again, 10)
+    assert '2.0.0' == version(again, EROT)
