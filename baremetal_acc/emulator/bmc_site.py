@@ -4,7 +4,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from aiohttp import web
 from baremetal_acc.emulator.distort import Names, flipped, strange
 from baremetal_acc.emulator.fault import Fault
 from baremetal_acc.emulator.front import BodyTooLarge, Cut, as_response, hold, read_body
-from baremetal_acc.emulator.image import BadImage, Image, ImageReader
+from baremetal_acc.emulator.image import Image
 from baremetal_acc.emulator.journal import Journal
 from baremetal_acc.emulator.parts import Refused, Task
 from baremetal_acc.emulator.redfish import update
@@ -22,6 +22,7 @@ from baremetal_acc.emulator.redfish.accounts import SESSIONS
 from baremetal_acc.emulator.redfish.errors import RedfishError
 from baremetal_acc.emulator.redfish.resource import Outcome
 from baremetal_acc.emulator.service import Reply, Request, Service
+from baremetal_acc.emulator.upload import Upload, UploadReader
 
 WRITES = frozenset({'POST', 'PATCH', 'PUT', 'DELETE'})
 CHUNK = 64 * 1024
@@ -148,9 +149,12 @@ class BmcSite:
             user = self.service.may_push(request).user
             if (http.content_length or 0) > self.view.options.max_image_bytes + MAX_PARAMETERS:
                 raise RedfishError(413, 'PayloadTooLarge')
-            if http.content_type != 'multipart/form-data':
+            if request.path == update.PLAIN_PUSH:
+                outcome = await upload.receive_plain(http)
+            elif http.content_type != 'multipart/form-data':
                 raise RedfishError(415, 'UnrecognizedRequestBody', text='An image is pushed as multipart/form-data.')
-            outcome = await upload.receive(http)
+            else:
+                outcome = await upload.receive(http)
             return Reply(status=outcome.status, body=outcome.body, headers=dict(outcome.headers), user=user)
         except RedfishError as error:
             await _drain(http)
@@ -168,7 +172,7 @@ class BmcSite:
 
     async def _fetch(self, task: Task, uri: str) -> None:
         machine, options = self.view.machine, self.view.options
-        reader = ImageReader()
+        reader = UploadReader()
         record: dict[str, Any] = {'bmc': self.view.name, 'task': task.id, 'uri': uri, 'status': None, 'error': None}
         try:
             timeout = aiohttp.ClientTimeout(total=FETCH_SECONDS)
@@ -193,10 +197,10 @@ class BmcSite:
         if record['error'] is not None:
             machine.update_failed(task, 'transfer-failed', f'The image could not be fetched from {uri}: {record["error"]}')
         else:
-            self._fetched(task, _finished(reader))
+            self._fetched(task, reader.finish())
         self._changed()
 
-    def _fetched(self, task: Task, image: Image | BadImage) -> None:
+    def _fetched(self, task: Task, image: Upload) -> None:
         """Write it to the targets that were named, else to all that it fits. Source: DSP8010, SimpleUpdate, Targets."""
         machine = self.view.machine
         if not task.targets and task.is_open and isinstance(image, Image):
@@ -204,7 +208,7 @@ class BmcSite:
                 machine.aim(task, update.fitting(self.view, image.kind, image.device, image.component))
             except Refused as why:
                 machine.update_failed(task, why.reason, str(why))
-        machine.image_arrived(task, image)
+        update.deliver(self.view, task, image)
 
     async def stop(self) -> None:
         """End the fetches that are under way."""
@@ -265,7 +269,7 @@ class _Upload:
         machine = view.machine
         parameters: dict[str, Any] | None = None
         keys: tuple[str, ...] = ()
-        reader: ImageReader | None = None
+        reader: UploadReader | None = None
         self._http = http
         life = machine.bmcs[view.name].life
         try:
@@ -278,14 +282,10 @@ class _Upload:
                     if self._names is not None and self._names.changed:
                         text = self._names.inward(text.decode(errors='replace')).encode()
                     parameters = update.read_parameters(text)
-                    self._log.document = parameters
-                    keys = update.check_targets(view, parameters)
-                    self._log.overlaps = machine.written_beside(view.name, keys)
-                    self._reserve(keys)
-                    self._exhaust()
+                    keys = self._prepare(parameters)
                 elif part.name == 'UpdateFile':
-                    reader = ImageReader()
-                    await self._stream(part, reader, keys)
+                    reader = UploadReader()
+                    await self._stream(part.read_chunk, reader, keys)
                 else:
                     raise RedfishError(400, 'PropertyUnknown', str(part.name))
         except ValueError as exc:
@@ -294,19 +294,56 @@ class _Upload:
             raise RedfishError(400, 'PropertyMissing', 'UpdateParameters')
         if reader is None:
             raise RedfishError(400, 'PropertyMissing', 'UpdateFile')
-        image = _finished(reader)
+        return self._begin(parameters, keys, reader, life)
+
+    async def receive_plain(self, http: web.BaseRequest) -> Outcome:
+        """Take an image whose targets and options were set before, as HttpPushUriTargets and HttpPushUriOptions.
+
+        :raises RedfishError: the targets are not as they must be.
+        :raises Cut: a fault cuts the connection.
+        """
+        view = self._site.view
+        self._http = http
+        life = view.machine.bmcs[view.name].life
+        parameters = update.plain_parameters(view)
+        keys = self._prepare(parameters)
+        reader = UploadReader()
+        await self._stream(http.content.read, reader, keys)
+        return self._begin(parameters, keys, reader, life)
+
+    def _prepare(self, parameters: dict[str, Any]) -> tuple[str, ...]:
+        """Hold what is to be updated while the image comes.
+
+        :raises RedfishError: the request is not as it must be.
+        """
+        view = self._site.view
+        self._log.document = parameters
+        keys = update.check_targets(view, parameters)
+        self._log.overlaps = view.machine.written_beside(view.name, keys)
+        self._reserve(keys)
+        self._exhaust()
+        return keys
+
+    def _begin(self, parameters: dict[str, Any], keys: tuple[str, ...], reader: UploadReader, life: int) -> Outcome:
+        """Begin the update with what has come.
+
+        :param life: which life of the BMC the upload began in.
+        """
+        view = self._site.view
+        machine = view.machine
+        image = reader.finish()
         self.release()
         machine.settle()
         if machine.is_bmc_down(view.name) or machine.bmcs[view.name].life != life:
             raise Cut
         if not keys:
-            fits = () if isinstance(image, BadImage) else update.fitting(view, image.kind, image.device, image.component)
+            fits = update.fitting(view, image.kind, image.device, image.component) if isinstance(image, Image) else ()
             if not fits:
                 raise RedfishError(400, 'PropertyValueFormatError', '(image)', 'UpdateFile', text='It fits nothing here.')
             update.refuse_if_busy(view, fits)
             keys = fits
         task = update.begin(view, keys, parameters)
-        machine.image_arrived(task, image)
+        update.deliver(view, task, image)
         return update.accepted(view, task)
 
     def _exhaust(self) -> None:
@@ -321,7 +358,7 @@ class _Upload:
             view.machine.reset_bmc(view.name)
             raise Cut
 
-    async def _stream(self, part: aiohttp.BodyPartReader, reader: ImageReader, keys: tuple[str, ...]) -> None:
+    async def _stream(self, read: Callable[[int], Awaitable[bytes]], reader: UploadReader, keys: tuple[str, ...]) -> None:
         view = self._site.view
         limit = view.options.max_image_bytes
         cut = stall = damage = None
@@ -333,7 +370,7 @@ class _Upload:
             stall = stall or faults.find('upload-stalls', bmc=view.name, device=device, uri=uri, method='POST')
             damage = damage or faults.find('image-damaged', bmc=view.name, device=device, uri=uri, method='POST')
         self._log.received_bytes = 0
-        while chunk := await part.read_chunk(CHUNK):
+        while chunk := await read(CHUNK):
             if damage is not None:
                 chunk = flipped(chunk, int(damage.parameters['after_bytes']) - reader.received_bytes)
             reader.feed(chunk)
@@ -377,10 +414,3 @@ async def _drain(http: web.BaseRequest) -> None:
     with contextlib.suppress(OSError, ValueError, aiohttp.ClientError):
         async for _ in http.content.iter_chunked(CHUNK):
             pass
-
-
-def _finished(reader: ImageReader) -> Image | BadImage:
-    try:
-        return reader.finish()
-    except BadImage as exc:
-        return exc

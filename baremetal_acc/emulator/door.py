@@ -175,6 +175,9 @@ async def _control(http: web.BaseRequest, request: Request, machine: Machine) ->
                 cause = Cause.__members__.get(str(wanted.get('cause', Cause.POWER_BUTTON.name)))
                 if cause is None:
                     return Reply(status=400, body={'error': f'no such cause; there are {", ".join(Cause.__members__)}'})
+                if wanted['reset_type'] == 'FullPowerCycle':
+                    machine.cycle_mains()
+                    return Reply(status=204)
                 machine.reset_system(str(wanted.get('system', 'host')), str(wanted['reset_type']), cause=cause)
             except Refused as why:
                 return Reply(status=409, body={'error': str(why)})

@@ -80,6 +80,20 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
         'the card finds an image wrong before it is written; with version only that one, with below only those of a lower '
         'security version',
     ),
+    'component-fails': (
+        {'stage': 'apply', 'message': 'The device could not write the image.'},
+        'one component of a package fails, and the others are written: its transfer, its verification (verify) or its apply',
+    ),
+    'package-refused': (
+        {'message': 'The signature of the package is wrong.'},
+        'a package is found wrong once it has arrived: nothing of it is written',
+    ),
+    'target-refused': ({}, 'a target of an update is refused (400), as one that is not there'),
+    'task-messages': (
+        {'form': 'none'},
+        'what a task says of the components of a package: none, results (what has become of each) or older (message ids of '
+        'earlier firmware)',
+    ),
     'update-503': ({'retry_after': 1}, 'requests to update are answered 503'),
     'upload-cut': ({'after_bytes': 4096, 'restarts': False}, 'an upload is cut in the middle; with restarts the BMC restarts'),
     'upload-stalls': ({'after_bytes': 4096}, 'the BMC takes no more of an upload, and the connection stays open'),
@@ -187,12 +201,20 @@ RESET_TYPES = frozenset(
 )
 """What ``reset-types-missing`` knows as ``types``, with commas between. Source: DSP8010 Resource, ResetType."""
 
+STAGES = frozenset({'transfer', 'verify', 'apply'})
+"""What ``component-fails`` knows as ``stage``."""
+
+FORMS = frozenset({'none', 'results', 'older'})
+"""What ``task-messages`` knows as ``form``."""
+
 _ONE_OF: Mapping[tuple[str, str], frozenset[str]] = {
     ('measurement-wrong', 'how'): MEASURED,
     ('strange-json', 'how'): STRANGE,
     ('ipmi-malformed', 'how'): MALFORMED,
     ('task-waits-for-restart', 'state'): AWAITING,
     ('reset-types-missing', 'types'): RESET_TYPES,
+    ('component-fails', 'stage'): STAGES,
+    ('task-messages', 'form'): FORMS,
 }
 
 # What a parameter takes whose default is None, by its name.

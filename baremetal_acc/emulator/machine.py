@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from baremetal_acc.emulator.bundle import Objection, assign, objection
 from baremetal_acc.emulator.clock import Clock
 from baremetal_acc.emulator.fault import BadFault, Fault, Faults
 from baremetal_acc.emulator.image import BadImage, Image, Kind
@@ -38,6 +39,7 @@ from baremetal_acc.emulator.parts import (
     Write,
     message,
 )
+from baremetal_acc.emulator.pldm import Package
 
 _ELSEWHERE = 'elsewhere'
 
@@ -46,6 +48,9 @@ ROOT_OF_TRUST = 'erot'
 
 # A BMC keeps what it can: bmcweb forgets the oldest of its tasks when it holds more than a hundred.
 MAX_TASKS = 100
+
+_UPDATER = 'Firmware Update Service'
+"""Who speaks where no component does."""
 
 # Enough for the longest journey; a test that needs more empties it in between.
 MAX_EVENTS = 10000
@@ -318,7 +323,9 @@ class Machine:
         parts = [one for one in self.components.values() if device and one.device == device]
         if not any(one.component == ROOT_OF_TRUST for one in parts):
             return 0.0
-        found = [(one, rule) for one in parts if (rule := self._recent('background-copy', one)) is not None]
+        # What waits for its activation is copied only once it is in force.
+        settled = [one for one in parts if one.staged is None or one.identity is None]
+        found = [(one, rule) for one in settled if (rule := self._recent('background-copy', one)) is not None]
         return max((self._left(one, rule) for one, rule in found), default=0.0)
 
     def _recent(self, name: str, component: Component) -> Fault | None:
@@ -414,7 +421,7 @@ class Machine:
         system = self.systems[event.subject]
         system.power = Power.POWERING_ON
         system.state_since = event.due
-        self._later(self.reset_seconds / 2, 'up', system.name, str(int(Restart.COLD)))
+        self._later(self.reset_seconds / 2, 'up', system.name, event.detail or str(int(Restart.COLD)))
 
     def _happen_up(self, event: _Event) -> None:
         self._restarted(self.systems[event.subject], Restart(int(event.detail)), event.due)
@@ -466,6 +473,26 @@ class Machine:
         for task in [task for bmc in self.bmcs.values() for task in bmc.tasks.values() if task.awaits_restart]:
             if any(self.components[key].system == system.name for key in task.targets):
                 self._begin_writing(task, at)
+
+    def cycle_mains(self) -> None:
+        """Take the standby power of all away and give it back. A system that was off stays off: BMCs keep it so.
+
+        Source: DSP8010 Resource, ResetType FullPowerCycle; an action of their makers for it, see ``hw/tray.py``.
+        """
+        for system in self.systems.values():
+            if system.powered_by is not None:
+                continue
+            if system.power is Power.OFF:
+                self.note('restarted', system=system.name, depth=Restart.MAINS.name.lower())
+                self._bring_in_force(system, Restart.MAINS)
+                continue
+            self._note_cut(system.name, 'FullPowerCycle')
+            system.power = Power.POWERING_OFF
+            system.booting = False
+            system.asked = Start(cause=Cause.MAINS)
+            self._later(self.reset_seconds / 2, 'cycle', system.name, str(int(Restart.MAINS)))
+        for name in self.bmcs:
+            self.reset_bmc(name)
 
     def reset_bmc(self, name: str, seconds: float | None = None) -> None:
         """Manager.Reset: the BMC falls silent, and comes back without its sessions and tasks (they are in memory).
@@ -524,9 +551,10 @@ class Machine:
         held = {key for task in bmc.tasks.values() if task.is_open for key in task.targets} | bmc.reserved
         return tuple(sorted(key for key in held if self.components[key].device in devices))
 
-    def begin_update(self, bmc_name: str, targets: Iterable[str], *, on_reset: bool = False) -> Task:
-        """A task for an update of these components. It waits for its image: :meth:`image_arrived`.
+    def begin_update(self, bmc_name: str, targets: Iterable[str], *, on_reset: bool = False, forced: bool = False) -> Task:
+        """A task for an update of these components. It waits for its image or package: :meth:`image_arrived`.
 
+        :param forced: components of a package that are equal or lower are written, too.
         :raises Refused: ``busy``.
         """
         keys = tuple(targets)
@@ -541,6 +569,7 @@ class Machine:
             targets=keys,
             created=self.clock.now(),
             on_reset=on_reset,
+            forced=forced,
         )
         bmc.next_task += 1
         bmc.tasks[task.id] = task
@@ -591,6 +620,123 @@ class Machine:
                 return
         self._begin_or_wait(task, now)
 
+    def package_arrived(self, task: Task, package: Package) -> None:
+        """A package is there: each device judges the component that it gets, and those that are taken are written."""
+        if not task.is_open:
+            return
+        now = self.clock.now()
+        task.starts, task.package = now, package.version
+        self.note('upload', bmc=task.bmc, task=task.id, digest=package.digest, package=package.version)
+        if (refused := self._task_fault('package-refused', task)) is not None:
+            self.refuse_package(task, 'package-refused', str(refused.parameters['message']))
+            return
+        there = [self.components[key] for key in task.targets if not self.is_gone(self.components[key].device)]
+        task.writes = assign(package, there, force=task.forced)
+        if not task.writes:
+            self.refuse_package(task, 'fits-nothing', 'No device that was to be updated is in the package')
+            return
+        task.targets = tuple(one.key for one in task.writes)
+        task.name = self._name_of(task.targets)
+        for one in task.writes:
+            self._say(task, one, 'target')
+            if one.image is not None:
+                self.components[one.key].sent = Bank.of(one.image, 'bmc', stamp=one.stamp)
+            if (against := self._against(one)) is not None:
+                self._object(task, one, against)
+        self._begin_or_wait(task, now)
+
+    def refuse_package(self, task: Task, reason: str, text: str) -> None:
+        """Nothing of what was sent is written, and the task says why."""
+        if not task.is_open:
+            return
+        now = self.clock.now()
+        task.starts = now
+        self.note('refused', bmc=task.bmc, task=task.id, reason=reason)
+        task.messages.append(message(text, severity='Critical', reason='resource-error', arguments=[_UPDATER, text]))
+        self._end_in_part(task, now)
+
+    def _end_in_part(self, task: Task, at: float) -> None:
+        """End a task of which something has failed."""
+        task.state, task.status, task.frozen_percent, task.ended = TaskState.EXCEPTION, 'Warning', 100, at
+        task.messages.append(message('A part of the update has failed.', severity='Critical', reason='aborted'))
+        self.revision += 1
+
+    def _against(self, write: Write) -> Objection | None:
+        """What a device has against an image before it is sent, or once it has judged it."""
+        component = self.components[write.key]
+        if self.copy_seconds(component.device):
+            text, action = 'The root of trust is busy', 'Wait until it has copied its image in the background.'
+            return Objection(result=Result.FAILED, reason='copying', text=text, failure='transfer', action=action)
+        if (closed := self._closed(component)) is not None:
+            return Objection(result=Result.FAILED, reason=closed.reason, text=str(closed), failure='transfer')
+        if (against := objection(write, component.active)) is not None:
+            return against
+        if write.image is not None and (why := self._obstacle(component, write.image)) is not None:
+            return Objection(result=Result.FAILED, reason=why.reason, text=str(why), failure='verify')
+        return None
+
+    def _object(self, task: Task, write: Write, against: Objection) -> None:
+        """A component is skipped, or has failed; the others are not touched by that."""
+        write.result = against.result
+        is_skipped = against.result is Result.SKIPPED
+        self._note_part('skipped' if is_skipped else 'failed', write.key, task=task.id, reason=against.reason)
+        if is_skipped:
+            self._say(task, write, 'skipped', against.text, action=against.action)
+            return
+        if against.failure is not None:
+            self._say(task, write, f'part-{against.failure}-failed', action=against.action)
+        self._say(task, write, 'resource-error', against.text, action=against.action)
+
+    def _say(self, task: Task, write: Write, reason: str, about: str = '', *, action: str = '') -> None:
+        """A message of a task about one component, with its version unless it is about something else."""
+        arguments = [self.components[write.key].item, about or write.version]
+        text = f'{arguments[0]}: {reason}, {arguments[1]}'
+        task.messages.append(message(text, reason=reason, arguments=arguments, action=action))
+
+    def _finish_package(self, task: Task, at: float, *, writes: bool) -> None:
+        """The components that were sent have been written, each by itself.
+
+        :param writes: they really are; else the task only says so.
+        """
+        for one in task.writes:
+            if one.result is not None or one.image is None:
+                continue
+            against = self._aborted(task, one) or self._against_late(one)
+            if against is not None:
+                self._object(task, one, against)
+                continue
+            self._say(task, one, 'verifying')
+            self._say(task, one, 'applying')
+            if writes:
+                self._put(task, one, one.image)
+            self._say(task, one, 'written')
+            if self.components[one.key].staged is not None:
+                self._say(task, one, 'awaits-activation', action=one.activated_by)
+        if any(one.result is Result.FAILED for one in task.writes):
+            self._end_in_part(task, at)
+            return
+        task.state, task.ended = TaskState.COMPLETED, at
+        self.revision += 1
+
+    def _aborted(self, task: Task, write: Write) -> Objection | None:
+        """A device whose record says so takes no more components once one of them has failed. Source: DSP0267, table 4."""
+        failed = [one for one in task.writes if one.endpoint == write.endpoint and one.result is Result.FAILED]
+        if write.continues or not failed:
+            return None
+        text = f'Its device gave up after {self.components[failed[0].key].item}'
+        return Objection(result=Result.FAILED, reason='given-up', text=text, failure='transfer')
+
+    def _against_late(self, write: Write) -> Objection | None:
+        """What stops a write at its end: a lock that was closed meanwhile, a device that fails."""
+        component = self.components[write.key]
+        if (closed := self._closed(component)) is not None:
+            return Objection(result=Result.FAILED, reason=closed.reason, text=str(closed), failure='apply')
+        rule = self._component_fault('component-fails', component, use=True)
+        if rule is None:
+            return None
+        text, stage = str(rule.parameters['message']), str(rule.parameters['stage'])
+        return Objection(result=Result.FAILED, reason='device-refused', text=text, failure=stage)
+
     def _begin_or_wait(self, task: Task, now: float) -> None:
         """Write at once, or with the next restart where a fault has it so."""
         waits = self._task_fault('task-waits-for-restart', task)
@@ -604,10 +750,18 @@ class Machine:
         self.revision += 1
 
     def _begin_writing(self, task: Task, at: float) -> None:
-        """Write the image of a task, from that second on."""
+        """Write what a task brings, from that second on."""
+        sent = [one for one in task.writes if one.result is None]
         task.state = TaskState.RUNNING
-        task.starts, task.ends = at, at + self.flash_seconds
-        task.messages.append(message(f'Writing {_version(task)} to {", ".join(task.targets)}.', reason='started'))
+        task.starts, task.ends = at, at + (self.flash_seconds if sent else 0)
+        if task.package is None:
+            text = f'Writing {_version(task)} to {", ".join(task.targets)}.'
+            task.messages.append(message(text, reason='started'))
+        for one in sent if task.package is not None else ():
+            self._say(task, one, 'transferring')
+        if not sent:
+            self._finish_package(task, at, writes=False)
+            return
         task.fate = self._fate(task)
         subject = f'{task.bmc}/{task.id}/{self.bmcs[task.bmc].life}'
         if task.fate is not None and 'at_percent' in task.fate:
@@ -735,6 +889,9 @@ class Machine:
         if task is None or not task.is_open or not task.writes:
             return
         fate = task.fate if task.fate is not None and task.fate['name'].startswith('task-completed-') else None
+        if task.package is not None:
+            self._package_written(task, event.due, writes=fate is None or bool(fate.get('completes')))
+            return
         if fate is None or fate.get('completes'):
             # A lock that was closed while the image travelled holds now: the write itself is what it blocks.
             for key in task.targets:
@@ -759,6 +916,19 @@ class Machine:
             task.messages.append(
                 message('A restart of the system brings it into force.', severity='OK', reason='reset-required')
             )
+        if task.gone:
+            self.bmcs[task.bmc].tasks.pop(task.id)
+
+    def _package_written(self, task: Task, at: float, *, writes: bool) -> None:
+        fate = task.fate['name'] if task.fate is not None else ''
+        if fate == 'task-stuck':
+            self._write(task)
+            return
+        self._finish_package(task, at, writes=writes)
+        self._power_on_after(task)
+        if task.fate is not None and fate == 'task-completed-critical':
+            task.state, task.status = TaskState.COMPLETED, str(task.fate['status'])
+            task.messages.append(message(str(task.fate['message']), severity='Critical', reason='refused'))
         if task.gone:
             self.bmcs[task.bmc].tasks.pop(task.id)
 

@@ -297,7 +297,7 @@ class Task:
 
     ``fate`` is what a fault rule has in store for it, ``status`` what TaskStatus says then. Percentages come from the clock
     between ``starts`` and ``ends``. ``is_installed_by_restart``: the image is written in a restart, and needs no other one.
-    ``package`` is the version of the package that was sent; None: it was an image by itself.
+    ``package`` is the version of the package that was sent; None: it was an image by itself. ``forced``: ForceUpdate was said.
     """
 
     id: int
@@ -310,6 +310,7 @@ class Task:
     ends: float | None = None
     ended: float | None = None
     on_reset: bool = False
+    forced: bool = False
     messages: list[dict[str, Any]] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
     package: str | None = None

@@ -369,7 +369,8 @@ class Service:
     def is_push_uri(self, path: str) -> bool:
         """Whether images are pushed there."""
         options = self.view.options
-        return options.update_service and options.push and path == update.PUSH
+        is_one = (options.push and path == update.PUSH) or (options.plain_push and path == update.PLAIN_PUSH)
+        return options.update_service and is_one
 
 
 def _as_reply(outcome: Outcome) -> Reply:

@@ -4,7 +4,7 @@
 
 from collections.abc import Callable, Mapping
 
-from baremetal_acc.emulator.hw import acc_server, csd_server, dpu, fpga_server, gpu_server, lock_server
+from baremetal_acc.emulator.hw import acc_server, csd_server, dpu, fpga_server, gb200_tray, gpu_server, hgx_tray, lock_server
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters, Product
 
 PRODUCTS: Mapping[str, Callable[[Parameters], Product]] = {
@@ -14,6 +14,8 @@ PRODUCTS: Mapping[str, Callable[[Parameters], Product]] = {
     'csd-server': csd_server.build,
     'dpu': dpu.build,
     'lock-server': lock_server.build,
+    'hgx-tray': hgx_tray.build,
+    'gb200-tray': gb200_tray.build,
 }
 
 

@@ -17,7 +17,8 @@ images of two GPUs, and their WriteProtected follows it and cannot be written.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from baremetal_acc.emulator.hw import board
 from baremetal_acc.emulator.hw.parameters import Maker
@@ -47,6 +48,29 @@ BASEBOARD_BMC_VERSION = 'HGX-22.10-1'
 VERSION_WIDTH = 16
 # Equal on every card: a constant of the product, no identity (recordings/nvidia/gh200/README.md).
 EROT_UUID = 'f72d6f70-5675-11ed-9b6a-0242ac120002'
+EROT_SKU = '0x4A353681'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """What differs between baseboards: how the board and its GPUs are called, and their versions.
+
+    ``version_width`` is what a version is padded to in FirmwareInventory, ``image_model`` the model that images are for.
+    """
+
+    image_model: str = IMAGE_MODEL
+    model: str = MODEL
+    part_number: str = PART_NUMBER
+    gpu_version: str = GPU_VERSION
+    erot_version: str = EROT_VERSION
+    version_width: int = VERSION_WIDTH
+    device_id: str = '0x2330'
+    board: str = 'HGX H100'
+    board_part_number: str = '965-24387-0002-000'
+    board_bmc_version: str = BASEBOARD_BMC_VERSION
+
+
+H100 = Generation()
 
 SYSTEM = f'{SYSTEMS}/HGX_Baseboard_0'
 BASEBOARD = f'{CHASSIS}/HGX_Chassis_0'
@@ -56,8 +80,11 @@ COMPONENTS = 'Oem/NvidiaRoT/RoTProtectedComponents'
 GPUS_OF_DOMAIN = 2
 
 
-def add_baseboard(maker: Maker, view: View, *, gpus: int) -> None:
-    """The HGX baseboard: its System, its Chassis, its own BMC behind the host's, and the GPUs."""
+def add_baseboard(maker: Maker, view: View, *, gpus: int, generation: Generation = H100, contains: Sequence[str] = ()) -> None:
+    """The HGX baseboard: its System, its Chassis, its own BMC behind the host's, and the GPUs.
+
+    :param contains: further Chassis on it, which are added by others.
+    """
     bmc = view.name
     machine = maker.machine
     has_domains = maker.feature('write-protect-domains')
@@ -69,9 +96,9 @@ def add_baseboard(maker: Maker, view: View, *, gpus: int) -> None:
         'HGX_Baseboard_0',
         system='host',
         manufacturer='NVIDIA',
-        model='HGX H100',
+        model=generation.board,
         serial=maker.serial('baseboard'),
-        part_number='965-24387-0002-000',
+        part_number=generation.board_part_number,
         uuid=maker.uuid('baseboard'),
         chassis=[BASEBOARD],
         managers=[MANAGER],
@@ -90,9 +117,9 @@ def add_baseboard(maker: Maker, view: View, *, gpus: int) -> None:
         managers=[MANAGER],
         systems=[SYSTEM],
         contained_by=board.CHASSIS,
-        contains=[*modules, *roots],
+        contains=[*modules, *roots, *contains],
         serial=maker.serial('baseboard'),
-        part_number='965-24387-0002-000',
+        part_number=generation.board_part_number,
         sensors=(Reading(id='Baseboard_Temp', kind='Temperature', units='Cel', reading=36.0, context='SystemBoard'),),
         oem=lambda: {
             'Nvidia': {
@@ -114,7 +141,7 @@ def add_baseboard(maker: Maker, view: View, *, gpus: int) -> None:
             kind=Kind.FIRMWARE,
             model=BASEBOARD_MODEL,
             component='bmc',
-            active=Bank(version=BASEBOARD_BMC_VERSION),
+            active=Bank(version=generation.board_bmc_version),
         )
     )
     add_manager(
@@ -140,7 +167,7 @@ def add_baseboard(maker: Maker, view: View, *, gpus: int) -> None:
         software_id='0x0010',
     )
     for number in range(gpus):
-        _add_gpu(maker, view, number, has_domains=has_domains, has_components=has_components)
+        _add_gpu(maker, view, number, generation, has_domains=has_domains, has_components=has_components)
 
 
 def _domain(number: int) -> str:
@@ -223,7 +250,7 @@ def _add_components(view: View, root: str, device: str, policy: str) -> None:
         )
 
 
-def _add_gpu(maker: Maker, view: View, number: int, *, has_domains: bool, has_components: bool) -> None:
+def _add_gpu(maker: Maker, view: View, number: int, generation: Generation, *, has_domains: bool, has_components: bool) -> None:
     machine, bmc = maker.machine, view.name
     device = f'GPU_{number}'
     processor = f'{SYSTEM}/Processors/{device}'
@@ -260,9 +287,9 @@ def _add_gpu(maker: Maker, view: View, number: int, *, has_domains: bool, has_co
             uri=f'{FIRMWARE}/{item}',
             device=device,
             kind=Kind.FIRMWARE,
-            model=IMAGE_MODEL,
+            model=generation.image_model,
             component='gpu',
-            active=Bank(version=GPU_VERSION),
+            active=Bank(version=generation.gpu_version),
             activates=Restart.WARM,
             write_protect=protect.key,
         )
@@ -274,9 +301,9 @@ def _add_gpu(maker: Maker, view: View, number: int, *, has_domains: bool, has_co
             uri=f'{FIRMWARE}/{root_item}',
             device=device,
             kind=Kind.FIRMWARE,
-            model=IMAGE_MODEL,
+            model=generation.image_model,
             component='erot',
-            active=Bank(version=EROT_VERSION),
+            active=Bank(version=generation.erot_version),
         )
     )
     machine.ways += [
@@ -290,9 +317,9 @@ def _add_gpu(maker: Maker, view: View, number: int, *, has_domains: bool, has_co
         kind='GPU',
         name='Processor',
         manufacturer='NVIDIA',
-        model=MODEL,
+        model=generation.model,
         serial=serial,
-        part_number=PART_NUMBER,
+        part_number=generation.part_number,
         uuid=uuid,
         chassis=module,
         component=gpu.key,
@@ -319,9 +346,9 @@ def _add_gpu(maker: Maker, view: View, number: int, *, has_domains: bool, has_co
         f'HGX_{device}',
         kind='Module',
         manufacturer='NVIDIA',
-        model=MODEL,
+        model=generation.model,
         serial=serial,
-        part_number=PART_NUMBER,
+        part_number=generation.part_number,
         uuid=uuid,
         managers=[MANAGER],
         systems=[SYSTEM],
@@ -339,15 +366,15 @@ def _add_gpu(maker: Maker, view: View, number: int, *, has_domains: bool, has_co
         pcie,
         name='PCIe Device',
         manufacturer='NVIDIA',
-        model=MODEL,
+        model=generation.model,
         serial=serial,
-        part_number=PART_NUMBER,
+        part_number=generation.part_number,
         uuid=uuid,
         chassis=module,
         processor=processor,
         component=gpu.key,
         device=device,
-        functions=(pci_function(number),),
+        functions=(pci_function(number, generation.device_id),),
     )
     add_chassis(
         view,
@@ -360,7 +387,7 @@ def _add_gpu(maker: Maker, view: View, number: int, *, has_domains: bool, has_co
         serial='',
         uuid=EROT_UUID,
         device=device,
-        properties={'SKU': '0x4A353681', 'Location': {'PartLocation': {'LocationType': 'Embedded'}}},
+        properties={'SKU': EROT_SKU, 'Location': {'PartLocation': {'LocationType': 'Embedded'}}},
         links_oem={
             'Nvidia': {
                 '@odata.type': '#NvidiaChassis.v1_0_0.NvidiaChassis',
@@ -380,7 +407,7 @@ def _add_gpu(maker: Maker, view: View, number: int, *, has_domains: bool, has_co
         manufacturer='NVIDIA',
         related=[module],
         software_id='0x0020',
-        pad_to=VERSION_WIDTH,
+        pad_to=generation.version_width,
         oem=_slots(view, gpu),
         follows=has_domains,
     )
@@ -426,11 +453,11 @@ def measurement(component: Component) -> bytes:
     return hashlib.sha256(f'factory {component.model} {component.component} {version}'.encode()).digest()
 
 
-def pci_function(number: int) -> dict[str, str]:
+def pci_function(number: int, device_id: str = H100.device_id) -> dict[str, str]:
     """The one PCI function of a card."""
     return {
         'VendorId': '0x10de',
-        'DeviceId': '0x2330',
+        'DeviceId': device_id,
         'SubsystemVendorId': '0x10de',
         'SubsystemId': '0x16c1',
         'ClassCode': '0x030200',
@@ -448,18 +475,26 @@ def root_oem(view: View, policy: str, *, components: str | None = None) -> Calla
     def render() -> Body:
         lock = view.machine.settings[policy]
         mute = view.machine.faults.find('lock-read-error', bmc=lock.bmc, device=lock.device, uri=lock.uri, use=False)
-        state = _copy_state(view.machine, lock.device or '')
-        copy = {'AutomaticBackgroundCopyEnabled': True, 'BackgroundCopyStatus': state, 'ManualBootModeEnabled': False}
         return {
             'Nvidia': {
                 '@odata.type': '#NvidiaChassis.v1_0_0.NvidiaChassis',
-                **(copy if mute is None else {}),
+                **(_copy(view.machine, lock.device or '') if mute is None else {}),
                 'InbandUpdatePolicyEnabled': view.machine.shown(policy) if mute is None else lock.locked,
                 **({'RoTProtectedComponents': ref(components)} if components is not None else {}),
             }
         }
 
     return render
+
+
+def copy_oem(machine: Machine, device: str) -> Callable[[], Body]:
+    """What the Chassis of a root of trust shows under Oem that guards a part which the host has no way to."""
+    return lambda: {'Nvidia': {'@odata.type': '#NvidiaChassis.v1_0_0.NvidiaChassis', **_copy(machine, device)}}
+
+
+def _copy(machine: Machine, device: str) -> Body:
+    state = _copy_state(machine, device)
+    return {'AutomaticBackgroundCopyEnabled': True, 'BackgroundCopyStatus': state, 'ManualBootModeEnabled': False}
 
 
 def _copy_state(machine: Machine, device: str) -> str:

@@ -6,6 +6,7 @@ Source: DSP0266, error responses; DSP8011 for the message keys. The wording of t
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 BASE = 'Base.1.19.0'
@@ -54,6 +55,12 @@ BASE_MESSAGES: Mapping[str, tuple[str, int, str, str]] = {
         'Use an allowed value.',
     ),
     'PropertyValueFormatError': ('The value %1 of the property %2 has the wrong form.', 2, 'Warning', 'Correct the value.'),
+    'ActionParameterValueConflict': (
+        'The value %2 of the parameter %1 contradicts another one.',
+        2,
+        'Warning',
+        'Send one request for each.',
+    ),
     'ArraySizeTooLong': ('The array %1 may have %2 elements at most.', 2, 'Warning', 'Send fewer elements.'),
     'ResourceAlreadyExists': ('A %1 with %2 = %3 exists already.', 3, 'Critical', 'Use another value.'),
     'ResourceInUse': ('The resource is in use.', 0, 'Warning', 'Wait and repeat the request.'),
@@ -92,6 +99,71 @@ REGISTRIES: Mapping[str, tuple[str, Mapping[str, tuple[str, int, str, str]]]] = 
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageForm:
+    """How a BMC says something about one component: the MessageId with its registry, and the text with ``%1`` and ``%2``.
+
+    ``image_first``: the first argument is the image, and the second the component.
+    """
+
+    id: str
+    text: str
+    severity: str = 'OK'
+    image_first: bool = False
+
+    def dress(self, component: str, image: str, action: str = '') -> dict[str, Any]:
+        """The Message object."""
+        given = [image, component] if self.image_first else [component, image]
+        given = given[: len({mark for mark in ('%1', '%2') if mark in self.text})]
+        text = self.text
+        for number, argument in enumerate(given, start=1):
+            text = text.replace(f'%{number}', argument)
+        return {
+            '@odata.type': '#Message.v1_2_0.Message',
+            'MessageId': self.id,
+            'Message': text,
+            'MessageArgs': given,
+            'MessageSeverity': self.severity,
+            'Resolution': action or 'None',
+        }
+
+
+PACKAGE_FORMS: Mapping[str, MessageForm] = {
+    'target': MessageForm(id='Update.1.0.TargetDetermined', text='%1 will be updated with the image %2.'),
+    'transferring': MessageForm(
+        id='Update.1.0.TransferringToComponent', text='The image %1 is being brought to %2.', image_first=True
+    ),
+    'verifying': MessageForm(
+        id='Update.1.0.VerifyingAtComponent', text='The image %1 is being checked at %2.', image_first=True
+    ),
+    'applying': MessageForm(id='Update.1.0.ApplyingOnComponent', text='The image %1 is being applied on %2.', image_first=True),
+    'written': MessageForm(id='Update.1.0.UpdateSuccessful', text='%1 was updated with the image %2.'),
+    'awaits-activation': MessageForm(
+        id='Update.1.0.AwaitToActivate', text='The image %1 on %2 waits for activation.', image_first=True
+    ),
+    'skipped': MessageForm(id='OpenBMC.0.4.ComponentUpdateSkipped', text='The update of %1 was skipped: %2.'),
+    'part-transfer-failed': MessageForm(
+        id='Update.1.0.TransferFailed', text='The image %1 could not be brought to %2.', severity='Critical', image_first=True
+    ),
+    'part-verify-failed': MessageForm(
+        id='Update.1.0.VerificationFailed', text='The image %1 was found wrong at %2.', severity='Critical', image_first=True
+    ),
+    'part-apply-failed': MessageForm(
+        id='Update.1.0.ApplyFailed', text='The image %1 could not be written to %2.', severity='Critical', image_first=True
+    ),
+    'resource-error': MessageForm(
+        id='ResourceEvent.1.0.ResourceErrorsDetected', text='%1 has detected an error: %2.', severity='Critical'
+    ),
+    'aborted': MessageForm(id='TaskEvent.1.0.TaskAborted', text='The task was aborted.', severity='Critical'),
+}
+"""By what the machine says of a component: which message it is, and in which order its arguments stand.
+
+Source: DSP8011 Update 1.0, ResourceEvent 1.0, TaskEvent 1.0; openbmc/pldm, fw-update, which puts the component first in
+TargetDetermined, UpdateSuccessful, ComponentUpdateSkipped and ResourceErrorsDetected and the image first in the others;
+openbmc/bmcweb, update_service.hpp, for what a task says that has failed in part. The wording is ours.
+"""
+
+
 def registry_message(
     registry: str, key: str, arguments: Sequence[str] = (), *, text: str | None = None, related: str | None = None
 ) -> dict[str, Any]:
@@ -116,7 +188,7 @@ def registry_message(
 
 
 class RedfishError(Exception):
-    """The answer is an error: an HTTP status and one message of the Base registry."""
+    """The answer is an error: an HTTP status and one message, of the Base registry unless ``form`` is another one."""
 
     def __init__(
         self,
@@ -126,11 +198,12 @@ class RedfishError(Exception):
         text: str | None = None,
         related: str | None = None,
         headers: Mapping[str, str] | None = None,
+        form: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(key)
         self.status = status
         self.headers = dict(headers or {})
-        self.message = registry_message('Base', key, arguments, text=text, related=related)
+        self.message = form or registry_message('Base', key, arguments, text=text, related=related)
 
     def body(self) -> dict[str, Any]:
         """The body of the answer. Source: DSP0266, error responses."""

@@ -87,7 +87,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """An action of a resource: ``#Type.Name``, where it is posted to, and what it does."""
+    """An action of a resource: ``#Type.Name``, where it is posted to, and what it does. ``is_oem``: it stands under Oem."""
 
     name: str
     target: str
@@ -95,6 +95,7 @@ class Action:
     invoke: Callable[[Caller, Body], Outcome]
     privilege: str = 'ConfigureComponents'
     extra: Mapping[str, Any] = field(default_factory=dict)
+    is_oem: bool = False
 
     def describe(self) -> Body:
         """What stands under Actions."""
@@ -262,7 +263,8 @@ def body_of(resource: Resource, hidden: frozenset[str] = frozenset()) -> Body:
     if resource.actions:
         shown = body.setdefault('Actions', {})
         for action in resource.actions:
-            shown[action.name] = action.describe()
+            place = shown.setdefault('Oem', {}) if action.is_oem else shown
+            place[action.name] = action.describe()
     if hidden:
         body = _without(body, hidden)
     body['@odata.etag'] = etag_of(body, resource.volatile)

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far is an update? TaskService, Tasks and TaskMonitors of one BMC."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from baremetal_acc.emulator.fault import Fault
 from baremetal_acc.emulator.parts import Task, TaskState
-from baremetal_acc.emulator.redfish.errors import RedfishError, registry_message
+from baremetal_acc.emulator.redfish.errors import PACKAGE_FORMS, RedfishError, registry_message
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,
     Body,
@@ -41,6 +42,15 @@ _MESSAGES = {
 }
 
 
+# What has become of a component, at the end.
+_RESULTS = frozenset(
+    {
+        *('written', 'skipped', 'resource-error', 'aborted'),
+        *('part-transfer-failed', 'part-verify-failed', 'part-apply-failed'),
+    }
+)
+
+
 def add_tasks(view: View) -> None:
     """TaskService; tasks come and go with the updates."""
     view.tree.add(
@@ -63,22 +73,22 @@ def add_tasks(view: View) -> None:
         collection(
             f'{SERVICE}/Tasks',
             'Task',
-            lambda: [task_uri(task) for task in _visible(view)],
+            lambda: [task_uri(view, task) for task in _visible(view)],
             privilege='ConfigureManager',
         ),
     )
     view.tree.add_source(lambda: _tasks(view))
 
 
-def task_uri(task: Task) -> str:
+def task_uri(view: View, task: Task) -> str:
     """The Task resource."""
-    return f'{SERVICE}/Tasks/{task.id}'
+    return f'{SERVICE}/Tasks/{view.task_prefix}{task.id}'
 
 
 def monitor_uri(view: View, task: Task) -> str:
     """The task monitor, as OpenBMC names it; one without a Task is the update service's."""
     base = SERVICE if with_monitor_alone(view) is None else f'{ROOT}/UpdateService'
-    return f'{base}/{"TaskMonitors" if base == SERVICE else "Monitors"}/{task.id}'
+    return f'{base}/{"TaskMonitors" if base == SERVICE else "Monitors"}/{view.task_prefix}{task.id}'
 
 
 def without_tasks(view: View, *, use: bool = False) -> Fault | None:
@@ -142,22 +152,14 @@ def task_resource(view: View, task: Task) -> Resource:
 
     def render() -> Body:
         body: Body = {
-            'Id': str(task.id),
+            'Id': f'{view.task_prefix}{task.id}',
             'Name': task.name,
             'TaskState': task.state.value,
             'TaskStatus': task.status or ('Critical' if task.state is TaskState.EXCEPTION else 'OK'),
             'StartTime': machine.clock.wall(task.created),
             'PercentComplete': machine.percent(task),
             'HidePayload': True,
-            'Messages': [
-                registry_message(
-                    'Update',
-                    _MESSAGES.get(one['reason'], 'ApplyFailed'),
-                    _arguments(task, one['reason']),
-                    text=str(one['text']),
-                )
-                for one in task.messages
-            ],
+            'Messages': [dressed for one in task.messages if (dressed := _dress(view, task, one)) is not None],
         }
         if task.is_open:
             body['TaskMonitor'] = monitor_uri(view, task)
@@ -175,12 +177,26 @@ def task_resource(view: View, task: Task) -> Resource:
         return Outcome()
 
     return Resource(
-        uri=task_uri(task),
+        uri=task_uri(view, task),
         type='#Task.v1_7_4.Task',
         render=render,
         delete=delete,
         privilege='ConfigureManager',
     )
+
+
+def _dress(view: View, task: Task, one: Mapping[str, Any]) -> Body | None:
+    """A message of a task, as this BMC writes it; None: a fault leaves it out."""
+    reason = str(one['reason'])
+    if reason not in PACKAGE_FORMS:
+        return registry_message('Update', _MESSAGES.get(reason, 'ApplyFailed'), _arguments(task, reason), text=str(one['text']))
+    rule = view.machine.faults.find('task-messages', bmc=view.name, use=False)
+    form = None if rule is None else rule.parameters['form']
+    if form == 'none' or (form == 'results' and reason not in _RESULTS):
+        return None
+    forms = PACKAGE_FORMS if form == 'older' else {**PACKAGE_FORMS, **view.forms}
+    component, about = [*one['arguments'], '', ''][:2]
+    return forms[reason].dress(str(component), str(about), str(one.get('action', '')))
 
 
 def _arguments(task: Task, reason: str) -> tuple[str, str]:

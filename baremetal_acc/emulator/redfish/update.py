@@ -9,8 +9,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
-from baremetal_acc.emulator.image import Kind
+from baremetal_acc.emulator.image import BadImage, Kind
 from baremetal_acc.emulator.parts import Refused, Task
+from baremetal_acc.emulator.pldm import Package
 from baremetal_acc.emulator.redfish.errors import RedfishError, busy
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,
@@ -19,6 +20,7 @@ from baremetal_acc.emulator.redfish.resource import (
     Outcome,
     Parameter,
     Resource,
+    Writable,
     Writables,
     body_of,
     collection,
@@ -33,12 +35,17 @@ from baremetal_acc.emulator.redfish.tasks import (
     with_monitor_alone,
     without_tasks,
 )
-from baremetal_acc.emulator.redfish.view import View
+from baremetal_acc.emulator.redfish.view import Tray, View
+from baremetal_acc.emulator.upload import Upload
 
 SERVICE = f'{ROOT}/UpdateService'
 FIRMWARE = f'{SERVICE}/FirmwareInventory'
 SOFTWARE = f'{SERVICE}/SoftwareInventory'
 PUSH = f'{SERVICE}/update-multipart'
+PLAIN_PUSH = f'{SERVICE}/update'
+PLAIN_TARGETS = f'{SERVICE}/HttpPushUriTargets'
+PLAIN_FORCE = f'{SERVICE}/HttpPushUriOptions/ForceUpdate'
+PLAIN_TIME = f'{SERVICE}/HttpPushUriOptions/HttpPushUriApplyTime'
 SIMPLE_UPDATE = f'{SERVICE}/Actions/UpdateService.SimpleUpdate'
 APPLY_TIMES = ('Immediate', 'OnReset')
 APPLY_TIME = '@Redfish.OperationApplyTime'
@@ -65,7 +72,18 @@ def add_update_service(view: View) -> None:
         if options.push:
             body['MultipartHttpPushUri'] = PUSH
             body[f'MultipartHttpPushUri{APPLY_TIME}Support'] = _support()
+        if options.plain_push:
+            body['HttpPushUri'] = PLAIN_PUSH
+            body['HttpPushUriTargets'] = _plain_targets(view)
+            body['HttpPushUriOptions'] = {
+                'ForceUpdate': view.machine.shown(PLAIN_FORCE),
+                'HttpPushUriApplyTime': {'ApplyTime': view.machine.shown(PLAIN_TIME)},
+            }
         return body
+
+    if options.plain_push:
+        for key, value in ((PLAIN_TARGETS, '[]'), (PLAIN_FORCE, False), (PLAIN_TIME, APPLY_TIMES[0])):
+            view.machine.add_setting(key, value, bmc=view.name, uri=SERVICE)
 
     actions: tuple[Action, ...] = ()
     if options.pull:
@@ -90,12 +108,44 @@ def add_update_service(view: View) -> None:
             uri=SERVICE,
             type='#UpdateService.v1_14_1.UpdateService',
             render=render,
+            writable=(lambda: _plain_writable(view)) if options.plain_push else None,
             actions=actions,
             privilege='ConfigureManager',
         ),
         collection(FIRMWARE, 'SoftwareInventory', view.tree.joined(FIRMWARE), name='Firmware Inventory Collection'),
         collection(SOFTWARE, 'SoftwareInventory', view.tree.joined(SOFTWARE), name='Software Inventory Collection'),
     )
+
+
+def _plain_targets(view: View) -> list[str]:
+    """HttpPushUriTargets: a setting of the machine holds one value, so it is kept as JSON."""
+    found = json.loads(str(view.machine.settings[PLAIN_TARGETS].value))
+    return [str(one) for one in found]
+
+
+def _plain_writable(view: View) -> Writables:
+    def set_targets(value: list[object]) -> None:
+        if not all(isinstance(one, str) for one in value):
+            raise RedfishError(400, 'PropertyValueTypeError', json.dumps(value)[:80], 'HttpPushUriTargets')
+        view.machine.configure(PLAIN_TARGETS, json.dumps(value))
+
+    return {
+        'HttpPushUriTargets': Writable(types=(list,), write=set_targets),
+        'HttpPushUriOptions': {
+            'ForceUpdate': view.setting(PLAIN_FORCE, (bool,)),
+            'HttpPushUriApplyTime': {'ApplyTime': view.setting(PLAIN_TIME, (str,), APPLY_TIMES)},
+        },
+    }
+
+
+def plain_parameters(view: View) -> Body:
+    """What UpdateParameters would say of an image that is pushed without them."""
+    settings = view.machine.settings
+    return {
+        'Targets': _plain_targets(view),
+        'ForceUpdate': settings[PLAIN_FORCE].value is True,
+        APPLY_TIME: str(settings[PLAIN_TIME].value),
+    }
 
 
 def _says_updating(view: View) -> bool:
@@ -212,6 +262,8 @@ def check_targets(view: View, parameters: Body) -> tuple[str, ...]:
 
     :raises RedfishError: 400, naming the target; 503 when one of them is being updated or the BMC takes no more.
     """
+    if view.trays:
+        return _tray_targets(view, parameters)
     given = parameters.get('Targets', [])
     strict = view.options.strict_targets
     if not given and strict:
@@ -222,7 +274,7 @@ def check_targets(view: View, parameters: Body) -> tuple[str, ...]:
     keys = []
     for target in given:
         component = by_uri.get(target) if isinstance(target, str) else None
-        if component is None or view.is_absent(component.device):
+        if component is None or view.is_absent(component.device) or _is_refused(view, component.uri):
             raise RedfishError(
                 400, 'PropertyValueNotInList', str(target), 'Targets', text="It is no item of this BMC's inventories."
             )
@@ -233,13 +285,70 @@ def check_targets(view: View, parameters: Body) -> tuple[str, ...]:
     return tuple(keys)
 
 
+def _is_refused(view: View, target: str) -> bool:
+    """Whether a fault refuses this target."""
+    return view.machine.faults.find('target-refused', bmc=view.name, uri=target) is not None
+
+
+def _tray_targets(view: View, parameters: Body) -> tuple[str, ...]:
+    """The components of the tray that is named, of that which no Targets stand for, or those that are named one by one.
+
+    :raises RedfishError: 400, naming the target; also where targets of two trays are named, which two BMCs update.
+    """
+    found = [_named(view, target) for target in parameters.get('Targets', [])]
+    if not found:
+        found = [(tray, tray.keys) for tray in view.trays if tray.target is None]
+    if any(tray is not found[0][0] for tray, _ in found):
+        raise RedfishError(400, 'ActionParameterValueConflict', 'Targets', ', '.join(parameters['Targets'])[:MAX_URI])
+    keys = tuple(dict.fromkeys(key for _, those in found for key in those))
+    refuse_if_busy(view, keys)
+    return keys
+
+
+def _named(view: View, target: object) -> tuple[Tray, tuple[str, ...]]:
+    """The tray that a target stands for or lies in, and the components that it means.
+
+    :raises RedfishError: 400, naming the target.
+    """
+    if isinstance(target, str) and not _is_refused(view, target):
+        for tray in view.trays:
+            if tray.target == target:
+                return tray, tray.keys
+            for key in tray.keys:
+                component = view.machine.components[key]
+                if component.uri == target and component.updateable and not view.is_absent(component.device):
+                    return tray, (key,)
+    raise _wrong_target(view, str(target))
+
+
+def _wrong_target(view: View, target: str) -> RedfishError:
+    if view.wrong_target is not None:
+        return RedfishError(400, 'PropertyValueNotInList', form=view.wrong_target.dress(target[:MAX_URI], ''))
+    return RedfishError(400, 'PropertyValueNotInList', target[:MAX_URI], 'Targets', text='It cannot be updated here.')
+
+
+def deliver(view: View, task: Task, upload: Upload) -> None:
+    """Give what has arrived to the machine. A BMC takes packages, or images for one component, and not both."""
+    machine = view.machine
+    if isinstance(upload, Package) and view.trays:
+        machine.package_arrived(task, upload)
+    elif view.trays:
+        text = str(upload) if isinstance(upload, BadImage) else 'What was sent is no PLDM package'
+        machine.refuse_package(task, 'bad-package', text)
+    elif isinstance(upload, Package):
+        machine.image_arrived(task, BadImage('a package is not taken here: send an image for one component'))
+    else:
+        machine.image_arrived(task, upload)
+
+
 def refuse_if_busy(view: View, keys: Sequence[str]) -> None:
     """503 with Retry-After while no update of these components can begin.
 
     :raises RedfishError: 503; 400 while the root of trust of one of them copies what was written before.
     """
     machine = view.machine
-    if any(machine.copy_seconds(machine.components[key].device) for key in keys):
+    # A device that gets a component of a package says so itself.
+    if not view.trays and any(machine.copy_seconds(machine.components[key].device) for key in keys):
         raise RedfishError(400, 'ResourceInUse', text='The root of trust copies the image in the background.')
     for key in keys or ('',):
         component = machine.components.get(key)
@@ -273,7 +382,8 @@ def begin(view: View, keys: Sequence[str], parameters: Body) -> Task:
     :raises RedfishError: 503.
     """
     try:
-        return view.machine.begin_update(view.name, keys, on_reset=parameters.get(APPLY_TIME) == 'OnReset')
+        forced = parameters.get('ForceUpdate') is True
+        return view.machine.begin_update(view.name, keys, on_reset=parameters.get(APPLY_TIME) == 'OnReset', forced=forced)
     except Refused as why:
         raise busy(RETRY_AFTER_SECONDS) from why
 

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """How does one BMC show the machine? The view that all resources of one BMC are built on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from baremetal_acc.emulator.access import Access
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Component, Task
+from baremetal_acc.emulator.redfish.errors import MessageForm
 from baremetal_acc.emulator.redfish.resource import Tree, Writable
 
 
@@ -19,6 +20,7 @@ class Options:
     :param update_service: whether it has an UpdateService at all.
     :param push: whether it takes images by MultipartHttpPushUri.
     :param pull: whether it has SimpleUpdate.
+    :param plain_push: whether it also takes images by HttpPushUri, with HttpPushUriTargets and HttpPushUriOptions.
     :param strict_targets: exactly one Target per request; else none means all that the image fits, and several are taken.
     :param expand: whether it knows $expand.
     :param page_size: how many Members an answer holds; None: all.
@@ -30,6 +32,7 @@ class Options:
     update_service: bool = True
     push: bool = True
     pull: bool = True
+    plain_push: bool = False
     strict_targets: bool = True
     expand: bool = True
     page_size: int | None = None
@@ -38,15 +41,35 @@ class Options:
     host_history: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tray:
+    """What a BMC updates as a whole, by one package.
+
+    ``target`` is the URI that stands for it in Targets, None: a request without Targets. ``keys`` are its components.
+    """
+
+    target: str | None
+    keys: tuple[str, ...]
+
+
 @dataclass(slots=True, kw_only=True)
 class View:
-    """One BMC: the machine it belongs to, its name there, its accounts, its resources."""
+    """One BMC: the machine it belongs to, its name there, its accounts, its resources.
+
+    ``trays`` are what it updates by packages, and then by nothing else; none: it takes an image for one component. ``forms`` is
+    how its messages differ from those that are in general use, ``task_prefix`` what the Ids of its tasks begin with, and
+    ``wrong_target`` how it refuses a target, if not by the Base registry.
+    """
 
     machine: Machine
     name: str
     access: Access
     options: Options = field(default_factory=Options)
     fetch: Callable[[Task, str], None] | None = None
+    trays: tuple[Tray, ...] = ()
+    forms: Mapping[str, MessageForm] = field(default_factory=dict)
+    wrong_target: MessageForm | None = None
+    task_prefix: str = ''
     tree: Tree = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,0 +1,115 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which component of a package goes to which component of the machine, and what a device has against it before it is sent.
+
+Pure: what is so goes in, what follows comes out. A device gets the components of the first record all of whose descriptors it
+has; there, classification and identifier say which is which. Eight equal cards match one record and share its image.
+
+Source: DSP0267 1.3.0, tables 4 and 6, and its ComponentCompatibilityResponseCode for what is equal or lower;
+openbmc/pldm, fw-update/package_parser.cpp and update_manager.cpp.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from baremetal_acc.emulator.image import BadImage
+from baremetal_acc.emulator.parts import Bank, Component, Result, Write
+from baremetal_acc.emulator.pldm import Package, Part, Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objection:
+    """What a device has against a component image: it is skipped, or has failed, and the ``reason``.
+
+    ``failure`` is the stage at which a failure shows, None where only ``text`` tells of it. ``action`` is what to do.
+    """
+
+    result: Result
+    reason: str
+    text: str
+    failure: str | None = None
+    action: str = ''
+
+
+FORCE = 'Send it again with ForceUpdate.'
+EQUAL = Objection(result=Result.SKIPPED, reason='equal', text='the image is identical', action=FORCE)
+LOWER = Objection(
+    result=Result.FAILED, reason='lower', text='The comparison stamp is lower than that of what the device runs', action=FORCE
+)
+
+
+def assign(package: Package, components: Iterable[Component], *, force: bool) -> list[Write]:
+    """The images of a package for these components; those that the package has nothing for are not in it."""
+    found = []
+    for component in components:
+        identity = component.identity
+        record = _record_for(package, component)
+        if identity is None or record is None:
+            continue
+        part = _part_for(package, record, component)
+        if part is not None:
+            found.append(_write(component.key, identity.endpoint, record, part, force=force))
+    return found
+
+
+def _record_for(package: Package, component: Component) -> Record | None:
+    if component.identity is None:
+        return None
+    return next((one for one in package.records if one.descriptors <= component.identity.descriptors), None)
+
+
+def _part_for(package: Package, record: Record, component: Component) -> Part | None:
+    identity = component.identity
+    parts = (package.parts[position] for position in sorted(record.parts))
+    wanted = None if identity is None else (identity.classification, identity.number)
+    return next((one for one in parts if (one.classification, one.number) == wanted), None)
+
+
+def _write(key: str, endpoint: str, record: Record, part: Part, *, force: bool) -> Write:
+    is_whole = not isinstance(part.image, BadImage)
+    return Write(
+        key=key,
+        image=part.image if not isinstance(part.image, BadImage) else None,
+        version=part.version,
+        stamp=part.stamp,
+        forced=force or part.forced,
+        endpoint=endpoint,
+        continues=record.continues,
+        activated_by=part.activated_by,
+        defect='' if is_whole else str(part.image),
+    )
+
+
+def objection(write: Write, active: Bank | None) -> Objection | None:
+    """What speaks against writing, by the image itself and by what the component runs; None: nothing does."""
+    if write.image is None:
+        return Objection(result=Result.FAILED, reason='bad-image', text=write.defect, failure='verify')
+    if write.image.version != write.version:
+        text = f'The image is of version {write.image.version}, and the package says {write.version}'
+        return Objection(result=Result.FAILED, reason='other-version', text=text, failure='verify')
+    if active is None or write.forced:
+        return None
+    if write.stamp is not None and active.stamp is not None:
+        order = (write.stamp > active.stamp) - (write.stamp < active.stamp)
+    else:
+        order = _compare(write.version.strip(), active.version.strip())
+    return {0: EQUAL, -1: LOWER}.get(order)
+
+
+def _compare(one: str, other: str) -> int:
+    """Which of two versions is the higher one: 1 the first, -1 the second. Devices compare them, clients do not.
+
+    Field by field: as numbers where both are decimal, else as hexadecimal digits or letters, which makers give a fixed width.
+    """
+    for mine, theirs in zip(_fields(one), _fields(other), strict=False):
+        if mine == theirs:
+            continue
+        if mine.isdecimal() and theirs.isdecimal() and int(mine) != int(theirs):
+            return 1 if int(mine) > int(theirs) else -1
+        return 1 if mine > theirs else -1
+    return (len(_fields(one)) > len(_fields(other))) - (len(_fields(one)) < len(_fields(other)))
+
+
+def _fields(version: str) -> list[str]:
+    return re.findall(r'[0-9a-z]+', version.lower())

@@ -1,0 +1,48 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``gb200-tray``: a compute tray with 4 GPUs and 2 CPUs on a baseboard that is flashed by one package; one BMC, ``host``.
+
+**Target:** ``/redfish/v1/Chassis/HGX_Chassis_0`` for the compute tray, ``[]`` for the BMC tray (NVIDIA/open-nvfwupd,
+firmware_update_guide, gb200NVL.rst, which also has its items and versions; that the GPUs have roots of trust on the board is of
+``gpu.py``, and no part of that list). **In force:** once the standby power was taken away, by an action of the Chassis of the
+BMC. Its tasks are those of the BMC of the baseboard: ``HGX_n``. What else is so stands in ``tray.py``.
+"""
+
+from baremetal_acc.emulator.hw import gpu
+from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
+from baremetal_acc.emulator.hw.tray import Family, Layout, add_tray
+from baremetal_acc.emulator.parts import Restart
+
+LAYOUT = Layout(
+    generation=gpu.Generation(
+        image_model='gb200',
+        model='NVIDIA GB200',
+        part_number='2941-886-A1',
+        gpu_version='97.00.0C.00.00',
+        erot_version='01.03.0183.0000_n04',
+        version_width=0,
+        device_id='0x2941',
+        board='HGX GB200',
+        board_part_number='692-13921-0001-000',
+        board_bmc_version='GB200Nvl-24.08-2',
+    ),
+    gpus=4,
+    target=gpu.BASEBOARD,
+    families=(
+        Family(name='CPU', count=2, number=0x0030, version='02.02.02'),
+        Family(name='FPGA', count=2, number=0x0050, version='1.0A'),
+        Family(name='CPLD', count=1, number=0x0060, version='0.1C', has_root=False, is_shown=False, shows_number=False),
+    ),
+    info_rom='G548.0201.01.02',
+    activates=Restart.MAINS,
+    roots_activate=Restart.MAINS,
+    has_aux_reset=True,
+    task_prefix='HGX_',
+)
+
+
+def build(parameters: Parameters) -> Product:
+    """The product."""
+    maker = Maker('gb200-tray', parameters)
+    add_tray(maker, LAYOUT)
+    return maker.finish()

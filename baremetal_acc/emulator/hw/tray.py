@@ -1,0 +1,351 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Trays that are flashed by one PLDM package: what sits on them, by what a package knows it, and how their BMC takes it.
+
+**Hardware:** the baseboard of ``gpu.py`` with everything else on it that has firmware: its own BMC, switches, FPGA, CPLD,
+retimers, InfoROMs, and the roots of trust of all. Ids, SoftwareIds and RelatedItems are those of the recordings
+``supermicro/hgx-h100-8gpu`` and ``nvidia/gh200``, which name an item behind another BMC ``HGX_...``; the lists of a B200 and of
+a GB200 are those of NVIDIA/open-nvfwupd, firmware_update_guide. **Found by:** the items of FirmwareInventory.
+**Can do:** one package, by MultipartHttpPushUri, for the whole tray (the URI in Targets differs: DGX B200 and B300 firmware
+update guides; open-nvfwupd, gb200NVL.rst), for single components (the same), or for the other tray (no Targets, or none in it).
+With the feature ``http-push-uri`` also by HttpPushUri with HttpPushUriTargets and HttpPushUriOptions (recording
+``nvidia/gh200``; NVIDIA's nvfwupd guide, supplemental examples), with ``simple-update`` by SimpleUpdate (openbmc/bmcweb).
+**Update:** devices that are equal share a record and an image. What is equal is skipped, what is lower is refused, unless
+ForceUpdate says otherwise; a device that fails does not cost the others (openbmc/pldm as NVIDIA ships it: fw-update,
+error_handling.hpp, component_updater.cpp; gb200NVL.rst on downgrades). A task of which something has failed is an Exception
+with TaskStatus Warning (openbmc/bmcweb, update_service.hpp). One update at a time. What is written waits for its activation,
+and its root of trust copies it in the background after that (habit ``background-copy``).
+**Locks:** those of ``gpu.py`` and ``board.py``. **Tried on:** nothing real.
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from baremetal_acc.emulator.hw import board, gpu
+from baremetal_acc.emulator.hw.parameters import Maker
+from baremetal_acc.emulator.image import Kind
+from baremetal_acc.emulator.machine import Machine
+from baremetal_acc.emulator.parts import Bank, Component, Identity, Power, Restart
+from baremetal_acc.emulator.pldm import UUID_DESCRIPTOR, vendor_descriptor
+from baremetal_acc.emulator.redfish.chassis import CHASSIS, add_chassis
+from baremetal_acc.emulator.redfish.errors import MessageForm, RedfishError
+from baremetal_acc.emulator.redfish.resource import Action, Body, Outcome, Parameter, Resource, refs, status
+from baremetal_acc.emulator.redfish.update import FIRMWARE, add_item
+from baremetal_acc.emulator.redfish.view import Options, Tray, View
+
+IANA_DESCRIPTOR = 0x0001
+NVIDIA = 5703
+"""IANA enterprise number."""
+
+ROOT_NUMBER = 0xFF00
+"""SoftwareId and ComponentIdentifier of the firmware of a root of trust; what it guards has the one of its kind."""
+
+GPU_NUMBER, BMC_NUMBER, HOST_BMC_NUMBER, UEFI_NUMBER = 0x0020, 0x0010, 0x0010, 0x0011
+
+BMC_CHASSIS = f'{CHASSIS}/BMC_0'
+
+FORMS = {
+    'skipped': MessageForm(id='NvidiaUpdate.1.0.ComponentUpdateSkipped', text='The update of %1 was skipped, since %2.'),
+}
+"""OEM messages. Source: NVIDIA/bmcweb, registries/nvidia_update_message_registry.hpp; the wording is ours."""
+
+WRONG_TARGET = MessageForm(
+    id='NvidiaUpdate.1.2.FirmwareUpdateTargetInvalid',
+    text='%1 is no resource whose firmware can be updated.',
+    severity='Critical',
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Equal parts of a tray.
+
+    ``number`` is their SoftwareId and the ComponentIdentifier of their firmware. ``has_root``: each has a root of trust of its
+    own, whose firmware is an item, too. ``is_shown``: each is a Chassis; else its item is related to nothing, as on real trees.
+    ``shows_number``: the item has a SoftwareId. ``activates`` as in a Component; None: as the tray does.
+    """
+
+    name: str
+    count: int
+    number: int
+    version: str
+    has_root: bool = True
+    is_shown: bool = True
+    shows_number: bool = True
+    activates: Restart | None = None
+
+    @property
+    def word(self) -> str:
+        """What images call it."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """A tray: its generation of GPUs, what else sits on it, which target stands for it, and what brings its firmware in force.
+
+    ``has_aux_reset``: its standby power can be cycled by an action; else somebody has to pull its plug. ``task_prefix``: of the
+    Ids of tasks, where another BMC carries them out.
+    """
+
+    generation: gpu.Generation
+    gpus: int
+    target: str
+    families: tuple[Family, ...]
+    info_rom: str
+    activates: Restart
+    roots_activate: Restart
+    has_aux_reset: bool = False
+    task_prefix: str = ''
+
+
+def add_tray(maker: Maker, layout: Layout) -> View:
+    """The server, the tray in it, and a BMC that takes packages for both."""
+    _set_options(maker)
+    view = board.add_board(maker, bmc='host', contains=[gpu.BASEBOARD, *([BMC_CHASSIS] if layout.has_aux_reset else [])])
+    machine = maker.machine
+    own = ('host/FW_BMC_0', 'host/UEFI')
+    before = set(machine.components)
+    gpus = layout.gpus if maker.parameters.gpus is None else maker.parameters.gpus
+    places = [place for family in layout.families for place in _chassis(family)]
+    gpu.add_baseboard(maker, view, gpus=gpus, generation=layout.generation, contains=places)
+    for family in layout.families:
+        for number in range(family.count):
+            _add_part(view, layout, family, number)
+    _add_root_item(view, layout, 'BMC_0', device='', related=[gpu.BASEBOARD])
+    for number in range(gpus):
+        module = f'{CHASSIS}/HGX_GPU_{number}'
+        _add_info_rom(view, f'HGX_InfoROM_GPU_{number}', f'GPU_{number}', layout.info_rom, related=[module])
+    members = tuple(key for key in machine.components if key not in before and machine.components[key].updateable)
+    for key in members:
+        _identify(machine.components[key], layout)
+    for key, number in zip(own, (HOST_BMC_NUMBER, UEFI_NUMBER), strict=True):
+        component = machine.components[key]
+        component.activates = layout.activates
+        component.identity = _identity(f'board {component.component}', number, layout)
+    view.trays = (
+        Tray(target=layout.target, keys=members),
+        Tray(target=None, keys=own),
+    )
+    view.forms, view.wrong_target, view.task_prefix = FORMS, WRONG_TARGET, layout.task_prefix
+    machine.bmcs['host'].parallel_updates = 1
+    if layout.target.startswith(f'{FIRMWARE}/'):
+        _add_target_item(view, layout.target)
+    if layout.has_aux_reset:
+        _add_aux_reset(view, machine)
+    return view
+
+
+def _set_options(maker: Maker) -> None:
+    """Multipart push alone, unless more is asked for."""
+    pulls, pushes = maker.feature('simple-update'), maker.feature('http-push-uri')
+    given = maker.parameters.options
+    options = {
+        name: replace(one, pull=one.pull and pulls, plain_push=pushes) for name, one in ({'*': Options()} | dict(given)).items()
+    }
+    maker.parameters = replace(maker.parameters, options=options)
+
+
+def _chassis(family: Family) -> list[str]:
+    """The Chassis of the parts of a family."""
+    numbers = range(family.count)
+    shown = [f'{CHASSIS}/HGX_{family.name}_{number}' for number in numbers if family.is_shown]
+    return shown + [f'{CHASSIS}/HGX_ERoT_{family.name}_{number}' for number in numbers if family.has_root]
+
+
+def _add_part(view: View, layout: Layout, family: Family, number: int) -> None:
+    """One part: its firmware, its place, and its root of trust."""
+    name = f'{family.name}_{number}'
+    place = f'{CHASSIS}/HGX_{name}'
+    key = f'{view.name}/HGX_FW_{name}'
+    view.machine.add_component(
+        Component(
+            key=key,
+            bmc=view.name,
+            uri=f'{FIRMWARE}/HGX_FW_{name}',
+            device=name,
+            kind=Kind.FIRMWARE,
+            model=gpu.BASEBOARD_MODEL,
+            component=family.word,
+            active=Bank(version=family.version),
+            activates=family.activates or layout.activates,
+        )
+    )
+    if family.is_shown:
+        _add_place(view, f'HGX_{name}', name, kind='Component')
+    add_item(
+        view,
+        key,
+        name='Software Inventory',
+        description='Other image',
+        manufacturer='NVIDIA',
+        related=[place] if family.is_shown else [],
+        software_id=f'0x{family.number:04X}' if family.shows_number else '',
+    )
+    if family.has_root:
+        root = f'HGX_ERoT_{name}'
+        _add_place(view, root, name, kind='Component', oem=gpu.copy_oem(view.machine, name))
+        _add_root_item(view, layout, name, device=name, related=[f'{CHASSIS}/{root}'])
+
+
+def _add_place(view: View, name: str, device: str, *, kind: str, oem: Callable[[], Body] | None = None) -> None:
+    add_chassis(
+        view,
+        name,
+        kind=kind,
+        manufacturer='NVIDIA',
+        managers=[gpu.MANAGER],
+        systems=[gpu.SYSTEM],
+        contained_by=gpu.BASEBOARD,
+        device=device,
+        properties={'Location': {'PartLocation': {'LocationType': 'Embedded'}}},
+        oem=oem,
+    )
+
+
+def _add_root_item(view: View, layout: Layout, name: str, *, device: str, related: Sequence[str]) -> None:
+    """The firmware of the root of trust of a part."""
+    item = f'HGX_FW_ERoT_{name}'
+    view.machine.add_component(
+        Component(
+            key=f'{view.name}/{item}',
+            bmc=view.name,
+            uri=f'{FIRMWARE}/{item}',
+            device=device,
+            kind=Kind.FIRMWARE,
+            model=gpu.BASEBOARD_MODEL,
+            component='erot',
+            active=Bank(version=layout.generation.erot_version),
+            activates=layout.roots_activate,
+        )
+    )
+    add_item(
+        view,
+        f'{view.name}/{item}',
+        name='Software Inventory',
+        description='Other image',
+        manufacturer='NVIDIA',
+        related=related,
+        software_id=f'0x{ROOT_NUMBER:04X}',
+    )
+
+
+def _add_info_rom(view: View, item: str, device: str, version: str, *, related: Sequence[str]) -> None:
+    """What nothing here updates."""
+    view.machine.add_component(
+        Component(
+            key=f'{view.name}/{item}',
+            bmc=view.name,
+            uri=f'{FIRMWARE}/{item}',
+            device=device,
+            kind=Kind.FIRMWARE,
+            model=gpu.BASEBOARD_MODEL,
+            component='inforom',
+            active=Bank(version=version),
+            updateable=False,
+        )
+    )
+    add_item(
+        view,
+        f'{view.name}/{item}',
+        name='Software Inventory',
+        description='Other image',
+        manufacturer='NVIDIA',
+        related=related,
+        software_id='',
+    )
+
+
+def _identify(component: Component, layout: Layout) -> None:
+    """By what packages know a component of the tray, and what activates what came by itself so far.
+
+    Its root of trust is the firmware device; the root has components for itself and for what it guards.
+    """
+    item = component.item.removeprefix('HGX_FW_')
+    name = item.removeprefix('ERoT_')
+    family = next((one for one in layout.families if name.startswith(f'{one.name}_')), None)
+    if item != name:
+        number, component.activates = ROOT_NUMBER, layout.roots_activate
+    elif family is not None:
+        number = family.number
+    else:
+        number, component.activates = GPU_NUMBER if name.startswith('GPU_') else BMC_NUMBER, layout.activates
+    component.identity = _identity(name, number, layout)
+
+
+def _identity(endpoint: str, number: int, layout: Layout) -> Identity:
+    """The firmware device of a part. Equal parts of a tray have equal descriptors, those of another tray have others.
+
+    Source: NVIDIA/open-nvfwupd, deps/fwpkg_unpack.py, for the titles.
+    """
+    kind = endpoint.rpartition('_')[0] or endpoint
+    strap = zlib.crc32(f'{layout.generation.board} {kind}'.encode()).to_bytes(4, 'little')
+    sku = bytes.fromhex(gpu.EROT_SKU.removeprefix('0x')) if endpoint.startswith('GPU_') else strap
+    return Identity(
+        endpoint=endpoint,
+        descriptors=frozenset(
+            {
+                (IANA_DESCRIPTOR, NVIDIA.to_bytes(4, 'little')),
+                (UUID_DESCRIPTOR, UUID(gpu.EROT_UUID).bytes),
+                vendor_descriptor('GLACIERDSD', b'\x00'),
+                vendor_descriptor('ECSKU', bytes.fromhex('36810000')),
+                vendor_descriptor('APSKU', sku + strap),
+            }
+        ),
+        number=number,
+    )
+
+
+def _add_target_item(view: View, uri: str) -> None:
+    """The item that stands for the tray. Public sources name it as a target, and none shows it: it has no version here."""
+    view.tree.add(
+        Resource(
+            uri=uri,
+            type='#SoftwareInventory.v1_12_0.SoftwareInventory',
+            render=lambda: {
+                'Id': uri.rsplit('/', 1)[-1],
+                'Name': 'Software Inventory',
+                'Description': 'Bundle of the baseboard',
+                'Manufacturer': 'NVIDIA',
+                'Updateable': True,
+                'RelatedItem': refs([gpu.BASEBOARD]),
+                'RelatedItem@odata.count': 1,
+                'Status': status(),
+            },
+        )
+    )
+    view.tree.join(FIRMWARE, uri)
+
+
+def _add_aux_reset(view: View, machine: Machine) -> None:
+    """The action that takes the standby power away. Source: recording ``nvidia/gh200``; DGX GB200 user guide, Redfish commands
+    for the compute tray; NVIDIA/bmcweb: without Force the host has to be off.
+    """
+
+    def cycle(_: object, body: Body) -> Outcome:
+        if body['ResetType'] == 'AuxPowerCycle' and machine.systems['host'].power is not Power.OFF:
+            raise RedfishError(409, 'ResourceInUse', text='The host is on.')
+        machine.cycle_mains()
+        return Outcome()
+
+    add_chassis(
+        view,
+        'BMC_0',
+        kind='Component',
+        manufacturer='NVIDIA',
+        managers=[board.MANAGER],
+        systems=[board.SYSTEM],
+        contained_by=board.CHASSIS,
+        properties={'Location': {'PartLocation': {'LocationType': 'Embedded'}}},
+        actions=(
+            Action(
+                name='#NvidiaChassis.AuxPowerReset',
+                target=f'{BMC_CHASSIS}/Actions/Oem/NvidiaChassis.AuxPowerReset',
+                parameters=(Parameter(name='ResetType', required=True, allowed=('AuxPowerCycle', 'AuxPowerCycleForce')),),
+                invoke=cycle,
+                is_oem=True,
+            ),
+        ),
+    )

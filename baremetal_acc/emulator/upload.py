@@ -1,0 +1,46 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a BMC is sent: an image for one component, or a PLDM package for many; its first bytes say which."""
+
+import hashlib
+
+from baremetal_acc.emulator.image import BadImage, Image, ImageReader
+from baremetal_acc.emulator.pldm import IDENTIFIER_BYTES, Package, PackageReader, is_package
+
+Upload = Image | Package | BadImage
+
+
+class UploadReader:
+    """Reads what is sent as it arrives, in constant memory: ``feed`` the chunks, then ``finish``."""
+
+    def __init__(self) -> None:
+        self._begin = b''
+        self._reader: ImageReader | PackageReader | None = None
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes so far."""
+        return len(self._begin) if self._reader is None else self._reader.received_bytes
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes."""
+        if self._reader is None:
+            self._begin += chunk
+            if len(self._begin) < IDENTIFIER_BYTES:
+                return
+            self._reader = PackageReader() if is_package(self._begin) else ImageReader()
+            chunk, self._begin = self._begin, b''
+        self._reader.feed(chunk)
+
+    def digest(self) -> str:
+        """SHA-256 of all bytes so far, as ``sha256:...``."""
+        return f'sha256:{hashlib.sha256(self._begin).hexdigest()}' if self._reader is None else self._reader.digest()
+
+    def finish(self) -> Upload:
+        """What it is; a BadImage where it is neither, or not whole."""
+        if self._reader is None:
+            return BadImage('this is neither an image nor a package: it is too short')
+        try:
+            return self._reader.finish()
+        except BadImage as exc:
+            return exc
