@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does the inventory of recorded real BMCs agree with what was worked out by hand?"""
 
-import importlib.util
 import json
 import random
 from collections.abc import Callable
@@ -14,11 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from baremetal_acc.decide.evidence import coverage
 from baremetal_acc.errors import BmcError
 from baremetal_acc.locks.find import mechanisms
-from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.lock import LockState, Scope, WritePath
+from baremetal_acc.model.lock import LockState, Scope
+from tests.wire.recorded import compared, observe
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -47,64 +45,13 @@ REQUESTS = {
 """Most requests for one look, without $expand (these replies do not know it)."""
 
 
-def device_lock(accelerator: Accelerator) -> str:
-    """The one word for the host's own way to the card, as expected.yaml has it."""
-    readings = [r for r in accelerator.locks if WritePath.HOST_DEVICE in r.blocks]
-    if not readings:
-        return 'none'
-    states = {c.state for c in coverage(accelerator, WritePath.HOST_DEVICE, readings)}
-    if states <= {LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED}:
-        return 'locked'
-    if states & {LockState.UNLOCKED, LockState.PARTIAL, LockState.PENDING_RESET}:
-        return 'unlocked'
-    return 'unknown'
-
-
-def as_document(accelerator: Accelerator) -> dict[str, Any]:
-    """The keys that compare.py compares."""
-    names = ('vendor_id', 'device_id', 'subsystem_vendor_id', 'subsystem_id')
-    return {
-        'kind': accelerator.kind,
-        'vendor': accelerator.vendor,
-        'model': accelerator.model,
-        'serial': accelerator.serial,
-        'uuid': accelerator.uuid,
-        'part_number': accelerator.part_number,
-        'primary_uri': accelerator.primary.uri,
-        'uris': [ref.uri for ref in accelerator.refs],
-        'pci': {name: getattr(accelerator.pci, name) for name in names},
-        'firmware': [{'id': c.id, 'version': c.version} for c in accelerator.firmware],
-        'device_lock': device_lock(accelerator),
-    }
-
-
-def observe(bmc: Any) -> tuple[Accelerator, ...]:
-    """A look with its locks."""
-    with bmc.connect() as connection:
-        look = connection.look(NOW)
-        return tuple(
-            replace(a, locks=tuple(r for m in mechanisms() for r in m.read(a, [look.reader], NOW))) for a in look.accelerators
-        )
-
-
-def differences(shared: Path, name: str, found: tuple[Accelerator, ...]) -> tuple[str, ...]:
-    """What compare.py says."""
-    spec = importlib.util.spec_from_file_location('compare', shared / 'recordings' / 'compare.py')
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    expected = yaml.safe_load((shared / 'recordings' / name / 'expected.yaml').read_text())
-    return tuple(module.compare(expected, {'accelerators': [as_document(a) for a in found]}))
-
-
 @pytest.mark.shows('inventory', hardware=('hgx-gpu', 'pcie-gpu', 'fpga', 'bluefield', 'smartnic'), on='recording')
 @pytest.mark.parametrize('name', sorted(DIFFERENCES))
 def test_a_recorded_bmc_is_reported_as_it_is(name: str, recording: Callable[[str], Any], shared: Path) -> None:
     """The inventory agrees with expected.yaml but for the differences that are listed, word by word."""
     bmc = recording(name)
     found = observe(bmc)
-    assert DIFFERENCES[name] == differences(shared, name, found)
+    assert DIFFERENCES[name] == compared(shared, shared / 'recordings' / name, found)
     assert REQUESTS[name] >= len(bmc.seen)
 
 

@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Look at a tree that a FakeBmc serves, and compare what was found with its expected.yaml, by recordings/compare.py."""
+
+import importlib.util
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from baremetal_acc.bmc.api import Look
+from baremetal_acc.decide.evidence import coverage
+from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.inventory import Gap
+from baremetal_acc.model.lock import LockState, WritePath
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+EXPAND = '?$expand=.($levels=1)'
+
+
+def bodies(top: Path, *, expand: bool = False) -> dict[str, Any]:
+    """The resources of a folder by URI.
+
+    :param expand: the root says that collections can be expanded, and each is there expanded, too.
+    """
+    tree: dict[str, Any] = {
+        '/' + str(path.parent.relative_to(top)): path.read_bytes().decode('utf-8-sig')
+        for path in top.glob('redfish/**/index.json')
+    }
+    return expanded(tree) if expand else tree
+
+
+def expanded(tree: dict[str, Any]) -> dict[str, Any]:
+    """A tree whose root says that collections can be expanded; what a member leads to is looked up without case."""
+    read = {uri: json.loads(body) if isinstance(body, str) else body for uri, body in tree.items()}
+    read['/redfish/v1'] = read['/redfish/v1'] | {
+        'ProtocolFeaturesSupported': {'ExpandQuery': {'Levels': True, 'MaxLevels': 1, 'NoLinks': True}}
+    }
+    for uri, body in list(read.items()):
+        listed = body.get('Members') if isinstance(body, dict) else None
+        if isinstance(listed, list):
+            links = [m.get('@odata.id') if isinstance(m, dict) else None for m in listed]
+            whole = [
+                read.get(link.rstrip('/'), m) if isinstance(link, str) else m for m, link in zip(listed, links, strict=True)
+            ]
+            read[uri + EXPAND] = body | {'Members': whole}
+    return read
+
+
+def device_lock(accelerator: Accelerator) -> str:
+    """The one word for the host's own way to the card, as expected.yaml has it."""
+    readings = [r for r in accelerator.locks if WritePath.HOST_DEVICE in r.blocks]
+    if not readings:
+        return 'none'
+    states = {c.state for c in coverage(accelerator, WritePath.HOST_DEVICE, readings)}
+    if states <= {LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED}:
+        return 'locked'
+    if states & {LockState.UNLOCKED, LockState.PARTIAL, LockState.PENDING_RESET}:
+        return 'unlocked'
+    return 'unknown'
+
+
+def as_document(accelerator: Accelerator) -> dict[str, Any]:
+    """The keys that compare.py compares."""
+    names = ('vendor_id', 'device_id', 'subsystem_vendor_id', 'subsystem_id')
+    return {
+        'kind': accelerator.kind,
+        'vendor': accelerator.vendor,
+        'model': accelerator.model,
+        'serial': accelerator.serial,
+        'uuid': accelerator.uuid,
+        'part_number': accelerator.part_number,
+        'primary_uri': accelerator.primary.uri,
+        'uris': [ref.uri for ref in accelerator.refs],
+        'pci': {name: getattr(accelerator.pci, name) for name in names},
+        'firmware': [{'id': c.id, 'version': c.version} for c in accelerator.firmware],
+        'device_lock': device_lock(accelerator),
+    }
+
+
+def observe(bmc: Any) -> tuple[Accelerator, ...]:
+    """A look with its locks."""
+    return looked(bmc)[0]
+
+
+def _locked(look: Look) -> tuple[Accelerator, ...]:
+    return tuple(
+        replace(a, locks=tuple(r for m in mechanisms() for r in m.read(a, [look.reader], NOW))) for a in look.accelerators
+    )
+
+
+def looked(bmc: Any, **address: Any) -> tuple[tuple[Accelerator, ...], tuple[Gap, ...]]:
+    """A look with its locks, and its gaps."""
+    with bmc.connect(**address) as connection:
+        look = connection.look(NOW)
+        return _locked(look), look.gaps
+
+
+def compared(shared: Path, folder: Path, found: Iterable[Accelerator]) -> tuple[str, ...]:
+    """What compare.py says of a folder with an expected.yaml, line by line."""
+    spec = importlib.util.spec_from_file_location('compare', shared / 'recordings' / 'compare.py')
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    expected = yaml.safe_load((folder / 'expected.yaml').read_text())
+    return tuple(module.compare(expected, {'accelerators': [as_document(a) for a in found]}))
