@@ -23,6 +23,7 @@ from baremetal_acc.model.inventory import (
 )
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
+from baremetal_acc.model.ownership import Ownership
 from baremetal_acc.model.ref import BmcName, Ref
 
 JsonObject = Mapping[str, Any]
@@ -175,6 +176,7 @@ class Look:
     :ivar reader: still open, for reading locks in the same look.
     :ivar measures: it has roots of trust that may sign what devices run.
     :ivar machines: how many Systems of the BMC may be handed out, each as a target of its own.
+    :ivar ownership: whose its resources are; None where the protocol knows one machine only.
     """
 
     facts: BmcFacts
@@ -184,6 +186,7 @@ class Look:
     reader: Reader
     measures: bool = False
     machines: int = 1
+    ownership: Ownership | None = None
 
 
 class Connection(Protocol):
@@ -208,6 +211,13 @@ class Connection(Protocol):
         What fails in part is a Gap; only a BMC that cannot be spoken to at all raises.
 
         :raises BmcError: no answer, no trust, no login, or no Redfish there.
+        """
+
+    def ownership(self) -> Ownership | None:
+        """Whose the BMC's resources are. It is read where neither a look over this session nor the process knows.
+
+        :returns: None where the protocol knows one machine only.
+        :raises BmcError: it could not be read.
         """
 
     def glance(self, uris: Iterable[str], within: timedelta) -> Mapping[str, Document | BmcError]:

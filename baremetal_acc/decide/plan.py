@@ -210,6 +210,7 @@ def plan(
     left = spoilt.intersection(a.id for a in inventory.accelerators) - {a.accelerator for a in writes}
     draft.notes += known_later.notes(inventory, (*writes, *releases), _host_system(draft) if held else None)
     _resets(draft, hold=held, give_back=Part.UNLOCK not in parts, left=left)
+    _refuse_shared(draft)
     if Part.PUBLISH in parts:
         touched = tuple(sorted({a.accelerator for a in (*writes, *releases)}))
         if touched:
@@ -816,6 +817,33 @@ def _refuse_wide_targets(draft: _Draft, writes: Iterable[Flash | Program]) -> No
         if len(found) > 1:
             subject = f'firmware {action.component}' if isinstance(action, Flash) else f'function {action.slot}'
             draft.refuse(devices[action.accelerator], subject, f'{action.ref} stands for several parts: {_some(found)}')
+
+
+def _refuse_shared(draft: _Draft) -> None:
+    """What several machines share is not written for one of them."""
+    shared = set(draft.inventory.shared)
+    if not shared:
+        return
+    devices = {a.id: a for a in draft.inventory.accelerators}
+    for action in draft.actions:
+        match action:
+            case Release() | Engage():
+                device = devices[action.accelerator]
+                if action.ref in shared or device.primary in shared:
+                    draft.refuse(device, f'lock {action.mechanism}', _SHARED.format(ref=action.ref))
+            case Flash() | Program():
+                device = devices[action.accelerator]
+                if action.ref in shared or device.primary in shared:
+                    part = f'firmware {action.component}' if isinstance(action, Flash) else f'function {action.slot}'
+                    draft.refuse(device, part, _SHARED.format(ref=action.ref))
+            case Reset():
+                if action.system in shared:
+                    draft.refuse(None, 'host', _SHARED.format(ref=action.system))
+            case Withdraw() | CheckImage() | Publish():
+                pass
+
+
+_SHARED = '{ref} is not of this machine alone, but of another one of this BMC, too: it is not written for one of them'
 
 
 def _starting(places: Iterable[tuple[str, str]], start: tuple[str, str]) -> Iterator[tuple[str, str]]:

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was seen of a target: its accelerators, and what could not be read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.lock import LockReading, ResetKind
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 
@@ -292,6 +293,7 @@ class Inventory:
 
     :ivar target: the target's name.
     :ivar at: when the look began, UTC.
+    :ivar shared: resources of devices and locks that are not the target's alone: they are read, and never written.
     """
 
     target: str
@@ -301,6 +303,7 @@ class Inventory:
     platform_devices: tuple[PlatformDevice, ...] = ()
     platform_locks: tuple[LockReading, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    shared: tuple[Ref, ...] = field(default=(), metadata=SPARSE)
 
     def accelerator(self, wanted: AcceleratorId) -> Accelerator | None:
         """The device of that identity, or None."""

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
+from typing import cast
 
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.api import BmcAddress, Connection, Look, Reader
 from baremetal_acc.decide import evidence
 from baremetal_acc.decide.baseline import Measure, demands
 from baremetal_acc.decide.merge import merge
+from baremetal_acc.decide.target_limit import TargetLimit, written_places
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import BmcError
 from baremetal_acc.locks.api import Mechanism
@@ -23,6 +25,7 @@ from baremetal_acc.model.lock import Engagement, LockReading, Scope
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState, SignedMeasurements
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.run.tools import Attestor, Target, Tools
+from baremetal_acc.run.write_gate import GatedConnection, limit_of
 
 NO_ROOTS = 'no root is pinned that it could be checked with (option [baremetal_acc] spdm_trust_roots)'
 """Why nobody asks devices to sign. A reading that says so is not known, and never good."""
@@ -53,9 +56,10 @@ def observe(
 
     try:
         found = wait.together(look, target.bmcs)
-        looks = [seen for seen, _ in found]
+        limits = [limit_of(b, target.bmcs, seen.ownership) for b, (seen, _) in zip(target.bmcs, found, strict=True)]
+        looks = [_limited(seen, limit) for (seen, _), limit in zip(found, limits, strict=True)]
         accelerators = merge(a for seen in looks for a in seen.accelerators)
-        locked = tuple(replace(a, locks=_read_locks(a, looks, tools.mechanisms, now)) for a in accelerators)
+        locked = tuple(replace(a, locks=_read_locks(a, looks, tools.mechanisms, now, limits)) for a in accelerators)
         if measure:
             signing = {seen.facts.name for seen in looks if seen.measures}
             locked = _measured(locked, target, tools, [c for address, c in connections if address.name in signing], now)
@@ -68,11 +72,21 @@ def observe(
         accelerators=locked,
         platform_locks=_of_whole_machines(locked),
         platform_devices=tuple(p for seen in looks for p in seen.platform_devices),
-        gaps=tuple(g for seen, more in found for g in (*seen.gaps, *more)),
+        gaps=tuple(g for seen, (_, more) in zip(looks, found, strict=True) for g in (*seen.gaps, *more)),
+        shared=tuple(sorted({ref for limit in limits for a in locked for ref in limit.shared(written_places(a))})),
     )
     if looked is not None:
         looked(tuple(looks), inventory)
     return inventory
+
+
+def _limited(look: Look, limit: TargetLimit) -> Look:
+    """What of a look is the target's."""
+    if limit.is_whole:
+        return look
+    shown, unattributed = limit.accelerators(look.accelerators)
+    gaps = (*limit.gaps(look.gaps, shown), *unattributed)
+    return replace(look, accelerators=shown, platform_devices=limit.platform_devices(look.platform_devices), gaps=gaps)
 
 
 def _with_tasks(connection: Connection, look: Look) -> tuple[Look, tuple[Gap, ...]]:
@@ -89,11 +103,17 @@ def _with_tasks(connection: Connection, look: Look) -> tuple[Look, tuple[Gap, ..
 
 
 def _read_locks(
-    accelerator: Accelerator, looks: Iterable[Look], mechanisms: Iterable[Mechanism], now: datetime
+    accelerator: Accelerator,
+    looks: Iterable[Look],
+    mechanisms: Iterable[Mechanism],
+    now: datetime,
+    limits: Iterable[TargetLimit],
 ) -> tuple[LockReading, ...]:
     names = {ref.bmc for ref in accelerator.refs}
     readers = [look.reader for look in looks if look.facts.name in names]
-    readings = [r for m in mechanisms for r in said_of(m, accelerator, readers, now)]
+    readings = tuple(r for m in mechanisms for r in said_of(m, accelerator, readers, now))
+    for limit in limits:
+        readings = limit.readings(readings)
     return tuple(sorted(readings, key=lambda r: (r.mechanism, r.ref, r.field)))
 
 
@@ -211,6 +231,7 @@ class Bmcs:
 
     def __init__(self, target: Target, tools: Tools, stack: ExitStack) -> None:
         self._addresses = {b.name: b for b in target.bmcs}
+        self._target = target
         self._tools = tools
         self._stack = stack
         self._open: dict[BmcName, Connection] = {}
@@ -220,7 +241,9 @@ class Bmcs:
         if name not in self._open:
             if name not in self._addresses:
                 raise BmcError(bmc=name, what='the target has no BMC of that name any more')
-            self._open[name] = self._stack.enter_context(self._tools.connect(self._addresses[name]))
+            address = self._addresses[name]
+            connection = self._stack.enter_context(self._tools.connect(address))
+            self._open[name] = cast(Connection, GatedConnection(connection, address, self._target.bmcs))
         return self._open[name]
 
     def look(self, name: BmcName, now: datetime) -> Look:

@@ -613,6 +613,9 @@ class Connection:
             self.site.reach(self.bmc)
             self.site.machine.reset_bmc(self.bmc)
 
+    def ownership(self) -> None:
+        return None
+
     def may_write(self) -> None:
         self.site.reach(self.bmc)
 

@@ -5,21 +5,26 @@
 import importlib.util
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
-from baremetal_acc.bmc.api import Look
+from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.decide.evidence import coverage
 from baremetal_acc.locks.find import mechanisms
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.inventory import Gap
+from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.ref import HOST
+from baremetal_acc.run.looking import observe as observe_target
+from baremetal_acc.run.tools import ImageStore, Target, Tools
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+ADDRESS = 'https://192.0.2.1'
 
 EXPAND = '?$expand=.($levels=1)'
 
@@ -89,17 +94,31 @@ def observe(bmc: Any) -> tuple[Accelerator, ...]:
     return looked(bmc)[0]
 
 
-def _locked(look: Look) -> tuple[Accelerator, ...]:
-    return tuple(
-        replace(a, locks=tuple(r for m in mechanisms() for r in m.read(a, [look.reader], NOW))) for a in look.accelerators
+def tools_of(bmc: Any, baseline: Baseline | None = None, **address: Any) -> Tools:
+    """What the straight path works with, at a FakeBmc."""
+    return Tools(
+        connect=lambda _: bmc.connect(**address),
+        mechanisms=mechanisms(),
+        baseline=baseline or Baseline(rules=()),
+        catalogue=(),
+        images=cast(ImageStore, None),
     )
 
 
+def target_of(**address: Any) -> Target:
+    """A target of one BMC."""
+    return Target(name='node', node=NodeFacts(name='node'), bmcs=(BmcAddress(name=HOST, address=ADDRESS, **address),))
+
+
+def inventory_of(bmc: Any, **address: Any) -> Inventory:
+    """What the straight path sees, locks included."""
+    return observe_target(target_of(**address), tools_of(bmc, **address), NOW)
+
+
 def looked(bmc: Any, **address: Any) -> tuple[tuple[Accelerator, ...], tuple[Gap, ...]]:
-    """A look with its locks, and its gaps."""
-    with bmc.connect(**address) as connection:
-        look = connection.look(NOW)
-        return _locked(look), look.gaps
+    """The devices with their locks, and the gaps."""
+    seen = inventory_of(bmc, **address)
+    return seen.accelerators, seen.gaps
 
 
 def compared(shared: Path, folder: Path, found: Iterable[Accelerator]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from baremetal_acc.errors import BmcAnswerInvalid
 from baremetal_acc.model.accelerator import IdentitySource, Kind
 
 PROCESSORS = '/redfish/v1/Systems/1/Processors'
@@ -238,11 +239,14 @@ def test_several_systems_that_may_be_meant_are_a_gap(bmc: Any) -> None:
 
 
 def test_the_operator_names_the_system(bmc: Any) -> None:
-    """By its URI; one that is not there is a gap."""
+    """By its URI; one that is not there is an error that names those that are, and one that cannot be read is a gap."""
     bmc.collection('/redfish/v1/Systems', '1', '2')
     bmc.put('/redfish/v1/Systems/2', SystemType='Physical')
     assert '/redfish/v1/Systems/2' == bmc.look(system='/redfish/v1/Systems/2/').facts.system.uri
-    assert any('could not be read' in gap.reason for gap in bmc.look(system='/redfish/v1/Systems/9').gaps)
+    with pytest.raises(BmcAnswerInvalid, match='no System is there; there are: /redfish/v1/Systems/1, /redfish/v1/Systems/2'):
+        bmc.look(system='/redfish/v1/Systems/9')
+    bmc.tree['/redfish/v1/Systems/2'] = 'no JSON'
+    assert any('could not be read' in gap.reason for gap in bmc.look(system='/redfish/v1/Systems/2').gaps if gap.hides)
 
 
 def test_two_looks_at_one_machine_are_equal_but_for_the_session(bmc: Any) -> None:

@@ -181,6 +181,9 @@ class IpmiConnection:
             reader=IpmiReader(self.address, self.session, self._documents(seen, targets, closed)),
         )
 
+    def ownership(self) -> None:
+        """IPMI knows one machine."""
+
     def _target(self, path: Path, gaps: list[Gap]) -> inventory.Target | None:
         """The components of a controller that speaks HPM.1; that it does not is an ordinary answer."""
 

@@ -15,17 +15,18 @@ import logging
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, Look, Upload
 from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.quirks import BACKGROUND_COPY, Quirks
-from baremetal_acc.bmc.redfish import firmware, glance, identify, integrity, system, task, update
+from baremetal_acc.bmc.redfish import firmware, glance, identify, integrity, ownership, system, task, update
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
 from baremetal_acc.bmc.redfish.habits import Habits, Pace, Remembered
 from baremetal_acc.bmc.redfish.login import Login
+from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View, component, power_state
 from baremetal_acc.bmc.redfish.reader import Reader, fresh, members
 from baremetal_acc.bmc.redfish.walk import MAX_TASKS, ROOT, Tree, Walk
@@ -48,6 +49,7 @@ from baremetal_acc.model.inventory import (
 )
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
+from baremetal_acc.model.ownership import Ownership
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
 LOG = logging.getLogger(__name__)
@@ -116,6 +118,7 @@ class RedfishConnection:
         self._devices = devices
         self._before: dict[str, Document] = {}
         self._last: Reader | None = None
+        self._ownership: Ownership | None = None
 
     def __enter__(self) -> 'RedfishConnection':
         return self
@@ -146,7 +149,12 @@ class RedfishConnection:
         tree = walk.run()
         found, platform = identify.identify(walk, self._devices)
         items = firmware.assign(walk, found, quirks)
-        home = self._system(tree)
+        named = self._named()
+        self._check_name(tree, named)
+        owners = ownership.ownership(walk, reader, self._devices, found, items, named)
+        self._ownership = owners
+        self._habits.machines = owners.machines
+        home = self._system(tree, named, owners)
         accelerators = [
             self._accelerator(walk, device, owned, home, source)
             for device, owned, source in zip(found, items, identify.identities(found, self.address.name), strict=True)
@@ -160,7 +168,22 @@ class RedfishConnection:
             reader=reader,
             measures=integrity.offered(tree.root) is not None,
             machines=len(_handed_out(tree)),
+            ownership=owners,
         )
+
+    def ownership(self) -> Ownership:
+        """Whose the BMC's resources are. That it serves one machine only is remembered in this process.
+
+        :raises BmcError: it could not be read.
+        """
+        machines, named = self._habits.machines, self._named()
+        if self._ownership is None and machines is not None and len(machines) < 2 and (named is None or named in machines):
+            self._ownership = Ownership(machines=machines)
+        if self._ownership is None:
+            self.look(datetime.now(UTC))
+        if self._ownership is None:
+            raise AssertionError('a look says whose the resources are')
+        return self._ownership
 
     def measure(
         self, accelerators: Iterable[Accelerator], now: datetime, why_not: str | None = None
@@ -400,11 +423,30 @@ class RedfishConnection:
             state=device.state,
         )
 
-    def _system(self, tree: Tree) -> Ref | None:
+    def _named(self) -> str | None:
+        """The URI of the System that the target names."""
+        return None if self.address.system is None else '/' + self.address.system.strip('/')
+
+    def _check_name(self, tree: Tree, named: str | None) -> None:
+        """A System of another name is no reason to look at the wrong one, or to find nothing.
+
+        :raises BmcAnswerInvalid: there are Systems, all that are listed could be read, and none has the name.
+        """
+        listed = any(gap.ref.uri == named for gap in tree.gaps)
+        if named is None or named in tree.systems or listed or not tree.systems:
+            return
+        raise BmcAnswerInvalid(
+            bmc=self.address.label,
+            uri=named,
+            what=f'no System is there; there are: {short(", ".join(sorted(tree.systems)))}',
+            hint='name one of them (system), as the BMC writes it',
+        )
+
+    def _system(self, tree: Tree, named: str | None, owners: Ownership) -> Ref | None:
         """The System that is handed out: the one that was named, else the only one that can be reset and is no card's own."""
         name = self.address.name
-        if self.address.system is not None:
-            wanted = Ref(bmc=name, uri='/' + self.address.system.strip('/'))
+        if named is not None:
+            wanted = Ref(bmc=name, uri=named)
             if wanted.uri not in tree.systems:
                 tree.gaps.append(Gap(ref=wanted, reason='the System that was named could not be read', hides=True))
             return wanted
@@ -412,7 +454,7 @@ class RedfishConnection:
         if len(candidates) == 1:
             return candidates[0].ref
         reason = f'{len(candidates)} of {len(tree.systems)} Systems may be the one that is handed out: name it (key system)'
-        tree.gaps.append(Gap(ref=Ref(bmc=name, uri=f'{ROOT}/Systems'), reason=reason))
+        tree.gaps.append(Gap(ref=Ref(bmc=name, uri=f'{ROOT}/Systems'), reason=reason, hides=len(owners.machines) > 1))
         return None
 
     def _facts(self, tree: Tree, home: Ref | None, quirks: Quirks, reader: Reader) -> BmcFacts:

@@ -115,6 +115,7 @@ class Habits:
     :ivar targets: what a whole look asked for, in order: paths, some with the query that expands.
     :ivar copies: what says whether it copies images in the background, paths.
     :ivar accounts: whose sessions this process has open with it.
+    :ivar machines: the Systems that are machines of their own, of the last look; None: nobody has looked.
     """
 
     pace: Pace
@@ -122,6 +123,7 @@ class Habits:
     targets: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     accounts: Accounts = field(default_factory=Accounts)
+    machines: frozenset[str] | None = None
 
 
 class Remembered:

@@ -163,6 +163,9 @@ class Connection:
         )
         return Look(facts=facts, accelerators=devices, platform_devices=(), gaps=(), reader=Reader(self.session))
 
+    def ownership(self):
+        return None
+
     def may_write(self):
         if self.machine.operator:
             raise BmcNotAuthorised(bmc=HOST, what='the user may not be administrator')

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from baremetal_acc.bmc.api import Document
 from baremetal_acc.errors import BmcNotAuthorised
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.job import Done, Failed
@@ -123,7 +124,7 @@ def test_what_may_read_and_not_write_ends_with_what_is_open():
 
     class Writes(Mechanism):
         def engage(self, writer, reading):
-            writer.patch(None, {})
+            writer.patch(Document(ref=reading.ref, body={}), {})
 
     bench = restorable(Machine(protects_all=True))
     job = turned_until(bench, 'push')

@@ -608,6 +608,9 @@ class Connection:
     def may_write(self):
         return None
 
+    def ownership(self):
+        return None
+
     def host(self, system):
         return HostReading(power=self.power(system), last_reset=self.last_reset(system))
 

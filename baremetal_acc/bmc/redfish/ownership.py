@@ -1,0 +1,205 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Find out which of several machines behind a BMC each of its resources belongs to, by links and containment only.
+
+A resource below a System's URI is that System's, and so is what the System lists (Processors, PCIeDevices, NetworkInterfaces).
+A Chassis is that of the Systems that link to it or to which it links; one without such a link has what it is contained in, or
+what it contains. What is in a Chassis, and linked to no System itself, belongs to the machines of the Chassis. A Manager is a
+machine's own where every machine says who manages it, and nobody else names this one.
+
+Sources: DSP8010 2025.4: ComputerSystem Links.Chassis and Links.ManagedBy; Chassis Links.ComputerSystems, Contains, ContainedBy.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from baremetal_acc.bmc.devices import Devices
+from baremetal_acc.bmc.redfish.device import Device, is_dpu, link_of, links_of
+from baremetal_acc.bmc.redfish.firmware import Items
+from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.reader import Reader, members
+from baremetal_acc.bmc.redfish.reader import link_of as member_link
+from baremetal_acc.bmc.redfish.system import resettable
+from baremetal_acc.bmc.redfish.walk import ROOT, Walk, within
+from baremetal_acc.errors import BmcRefused
+from baremetal_acc.model.ownership import Ownership
+
+_LISTS = ('Processors', 'PCIeDevices', 'PCIeFunctions', 'GraphicsControllers', 'NetworkInterfaces')
+
+_Owners = dict[str, frozenset[str]]
+
+
+def ownership(
+    walk: Walk, reader: Reader, devices: Devices, found: list[Device], items: list[Items], named: str | None
+) -> Ownership:
+    """Whose the resources of a BMC are.
+
+    :param found: its accelerators; ``items`` what belongs to each of them.
+    :param named: the System that the target names: it is a machine of its own, whatever it looks like.
+    """
+    tree = walk.tree
+    machines = _machines(walk, reader, devices)
+    if named in tree.systems:
+        machines |= {named}
+    if len(machines) < 2:
+        return Ownership(machines=machines)
+    listed = {machine: frozenset(_listed(walk, reader, machine)) for machine in machines}
+    chassis = _chassis(walk, machines)
+    owners: _Owners = {machine: frozenset({machine}) for machine in machines}
+    owners |= chassis
+    owners |= {uri: of for uri, view in tree.systems.items() if uri not in machines and (of := _part(walk, view, chassis))}
+    owners |= _managers(walk, machines)
+    for device, owned in zip(found, items, strict=True):
+        of = _of_device(walk, device, machines, listed, chassis, owners)
+        owners |= dict.fromkeys(device.uris(), of)
+        refs = [c.ref.uri for c in owned.components] + [c.ref.uri for c in owned.slots.values()]
+        for uri in refs:
+            if uri in tree.items:
+                owners[uri] = owners.get(uri, frozenset()) | of
+    _items(walk, owners)
+    return Ownership(machines=machines, owners=owners)
+
+
+def _machines(walk: Walk, reader: Reader, devices: Devices) -> frozenset[str]:
+    """Systems that may run somebody's code of their own: all but those of cards, and parts of another one.
+
+    One that is listed and cannot be read may be a machine. So may be all of a list that cannot be read.
+    """
+    tree = walk.tree
+    place = walk.place(tree.root.link('Systems') or f'{ROOT}/Systems') or f'{ROOT}/Systems'
+    known = reader.at(place)
+    found = set(tree.systems)
+    if known is None or isinstance(known, Exception):
+        found.add(place)
+    else:
+        links = (member_link(member) for member in members(known.body))
+        found |= {
+            uri for link in links if link is not None and (uri := walk.place(link)) is not None and not _gone(reader, uri)
+        }
+    if len(found) < 2:
+        return frozenset(found)
+    machines = {uri for uri in found if (view := tree.systems.get(uri)) is None or not _is_no_machine(walk, view, devices)}
+    return frozenset(machines or found)
+
+
+def _gone(reader: Reader, uri: str) -> bool:
+    known = reader.at(uri)
+    return isinstance(known, BmcRefused) and known.status == 404
+
+
+def _is_no_machine(walk: Walk, view: View, devices: Devices) -> bool:
+    """A card's own System; or a baseboard, which cannot be reset, or has processors, no CPU among them, and nothing to boot."""
+    if is_dpu(view, devices):
+        return True
+    if not resettable(view) and view.literal('SystemType') in (None, 'Physical'):
+        return True
+    inside = [p for uri, p in walk.tree.processors.items() if within(uri, view.ref.uri)]
+    runs = any(view.has(name) for name in ('Boot', 'BootProgress', 'Bios', 'BiosVersion'))
+    return bool(inside) and not runs and not any(p.literal('ProcessorType') in (None, 'CPU') for p in inside)
+
+
+def _listed(walk: Walk, reader: Reader, machine: str) -> Iterator[str]:
+    """What a System lists, wherever that lies."""
+    view = walk.tree.systems.get(machine)
+    if view is None:
+        return
+    for name in _LISTS:
+        if isinstance(view.body.get(name), list):
+            yield from links_of(walk, view, name)
+        elif (place := link_of(walk, view, name)) is not None and (found := reader.peek(place)) is not None:
+            links = (member_link(member) for member in members(found.body))
+            yield from (uri for link in links if link is not None and (uri := walk.place(link)) is not None)
+
+
+def _chassis(walk: Walk, machines: frozenset[str]) -> _Owners:
+    """The machines of each Chassis."""
+    tree = walk.tree
+    direct: dict[str, set[str]] = {uri: set() for uri in tree.chassis}
+    inside: dict[str, set[str]] = {uri: set() for uri in tree.chassis}
+    for machine in machines & set(tree.systems):
+        for uri in links_of(walk, tree.systems[machine], 'Links', 'Chassis'):
+            direct.setdefault(uri, set()).add(machine)
+    for uri, view in tree.chassis.items():
+        direct[uri] |= machines.intersection(links_of(walk, view, 'Links', 'ComputerSystems'))
+        for inner in links_of(walk, view, 'Links', 'Contains'):
+            inside[uri].add(inner)
+        outer = link_of(walk, view, 'Links', 'ContainedBy')
+        if outer is not None:
+            inside.setdefault(outer, set()).add(uri)
+    owners = {uri: frozenset(of) for uri, of in direct.items() if of}
+    above: dict[str, set[str]] = {}
+    for outer, inner_ones in inside.items():
+        for inner in inner_ones:
+            above.setdefault(inner, set()).add(outer)
+    down = _spread(owners, above)
+    return _spread(down, inside) if len(down) < len(direct) else down
+
+
+def _spread(owners: _Owners, sources: dict[str, set[str]]) -> _Owners:
+    """What is attributed to none has the machines of its sources, near or far."""
+    found = dict(owners)
+    waiting = [uri for uri in sources if uri not in owners]
+    while waiting:
+        new = {uri: of for uri in waiting if (of := frozenset().union(*(found.get(s, frozenset()) for s in sources[uri])))}
+        if not new:
+            break
+        found |= new
+        waiting = [uri for uri in waiting if uri not in new]
+    return found
+
+
+def _part(walk: Walk, view: View, chassis: _Owners) -> frozenset[str]:
+    """The machines of a System that is none itself: of what hosts it, and of its Chassis."""
+    host = link_of(walk, view, 'Links', 'HostingComputerSystem')
+    if host is not None:
+        return frozenset({host})
+    return _union(chassis.get(uri) for uri in links_of(walk, view, 'Links', 'Chassis'))
+
+
+def _managers(walk: Walk, machines: frozenset[str]) -> _Owners:
+    said = {m: links_of(walk, v, 'Links', 'ManagedBy') for m in machines if (v := walk.tree.systems.get(m)) is not None}
+    if len(said) < len(machines) or not all(said.values()):
+        return {}
+    owners: dict[str, set[str]] = {}
+    for machine, managers in said.items():
+        for uri in managers:
+            owners.setdefault(uri, set()).add(machine)
+    return {uri: frozenset(of) for uri, of in owners.items()}
+
+
+def _of_device(
+    walk: Walk,
+    device: Device,
+    machines: frozenset[str],
+    listed: dict[str, frozenset[str]],
+    chassis: _Owners,
+    owners: _Owners,
+) -> frozenset[str]:
+    uris = device.uris()
+    mine = {m for m in machines if any(within(uri, m) for uri in uris) or not uris.isdisjoint(listed[m])}
+    if mine:
+        return frozenset(mine)
+    places = {c for uri in uris if (c := _chassis_of(uri, chassis)) is not None}
+    for view in (*device.processors.values(), *device.pcie_devices.values()):
+        places.update(links_of(walk, view, 'Links', 'Chassis'))
+    above = {s for uri in uris for s in walk.tree.systems if within(uri, s)}
+    return _union([*(chassis.get(c) for c in places), *(owners.get(s) for s in above)])
+
+
+def _chassis_of(uri: str, chassis: _Owners) -> str | None:
+    while uri:
+        if uri in chassis:
+            return uri
+        uri = uri.rpartition('/')[0]
+    return None
+
+
+def _items(walk: Walk, owners: _Owners) -> None:
+    """An item that is related to parts of several machines is written for all of them."""
+    place_owners = Ownership(machines=frozenset({'', '/'}), owners=dict(owners))
+    for uri, view in walk.tree.items.items():
+        if uri in owners:
+            owners[uri] |= _union(place_owners.of(link) for link in links_of(walk, view, 'RelatedItem'))
+
+
+def _union(sets: Iterable[frozenset[str] | None]) -> frozenset[str]:
+    return frozenset().union(*(one for one in sets if one is not None))

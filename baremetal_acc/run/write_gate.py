@@ -1,0 +1,138 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Let no request through that changes what is not the target's alone.
+
+A plan refuses what it knows to be shared. This is the last place before the wire: whatever planned a write, however long ago,
+a BMC that serves several machines is asked again what belongs to whom.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from baremetal_acc.bmc.api import BmcAddress, Connection, Document, JsonObject, Look, Writer
+from baremetal_acc.decide.target_limit import TargetLimit
+from baremetal_acc.errors import BmcUnsupported
+from baremetal_acc.model.image import Progress, Upload
+from baremetal_acc.model.inventory import PowerState, TaskReading
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ownership import Ownership
+from baremetal_acc.model.ref import Ref
+
+
+def limit_of(address: BmcAddress, bmcs: Iterable[BmcAddress], ownership: Ownership | None) -> TargetLimit:
+    """What of a BMC is the target's: the Systems that it names there, by whatever name it calls the BMC.
+
+    :param bmcs: of the target.
+    """
+    named = (b.system for b in bmcs if b.address == address.address and b.system is not None)
+    return TargetLimit(bmc=address.name, named=frozenset(system_uri(s) for s in named), ownership=ownership)
+
+
+def system_uri(named: str) -> str:
+    """The URI of a System as an operator may write it, with or without slashes around it."""
+    return '/' + named.strip('/')
+
+
+class GatedWriter:
+    """A writer that writes to what is the target's alone."""
+
+    def __init__(self, writer: Writer, check: Callable[[str], None]) -> None:
+        self._writer = writer
+        self._check = check
+        self.session = writer.session
+        self.name = writer.name
+        self.accepted = writer.accepted
+        self.unconditional = writer.unconditional
+
+    def fresh(self, uri: str) -> Document:
+        """Read a resource now."""
+        return self._writer.fresh(uri)
+
+    def patch(self, document: Document, body: JsonObject) -> None:
+        """PATCH.
+
+        :raises BmcUnsupported: it is not the target's alone.
+        """
+        self._check(document.ref.uri)
+        self._writer.patch(document, body)
+
+    def post(self, uri: str, body: JsonObject) -> None:
+        """POST.
+
+        :raises BmcUnsupported: it is not the target's alone.
+        """
+        self._check(uri)
+        self._writer.post(uri, body)
+
+
+class GatedConnection:
+    """A connection over which nothing is changed that is not the target's alone; all else is that of the connection."""
+
+    def __init__(self, connection: Connection, address: BmcAddress, bmcs: tuple[BmcAddress, ...]) -> None:
+        """Nothing is asked yet.
+
+        :param address: of the BMC; ``bmcs`` all of the target.
+        """
+        self._connection = connection
+        self._address = address
+        self._bmcs = bmcs
+        self._limit: TargetLimit | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def look(self, now: datetime) -> Look:
+        """Read everything. Whose it is is known then."""
+        found = self._connection.look(now)
+        self._limit = limit_of(self._address, self._bmcs, found.ownership)
+        return found
+
+    def writer(self) -> Writer:
+        """For locks and settings."""
+        return GatedWriter(self._connection.writer(), self._check)
+
+    def push(self, target: Ref, upload: Upload) -> TaskReading | Progress | None:
+        """Send an image to a component.
+
+        :raises BmcUnsupported: it is not the target's alone.
+        """
+        self._check(target.uri)
+        return self._connection.push(target, upload)
+
+    def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Progress:
+        """Take one turn of an upload.
+
+        :raises BmcUnsupported: the component is not the target's alone.
+        """
+        self._check(target.uri)
+        return self._connection.go_on(target, upload, progress)
+
+    def set_power(self, system: Ref, wanted: PowerState) -> None:
+        """Power a System on or off.
+
+        :raises BmcUnsupported: it is not the target's alone.
+        """
+        self._check(system.uri)
+        self._connection.set_power(system, wanted)
+
+    def reset(self, system: Ref, kind: ResetKind) -> None:
+        """Reset a System or a Manager.
+
+        :raises BmcUnsupported: it is not the target's alone.
+        """
+        self._check(system.uri)
+        self._connection.reset(system, kind)
+
+    def _check(self, uri: str) -> None:
+        if self._limit is None:
+            ownership = self._connection.ownership()
+            self._limit = limit_of(self._address, self._bmcs, ownership)
+        if not self._limit.may_write(uri):
+            others = ', '.join(self._limit.others(uri)) or 'another machine'
+            raise BmcUnsupported(
+                bmc=self._address.label,
+                uri=uri,
+                what=f'nothing was written: it is not of this target alone ({others})',
+                hint='name the System of the target (system); what several machines share is not written for one of them',
+            )
