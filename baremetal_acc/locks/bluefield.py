@@ -20,7 +20,7 @@ from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
 from baremetal_acc.decide.evidence import trouble
 from baremetal_acc.errors import BmcError, BmcUnsupported
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, Readers, literal, reading, value_at, where
+from baremetal_acc.locks.place import MISSING, Readers, literal, meant, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState
 from baremetal_acc.model.ref import Ref
@@ -159,7 +159,7 @@ def _read_extension(card: Card, reader: Reader, system: Document) -> None:
     link = value_at(extension, 'Connectx', 'ExternalHostPrivilege', '@odata.id')
     shown = _linked(card, 'privileges', reader, link, *(f'ExternalHostPrivilege/{name}' for name in WRITES))
     if isinstance(link, str):
-        card.privileges_at = Ref(bmc=reader.name, uri=where(link) or link)
+        card.privileges_at = Ref(bmc=reader.name, uri=meant(reader, link) or link)
     if shown is not None:
         card.privileges = value_at(shown.body, 'ExternalHostPrivilege')
 

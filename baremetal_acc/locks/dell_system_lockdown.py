@@ -52,7 +52,7 @@ class SystemLockdown(Switch):
         for manager in managers(reader, top):
             links = value_at(manager.document.body, 'Links', 'Oem', 'Dell', 'DellAttributes') if manager.document else ()
             for uri in linked(links):
-                if last_of(uri) == last_of(manager.ref.uri):
+                if last_of(uri).casefold() == last_of(manager.ref.uri).casefold():
                     found = read(reader, uri)
                     if found is not None:
                         yield found

@@ -28,7 +28,7 @@ from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
 from baremetal_acc.decide.evidence import trouble
 from baremetal_acc.errors import BmcError, BmcUnsupported
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, Once, Readers, last_of, linked, literal, reading, value_at, where
+from baremetal_acc.locks.place import MISSING, Once, Readers, last_of, linked, literal, meant, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
@@ -153,7 +153,7 @@ class _Roots:
         self._by_place: dict[str, list[int]] = {}
         for number, root in enumerate(self._all):
             named = NAMED.match(last_of(root.ref.uri))
-            for place in (*_protected(root.document), *([named.group('device')] if named is not None else [])):
+            for place in (*_protected(root.document, reader), *([named.group('device')] if named is not None else [])):
                 self._by_place.setdefault(place, []).append(number)
 
     def of(self, accelerator: Accelerator, bmc: BmcName) -> Iterator[_Root]:
@@ -183,9 +183,11 @@ def _chassis(reader: Reader, top: str) -> Iterator[_Root]:
                 yield _Root(ref=document.ref, document=document, value=value)
 
 
-def _protected(document: Document | None) -> tuple[str, ...]:
+def _protected(document: Document | None, reader: Reader) -> tuple[str, ...]:
     """The resources that a root of trust says it protects."""
-    return linked(value_at(document.body, 'Links', 'Oem', 'Nvidia', 'ComponentsProtected')) if document is not None else ()
+    if document is None:
+        return ()
+    return linked(value_at(document.body, 'Links', 'Oem', 'Nvidia', 'ComponentsProtected'), reader)
 
 
 def _protects(accelerator: Accelerator, root: _Root, reader: Reader) -> tuple[Scope, str | None, bool] | None:
@@ -198,7 +200,7 @@ def _protects(accelerator: Accelerator, root: _Root, reader: Reader) -> tuple[Sc
     if not (isinstance(shown, list) and shown):
         return Scope.DEVICE, None, True
     mine = {ref.uri for ref in accelerator.refs if ref.bmc == root.ref.bmc}
-    protected = [place for place in linked(shown) if place in mine]
+    protected = [place for place in linked(shown, reader) if place in mine]
     managers = [place for place in protected if '/Managers/' in place]
     if len(managers) < len(protected):
         return Scope.DEVICE, None, False
@@ -215,7 +217,7 @@ def _image_of(accelerator: Accelerator, manager: str, reader: Reader) -> str | N
         link = value_at(reader.get(manager).body, 'Links', 'ActiveSoftwareImage', '@odata.id')
     except BmcError:
         return None
-    return next((c.id for c in accelerator.firmware if c.ref.uri == where(link)), None)
+    return next((c.id for c in accelerator.firmware if c.ref.uri == meant(reader, link)), None)
 
 
 def _state(value: object, body: JsonObject, inferred: bool, reader: Reader) -> tuple[LockState, str | None]:

@@ -28,7 +28,7 @@ from baremetal_acc.bmc.api import Document, Reader, Writer
 from baremetal_acc.decide.evidence import trouble
 from baremetal_acc.errors import BmcError, BmcUnsupported
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, Once, Readers, linked, reading, value_at, where
+from baremetal_acc.locks.place import MISSING, Once, Readers, linked, reading, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
@@ -135,13 +135,12 @@ def _read(reader: Reader, top: str) -> Iterator[_Domain]:
     for chassis in _members(reader, value_at(_body(reader, top), 'Chassis', '@odata.id')):
         link = value_at(_body(reader, chassis), 'Oem', 'Nvidia', 'WriteProtectDomains', '@odata.id')
         for uri in tuple(_members(reader, link))[:MOST]:
-            place = where(uri) or uri
             try:
                 document = reader.get(uri)
             except BmcError:
                 continue  # whom it protects is not known, so it protects nobody
             value = value_at(document.body, PROPERTY)
-            yield _Domain(ref=Ref(bmc=reader.name, uri=place), value=value, affected=_affected(document))
+            yield _Domain(ref=document.ref, value=value, affected=_affected(document, reader))
 
 
 def _body(reader: Reader, link: object) -> Mapping[str, object]:
@@ -159,8 +158,8 @@ def _members(reader: Reader, link: object) -> Iterator[str]:
             yield uri
 
 
-def _affected(document: Document) -> frozenset[str]:
-    return frozenset(linked(document.body.get('AffectedComponents')))
+def _affected(document: Document, reader: Reader) -> frozenset[str]:
+    return frozenset(linked(document.body.get('AffectedComponents'), reader))
 
 
 def _items(accelerator: Accelerator, domain: _Domain) -> Iterator[Component]:

@@ -17,6 +17,7 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.model.uri import normal
 
 MISSING = object()
 """There is no such property; null is a value."""
@@ -50,13 +51,10 @@ class Once(Generic[T]):
 
 
 def where(link: object) -> str | None:
-    """The resource that a link leads to, as references write it; None when it is no link."""
+    """Where a link leads to, as it is asked for; None when it is no link. To compare it, see :func:`meant`."""
     if not isinstance(link, str):
         return None
-    bare = link.partition('#')[0].partition('?')[0].rstrip('/')
-    while '//' in bare:
-        bare = bare.replace('//', '/')
-    return bare
+    return link.partition('#')[0] if '://' in link else normal(link)
 
 
 def last_of(uri: str) -> str:
@@ -64,10 +62,20 @@ def last_of(uri: str) -> str:
     return uri.rpartition('/')[2]
 
 
-def linked(found: object) -> tuple[str, ...]:
-    """The resources that a list of links leads to, in its order; what is no link, or no list, leads to none."""
+def meant(reader: Reader | None, link: object) -> str | None:
+    """The resource that a link leads to, as references write it, in whatever form the link does; None when it is no link."""
+    place = where(link)
+    known = reader.peek(place) if reader is not None and place is not None else None
+    return place if known is None else known.ref.uri
+
+
+def linked(found: object, reader: Reader | None = None) -> tuple[str, ...]:
+    """The resources that a list of links leads to, in its order; what is no link, or no list, leads to none.
+
+    :param reader: that knows how the BMC writes their URIs; without it they are for asking, and not for comparing.
+    """
     links = [value_at(one, '@odata.id') for one in found] if isinstance(found, list) else []
-    return tuple(place for link in links if (place := where(link)) is not None)
+    return tuple(place for link in links if (place := meant(reader, link)) is not None)
 
 
 def related(accelerator: Accelerator, by_bmc: 'Readers') -> dict[Ref, list[Component]]:
@@ -75,7 +83,8 @@ def related(accelerator: Accelerator, by_bmc: 'Readers') -> dict[Ref, list[Compo
     found: dict[Ref, list[Component]] = {}
     for item in accelerator.firmware:
         document = by_bmc.document(item.ref)[0] if item.id is not None else None
-        for place in dict.fromkeys(linked(document.body.get('RelatedItem'))) if document is not None else ():
+        reader = by_bmc.of(item.ref.bmc)
+        for place in dict.fromkeys(linked(document.body.get('RelatedItem'), reader)) if document is not None else ():
             found.setdefault(Ref(bmc=item.ref.bmc, uri=place), []).append(item)
     return found
 

@@ -21,10 +21,11 @@ from baremetal_acc.bmc.api import BmcAddress, Document
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.mockup import TOP, Missed
-from baremetal_acc.bmc.redfish.reader import document, fresh, key
+from baremetal_acc.bmc.redfish.reader import document, fresh
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable
 from baremetal_acc.model.ref import BmcName
+from baremetal_acc.model.uri import normal
 
 FOLLOWED = frozenset({
     'Systems', 'Chassis', 'Managers', 'UpdateService', 'ComponentIntegrity', 'Tasks', 'TaskService', 'Registries', 'Members',
@@ -263,7 +264,7 @@ class _Crawl:
         found = []
         for link in links:
             try:
-                place = key(self._connector.path(link.partition('#')[0]))
+                place = normal(self._connector.path(link.partition('#')[0]))
             except BmcAnswerInvalid:
                 self._miss_once(link[:200], 'leads off the BMC, or cannot be asked for: not followed')
                 continue

@@ -426,12 +426,12 @@ _HEALTH = {'OK': 1, 'Warning': 2, 'Critical': 3}
 def link_of(walk: Walk, view: View, *path: str) -> str | None:
     """A link as the keys of the tree's tables are written; None when it leads off the BMC."""
     uri = view.link(*path)
-    return walk.place(uri) if uri is not None else None
+    return walk.settled(uri) if uri is not None else None
 
 
 def links_of(walk: Walk, view: View, *path: str) -> tuple[str, ...]:
     """An array of links likewise; those that lead off the BMC are left out."""
-    return tuple(place for uri in view.links(*path) if (place := walk.place(uri)) is not None)
+    return tuple(place for uri in view.links(*path) if (place := walk.settled(uri)) is not None)
 
 
 def _bare(uri: str) -> str:

@@ -8,7 +8,6 @@ device share (never certain).
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from baremetal_acc.bmc.quirks import Quirks
@@ -19,30 +18,13 @@ from baremetal_acc.model.accelerator import Function, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import Ref
+from baremetal_acc.model.uri import Spellings
 
 SLOT = re.compile(r'^/?FPGA/ReconfigurationSlots/(\d{1,4})$')
 """A JSON pointer to a slot: the fragment of a RelatedItem. Source: RFC 6901."""
 
 DEEPEST = 12
 """Segments that are taken off a link to find the device above it."""
-
-
-class _Spelling:
-    """How resources write their URIs, for links that write them in another case (seen: HPE, links in lower case).
-
-    Two URIs may differ in their case alone; then a link leads to the one that it writes.
-    """
-
-    def __init__(self, uris: Iterable[str]) -> None:
-        self._exact = frozenset(uris)
-        folded: dict[str, list[str]] = {}
-        for uri in self._exact:
-            folded.setdefault(uri.casefold(), []).append(uri)
-        self._only = {place: same[0] for place, same in folded.items() if len(same) == 1}
-
-    def of(self, place: str) -> str:
-        """The URI of the resource that a link leads to; the link itself where none is known."""
-        return place if place in self._exact else self._only.get(place.casefold(), place)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,13 +49,15 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
     images = _linked_images(walk, devices)
     ordinals = _ordinals(devices)
     slots = _slot_functions(walk, devices)
-    spelling = _Spelling((*owner, *trusted, *slots))
+    spelling = Spellings((*owner, *trusted, *slots))
     ids = _ids(devices) if quirks.item_id_ends_with_device_id() else {}
     path = quirks.item_slot()
     places = _slots(devices) if path is not None else {}
     for uri, view in tree.items.items():
         related = view.links('RelatedItem')
         place = _by_related(walk, view, related, owner, trusted, slots, spelling) if related else None
+        for link in related:
+            walk.promise(view, 'RelatedItem', link)
         if place is not None and isinstance(place, _Slot):
             found[place.device].slots.setdefault((place.processor, place.index), component(view))
             continue
@@ -154,13 +138,13 @@ def _by_related(
     owner: dict[str, int],
     trusted: dict[str, int],
     slots: dict[str, _Slot],
-    spelling: '_Spelling',
+    spelling: Spellings,
 ) -> int | _Slot | None:
     """By RelatedItem."""
     places = []
     for link in related:
         bare, _, fragment = link.partition('#')
-        place = walk.place(bare)
+        place = walk.settled(bare)
         if place is None:
             continue
         place = spelling.of(place)
@@ -186,12 +170,14 @@ def _by_related(
 def _roots_of_trust(walk: Walk, owner: dict[str, int]) -> dict[str, int]:
     """Chassis that say which component they protect, and the device that this is."""
     found: dict[str, int] = {}
-    spelling = _Spelling(owner)
+    spelling = Spellings(owner)
     for uri, view in walk.tree.chassis.items():
         for link in view.oem_links('ComponentsProtected'):
-            place = walk.place(link)
+            place = walk.settled(link)
             if place is not None and (known := spelling.of(place)) in owner:
                 found[uri] = owner[known]
+            else:
+                walk.promise(view, 'Links/Oem/ComponentsProtected', link)
     return found
 
 
@@ -201,7 +187,7 @@ def _linked_images(walk: Walk, devices: list[Device]) -> dict[str, int]:
     Source: DSP8010 2025.4: Manager and NetworkAdapter.Controllers, Links.ActiveSoftwareImage and SoftwareImages.
     """
     found: dict[str, int] = {}
-    spelling = _Spelling(walk.tree.items)
+    spelling = Spellings(walk.tree.items)
     for n, device in enumerate(devices):
         views: list[View | None] = [*device.managers.values(), *device.systems.values()]
         for adapter in device.adapters.values():
@@ -212,18 +198,18 @@ def _linked_images(walk: Walk, devices: list[Device]) -> dict[str, int]:
             links = list(view.links('Links', 'SoftwareImages'))
             active = view.link('Links', 'ActiveSoftwareImage')
             for link in [*links, *([active] if active else [])]:
-                place = walk.place(link)
+                place = walk.settled(link)
                 if place is not None:
                     found.setdefault(spelling.of(place), n)
     return found
 
 
 def _ids(devices: list[Device]) -> dict[str, int]:
-    """Devices by the Ids of their resources."""
+    """Devices by the Ids of their resources, without case."""
     found: dict[str, int] = {}
     for n, device in enumerate(devices):
         for uri in sorted(device.uris()):
-            found.setdefault(last(uri), n)
+            found.setdefault(last(uri).casefold(), n)
     return found
 
 
@@ -232,7 +218,7 @@ def _by_id(view: View, ids: dict[str, int], quirks: Quirks) -> int | None:
     head, mark, tail = view.id.rpartition('__')
     if not mark or (quirks.inventory_keeps_old_versions() and head.startswith(('Current-', 'Previous-'))):
         return None
-    return ids.get(tail)
+    return ids.get(tail.casefold())
 
 
 def _slots(devices: list[Device]) -> dict[str, int]:
@@ -263,7 +249,7 @@ def _slot_functions(walk: Walk, devices: list[Device]) -> dict[str, _Slot]:
             fpga = view.part('FPGA')
             for index, slot in enumerate(fpga.parts('ReconfigurationSlots') if fpga is not None else ()):
                 link = slot.link('AccelerationFunction') if slot is not None else None
-                place = walk.place(link) if link is not None else None
+                place = walk.settled(link) if link is not None else None
                 if place is not None:
                     found[place] = _Slot(device=n, processor=uri, index=index)
     return found
@@ -277,7 +263,7 @@ def _function_in(
     A function that is linked and could not be read is a function of which nothing is known: the slot is not empty.
     """
     link = slot.link('AccelerationFunction')
-    place = walk.place(link) if link is not None else None
+    place = walk.settled(link) if link is not None else None
     if place is not None:
         ref = Ref(bmc=processor.ref.bmc, uri=place)
         return known.get(place) or Function(ref=ref, id=last(place))

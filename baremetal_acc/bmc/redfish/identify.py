@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.redfish.device import OWN_CHASSIS, Device, link_of, links_of
-from baremetal_acc.bmc.redfish.join import CARRIER, physical_devices
+from baremetal_acc.bmc.redfish.join import physical_devices
 from baremetal_acc.bmc.redfish.parse import absent, serial_of, uuid_of
-from baremetal_acc.bmc.redfish.walk import Tree, Walk, within
+from baremetal_acc.bmc.redfish.walk import CARRIER, Tree, Walk, within
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind
 from baremetal_acc.model.inventory import Gap, PlatformDevice
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
@@ -148,12 +148,12 @@ def _complete(device: Device, walk: Walk) -> None:
         found.add(f.ref.uri)
         for name in ('EthernetInterfaces', 'Drives', 'StorageControllers'):
             found.update(links_of(walk, f, 'Links', name))
-        found |= {p for uri in f.below('Oem') if (p := walk.place(uri)) is not None and within(p, f.ref.uri)}
+        found |= {p for uri in f.below('Oem') if (p := walk.settled(uri)) is not None and within(p, f.ref.uri)}
     for view in device.adapters.values():
         for controller in view.parts('Controllers'):
             found |= set(links_of(walk, controller, 'Links', 'NetworkDeviceFunctions')) if controller is not None else set()
     for uri, view in device.systems.items():
-        found |= {p for link in view.below('Oem') if (p := walk.place(link)) is not None and within(p, uri)}
+        found |= {p for link in view.below('Oem') if (p := walk.settled(link)) is not None and within(p, uri)}
     device.extra |= {uri for uri in found if uri is not None}
 
 

@@ -27,12 +27,13 @@ from baremetal_acc.bmc.redfish import task
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View
-from baremetal_acc.bmc.redfish.reader import Reader, fresh, key, members
+from baremetal_acc.bmc.redfish.reader import Reader, fresh, members
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import TaskState
 from baremetal_acc.model.measurement import NONCE_BYTES, MeasurementReading, MeasurementState, SignedMeasurements
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.uri import Spellings, normal
 
 LOG = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ def _roots(asked: _Asked, place: str, devices: tuple[Accelerator, ...]) -> Itera
     except BmcError as exc:
         if isinstance(exc, BmcRefused) and exc.status == 404:
             return  # a link that leads to nothing
-        where = Ref(bmc=reader.name, uri=key(place)[:512])
+        where = Ref(bmc=reader.name, uri=normal(place)[:512])
         yield from (asked.unknown(a.id, where, 'all', f'who signs could not be read: {exc.what}') for a in devices)
         return
     for member in listed:
@@ -133,8 +134,8 @@ def _roots(asked: _Asked, place: str, devices: tuple[Accelerator, ...]) -> Itera
         except BmcError as exc:
             if isinstance(exc, BmcRefused) and exc.status == 404:
                 continue  # listed, and not there: seen on a real BMC
-            name = key(link).rpartition('/')[2]
-            where = Ref(bmc=reader.name, uri=key(link)[:512])
+            name = normal(link).rpartition('/')[2]
+            where = Ref(bmc=reader.name, uri=normal(link)[:512])
             yield from (asked.unknown(a.id, where, name, f'could not be read: {exc.what}') for a in devices)
             continue
         if view.text('ComponentIntegrityType') == 'SPDM' and view.part('Actions', ACTION) is not None:
@@ -144,7 +145,8 @@ def _roots(asked: _Asked, place: str, devices: tuple[Accelerator, ...]) -> Itera
 def _of(asked: _Asked, view: View, devices: tuple[Accelerator, ...]) -> Iterator[AcceleratorId]:
     """The devices that a root of trust speaks of; none for one of the baseboard."""
     named = {*_places(asked, view.links('Links', 'ComponentsProtected')), *_places(asked, _target(view))}
-    found = [a.id for a in devices if any(_within(uri, a, asked.reader) for uri in named)]
+    spelled = Spellings(ref.uri for a in devices for ref in a.refs if ref.bmc == asked.reader.name)
+    found = [a.id for a in devices if any(_within(uri, a, asked.reader, spelled) for uri in named)]
     if not found:
         for uri in _places(asked, _target(view)):
             try:
@@ -154,7 +156,7 @@ def _of(asked: _Asked, view: View, devices: tuple[Accelerator, ...]) -> Iterator
                 continue
             beyond = (*component.links('Links', 'ComponentsProtected'), *component.oem_links('ComponentsProtected'))
             there = set(_places(asked, beyond))
-            found += [a.id for a in devices if any(_within(uri, a, asked.reader) for uri in there)]
+            found += [a.id for a in devices if any(_within(uri, a, asked.reader, spelled) for uri in there)]
     yield from found
 
 
@@ -171,8 +173,14 @@ def _places(asked: _Asked, uris: Iterable[str]) -> Iterator[str]:
             continue  # it leads off the BMC
 
 
-def _within(uri: str, accelerator: Accelerator, reader: Reader) -> bool:
-    return any(ref.bmc == reader.name and (uri == ref.uri or uri.startswith(f'{ref.uri}/')) for ref in accelerator.refs)
+def _within(uri: str, accelerator: Accelerator, reader: Reader, spelled: Spellings) -> bool:
+    """A link leads to a resource of a device, or below one, in whatever case it is written."""
+    mine = {ref.uri for ref in accelerator.refs if ref.bmc == reader.name}
+    while uri:
+        if spelled.of(uri) in mine:
+            return True
+        uri = uri.rpartition('/')[0]
+    return False
 
 
 # ------------------------------------------------------------------------------------------------------------ one root of trust
@@ -311,8 +319,8 @@ def _chain(asked: _Asked, view: View, body: View) -> str:
     )
     text = ''
     seen: set[str] = set()
-    while link is not None and key(link) not in seen and len(seen) < _MOST_ISSUERS:
-        seen.add(key(link))
+    while link is not None and normal(link) not in seen and len(seen) < _MOST_ISSUERS:
+        seen.add(normal(link))
         certificate = View.of(fresh(asked.connector, asked.reader.name, link), [])
         found = certificate.body.get('CertificateString')
         if isinstance(found, str):

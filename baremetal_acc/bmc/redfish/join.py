@@ -6,19 +6,13 @@ They are joined by their links first, then by what they say of themselves, the s
 collection. See doc/source/inventory.rst. All work is near linear in the number of resources: a hostile BMC lists thousands.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 
 from baremetal_acc.bmc.devices import Class, Devices
 from baremetal_acc.bmc.redfish.device import GENERIC_NAMES, OWN_CHASSIS, TABLES, Device, is_dpu, link_of, links_of, ordinal
 from baremetal_acc.bmc.redfish.parse import View, absent, last, parent, serial_of, uuid_of
-from baremetal_acc.bmc.redfish.walk import Tree, Walk
+from baremetal_acc.bmc.redfish.walk import CARRIER, Tree, Walk
 from baremetal_acc.model.inventory import Gap
-
-CARRIER = re.compile(
-    r'riser|backplane|carrier|tray|switch|baseboard|\bUBB\b|retimer|expander|enclosure|processor.?module', re.IGNORECASE
-)
-"""Names of chassis that carry devices and are none."""
 
 NO_DEVICE = frozenset({'CPU', 'Core', 'Thread', 'Partition'})
 """ProcessorTypes that are no accelerator, or only a part of one (the instances of a divided GPU)."""

@@ -65,7 +65,7 @@ def _machines(walk: Walk, reader: Reader, devices: Devices) -> frozenset[str]:
     One that is listed and cannot be read may be a machine. So may be all of a list that cannot be read.
     """
     tree = walk.tree
-    place = walk.place(tree.root.link('Systems') or f'{ROOT}/Systems') or f'{ROOT}/Systems'
+    place = walk.settled(tree.root.link('Systems') or f'{ROOT}/Systems') or f'{ROOT}/Systems'
     known = reader.at(place)
     found = set(tree.systems)
     if known is None or isinstance(known, Exception):
@@ -73,7 +73,7 @@ def _machines(walk: Walk, reader: Reader, devices: Devices) -> frozenset[str]:
     else:
         links = (member_link(member) for member in members(known.body))
         found |= {
-            uri for link in links if link is not None and (uri := walk.place(link)) is not None and not _gone(reader, uri)
+            uri for link in links if link is not None and (uri := walk.settled(link)) is not None and not _gone(reader, uri)
         }
     if len(found) < 2:
         return frozenset(found)
@@ -107,7 +107,7 @@ def _listed(walk: Walk, reader: Reader, machine: str) -> Iterator[str]:
             yield from links_of(walk, view, name)
         elif (place := link_of(walk, view, name)) is not None and (found := reader.peek(place)) is not None:
             links = (member_link(member) for member in members(found.body))
-            yield from (uri for link in links if link is not None and (uri := walk.place(link)) is not None)
+            yield from (uri for link in links if link is not None and (uri := walk.settled(link)) is not None)
 
 
 def _chassis(walk: Walk, machines: frozenset[str]) -> _Owners:

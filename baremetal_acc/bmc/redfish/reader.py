@@ -12,7 +12,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -23,9 +23,12 @@ from baremetal_acc.bmc.redfish.habits import Habits
 from baremetal_acc.bmc.redfish.message import said
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable
 from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.model.uri import Spellings, differ_in_case_only, normal
 
 GONE = frozenset({'ResourceNotFound', 'ResourceMissingAtURI'})
 """MessageIds of a body that stands for a 404 but comes with 200, as seen on a real BMC. Source: DMTF Base registry."""
+
+_GONE = 404
 
 MAX_MEMBERS = 2000
 MAX_RESOURCES = 5000
@@ -105,6 +108,8 @@ class Reader:
         if root is not None:
             self._places[root.ref.uri] = _Place(found=root)
         self._keys: dict[str, str] = {}
+        self._aliases: dict[str, str] = {}
+        self._spellings: tuple[int, Spellings] | None = None
         self._asked: list[str] = []
         self._bytes = self._values = 0
         self._lock = threading.RLock()
@@ -129,10 +134,39 @@ class Reader:
             return uri
         known = self._keys.get(uri)
         if known is None:
-            known = key(self._connector.path(uri))
+            known = normal(self._connector.path(uri))
             if len(self._keys) < 4 * MAX_RESOURCES:
                 self._keys[uri] = known
         return known
+
+    def settled(self, place: str) -> str:
+        """The URI of the resource that a place means, once everything was read.
+
+        A place in another case means a resource where the BMC said so itself, when it was asked there; and where it has nothing
+        at the place as it is written, and one resource only that differs in its case alone.
+        """
+        place = self._aliases.get(place, place)
+        known = self._places.get(place)
+        if known is not None and isinstance(known.found, Document):
+            return place
+        meant = self._of_another_case(place)
+        if meant == place and (above := place.rpartition('/')[0]) not in ('', '/redfish'):
+            # What was never read is written as what it lies below is.
+            return f'{self.settled(above)}{place[len(above) :]}'
+        return meant
+
+    def means(self, place: str, other: str) -> None:
+        """Note that a place is another one's, written in another case."""
+        with self._lock:
+            self._aliases[place] = other
+
+    def _of_another_case(self, place: str) -> str:
+        if self._spellings is None or self._spellings[0] != len(self._asked) + len(self._places):
+            read = [
+                uri for uri, one in tuple(self._places.items()) if isinstance(one.found, Document) and uri not in self._aliases
+            ]
+            self._spellings = (len(self._asked) + len(self._places), Spellings(read))
+        return self._spellings[1].of(place)
 
     def get(self, uri: str) -> Document:
         """Read a resource; what this look has read (or failed to read) is not asked for again.
@@ -153,7 +187,7 @@ class Reader:
     def peek(self, uri: str) -> Document | None:
         """What this look has read there, else None. Never asks the BMC."""
         try:
-            known = self._places.get(self.place(uri))
+            known = self._places.get(self.settled(self.place(uri)))
         except BmcAnswerInvalid:
             return None
         return known.found if known is not None and isinstance(known.found, Document) else None
@@ -176,7 +210,7 @@ class Reader:
         return tuple(target for target in self._asked if self._is_wanted(target))
 
     def _is_wanted(self, target: str) -> bool:
-        known = self._places.get(key(target))
+        known = self._places.get(normal(target))
         return known is not None and known.wanted
 
     @property
@@ -237,20 +271,20 @@ class Reader:
 
     def may_keep(self, uri: str) -> bool:
         """The last look over this connection has read it, and :meth:`keep` may take it over."""
-        before = self._before.get(key(uri))
+        before = self._before.get(normal(uri))
         return before is not None and _kind(before) in KEPT
 
     def keep(self, systems: Mapping[str, Document], adapters: Mapping[str, Document]) -> None:
         """Take over what the last look has read of KEPT, if these are its Systems and adapters, all of them and no others."""
         before = {place: found for place, found in self._before.items() if _kind(found) in ('ComputerSystem', 'NetworkAdapter')}
         now = {**systems, **adapters}
-        if set(before) != set(now) or any(_identity(before[place]) != _identity(now[place]) for place in now):
+        if set(before) != set(now) or any(identity_of(before[place].body) != identity_of(now[place].body) for place in now):
             return
         kept = {place: found for place, found in self._before.items() if _kind(found) in KEPT}
         with self._lock:
             for place, found in kept.items():
                 self._places.setdefault(place, _Place(found=found))
-            self._asked += [target for target in self._habits.targets if key(target) in kept]
+            self._asked += [target for target in self._habits.targets if normal(target) in kept]
 
     @property
     def wanting(self) -> bool:
@@ -292,6 +326,10 @@ class Reader:
             with self._lock:
                 known.found = found
         found = self._taken(place, found, whole=whole)
+        if isinstance(found, BmcRefused) and found.status == _GONE and not whole:
+            meant = self.peek(self._of_another_case(place))
+            if meant is not None:
+                return meant
         if isinstance(found, BmcError):
             raise found
         return found
@@ -311,7 +349,22 @@ class Reader:
         except BmcError as exc:
             return exc
         self._habits.pace.answered()
-        return found
+        return self._as_it_says(place, found)
+
+    def _as_it_says(self, place: str, found: Document) -> Document:
+        """A resource under the URI that it gives itself, where that differs from the place in its case alone."""
+        uri = found.body.get('@odata.id')
+        if not isinstance(uri, str) or not uri or uri == place:
+            return found
+        try:
+            own = self.place(uri)
+        except BmcAnswerInvalid:
+            return found
+        if not differ_in_case_only(place, own):
+            return found
+        with self._lock:
+            self._aliases[place] = own
+        return replace(found, ref=Ref(bmc=self.name, uri=own))
 
     def _pages(self, place: str) -> Document:
         first = self._first_page(place)
@@ -475,9 +528,9 @@ def _kind(document: Document) -> str:
     return name.lstrip('#').partition('.')[0] if isinstance(name, str) else ''
 
 
-def _identity(document: Document) -> tuple[object, ...]:
+def identity_of(body: JsonObject) -> tuple[object, ...]:
     """What tells whether it is the same thing that stands at its URI."""
-    return tuple(document.body.get(name) for name in ('Id', 'UUID', 'SerialNumber', 'Model', 'PartNumber'))
+    return tuple(body.get(name) for name in ('Id', 'UUID', 'SerialNumber', 'Model', 'PartNumber'))
 
 
 def _may_be_unchanged(document: Document) -> bool:
@@ -519,7 +572,7 @@ def document(answer: Answer, name: BmcName, connector: Connector, place: str | N
     header = answer.headers.get('ETag')
     inner = body.get('@odata.etag')
     etag = header if header else inner if isinstance(inner, str) and inner else None
-    return Document(ref=Ref(bmc=name, uri=place if place is not None else key(answer.url)), body=body, etag=etag)
+    return Document(ref=Ref(bmc=name, uri=place if place is not None else normal(answer.url)), body=body, etag=etag)
 
 
 class _Ambiguous(ValueError):
@@ -585,14 +638,6 @@ def _values(content: bytes) -> int:
 def _is_place(uri: str) -> bool:
     """The URI is written as it is compared. Machines of one product have the same ones."""
     return PLACE.fullmatch(uri) is not None
-
-
-def key(path: str) -> str:
-    """A path as it is compared: without query, fragment, trailing or doubled slashes."""
-    bare = path.partition('#')[0].partition('?')[0]
-    while '//' in bare:
-        bare = bare.replace('//', '/')
-    return bare.rstrip('/') or '/'
 
 
 def members(body: JsonObject) -> tuple[JsonObject, ...]:

@@ -18,10 +18,10 @@ from baremetal_acc.bmc.quirks import RESTART_MESSAGES, RESTART_NAMES, RESTART_WO
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.message import objection, said, short
 from baremetal_acc.bmc.redfish.parse import View
-from baremetal_acc.bmc.redfish.reader import key
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnsupported
 from baremetal_acc.model.inventory import Objection, TaskReading, TaskState
 from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.model.uri import normal
 
 _GOOD = frozenset({'OK', 'Warning'})
 
@@ -281,7 +281,7 @@ def _place(connector: Connector, uri: str) -> str | None:
         parts = urlsplit(uri.strip())
         if parts.scheme not in ('', 'http', 'https'):
             return None
-        place = key(connector.path(f'{parts.path}?{parts.query}' if parts.query else parts.path))
+        place = normal(connector.path(f'{parts.path}?{parts.query}' if parts.query else parts.path))
     except (BmcAnswerInvalid, ValueError):
         return None
     return place if len(place) <= MAX_PLACE and place.startswith('/') and place != '/' else None
@@ -293,7 +293,7 @@ def view_of(answer: Answer, name: BmcName) -> View | None:
         body = json.loads(answer.content) if answer.content else None
     except (ValueError, RecursionError):
         return None
-    return View(Ref(bmc=name, uri=key(answer.url)), body, []) if isinstance(body, dict) else None
+    return View(Ref(bmc=name, uri=normal(answer.url)), body, []) if isinstance(body, dict) else None
 
 
 def _is_task(view: View) -> bool:

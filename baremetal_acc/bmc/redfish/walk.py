@@ -6,6 +6,8 @@ Several requests at a time, those that lead to more first. A resource that fails
 """
 
 import functools
+import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -13,12 +15,13 @@ from baremetal_acc.bmc.api import Document
 from baremetal_acc.bmc.devices import Class, Devices
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish.message import short
-from baremetal_acc.bmc.redfish.parse import Gaps, View, absent, parent, pci_ids
-from baremetal_acc.bmc.redfish.reader import Found, Reader, link_of
+from baremetal_acc.bmc.redfish.parse import Gaps, View, absent, last, parent, pci_ids
+from baremetal_acc.bmc.redfish.reader import Found, Reader, identity_of, link_of
 from baremetal_acc.bmc.redfish.system import action_info
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import Ref
+from baremetal_acc.model.uri import DEVICE
 
 ROOT = '/redfish/v1'
 
@@ -27,8 +30,27 @@ MAX_TASKS = 100
 _EARLY, _DEEP, _LATE = 1, 2, 8
 """Ranks: what much may follow from goes first, what nothing follows from fills the gaps."""
 
+CARRIER = re.compile(
+    r'riser|backplane|carrier|tray|switch|baseboard|\bUBB\b|retimer|expander|enclosure|processor.?module', re.IGNORECASE
+)
+"""Names of chassis that carry devices and are none."""
+
 _NETWORKED = frozenset({Class.DPU, Class.NIC, Class.FPGA})
 """Accelerators that may be network adapters too."""
+
+_GONE = 404
+
+_NOTHING = 'a link leads to nothing (HTTP 404), where something was to be'
+
+_PARTS = ('/PCIeFunctions', '/SubProcessors')
+
+_PROMISED = 'leads to {place}, and no device is there: what this belongs to is not seen'
+
+_OFF = 'leads off the BMC: what this belongs to is not seen'
+
+_ONE_URI = 'two resources whose links differ in their case alone, and that are not one, give themselves this URI'
+
+_LISTED_TWICE = 'is listed twice, in another case: nobody can tell whether that is one resource or two'
 
 _ROUNDS = 5
 """How often links that no collection covers are followed. The longest chain of chassis in chassis seen has three."""
@@ -80,6 +102,9 @@ class Walk:
         self._array: list[str] = []
         self._adapters_matter = self._managers_matter = False
         self._undecided: list[View] = []
+        self._listed: set[str] = set()
+        self._dangling: list[tuple[str, dict[str, View], bool]] = []
+        self._guessed: set[str | None] = set()
 
     def run(self) -> Tree:
         """Read everything.
@@ -90,6 +115,7 @@ class Walk:
         names = ('Systems', 'Chassis', 'Managers')
         places = {name: root.link(name) or f'{ROOT}/{name}' for name in names[:2]}
         guess = None if any(root.has(name) for name in names) else f'{ROOT}/UpdateService'
+        self._guessed = {guess, *(f'{ROOT}/{name}' for name in names if not root.has(name))}
         errors: dict[str, BmcError] = {}
         chassis = _Stage(self._devices_of_arrays)
         top = _Stage(lambda: None)
@@ -286,6 +312,10 @@ class Walk:
     def _tidy(self) -> None:
         """Put the tables in an order that does not depend on which answer came first; leave out what is not there."""
         tree = self.tree
+        for uri, into, hides in self._dangling:
+            if self.settled(uri) not in into:
+                ref = Ref(bmc=self._reader.name, uri=self.place(uri) or short(uri))
+                self.gaps.append(Gap(ref=ref, reason=_NOTHING, hides=hides and uri not in self._guessed))
         for table in (tree.processors, tree.pcie_devices, tree.adapters):
             for uri in [uri for uri, view in table.items() if absent(view)]:
                 del table[uri]
@@ -294,9 +324,33 @@ class Walk:
             tree.graphics, tree.items, tree.extensions,
         ):  # fmt: skip
             _sort(table)
+            self._join_cases(table)
         tree.functions = {uri: _sorted(tree.function_tables.get(uri, {})) for uri in tree.pcie_devices}
         tree.acceleration = {uri: _sorted(tree.acceleration_tables.get(uri, {})) for uri in tree.processors}
         self.gaps.sort(key=lambda g: (g.ref, g.field or '', g.reason))
+
+    def _join_cases(self, table: dict[str, View]) -> None:
+        """Leave one of two resources that are alike in all but their case: a BMC repeats a URI as it was asked for.
+
+        Two that are both listed are left, and a gap says that one of them may be the other.
+        """
+        folded: dict[str, list[str]] = {}
+        for uri in table:
+            folded.setdefault(uri.casefold(), []).append(uri)
+        for same in folded.values():
+            if len(same) < 2:
+                continue
+            listed = [uri for uri in same if uri in self._listed]
+            kept = (listed or same)[0]
+            if len({json.dumps(table[uri].body, sort_keys=True).casefold() for uri in same}) > 1:
+                continue
+            if len(listed) > 1:
+                self.gaps.append(Gap(ref=table[kept].ref, reason=_LISTED_TWICE, hides=True))
+                continue
+            for uri in same:
+                if uri != kept:
+                    del table[uri]
+                    self._reader.means(uri, kept)
 
     # ---- reading ----
 
@@ -354,6 +408,7 @@ class Walk:
             link = link_of(member)
             if link is not None:
                 links.append(link)
+                self._listed.add(self.place(link) or link)
             else:
                 ref = Ref(bmc=self._reader.name, uri=self.place(uri) or short(uri))
                 self.gaps.append(Gap(ref=ref, field=f'Members/{number}', reason='link expected', hides=hides))
@@ -393,14 +448,17 @@ class Walk:
         stages: tuple['_Stage', ...],
         found: Found,
     ) -> None:
-        if isinstance(found, BmcError):
+        if isinstance(found, BmcRefused) and found.status == _GONE:
+            self._dangling.append((uri, into, hides))
+        elif isinstance(found, BmcError):
             self.gap(uri, found, hides=hides)
         else:
             view = View.of(found, self.gaps)
-            if view.ref.uri not in into:
-                into[view.ref.uri] = view
-                if then is not None:
-                    then(view)
+            known = into.setdefault(view.ref.uri, view)
+            if known is not view and identity_of(known.body) != identity_of(view.body):
+                self.gaps.append(Gap(ref=view.ref, reason=_ONE_URI, hides=True))
+            elif known is view and then is not None:
+                then(view)
         for stage in stages:
             stage.end()
 
@@ -411,13 +469,31 @@ class Walk:
         except BmcAnswerInvalid:
             return None
 
+    def settled(self, uri: str) -> str | None:
+        """The resource that a link means, once everything was read; None when it leads off the BMC."""
+        place = self.place(uri)
+        return None if place is None else self._reader.settled(place)
+
+    def promise(self, view: View, field: str, uri: str) -> None:
+        """Note a link of a resource to a device that is nowhere: something of which nobody knows belongs to it."""
+        place = self.settled(uri.partition('#')[0])
+        if place is None:
+            self.gaps.append(Gap(ref=view.ref, field=field, reason=_OFF, hides=True))
+            return
+        device = place
+        while device and not DEVICE.fullmatch(device):
+            device = device.rpartition('/')[0]
+        # Parts of a device are not always read; the device is.
+        above = (device, parent(parent(device))) if parent(device).endswith(_PARTS) else (device,)
+        if device and not any(self._reader.peek(uri) is not None for uri in above) and not CARRIER.search(last(device)):
+            self.gaps.append(Gap(ref=view.ref, field=field, reason=_PROMISED.format(place=short(place)), hides=True))
+
     def gap(self, uri: str, exc: BmcError, *, hides: bool) -> None:
-        """Note what could not be read. A dangling link (404) hides nothing: nothing is there."""
-        gone = isinstance(exc, BmcRefused) and exc.status == 404
+        """Note what could not be read, and what is not there (HTTP 404) where something was to be."""
+        gone = isinstance(exc, BmcRefused) and exc.status == _GONE
         place = self.place(uri)
         ref = Ref(bmc=self._reader.name, uri=place if place is not None else short(uri))
-        reason = 'a link leads to nothing (HTTP 404)' if gone else exc.what
-        found = Gap(ref=ref, reason=reason, hides=hides and not gone)
+        found = Gap(ref=ref, reason=_NOTHING if gone else exc.what, hides=hides and not (gone and uri in self._guessed))
         if found not in self.gaps:
             self.gaps.append(found)
 

@@ -8,9 +8,9 @@ import pytest
 
 from baremetal_acc.bmc.redfish.message import objection, said, short
 from baremetal_acc.bmc.redfish.parse import View, class_code, pci_id, pci_ids, uuid_of, version_of
-from baremetal_acc.bmc.redfish.reader import key
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc.model.uri import normal
 
 REF = Ref(bmc=HOST, uri='/redfish/v1/X')
 
@@ -160,7 +160,7 @@ def test_the_same_oddity_is_said_once() -> None:
 )
 def test_a_resource_has_one_key(uri: str, found: str) -> None:
     """Slashes, queries and fragments do not make another resource."""
-    assert found == key(uri)
+    assert found == normal(uri)
 
 
 @pytest.mark.parametrize(

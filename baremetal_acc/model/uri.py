@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The one form in which URIs of resources are compared, and which resource a link means that is written in another case.
+
+Sources: RFC 3986, section 6.2.2 (what is percent-encoded without need, and case of the digits); DSP0266, "URI naming and
+resource paths": URIs are case-sensitive. BMCs whose URIs are not, and that write their links in another case, were seen.
+"""
+
+import re
+from collections.abc import Iterable
+
+_ENCODED = re.compile(r'%([0-9A-Fa-f]{2})')
+
+_NEEDS_NONE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$&'()*+,;=:@")
+"""What may stand in a segment of a path as it is. Source: RFC 3986, section 3.3."""
+
+
+def normal(path: str) -> str:
+    """A path in its one form: without query, fragment, trailing or doubled slashes, and percent-encoded where it has to be."""
+    bare = path.partition('#')[0].partition('?')[0]
+    while '//' in bare:
+        bare = bare.replace('//', '/')
+    if '%' in bare:
+        bare = _ENCODED.sub(_decoded, bare)
+    return bare.rstrip('/') or '/'
+
+
+def _decoded(match: re.Match[str]) -> str:
+    character = chr(int(match[1], 16))
+    return character if character in _NEEDS_NONE else match[0].upper()
+
+
+DEVICE = re.compile(
+    r'.*/(?:Systems|Chassis|Processors|SubProcessors|PCIeDevices|PCIeFunctions|NetworkAdapters|GraphicsControllers)/[^/]+',
+    re.DOTALL,
+)
+"""URIs of what is a device, or holds one. Source: DSP8010 2025.4, the URIs of these schemas."""
+
+
+def differ_in_case_only(one: str, other: str) -> bool:
+    """Two paths in their normal form are written in another case, and are alike otherwise."""
+    return one != other and one.casefold() == other.casefold()
+
+
+class Spellings:
+    """How a BMC writes the URIs of some resources, for links that write them in another case.
+
+    Two URIs may differ in their case alone; then a link leads to the one that it writes.
+    """
+
+    def __init__(self, uris: Iterable[str]) -> None:
+        self._exact = frozenset(uris)
+        folded: dict[str, list[str]] = {}
+        for uri in self._exact:
+            folded.setdefault(uri.casefold(), []).append(uri)
+        self._only = {place: same[0] for place, same in folded.items() if len(same) == 1}
+
+    def of(self, place: str) -> str:
+        """The URI of the resource that a link leads to; the link itself where none is known, or several might be meant."""
+        return place if place in self._exact else self._only.get(place.casefold(), place)
