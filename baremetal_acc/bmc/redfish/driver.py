@@ -21,7 +21,7 @@ from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, Look, Upload
 from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.quirks import BACKGROUND_COPY, Quirks
-from baremetal_acc.bmc.redfish import firmware, glance, identify, integrity, ownership, system, task, update
+from baremetal_acc.bmc.redfish import firmware, glance, identify, integrity, invariants, ownership, system, task, update
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
 from baremetal_acc.bmc.redfish.habits import Habits, Pace, Remembered
@@ -149,6 +149,17 @@ class RedfishConnection:
         tree = walk.run()
         found, platform = identify.identify(walk, self._devices)
         items = firmware.assign(walk, found, quirks)
+        seen = invariants.Seen(
+            tree=tree,
+            documents=reader.documents,
+            devices=self._devices,
+            found=found,
+            items=items,
+            platform=frozenset(p.ref.uri for p in platform),
+            slot=quirks.item_slot(),
+        )
+        for gap in invariants.contradictions(seen):
+            tree.gaps.append(gap)
         named = self._named()
         self._check_name(tree, named)
         owners = ownership.ownership(walk, reader, self._devices, found, items, named)

@@ -86,11 +86,9 @@ def _mention(device: Device, walk: Walk) -> None:
         return
     for view in device.processors.values():
         said = view.literal('ProcessorType')
-        if view.ref.uri not in walk.tree.offload:
-            what = f'ProcessorType {said}' if said is not None else 'a processor without a type'
-            reason = f'{what}: it may be an accelerator (a file in [baremetal_acc] devices may name its model)'
-            shows = any(view.has(name) for name in ('Model', 'Manufacturer', 'SerialNumber', 'PartNumber', 'UUID', 'FPGA'))
-            walk.gaps.append(Gap(ref=view.ref, field='ProcessorType', reason=reason, hides=said is not None or shows))
+        if view.ref.uri not in walk.tree.offload and said is not None:
+            reason = f'ProcessorType {said}: it may be an accelerator (a file in [baremetal_acc] devices may name its model)'
+            walk.gaps.append(Gap(ref=view.ref, field='ProcessorType', reason=reason, hides=True))
     if 'display' in device.classes or device.graphics:
         hint = 'a file in [baremetal_acc] devices may name it'
         reason = f'a display controller that the table does not know: not taken for an accelerator ({hint})'

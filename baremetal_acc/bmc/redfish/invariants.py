@@ -1,0 +1,225 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The table of what a BMC says of what exists, in several places: where these contradict each other, a device may be hidden.
+
+Each is checked on every look, from what is read anyway. The page doc/source/inventory.rst shows the table.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from baremetal_acc.bmc.api import Document
+from baremetal_acc.bmc.devices import Class, Devices
+from baremetal_acc.bmc.redfish.device import ORDINAL, Device, ordinal
+from baremetal_acc.bmc.redfish.firmware import Items
+from baremetal_acc.bmc.redfish.parse import View, last
+from baremetal_acc.bmc.redfish.walk import CARRIER, Tree, within
+from baremetal_acc.model.accelerator import Kind
+from baremetal_acc.model.inventory import Gap
+from baremetal_acc.model.ref import Ref
+
+_DEVICE_LISTS = frozenset({'PCIeDevices', 'PCIeFunctions', 'Processors', 'NetworkAdapters', 'GraphicsControllers', 'Chassis'})
+"""Arrays of links to what may be a device, which may have a count next to them."""
+
+
+_NUMBERED = frozenset({Kind.GPU.value, Kind.DPU.value})
+
+_ROOT = 'ERoT'
+"""In the Id of a root of trust beside the device that it guards. Seen: recordings nvidia/gh200 and supermicro/hgx-h100-8gpu."""
+
+_NO_TYPE = 'a processor without a type: it may be an accelerator (a file in [baremetal_acc] devices may name its model)'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What was read, and what it was taken for.
+
+    :ivar documents: all that was read, by URI.
+    :ivar platform: URIs of parts of the baseboard.
+    :ivar slot: where an item names the slot of its device, None where it does not.
+    """
+
+    tree: Tree
+    documents: dict[str, Document]
+    devices: Devices
+    found: list[Device]
+    items: list[Items]
+    platform: frozenset[str]
+    slot: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invariant:
+    """One of them.
+
+    :ivar says: what says that something exists; ``other`` with what it has to agree.
+    :ivar check: a gap for each contradiction.
+    """
+
+    name: str
+    says: str
+    other: str
+    check: Callable[[Seen], Iterator[Gap]]
+
+
+def contradictions(seen: Seen) -> Iterator[Gap]:
+    """A gap that hides for each contradiction of a BMC with itself."""
+    for invariant in INVARIANTS:
+        yield from invariant.check(seen)
+
+
+def _gap(ref: Ref, field: str | None, reason: str) -> Gap:
+    return Gap(ref=ref, field=field, reason=f'the BMC contradicts itself: {reason}', hides=True)
+
+
+def _members(seen: Seen) -> Iterator[Gap]:
+    for document in seen.documents.values():
+        listed, count = document.body.get('Members'), document.body.get('Members@odata.count')
+        if isinstance(listed, list) and not _agrees(count, listed):
+            yield _gap(document.ref, 'Members@odata.count', f'it counts {count} members, and lists {len(listed)}')
+
+
+def _arrays(seen: Seen) -> Iterator[Gap]:
+    tree = seen.tree
+    for table in (tree.systems, tree.chassis, tree.processors, tree.pcie_devices):
+        for view in table.values():
+            links = view.body.get('Links')
+            for at, body in (('', view.body), ('Links/', links if isinstance(links, dict) else {})):
+                for name in _DEVICE_LISTS & body.keys():
+                    listed, count = body[name], body.get(f'{name}@odata.count')
+                    if isinstance(listed, list) and not _agrees(count, listed):
+                        yield _gap(view.ref, f'{at}{name}@odata.count', f'it counts {count} links, and has {len(listed)}')
+
+
+def _agrees(count: object, listed: list[object]) -> bool:
+    """Not more are counted than are there: that more are there was seen on a real BMC, and hides nothing."""
+    return not isinstance(count, int) or isinstance(count, bool) or count <= len(listed)
+
+
+def _processors(seen: Seen) -> Iterator[Gap]:
+    """Sockets are counted, and may be empty; accelerators are counted by some BMCs and not by others."""
+    tree = seen.tree
+    for view in tree.systems.values():
+        summary = view.part('ProcessorSummary')
+        count = summary.integer('Count') if summary is not None else None
+        if count is None or not isinstance(view.body.get('Processors'), dict):
+            continue
+        place = view.link('Processors')
+        listed = seen.documents.get(place.rstrip('/')) if place is not None else None
+        members = listed.body.get('Members') if listed is not None else None
+        if isinstance(members, list) and count > len(members):
+            yield _gap(view.ref, 'ProcessorSummary/Count', f'it counts {count} processors, and lists {len(members)}')
+
+
+def _untyped(seen: Seen) -> Iterator[Gap]:
+    known = {uri for device in seen.found for uri in device.uris()} | seen.platform
+    for uri, view in seen.tree.processors.items():
+        if uri in known or uri in seen.tree.offload or view.literal('ProcessorType') is not None:
+            continue
+        row = seen.devices.by_name(view.text('Model'))
+        if row is None or row.kind is not Class.NONE:
+            yield Gap(ref=view.ref, field='ProcessorType', reason=_NO_TYPE, hides=True)
+
+
+def _numbered(seen: Seen) -> Iterator[Gap]:
+    """Items that are numbered as the devices are. An FPGA of a baseboard has items, and is not always shown."""
+    numbers: dict[str, set[int]] = {}
+    shown: dict[str, View] = {}
+    for view in seen.tree.items.values():
+        match = ORDINAL.search(view.id[-64:])
+        if match is not None and match['word'].upper() in _NUMBERED and _ROOT not in view.id:
+            numbers.setdefault(match['word'].upper(), set()).add(int(match['number']))
+            shown.setdefault(match['word'].upper(), view)
+    have = Counter(device.kind.value for device in seen.found if device.kind is not None)
+    have.update(key[0] for uri in seen.platform if (key := ordinal(last(uri))) is not None)
+    for word, found in sorted(numbers.items()):
+        if len(found) > have[word]:
+            reason = f'its items number {len(found)} of {word}, and {have[word]} are there'
+            yield _gap(shown[word].ref, None, reason)
+
+
+def _unowned(seen: Seen) -> Iterator[Gap]:
+    """An item that is called like an accelerator belongs to one."""
+    owned = {c.ref.uri for items in seen.items for c in (*items.components, *items.slots.values())}
+    kinds = {device.kind for device in seen.found}
+    slots = {(device.location or '').casefold() for device in seen.found}
+    for uri, view in seen.tree.items.items():
+        row = seen.devices.by_name(view.text('Name'))
+        kind = row.kind.kind() if row is not None else None
+        slot = view.text(*seen.slot) if seen.slot is not None else None
+        if uri in owned or kind is None or (kind in kinds and (slot is None or slot.casefold() in slots)):
+            continue
+        where = '' if slot is None else f' in {slot}'
+        yield _gap(view.ref, 'Name', f'an item is that of a {kind.value}{where} ({view.text("Name")}), and none is there')
+
+
+def _roots(seen: Seen) -> Iterator[Gap]:
+    """A root of trust that is named after a numbered device, and of which the device is not there."""
+    known = {last(uri).casefold() for device in seen.found for uri in device.uris()} | {
+        last(uri).casefold() for uri in seen.platform
+    }
+    for uri, view in seen.tree.chassis.items():
+        _, mark, tail = last(uri).partition(f'_{_ROOT}_')
+        key = ordinal(tail) if mark else None
+        if key is None or view.oem_links('ComponentsProtected'):
+            continue
+        if not any(name == tail.casefold() or name.endswith(f'_{tail.casefold()}') for name in known):
+            yield _gap(view.ref, None, f'a root of trust is that of {tail}, and no such device is there')
+
+
+def _modules(seen: Seen) -> Iterator[Gap]:
+    """There are at least as many devices of a product as there are cards and modules that are called so."""
+    owned = {uri for device in seen.found for uri in device.uris()}
+    named: dict[str, list[View]] = {}
+    for uri, view in seen.tree.chassis.items():
+        row = seen.devices.by_name(view.text('Model'))
+        texts = (view.text('Id'), view.text('Name'), view.text('Model'))
+        if uri in owned or row is None or row.kind.kind() is None or view.literal('ChassisType') not in ('Card', 'Module'):
+            continue
+        inner = any(within(u, uri) for u in owned)
+        if not inner and not any(CARRIER.search(text) for text in texts if text):
+            named.setdefault(row.kind.value, []).append(view)
+    have = Counter(device.kind.value for device in seen.found if device.kind is not None)
+    for kind, views in sorted(named.items()):
+        if len(views) > have[kind]:
+            yield _gap(views[0].ref, None, f'{len(views)} chassis are a {kind} each, and {have[kind]} are there')
+
+
+INVARIANTS: tuple[Invariant, ...] = (
+    Invariant(
+        name='members', says='``Members@odata.count`` of a collection', other='the members that it lists', check=_members
+    ),
+    Invariant(
+        name='arrays',
+        says='``PCIeDevices@odata.count``, ``Processors@odata.count`` and the like of a resource',
+        other='the links next to it',
+        check=_arrays,
+    ),
+    Invariant(
+        name='processors',
+        says='``ProcessorSummary.Count`` of a System',
+        other='its Processors, of whatever type: not fewer',
+        check=_processors,
+    ),
+    Invariant(name='untyped', says='a Processor', other='its ``ProcessorType``, or a model that is known', check=_untyped),
+    Invariant(
+        name='numbered',
+        says='firmware items that number GPU, FPGA or DPU',
+        other='the devices of that kind: not fewer',
+        check=_numbered,
+    ),
+    Invariant(
+        name='unowned',
+        says='a firmware item with the name of a product',
+        other='a device of that kind, in the slot that the item names',
+        check=_unowned,
+    ),
+    Invariant(name='roots', says='a root of trust that is named after a numbered device', other='the device', check=_roots),
+    Invariant(
+        name='modules',
+        says='Chassis that are cards or modules and have the name of a product',
+        other='the devices of that kind: not fewer',
+        check=_modules,
+    ),
+)
