@@ -14,7 +14,7 @@ from baremetal_acc.bmc.api import BmcAddress, Connection, Document, JsonObject, 
 from baremetal_acc.decide.target_limit import TargetLimit
 from baremetal_acc.errors import BmcUnsupported
 from baremetal_acc.model.image import Progress, Upload
-from baremetal_acc.model.inventory import PowerState, TaskReading
+from baremetal_acc.model.inventory import Objection, PowerState, TaskReading
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ownership import Ownership
 from baremetal_acc.model.ref import Ref
@@ -44,6 +44,7 @@ class GatedWriter:
         self.name = writer.name
         self.accepted = writer.accepted
         self.unconditional = writer.unconditional
+        self.objections = writer.objections
 
     def fresh(self, uri: str) -> Document:
         """Read a resource now."""
@@ -92,7 +93,7 @@ class GatedConnection:
         """For locks and settings."""
         return GatedWriter(self._connection.writer(), self._check)
 
-    def push(self, target: Ref, upload: Upload) -> TaskReading | Progress | None:
+    def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | Progress | None:
         """Send an image to a component.
 
         :raises BmcUnsupported: it is not the target's alone.
@@ -108,21 +109,21 @@ class GatedConnection:
         self._check(target.uri)
         return self._connection.go_on(target, upload, progress)
 
-    def set_power(self, system: Ref, wanted: PowerState) -> None:
+    def set_power(self, system: Ref, wanted: PowerState) -> Objection | None:
         """Power a System on or off.
 
         :raises BmcUnsupported: it is not the target's alone.
         """
         self._check(system.uri)
-        self._connection.set_power(system, wanted)
+        return self._connection.set_power(system, wanted)
 
-    def reset(self, system: Ref, kind: ResetKind) -> None:
+    def reset(self, system: Ref, kind: ResetKind) -> Objection | None:
         """Reset a System or a Manager.
 
         :raises BmcUnsupported: it is not the target's alone.
         """
         self._check(system.uri)
-        self._connection.reset(system, kind)
+        return self._connection.reset(system, kind)
 
     def _check(self, uri: str) -> None:
         if self._limit is None:
