@@ -32,7 +32,7 @@ from unittest import mock
 
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.api import BmcAddress, Document
-from baremetal_acc.bmc.ipmi import device, driver, firewall, hpm, masks, update
+from baremetal_acc.bmc.ipmi import device, firewall, hpm, masks, update
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.documents import IpmiWriter
 from baremetal_acc.bmc.ipmi.driver import IpmiConnection
@@ -484,7 +484,6 @@ def quickly(box: Box) -> Iterator[None]:
     with (
         mock.patch.object(wait, 'sleep', box.clock.advance),
         mock.patch.object(device, 'Bridge', bridge),
-        mock.patch.object(driver, 'Bridge', bridge),
     ):
         yield
 
@@ -812,7 +811,7 @@ def upload(seed: int, number: int, changes: Hostile | None = None) -> Ran:
     ref = Ref(bmc=HOST, uri=COMPONENT)
     try:
         with quickly(box):
-            raw = driver.bridged(box, ((device.Hop(channel=0, address=AMC)),))
+            raw = device.bridged(box, ((device.Hop(channel=0, address=AMC)),))
             ran.ended = _uploaded(ran, box, raw, ref, given)
     except BmcError as exc:
         ran.ended = type(exc).__name__

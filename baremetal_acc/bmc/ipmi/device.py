@@ -12,11 +12,19 @@ from collections import deque
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from baremetal_acc.bmc.ipmi import fru, sdr
+from baremetal_acc.bmc.ipmi import entities, fru, sdr
 from baremetal_acc.bmc.ipmi.bridge import BMC, Bridge
 from baremetal_acc.bmc.ipmi.patient import Patience, Patient
+from baremetal_acc.bmc.ipmi.privileged import Privileged
 from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, Reply, refusal
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable
+from baremetal_acc.errors import (
+    BmcAnswerInvalid,
+    BmcError,
+    BmcNotAuthorised,
+    BmcRefused,
+    BmcUnreachable,
+    BmcUnsupported,
+)
 
 MOST_CONTROLLERS = 64
 """That are asked in one look. A shelf of MicroTCA has about thirty."""
@@ -86,6 +94,11 @@ class Controller:
     device: DeviceId | None = None
     absent: bool = False
 
+    @property
+    def location(self) -> str | None:
+        """Where the machine says that it is, by the name of its locator, else by its entity."""
+        return located(self.name, self.entity, self.instance)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fru:
@@ -94,6 +107,7 @@ class Fru:
     :ivar path: to its controller.
     :ivar number: FRU device id.
     :ivar entity: what it is of, such as C1h for an AMC.
+    :ivar device_type: and ``modifier``: of which kind its memory is, as its locator says.
     :ivar contents: None: it was not read, because it is absent or because of what ``Look.unread`` tells.
     :ivar absent: its controller says that there is none, or is absent itself.
     """
@@ -104,8 +118,22 @@ class Fru:
     name: str | None = None
     entity: int | None = None
     instance: int | None = None
+    device_type: int | None = None
+    modifier: int | None = None
     contents: fru.Contents | None = None
     absent: bool = False
+
+    @property
+    def location(self) -> str | None:
+        """Where the machine says that it is, by the name of its locator, else by its entity."""
+        return located(self.name, self.entity, self.instance)
+
+    @property
+    def may_be_card(self) -> bool:
+        """Whether a card may lie behind it. FRU 0 of the BMC is the board that the BMC is on, unless it is called a card."""
+        if not self.path and not self.number and not self.lun:
+            return self.entity in entities.CARDS
+        return entities.may_be_card(self.entity, self.device_type, self.modifier)
 
     @property
     def called(self) -> str:
@@ -118,13 +146,17 @@ class Unread:
     """Something that could not be read.
 
     :ivar what: which part of the controller there: ``device id``, ``SDR repository``, ``FRU 3``, ``FRU 3 on LUN 1``.
-    :ivar hides: controllers or FRUs may be behind it, unseen.
+    :ivar hides: controllers or cards may be behind it, unseen.
+    :ivar fru: which FRU it is, if it is one.
+    :ivar location: as the machine calls the FRU or the controller.
     """
 
     path: Path
     what: str
     reason: str
     hides: bool = False
+    fru: Fru | None = None
+    location: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +166,11 @@ class Look:
     controllers: tuple[Controller, ...]
     frus: tuple[Fru, ...]
     unread: tuple[Unread, ...] = ()
+
+
+def located(name: str | None, entity: int | None, instance: int | None) -> str | None:
+    """Where an FRU or a controller is, by the name of its locator, else by its entity; None: nobody says."""
+    return name if name is not None or entity is None else f'entity {entity:02X}h.{instance}'
 
 
 # --------------------------------------------------------------------------------------------------------------- one controller
@@ -191,14 +228,15 @@ def parse(data: bytes) -> DeviceId:
 # -------------------------------------------------------------------------------------------------------------- a whole machine
 
 
-def look(raw: Raw, patience: Patience | None = None) -> Look:
+def look(raw: Raw, patience: Patience | None = None, administrator: Raw | None = None) -> Look:
     """All controllers and FRUs that the BMC, and those that it speaks of, know of.
 
     :param raw: to the BMC.
     :param patience: with those that are busy; None: with one of its own.
+    :param administrator: to the BMC, for what it refuses to whoever asks by ``raw``; None: there is none.
     :raises BmcError: the BMC does not say what it is, or answers no more.
     """
-    return _Looking(raw, Patience() if patience is None else patience).look()
+    return _Looking(raw, Patience() if patience is None else patience, administrator).look()
 
 
 def way(path: Path, channel: int, address: int) -> Path:
@@ -214,14 +252,21 @@ def way(path: Path, channel: int, address: int) -> Path:
     return path[:-1] if address == BMC else (*path[:-1], Hop(channel=path[-1].channel, address=address))
 
 
+@dataclass(slots=True)
+class _Limit:
+    """How many commands may still be sent."""
+
+    left: int
+
+
 class _Counted:
     """A :class:`Raw` for so many commands. All that go over bridges pass the BMC, and are counted there."""
 
-    def __init__(self, raw: Raw) -> None:
+    def __init__(self, raw: Raw, limit: _Limit) -> None:
         self.label = raw.label
         self.longest = raw.longest
         self._raw = raw
-        self.left = MOST_COMMANDS
+        self._limit = limit
 
     def __call__(
         self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
@@ -230,20 +275,35 @@ class _Counted:
 
         :raises BmcAnswerInvalid: it would be one too many.
         """
-        if not self.left:
+        if not self._limit.left:
             told = f'{MOST_COMMANDS} commands were not enough to read all that it speaks of'
             raise BmcAnswerInvalid(bmc=self.label, what=told)
-        self.left -= 1
+        self._limit.left -= 1
         return self._raw(netfn, command, data, lun=lun, once=once, within=within)
+
+
+def bridged(raw: Raw, path: Path, patience: Patience | None = None) -> Raw:
+    """To a controller.
+
+    :param raw: to the BMC.
+    :param patience: with those that are busy; None: what they answer is an answer.
+    """
+    raw = raw if patience is None else Patient(raw, patience)
+    for hop in path:
+        raw = Bridge(raw, address=hop.address, channel=hop.channel)
+        raw = raw if patience is None else Patient(raw, patience)
+    return raw
 
 
 class _Looking:
     """One look: what is known so far, and whom to ask next."""
 
-    def __init__(self, raw: Raw, patience: Patience) -> None:
-        self._counted = _Counted(raw)
+    def __init__(self, raw: Raw, patience: Patience, administrator: Raw | None) -> None:
+        self._limit = _Limit(MOST_COMMANDS)
+        self._counted = _Counted(raw, self._limit)
+        self._administrator = None if administrator is None else _Counted(administrator, self._limit)
         self._patience = patience
-        self._raws: dict[Path, Raw] = {(): Patient(self._counted, patience)}
+        self._raws: dict[tuple[Path, bool], Raw] = {}
         self._known: dict[Path, Controller] = {}
         self._frus: dict[tuple[Path, int, int], Fru] = {}
         self._next: deque[Path] = deque()
@@ -254,19 +314,25 @@ class _Looking:
         self._meet(Controller(path=()))
         while self._next:
             self._visit(self._next.popleft())
-        found = [self._read(known) for _, known in sorted(self._frus.items(), key=lambda item: _order(*item[0]))]
+        self._read_frus()
         return Look(
             controllers=tuple(self._known[path] for path in sorted(self._known, key=_order)),
-            frus=tuple(found),
+            frus=tuple(self._frus[key] for key in sorted(self._frus, key=lambda key: _order(*key))),
             unread=tuple(self._unread),
         )
 
-    def _raw(self, path: Path) -> Raw:
-        if path not in self._raws:
-            hop = path[-1]
-            bridge = Bridge(self._raw(path[:-1]), address=hop.address, channel=hop.channel)
-            self._raws[path] = Patient(bridge, self._patience)
-        return self._raws[path]
+    def _raw(self, path: Path, patient: bool = True) -> Raw:
+        if (path, patient) not in self._raws:
+            patience = self._patience if patient else None
+            raw = bridged(self._counted, path, patience)
+            if self._administrator is not None:
+                raw = Privileged(raw, bridged(self._administrator, path, patience))
+            self._raws[path, patient] = raw
+        return self._raws[path, patient]
+
+    def _quick(self, path: Path) -> Raw:
+        """To a controller that is not asked again where it is busy."""
+        return self._raw(path, patient=False)
 
     def _meet(self, controller: Controller) -> None:
         """Somebody speaks of a controller. What says more of one than was known is kept."""
@@ -296,7 +362,8 @@ class _Looking:
             if _refused(exc, Code.DESTINATION_UNAVAILABLE):
                 self._known[path] = replace(controller, absent=True)
             else:
-                self._miss(path, 'device id', exc.what, hides=True)
+                hides = entities.may_know_cards(controller.entity)
+                self._miss(path, 'device id', exc.what, hides=hides, location=controller.location)
             return
         self._known[path] = replace(controller, device=device)
         if device.fru_inventory:
@@ -308,13 +375,17 @@ class _Looking:
 
     def _records(self, path: Path, place: sdr.Place) -> None:
         """What the records of a controller speak of. A repository holds its controller's own records too."""
+        hides = entities.may_know_cards(self._known[path].entity)
+        where = self._known[path].location
         try:
-            records = sdr.records(self._raw(path), place)
+            kept = sdr.read(self._raw(path), place, sdr.LOCATORS, quick=self._quick(path))
         except BmcError as exc:
             self._check(exc)
-            self._miss(path, place.name, exc.what, hides=True)
+            self._miss(path, place.name, exc.what, hides=hides, location=where)
             return
-        for record in records:
+        for told in kept.missed:
+            self._miss(path, place.name, told, hides=hides, location=where)
+        for record in map(sdr.parse, kept.records):
             match record:
                 case sdr.FruLocator():
                     self._locate(path, record)
@@ -325,13 +396,18 @@ class _Looking:
                     if record.fru_inventory:
                         self._find(Fru(path=there, number=0, name=record.name, entity=record.entity, instance=record.instance))
                 case sdr.OtherRecord() if record.locates:
-                    self._miss(path, place.name, f'record {record.number:04X}h is cut short', hides=True)
+                    self._miss(path, place.name, f'record {record.number:04X}h is cut short', hides=hides, location=where)
+        if kept.error is not None:
+            self._check(kept.error)
 
     def _locate(self, path: Path, record: sdr.FruLocator) -> None:
         there = way(path, record.channel, record.address)
         if not record.logical:
             what = f'EEPROM {record.fru:02X}h on bus {record.bus}'
-            self._miss(there, what, f'{record.name or "it"} is not read by FRU commands, and no other way is taken')
+            where = located(record.name, record.entity, record.instance)
+            told = f'{where} is not read by FRU commands, and no other way is taken'
+            hides = entities.may_be_card(record.entity, record.device_type, record.modifier)
+            self._miss(there, what, told, hides=hides, location=where)
             return
         self._meet(Controller(path=there))
         self._find(
@@ -342,38 +418,79 @@ class _Looking:
                 name=record.name,
                 entity=record.entity,
                 instance=record.instance,
+                device_type=record.device_type,
+                modifier=record.modifier,
             )
         )
 
     def _find(self, found: Fru) -> None:
-        """Somebody speaks of an FRU. A locator says more than a controller that only has one."""
+        """Somebody speaks of an FRU. A locator says more than a controller that only has one, and of two the one of a card."""
         key = (found.path, found.number, found.lun)
         known = self._frus.get(key)
         if known is None and len(self._frus) >= MOST_FRUS:
             self._miss(found.path, found.called, f'there are more than {MOST_FRUS} FRUs', hides=True)
-        elif known is None or known.name is None:
+        elif known is None or known.location is None or (found.may_be_card and not known.may_be_card):
             self._frus[key] = found
 
-    def _read(self, found: Fru) -> Fru:
-        controller = self._known.get(found.path)
-        if controller is None or controller.device is None:
-            return replace(found, absent=controller is not None and controller.absent)
+    def _read_frus(self) -> None:
+        """Those that fail are read again when all others were: cards with what patience is left, no bay has used it up then."""
+        again = []
+        for key in sorted(self._frus, key=lambda key: _order(*key)):
+            found = self._frus[key]
+            controller = self._known.get(found.path)
+            if controller is None or controller.device is None:
+                self._frus[key] = self._out_of_reach(found, controller)
+                continue
+            try:
+                self._frus[key] = self._read(found, self._quick(found.path), whole=found.may_be_card)
+            except BmcError as exc:
+                self._check(exc)
+                if isinstance(exc, BmcUnreachable | BmcNotAuthorised | BmcUnsupported):
+                    self._miss_fru(found, exc.what)
+                else:
+                    again.append(key)
+        for key in sorted(again, key=lambda key: not self._frus[key].may_be_card):
+            found = self._frus[key]
+            try:
+                self._frus[key] = self._read(found, self._raw(found.path, patient=found.may_be_card), whole=False)
+            except BmcError as exc:
+                self._check(exc)
+                self._miss_fru(found, exc.what)
+
+    def _out_of_reach(self, found: Fru, controller: Controller | None) -> Fru:
+        """What hides its controller hides it, too."""
+        if controller is None:
+            return found
+        if not controller.absent and found.may_be_card and not entities.may_know_cards(controller.entity):
+            self._miss_fru(found, 'its controller does not say what it is')
+        return replace(found, absent=controller.absent)
+
+    def _read(self, found: Fru, raw: Raw, *, whole: bool) -> Fru:
         try:
-            data = fru.read(self._raw(found.path), found.number, lun=found.lun)
+            return replace(found, contents=fru.contents(raw, found.number, lun=found.lun, whole=whole))
         except BmcError as exc:
-            self._check(exc)
             if _refused(exc, Code.NOT_PRESENT):
                 return replace(found, absent=True)
-            self._miss(found.path, found.called, exc.what, hides=found.lun > 0)
-            return found
-        return replace(found, contents=fru.parse(data))
+            raise
+
+    def _miss_fru(self, found: Fru, reason: str) -> None:
+        self._unread.append(
+            Unread(
+                path=found.path,
+                what=found.called,
+                reason=reason,
+                hides=found.may_be_card,
+                fru=found,
+                location=found.location,
+            )
+        )
 
     def _check(self, exc: BmcError) -> None:
-        if self._counted.left:
+        if self._limit.left:
             check(self._counted, exc)
 
-    def _miss(self, path: Path, what: str, reason: str, *, hides: bool = False) -> None:
-        self._unread.append(Unread(path=path, what=what, reason=reason, hides=hides))
+    def _miss(self, path: Path, what: str, reason: str, *, hides: bool = False, location: str | None = None) -> None:
+        self._unread.append(Unread(path=path, what=what, reason=reason, hides=hides, location=location))
 
 
 def _refused(exc: BmcError, code: Code) -> bool:

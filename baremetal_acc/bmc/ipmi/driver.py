@@ -43,15 +43,15 @@ from baremetal_acc.bmc.ipmi import (
     update,
     users,
 )
-from baremetal_acc.bmc.ipmi.bridge import Bridge
-from baremetal_acc.bmc.ipmi.device import Path
+from baremetal_acc.bmc.ipmi.device import Path, bridged
 from baremetal_acc.bmc.ipmi.documents import IpmiReader, IpmiWriter, no_such, observed_firewall
-from baremetal_acc.bmc.ipmi.patient import Patience, Patient
+from baremetal_acc.bmc.ipmi.patient import Patience
 from baremetal_acc.bmc.ipmi.place import Privilege
+from baremetal_acc.bmc.ipmi.privileged import Privileged
 from baremetal_acc.bmc.ipmi.resource import Part, Place
 from baremetal_acc.bmc.ipmi.session import Sessions
 from baremetal_acc.bmc.ipmi.wire import NetFn, Raw, ask
-from baremetal_acc.errors import BmcError, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
+from baremetal_acc.errors import BmcError, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress
@@ -163,12 +163,12 @@ class IpmiConnection:
         :raises BmcError: no answer, or the BMC does not say what it is.
         """
         with self._reading() as patience:
-            seen = device.look(self._raw, patience)
+            seen = device.look(self._raw, patience, self._asking)
             gaps: list[Gap] = []
             targets = [t for c in seen.controllers if c.device is not None if (t := self._target(c.path, gaps)) is not None]
             host = self._host(gaps)
             closed = masks.read(lambda: self._as_may((), masks.observe))
-            accounts = users.read(self._to(()), self.address.username or '')
+            accounts = users.read(self._may(()), self.address.username or '')
         self._targets = tuple(target.path for target in targets)
         system = None if host is None else self._ref(resource.CHASSIS)
         found = inventory.found(seen, targets, self.address.name, self._devices or table.shipped(), system, gaps)
@@ -208,13 +208,7 @@ class IpmiConnection:
 
         :raises BmcNotAuthorised: it is refused, and the account may not be administrator, or it is refused to that one, too.
         """
-        try:
-            return ask(self._to(path))
-        except BmcNotAuthorised as exc:
-            try:
-                return ask(bridged(self._asking, path, self._patience))
-            except BmcNotAuthorised:
-                raise exc from None
+        return ask(self._may(path))
 
     @contextmanager
     def _reading(self) -> Iterator[Patience]:
@@ -240,7 +234,7 @@ class IpmiConnection:
 
         :raises BmcError: the BMC can be spoken to no more.
         """
-        raw = self._to(())
+        raw = self._may(())
         try:
             found = chassis.status(raw)
         except BmcUnsupported:
@@ -306,13 +300,13 @@ class IpmiConnection:
         place = resource.place(uri)
         match place:
             case Place(part=None):
-                body = resource.of_controller(device.identify(self._to(place.path)))
+                body = resource.of_controller(device.identify(self._may(place.path)))
             case Place(part=Part.FRU, number=int(number)):
-                body = resource.of_fru(fru.parse(fru.read(self._to(place.path), number, lun=place.lun)))
+                body = resource.of_fru(fru.contents(self._may(place.path), number, lun=place.lun))
             case Place(part=Part.HPM, number=int(number), back=False):
                 body = resource.of_component(self._as_may(place.path, lambda raw: hpm.component(raw, number)))
             case Place(part=Part.CHASSIS):
-                body = {'PowerState': chassis.status(self._to(())).power.value}
+                body = {'PowerState': chassis.status(self._may(())).power.value}
             case Place(part=Part.FIREWALL):
                 body = self._as_may((), lambda raw: observed_firewall(raw, uri))
             case _:
@@ -549,6 +543,10 @@ class IpmiConnection:
     def _to(self, path: Path) -> Raw:
         return bridged(self._raw, path, self._patience)
 
+    def _may(self, path: Path) -> Raw:
+        """To a controller, within :meth:`_budgeted`: as an operator, and as an administrator for what he is refused."""
+        return Privileged(self._to(path), bridged(self._asking, path, self._patience))
+
     def _ref(self, place: Place) -> Ref:
         return Ref(bmc=self.address.name, uri=place.uri)
 
@@ -562,16 +560,3 @@ def _components(raw: Raw) -> tuple[hpm.Component, ...] | None:
     """The components of a controller; None where it speaks no HPM.1."""
     target = hpm.capabilities(raw)
     return None if target is None else hpm.components(raw, target)
-
-
-def bridged(raw: Raw, path: Path, patience: Patience | None = None) -> Raw:
-    """To a controller.
-
-    :param raw: to the BMC.
-    :param patience: with those that are busy; None: what they answer is an answer.
-    """
-    raw = raw if patience is None else Patient(raw, patience)
-    for hop in path:
-        raw = Bridge(raw, address=hop.address, channel=hop.channel)
-        raw = raw if patience is None else Patient(raw, patience)
-    return raw

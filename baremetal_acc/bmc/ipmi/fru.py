@@ -15,8 +15,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from baremetal_acc.bmc.ipmi.text import Coding, said
-from baremetal_acc.bmc.ipmi.wire import TOO_LONG, NetFn, Raw, refusal
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy
+from baremetal_acc.bmc.ipmi.wire import (
+    FRU_BUSY,
+    FRU_INFO,
+    FRU_READ,
+    NOT_THERE,
+    TOO_LONG,
+    Code,
+    NetFn,
+    Raw,
+    Reply,
+    refusal,
+)
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError
 
 MOST = 16 * 1024
 """Bytes that are read of one FRU. Memories have 256 bytes to 8 KiB; 64 KiB behind a slow bus would hold us up."""
@@ -30,10 +41,11 @@ MOST_RECORDS = 128
 PICMG = 0x00315A
 """Manufacturer of the records that PICMG defines. Source: IANA private enterprise numbers, 12634."""
 
-_GET_INFO, _READ = 0x10, 0x11
+READ_AGAIN = 2
+"""Times, at most, that an FRU is read again."""
 
-_BUSY = 0x81
-"""Of Read FRU Data: the device is busy. Source: IPMI 2.0 revision 1.1, table 34-3."""
+_NO_MATTER_HOW_MUCH = frozenset({*NOT_THERE, FRU_BUSY, Code.BUSY, Code.DESTINATION_UNAVAILABLE, Code.PRIVILEGE})
+"""Refusals that asking for less does not change."""
 
 _HEADER = 8
 _UNIT = 8
@@ -180,6 +192,7 @@ class Contents:
     """What an FRU says.
 
     :ivar faults: what stands there and cannot be believed, one clause each, naming the area.
+    :ivar unsure: the name of a board or of a product may stand in what cannot be believed.
     """
 
     chassis: Chassis | None = None
@@ -187,15 +200,38 @@ class Contents:
     product: Product | None = None
     records: tuple[Record, ...] = ()
     faults: tuple[str, ...] = ()
+    unsure: bool = False
 
 
 # --------------------------------------------------------------------------------------------------------------------- reading
 
 
-def read(raw: Raw, number: int = 0, *, lun: int = 0) -> bytes:
-    """The memory of an FRU, from its beginning to the end of the last area in use.
+def contents(raw: Raw, number: int = 0, *, lun: int = 0, whole: bool = False) -> Contents:
+    """What an FRU says. Where a name in it cannot be believed it is read again: buses do lose bits.
 
     :param number: FRU device id.
+    :param whole: a beginning is not enough.
+    :raises BmcError: it was refused, or not answered.
+    """
+    best = parse(read(raw, number, lun=lun, whole=whole))
+    for _ in range(READ_AGAIN):
+        if not best.unsure:
+            break
+        try:
+            again = parse(read(raw, number, lun=lun, whole=whole))
+        except BmcError:
+            break
+        best = min(best, again, key=lambda found: (found.unsure, len(found.faults)))
+    return best
+
+
+def read(raw: Raw, number: int = 0, *, lun: int = 0, whole: bool = False) -> bytes:
+    """The memory of an FRU, from its beginning to the end of the last area in use, or as far as it can be read.
+
+    The size that a controller tells is not what ends it: some say 0, or too little, of a memory that holds more.
+
+    :param number: FRU device id.
+    :param whole: a refusal before its end is an error. What lies behind the size that is told need not be there.
     :raises BmcError: it was refused, or not answered.
     """
     what = f'Read FRU Data of FRU {number}'
@@ -204,23 +240,53 @@ def read(raw: Raw, number: int = 0, *, lun: int = 0) -> bytes:
     size = min(int.from_bytes(info[:2], 'little'), MOST) // unit * unit
     step = max(_HEADER, min(raw.longest - 2, MOST_AT_ONCE)) // unit
     data = b''
-    while len(data) < min(size, needed(data)):
-        count = min(step, (size - len(data)) // unit)
-        reply = raw(NetFn.STORAGE, _READ, struct.pack('<BHB', number, len(data) // unit, count), lun=lun)
-        if reply.code in TOO_LONG and count > 1:
-            step = count // 2
+    why: BmcError | None = None
+    while len(data) < min(end := needed(data), MOST):
+        left = size - len(data) if len(data) < size else end - len(data) + unit - 1
+        count = max(1, min(step, left // unit))
+        reply = raw(NetFn.STORAGE, FRU_READ, struct.pack('<BHB', number, len(data) // unit, count), lun=lun)
+        part = _part(reply, count, unit)
+        if part:
+            data += part
+            why = None
             continue
-        if reply.code == _BUSY:
-            raise BmcBusy(bmc=raw.label, what=f'{what}: the device is busy (81h)')
-        if not reply.ok:
-            raise refusal(raw, what, reply)
-        given = reply.data[0] if reply.data else 0
-        part = reply.data[1 : 1 + given * unit]
-        if not 0 < given <= count or len(part) < given * unit:
-            told = f'{what}: {count * unit} bytes were asked for, and the answer says {given * unit} and has {len(part)}'
-            raise BmcAnswerInvalid(bmc=raw.label, what=told)
-        data += part
+        why = why or _failure(raw, what, reply, count * unit)
+        if reply.code in _NO_MATTER_HOW_MUCH:
+            raise why
+        if count > 1:
+            # A shorter answer may fit, or come in time. What says nothing of lengths is not asked so often.
+            step = max(1, count // (2 if reply.code in TOO_LONG else 4))
+            continue
+        if len(data) < min(_HEADER, size) or (whole and len(data) < size):
+            raise why
+        break
     return data
+
+
+def _part(reply: Reply, count: int, unit: int) -> bytes:
+    """The bytes in an answer; none where it has fewer than it says, or says more than were asked for.
+
+    :param count: how many units were asked for.
+    """
+    if not reply.ok or not reply.data:
+        return b''
+    given, body = reply.data[0], reply.data[1:]
+    if given > count and given == len(body) == count * unit:
+        return body  # it counts bytes where it is read by words
+    return body[: given * unit] if given <= count and len(body) >= given * unit else b''
+
+
+def _failure(raw: Raw, what: str, reply: Reply, count: int) -> BmcError:
+    """Why nothing was read.
+
+    :param count: how many bytes were asked for.
+    """
+    if reply.code == FRU_BUSY:
+        return BmcBusy(bmc=raw.label, what=f'{what}: the device is busy (81h)')
+    if not reply.ok:
+        return refusal(raw, what, reply)
+    told = f'the answer says {reply.data[0] if reply.data else 0} and has {len(reply.data[1:])}'
+    return BmcAnswerInvalid(bmc=raw.label, what=f'{what}: {count} bytes were asked for, and {told}')
 
 
 def _info(raw: Raw, number: int, lun: int) -> bytes:
@@ -228,8 +294,10 @@ def _info(raw: Raw, number: int, lun: int) -> bytes:
 
     :raises BmcError: it was refused, or not answered.
     """
-    reply = raw(NetFn.STORAGE, _GET_INFO, bytes([number]), lun=lun)
+    reply = raw(NetFn.STORAGE, FRU_INFO, bytes([number]), lun=lun)
     what = f'Get FRU Inventory Area Info of FRU {number}'
+    if reply.code == FRU_BUSY:
+        raise BmcBusy(bmc=raw.label, what=f'{what}: the device is busy (81h)')
     if not reply.ok:
         raise refusal(raw, what, reply)
     if len(reply.data) < 3:
@@ -268,26 +336,19 @@ def parse(data: bytes) -> Contents:
     """What the memory of an FRU says, whatever the bytes."""
     fault = _header_fault(data)
     if fault is not None:
-        return Contents(faults=(fault,))
+        return Contents(faults=(fault,), unsure=True)
     faults: list[str] = []
-    chassis = board = product = None
-    try:
-        if (area := _area(data, 2)) is not None:
-            chassis = _chassis(area)
-    except _Fault as exc:
-        faults.append(f'chassis area: {exc}')
-    try:
-        if (area := _area(data, 3)) is not None:
-            board = _board(area)
-    except _Fault as exc:
-        faults.append(f'board area: {exc}')
-    try:
-        if (area := _area(data, 4)) is not None:
-            product = _product(area)
-    except _Fault as exc:
-        faults.append(f'product area: {exc}')
+    chassis, chassis_fault = _chassis(data)
+    board, board_fault = _board(data)
+    product, product_fault = _product(data)
+    for name, told in (('chassis', chassis_fault), ('board', board_fault), ('product', product_fault)):
+        if told is not None:
+            faults.append(f'{name} area: {told}')
     records = tuple(_records(data, faults))
-    return Contents(chassis=chassis, board=board, product=product, records=records, faults=tuple(faults))
+    unsure = (board_fault is not None and not (board and board.product)) or (
+        product_fault is not None and not (product and product.name)
+    )
+    return Contents(chassis=chassis, board=board, product=product, records=records, faults=tuple(faults), unsure=unsure)
 
 
 def _header_fault(data: bytes) -> str | None:
@@ -329,15 +390,21 @@ def _area(data: bytes, place: int) -> bytes | None:
     return area[:-1]
 
 
-def _chassis(area: bytes) -> Chassis:
-    names, more = _named(area, 3, 2, english=True)
-    return Chassis(kind=area[2], part_number=names[0], serial=names[1], more=more)
+def _chassis(data: bytes) -> tuple[Chassis | None, str | None]:
+    area, fault = _believed(data, 2)
+    if area is None:
+        return None, fault
+    names, more, fault = _named(area, 3, 2, english=True)
+    return Chassis(kind=area[2], part_number=names[0], serial=names[1], more=more), fault
 
 
-def _board(area: bytes) -> Board:
+def _board(data: bytes) -> tuple[Board | None, str | None]:
+    area, fault = _believed(data, 3)
+    if area is None:
+        return None, fault
     minutes = int.from_bytes(area[3:6], 'little')
-    names, more = _named(area, 6, 5, english=area[2] in _ENGLISH)
-    return Board(
+    names, more, fault = _named(area, 6, 5, english=area[2] in _ENGLISH)
+    found = Board(
         language=area[2],
         made=_EPOCH + timedelta(minutes=minutes) if minutes else None,
         manufacturer=names[0],
@@ -347,11 +414,15 @@ def _board(area: bytes) -> Board:
         file_id=names[4],
         more=more,
     )
+    return found, fault
 
 
-def _product(area: bytes) -> Product:
-    names, more = _named(area, 3, 7, english=area[2] in _ENGLISH)
-    return Product(
+def _product(data: bytes) -> tuple[Product | None, str | None]:
+    area, fault = _believed(data, 4)
+    if area is None:
+        return None, fault
+    names, more, fault = _named(area, 3, 7, english=area[2] in _ENGLISH)
+    found = Product(
         language=area[2],
         manufacturer=names[0],
         name=names[1],
@@ -362,17 +433,31 @@ def _product(area: bytes) -> Product:
         file_id=names[6],
         more=more,
     )
+    return found, fault
 
 
-def _named(area: bytes, offset: int, count: int, *, english: bool) -> tuple[list[str | None], tuple[str, ...]]:
-    """The fields that have names, None for those that are not there, and the further ones.
+def _believed(data: bytes, place: int) -> tuple[bytes | None, str | None]:
+    """An area without its checksum, or why it cannot be believed; neither where there is none."""
+    try:
+        return _area(data, place), None
+    except _Fault as exc:
+        return None, str(exc)
+
+
+def _named(area: bytes, offset: int, count: int, *, english: bool) -> tuple[list[str | None], tuple[str, ...], str | None]:
+    """The fields that have names, None for those that are not there, the further ones, and why the rest is not known.
 
     :param offset: where the first one begins.
     :param count: how many have names.
     """
-    texts = list(_fields(area, offset, english))
+    texts: list[str | None] = []
+    fault = None
+    try:
+        texts.extend(_fields(area, offset, english))
+    except _Fault as exc:
+        fault = str(exc)
     names = texts[:count] + [None] * (count - len(texts))
-    return names, tuple(text for text in texts[count:] if text is not None)
+    return names, tuple(text for text in texts[count:] if text is not None), fault
 
 
 def _fields(area: bytes, offset: int, english: bool) -> Iterator[str | None]:

@@ -3,8 +3,10 @@
 """Which accelerators are among the boards that a machine shows by IPMI, and what firmware do they have?
 
 IPMI does not say what a board computes with: it has names and numbers in its FRU. A board is an accelerator if the table of
-devices knows its product name. A card that the table does not know is told of as a gap, and so is one whose FRU could not be
-read: it may be one.
+devices knows its product name. A card that the table does not know is told of as a gap. What may be a card may be an
+accelerator if its FRU could not be read, or has no name or one that cannot be believed: that gap hides. What its locator says
+to be memory, a power supply or a backplane hides none (:mod:`baremetal_acc.bmc.ipmi.entities`), and neither does what the table
+knows, by the name of its locator, to be no accelerator.
 
 The firmware that a controller takes by HPM.1 is that of the board that the controller is on, which has the controller's FRU 0.
 A BMC may also take the firmware of cards that have no controller: a component that is called as one card alone is taken for
@@ -16,16 +18,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from baremetal_acc.bmc.devices import Devices, Row
-from baremetal_acc.bmc.ipmi import device, fru, hpm
+from baremetal_acc.bmc.ipmi import device, entities, fru, hpm
 from baremetal_acc.bmc.ipmi.device import Path
 from baremetal_acc.bmc.ipmi.resource import Part, Place
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Gap, PlatformDevice
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
-
-CARDS = frozenset({0x0B, 0xC1})
-"""Entities that are cards: add-in card, AMC. Source: IPMI 2.0 revision 1.1, table 43-13; AMC.0 R2.0."""
 
 FIRMWARE = 'firmware'
 """Kind of a platform device that is a component of the baseboard's firmware."""
@@ -66,10 +65,7 @@ class _Card:
     @property
     def location(self) -> str | None:
         """Where the machine says that it is."""
-        found = self.found
-        if found.name is not None or found.entity is None:
-            return found.name
-        return f'entity {found.entity:02X}h.{found.instance}'
+        return self.found.location
 
 
 def found(
@@ -81,7 +77,7 @@ def found(
     :param system: what a reset of a device goes through.
     :param gaps: further ones.
     """
-    told = [*gaps, *_unread(seen, bmc)]
+    told = [*gaps, *_unread(seen, bmc, known)]
     cards = [card for one in seen.frus if (card := _card(one, bmc, known, told)) is not None]
     items, platform = _assigned(cards, targets, bmc, told)
     accelerators = [
@@ -101,32 +97,52 @@ def found(
     )
 
 
-def _unread(seen: device.Look, bmc: BmcName) -> Iterable[Gap]:
-    """A board that is there and was not read may be any board."""
-    unread = {(fru.path, fru.number) for fru in seen.frus if fru.contents is None and not fru.absent and not fru.lun}
-    for gap in seen.unread:
-        number = gap.what.removeprefix('FRU ')
-        if gap.what != number and number.isdecimal():
-            place = Place(path=gap.path, part=Part.FRU, number=int(number))
-            hides = gap.hides or ((gap.path, int(number)) in unread and place != Place(part=Part.FRU, number=0))
-            yield Gap(ref=Ref(bmc=bmc, uri=place.uri), reason=gap.reason, hides=hides)
+def _unread(seen: device.Look, bmc: BmcName, known: Devices) -> Iterable[Gap]:
+    for one in seen.unread:
+        hides = one.hides and not _is_none(known, one.location)
+        reason = one.reason + (_hint(one.location) if hides else '')
+        if one.fru is not None:
+            yield Gap(ref=Ref(bmc=bmc, uri=_place(one.fru).uri), reason=reason, hides=hides)
         else:
-            yield Gap(ref=Ref(bmc=bmc, uri=Place(path=gap.path).uri), field=gap.what, reason=gap.reason, hides=gap.hides)
+            yield Gap(ref=Ref(bmc=bmc, uri=Place(path=one.path).uri), field=one.what, reason=reason, hides=hides)
+
+
+def _is_none(known: Devices, location: str | None) -> bool:
+    """The table says that what is in this place is no accelerator, whatever it is."""
+    row = known.by_name(location)
+    return row is not None and row.kind.kind() is None
+
+
+def _hint(location: str | None) -> str:
+    """How an operator says that nothing is hidden there."""
+    if location is None:
+        return ''
+    return f' (if it is no accelerator: a row with kind none and the name {location!r} in [baremetal_acc] devices)'
+
+
+def _place(found: device.Fru) -> Place:
+    return Place(path=found.path, part=Part.FRU, number=found.number, lun=found.lun)
 
 
 def _card(found: device.Fru, bmc: BmcName, known: Devices, told: list[Gap]) -> _Card | None:
     if found.contents is None:
         return None
-    place = Place(path=found.path, part=Part.FRU, number=found.number, lun=found.lun)
+    place = _place(found)
     ref = Ref(bmc=bmc, uri=place.uri)
     names = _names(found.contents)
-    told += [Gap(ref=ref, reason=fault, hides=not names) for fault in found.contents.faults]
     row = next((row for name in names if (row := known.by_name(name)) is not None), None)
     kind = None if row is None else row.kind.kind()
-    if row is None and found.entity in CARDS:
-        called = f'{names[0]}: a card' if names else f'{found.name or "a card"}, which has no name in its FRU,'
+    # A name that is known to be none's may be that of the board alone, and another one stand in what cannot be believed.
+    unknown = kind is None and (found.contents.unsure or not names)
+    hides = unknown and found.may_be_card and not _is_none(known, found.location)
+    told += [
+        Gap(ref=ref, reason=fault + (_hint(found.location) if hides else ''), hides=hides) for fault in found.contents.faults
+    ]
+    if not names and hides and not found.contents.faults:
+        told.append(Gap(ref=ref, reason=f'its FRU has no name of a board or a product{_hint(found.location)}', hides=True))
+    if row is None and names and found.entity in entities.CARDS:
         hint = 'a file in [baremetal_acc] devices may name it'
-        reason = f'{called} that the table does not know: not taken for an accelerator ({hint})'
+        reason = f'{names[0]}: a card that the table does not know: not taken for an accelerator ({hint})'
         told.append(Gap(ref=ref, reason=reason))
     if row is None or kind is None:
         return None

@@ -6,7 +6,8 @@ A look asks hundreds of things, and its answer decides whether a machine is hand
 a card that cannot be read. What is sent once is not sent again, and a look waits for a short time in all, however often a
 controller says so.
 
-Source: IPMI 2.0 revision 1.1, table 5-2 (C0h, node busy; C3h, timeout while processing the command).
+Source: IPMI 2.0 revision 1.1, table 5-2 (C0h, node busy; C3h, timeout while processing the command; D0h, SDRs are being
+updated; D2h, initialisation in progress), tables 34-2 and 34-3 (81h, FRU device busy).
 """
 
 import time
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from baremetal_acc.bmc import wait
-from baremetal_acc.bmc.ipmi.wire import Code, Raw, Reply
+from baremetal_acc.bmc.ipmi.wire import FRU_BUSY, FRU_INFO, FRU_READ, Code, NetFn, Raw, Reply
 
 MOST = timedelta(seconds=5)
 """For one look. Controllers that do something else answer so for a second or two."""
@@ -22,7 +23,13 @@ MOST = timedelta(seconds=5)
 _FIRST, _LAST = 0.1, 1.0
 """Seconds between two questions."""
 
-_LATER = frozenset({Code.BUSY, Code.TIMEOUT})
+_LATER = frozenset({Code.BUSY, Code.TIMEOUT, Code.SDR_UPDATE_MODE, Code.INITIALISING})
+_FRU_COMMANDS = frozenset({FRU_INFO, FRU_READ})
+
+
+def later(netfn: int, command: int, code: int) -> bool:
+    """A command was refused by this code for the moment only."""
+    return code in _LATER or (code == FRU_BUSY and netfn == NetFn.STORAGE and command in _FRU_COMMANDS)
 
 
 class Patience:
@@ -71,6 +78,6 @@ class Patient:
         pause = _FIRST
         while True:
             reply = self._raw(netfn, command, data, lun=lun, once=once, within=within)
-            if once or reply.code not in _LATER or not self._patience.wait(pause):
+            if once or not later(netfn, command, reply.code) or not self._patience.wait(pause):
                 return reply
             pause = min(2 * pause, _LAST)

@@ -31,9 +31,9 @@ _FILLING = b'\0\xff'
 def said(coding: Coding, data: bytes, *, wide: bool = False) -> str | None:
     """The text of a field; None where it says nothing. What is binary is given as hexadecimal digits, unless it is a text.
 
-    :param wide: the language is not English: then the specification wants two bytes for each character. Many who write EEPROMs
-        leave the language as it comes and write ASCII or Latin-1, since the common tools ignore it: what reads as such a text
-        is taken for one. It is serial numbers and names of products that are at stake.
+    :param wide: the language is not English: then the specification wants two bytes for each character. Many who write an
+        EEPROM leave the language as it comes and write ASCII or Latin-1, since the common tools ignore it: what reads as such
+        a text is taken for one. It is serial numbers and names of products that are at stake.
     """
     match coding:
         case Coding.BINARY if _reads_as_ascii(data):

@@ -68,6 +68,12 @@ NOT_THERE = frozenset({Code.INVALID_COMMAND, Code.INVALID_FOR_LUN})
 AWAY = frozenset({Code.TIMEOUT, Code.INITIALISING, Code.DESTINATION_UNAVAILABLE, Code.NO_RESPONSE, Code.UNSPECIFIED})
 """The controller may be restarting: it can be asked again later."""
 
+FRU_INFO, FRU_READ = 0x10, 0x11
+"""Get FRU Inventory Area Info and Read FRU Data, of NetFn 0Ah."""
+
+FRU_BUSY = 0x81
+"""Of those two: the FRU device is busy. Source: IPMI 2.0 revision 1.1, tables 34-2 and 34-3."""
+
 TOO_LONG = frozenset({Code.TRUNCATED, Code.LENGTH_INVALID, Code.LENGTH_EXCEEDED, Code.OUT_OF_RANGE, Code.CANNOT_RETURN})
 """A shorter request, or one for less, may be taken."""
 

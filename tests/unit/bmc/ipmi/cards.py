@@ -47,17 +47,32 @@ def board(*, product: str = 'Card', serial: str = 'S1') -> bytes:
     return area(b'\x19' + (1000).to_bytes(3, 'little') + fields)
 
 
+def product(name: str, serial: str) -> bytes:
+    """A product area in English."""
+    return area(b'\x19' + text('Maker') + text(name) + text('PN') + text('1a') + text(serial) + b'\xc0\xc0')
+
+
 def fru_locator(
-    number: int, *, address: int = 0x20, fru: int = 0, access: int = 0x80, channel: int = 0, name: str = 'x'
+    number: int,
+    *,
+    address: int = 0x20,
+    fru: int = 0,
+    access: int = 0x80,
+    channel: int = 0,
+    name: str = 'x',
+    entity: int = 0xC1,
+    modifier: int = 0,
 ) -> bytes:
     """A record of type 11h. Entity C1h is an AMC, and 11 (0Bh) an add-in card."""
-    body = bytes([address, fru, access, channel << 4, 0, 0x10, 0, 0xC1, 0x61, 0]) + text(name)
+    body = bytes([address, fru, access, channel << 4, 0, 0x10, modifier, entity, 0x61, 0]) + text(name)
     return struct.pack('<HBBB', number, 0x51, 0x11, len(body)) + body
 
 
-def mc_locator(number: int, *, address: int, channel: int = 0, capabilities: int = 0x29, name: str = 'mmc') -> bytes:
+def mc_locator(
+    number: int, *, address: int, channel: int = 0, capabilities: int = 0x29, name: str = 'mmc', entity: int = 0xC1
+) -> bytes:
     """A record of type 12h."""
-    body = bytes([address, channel, 0, capabilities, 0, 0, 0, 0xC1, 0x62, 0]) + text(name)
+    body = bytes([address, channel, 0, capabilities, 0, 0, 0, entity, 0x62, 0]) + text(name)
     return struct.pack('<HBBB', number, 0x51, 0x12, len(body)) + body
 
 

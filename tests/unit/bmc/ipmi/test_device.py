@@ -2,15 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """A machine is looked at through its locators, each FRU where its locator says that it is."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baremetal_acc.bmc.ipmi import device
+from baremetal_acc.bmc.ipmi import device, sdr
 from baremetal_acc.bmc.ipmi.device import DeviceId, Hop, Unread, identify, look, parse, way
+from baremetal_acc.bmc.ipmi.patient import Patience
 from baremetal_acc.bmc.ipmi.wire import Reply
 from baremetal_acc.errors import BmcAnswerInvalid, BmcNotAuthorised, BmcUnreachable
 from tests.unit.bmc.ipmi.cards import Fake, board, fru_locator, mc_locator, memory, sensor
+
+
+@pytest.fixture(autouse=True, scope='module')
+def no_pauses():
+    """Between reservations."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sdr.wait, 'sleep', lambda seconds: None)
+        yield
+
 
 AMC = (Hop(channel=0, address=0x72),)
 SERVER, CARD, SECOND = (memory(board=board(product=name, serial=name[:1] * 4)) for name in ('Server', 'Card', 'Second'))
@@ -161,15 +173,15 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_read():
     bmc = machine()
     bmc.behind[0, 0x72].codes = {(0x0A, 0x10): 0xD4}
     cut = b'\x09\x00\x51\x11\x02\x72\x00'
-    bmc.repository = (*bmc.repository, fru_locator(8, fru=0xA2, access=0x01, name='DIMM'), cut)
+    bmc.repository = (*bmc.repository, fru_locator(8, fru=0xA2, access=0x01, name='Card 8'), cut)
     found = look(bmc)
     assert [((), 0, 'Server', 'SSSS'), (AMC, 0, 'Card', None), (AMC, 1, 'Mezzanine', None)] == seen(found)
     assert not any(f.absent for f in found.frus)
     assert [
-        ((), 'EEPROM A2h on bus 1', False),
+        ((), 'EEPROM A2h on bus 1', True),
         ((), 'SDR repository', True),
-        (AMC, 'FRU 0', False),
-        (AMC, 'FRU 1', False),
+        (AMC, 'FRU 0', True),
+        (AMC, 'FRU 1', True),
     ] == [(u.path, u.what, u.hides) for u in found.unread]
     assert 'record 0009h is cut short' == found.unread[1].reason
     assert 'refused (D4h)' in found.unread[2].reason
@@ -248,7 +260,7 @@ def test_commands_have_an_end(monkeypatch):
     bmc = machine()
     found = look(bmc)
     assert 8 == len(bmc.asked)
-    assert [(AMC, 'device id', True), ((), 'FRU 0', False)] == [(u.path, u.what, u.hides) for u in found.unread]
+    assert [(AMC, 'device id', True), ((), 'FRU 0', True)] == [(u.path, u.what, u.hides) for u in found.unread]
     assert {'8 commands were not enough to read all that it speaks of'} == {u.reason for u in found.unread}
 
 
@@ -313,4 +325,63 @@ def test_an_fru_on_another_lun_that_cannot_be_read_may_be_a_card():
     machine.codes[0x0A, 0x11] = 0xFF
     machine.there[1] = {3: SECOND}
     found = look(machine)
-    assert [('FRU 0', False), ('FRU 3 on LUN 1', True)] == [(gap.what, gap.hides) for gap in found.unread]
+    assert {('FRU 0', False), ('FRU 3 on LUN 1', True)} == {(gap.what, gap.hides) for gap in found.unread}
+
+
+def test_of_two_locators_of_one_fru_the_one_of_a_card_counts():
+    """One says that it is memory, the other one that it is an add-in card: it may be a card, whichever comes first."""
+    memory_module = fru_locator(1, fru=3, name='DIMM', entity=0x20)
+    card = fru_locator(2, fru=3, name='Slot 3', entity=0x0B)
+    for records in ((memory_module, card), (card, memory_module)):
+        bmc = Fake(frus={0: SERVER, 3: bytes(64)}, repository=records)
+        assert ['Slot 3'] == [f.name for f in look(bmc).frus if f.number == 3]
+
+
+@pytest.mark.parametrize(('entity', 'hides'), [(0x0A, False), (0x0F, False), (0x07, True), (0x2E, True), (0xC1, True)])
+def test_a_controller_of_a_power_supply_knows_no_cards(entity, hides):
+    """It does not answer; an FRU of a card that is said to be behind it is told by itself."""
+    locators = (mc_locator(1, address=0x72, entity=entity), fru_locator(2, address=0x72, fru=1, entity=0x0B, name='Slot 3'))
+    bmc = Fake(frus={0: SERVER}, repository=locators)
+    bmc.codes = {(6, 0x34): 0xFF}
+    found = look(bmc)
+    assert ('device id', hides) in [(u.what, u.hides) for u in found.unread]
+    assert hides or ('FRU 1', True) in [(u.what, u.hides) for u in found.unread]
+
+
+class Momentary(Fake):
+    """FRU commands about some FRUs are refused: by number the code, and how often; what lies on LUN 0."""
+
+    refused = ()
+
+    def answer(self, netfn, command, data):
+        if netfn == 0x0A and command in (0x10, 0x11) and data[0] in self.refused:
+            code, left = self.refused[data[0]]
+            if left:
+                self.refused[data[0]] = code, left - 1
+                return bytes([code])
+        return super().answer(netfn, command, data)
+
+
+class Time:
+    """Passes by sleeping."""
+
+    now = 0.0
+
+    def clock(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+@pytest.mark.parametrize('code', [0x81, 0xC0, 0xC3, 0xD2])
+def test_an_empty_bay_that_is_busy_for_ever_does_not_use_up_the_patience_with_a_card(code):
+    """The bay comes first, the card is busy three times: it is read, and the bay is no matter."""
+    records = (fru_locator(1, fru=1, entity=0x0F, name='BP'), fru_locator(2, fru=2, entity=0x0B, name='Slot'))
+    bmc = Momentary(frus={0: SERVER, 1: SECOND, 2: CARD}, repository=records)
+    bmc.refused = {1: (code, 10**6), 2: (code, 3)}
+    time = Time()
+    found = look(bmc, Patience(timedelta(seconds=5), clock=time.clock, sleep=time.sleep))
+    assert [(0, True), (1, False), (2, True)] == [(f.number, f.contents is not None) for f in found.frus]
+    assert [('FRU 1', False)] == [(u.what, u.hides) for u in found.unread]
+    assert time.now < 2

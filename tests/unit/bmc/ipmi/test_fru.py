@@ -6,6 +6,7 @@
 2.0.33 (``fru print``): it reads the same there.
 """
 
+import struct
 from datetime import UTC, datetime
 
 import pytest
@@ -24,6 +25,7 @@ from baremetal_acc.bmc.ipmi.fru import (
     PicmgRecord,
     PointToPoint,
     Product,
+    contents,
     needed,
     parse,
     read,
@@ -161,7 +163,7 @@ def test_a_record_that_does_not_sum_up_is_left_out_and_one_whose_header_does_not
 )
 def test_what_is_wrong_is_told(data, told):
     """In one clause that names the area."""
-    assert Contents(faults=(told,)) == parse(data)
+    assert (told,) == parse(data).faults
 
 
 @pytest.mark.parametrize(
@@ -259,6 +261,152 @@ def test_a_memory_that_says_64_kib_is_read_up_to_16():
     """Records without an end, all of the longest kind."""
     fake = Fake(frus={0: memory(records=record(0x02, bytes(255)) * 200, size=65535)})
     assert fru.MOST == len(read(fake))
+
+
+class Odd(Fake):
+    """A controller whose answers to FRU commands are made by ``odd``, where that does not return None.
+
+    :ivar odd: offset and count, in bytes, to completion code and data.
+    :ivar told: the size that is told; None: the right one.
+    """
+
+    odd = staticmethod(lambda offset, count: None)
+    told = None
+
+    def answer(self, netfn, command, data):
+        if command == 0x10 and self.told is not None:
+            return b'\0' + struct.pack('<HB', self.told, self.words)
+        if command == 0x11:
+            unit = 1 + self.words
+            answer = self.odd(int.from_bytes(data[1:3], 'little') * unit, data[3] * unit)
+            if answer is not None:
+                return answer
+        return super().answer(netfn, command, data)
+
+
+@pytest.mark.parametrize('words', [False, True])
+@pytest.mark.parametrize('code', [0x82, 0xC3, 0xC4, 0xC6, 0xC9, 0xCA, 0xCC, 0xCE, 0xFF, 0x00])
+@pytest.mark.parametrize('longest', [64, 16, 8, 2])
+def test_smaller_parts_are_asked_for_whatever_the_refusal(words, code, longest):
+    """An answer without a byte is one, too."""
+    fake = Odd(frus={0: WHOLE})
+    fake.words = words
+    fake.odd = lambda offset, count: bytes([code]) if count > longest else None
+    assert parse(WHOLE) == parse(read(fake))
+
+
+@pytest.mark.parametrize('size', [0, 1, 7, 8, 40, 100, 65535])
+def test_the_size_that_is_told_is_not_believed(size):
+    """One controller says 0 of a memory that holds all; others too little, or too much."""
+    fake = Odd(frus={0: WHOLE})
+    fake.told = size
+    assert parse(WHOLE) == parse(read(fake))
+
+
+@pytest.mark.parametrize('code', [0xC9, 0xCB, 0xFF])
+def test_a_memory_of_no_size_is_none_where_nothing_can_be_read(code):
+    """It is asked for eight bytes, in ever smaller parts, and is empty."""
+    fake = Odd(frus={0: b''})
+    fake.odd = lambda offset, count: bytes([code])
+    assert b'' == read(fake)
+    assert len(fake.asked) < 8
+
+
+@pytest.mark.parametrize('code', [0xC3, 0xC9, 0xFF])
+def test_what_stands_before_a_place_that_cannot_be_read_is_kept(code):
+    """The board area is; the product area is told, since it has a name; unless the whole is wanted."""
+    start = WHOLE[4] * 8
+    fake = Odd(frus={0: WHOLE})
+    fake.odd = lambda offset, count: bytes([code]) if offset + count > start else None
+    found = parse(read(fake))
+    assert (parse(WHOLE).board, None, True) == (found.board, found.product, found.unsure)
+    with pytest.raises(BmcRefused, match=f'{code:02X}h'):
+        read(fake, whole=True)
+
+
+def test_bytes_may_be_counted_where_words_were_asked_for():
+    """The count of the answer is twice what was asked for, and so many bytes come."""
+    fake = Odd(frus={0: WHOLE})
+    fake.words = True
+    fake.odd = lambda offset, count: bytes([0, count]) + WHOLE[offset : offset + count]
+    assert parse(WHOLE) == parse(read(fake))
+
+
+def test_an_answer_that_has_fewer_bytes_than_it_says_is_asked_for_again_in_parts():
+    """None of its bytes are taken."""
+    fake = Odd(frus={0: WHOLE})
+    fake.odd = lambda offset, count: bytes([0, count]) + WHOLE[offset : offset + 20] if count > 20 else None
+    assert parse(WHOLE) == parse(read(fake))
+
+
+@pytest.mark.parametrize('times', [1, 2, 3])
+def test_a_name_that_cannot_be_believed_is_read_again(times):
+    """Twice at most: a bus may have lost a bit."""
+    fake, left = Odd(frus={0: WHOLE}), [times]
+    damaged = changed(WHOLE, WHOLE[4] * 8 + 10)
+
+    def odd(offset, count):
+        if offset or not left[0]:
+            return None
+        left[0] -= 1
+        return bytes([0, count]) + damaged[offset : offset + count]
+
+    fake.odd = odd
+    found = contents(fake)
+    assert (times > 2) == found.unsure
+    assert (parse(damaged) if times > 2 else parse(WHOLE)) == found
+
+
+def test_what_names_nothing_is_not_read_again():
+    """A record, and the chassis area: they cost themselves."""
+    damaged = changed(changed(WHOLE, 8 + 3), WHOLE.index(CURRENT) + 5)
+    fake = Fake(frus={0: damaged})
+    found = contents(fake)
+    assert (False, 2) == (found.unsure, len(found.faults))
+    assert parse(WHOLE).product == found.product
+    assert 1 == sum(asked[1] == 0x10 for asked in fake.asked)
+
+
+@pytest.mark.parametrize(
+    ('fields', 'board', 'faults', 'unsure'),
+    [
+        (text('MM') + text('Card') + text('S1') + b'\xff', ('MM', 'Card', 'S1', None), 1, False),
+        (text('MM') + text('Card') + b'\xff', ('MM', 'Card', None, None), 1, False),
+        (text('MM') + b'\xff', ('MM', None, None, None), 1, True),
+        (b'\xff', (None, None, None, None), 1, True),
+        (text('MM') + text('Card') + text('S1') + text('P1') + b'\xc0' + b'\xff', ('MM', 'Card', 'S1', 'P1'), 1, False),
+        (b'\xc0' * 5, (None, None, None, None), 0, False),
+    ],
+)
+def test_a_field_that_does_not_fit_costs_itself_and_what_follows(fields, board, faults, unsure):
+    """Behind a right checksum: what was read before it is kept; a name that was not is told."""
+    whole = bytes([1, 8]) + b'\x00\0\0\0' + fields
+    whole = (whole + b'\xff' * 64 if faults else whole + b'\xc1')[:63].ljust(63, b'\0')
+    found = parse(memory(board=whole + zero(whole)))
+    assert board == (found.board.manufacturer, found.board.product, found.board.serial, found.board.part_number)
+    assert (faults, unsure) == (len(found.faults), found.unsure)
+
+
+@pytest.mark.parametrize(
+    ('data', 'unsure'),
+    [
+        (WHOLE, False),
+        (b'\xff' * 64, True),
+        (bytes(64), True),
+        (b'', True),
+        (memory(board=board()), False),
+        (memory(), False),
+        (changed(WHOLE, 8 + 3), False),
+        (changed(WHOLE, 40), True),
+        (changed(WHOLE, 100), True),
+        (changed(WHOLE, WHOLE.index(CURRENT) + 5), False),
+        (bytes.fromhex('23120c010421000800600003080b8000') + bytes(496), True),  # DDR4 SPD
+        (bytes.fromhex('300810010420000800600003080b8000') + bytes(1008), True),  # DDR5 SPD
+    ],
+)
+def test_a_name_may_stand_in_what_cannot_be_believed(data, unsure):
+    """In the header, in the board area and in the product area."""
+    assert unsure == parse(data).unsure
 
 
 @given(st.binary(max_size=600))

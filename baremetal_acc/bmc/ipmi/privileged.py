@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Ask as an operator, and ask as an administrator what an operator is refused, where the account may be that.
+
+Some BMCs give sensor data records, FRUs or bridges to administrators only, and some refuse an operator whatever they do not
+know.
+
+Source: IPMI 2.0 revision 1.1, table 5-2 (D4h) and appendix G (privileges of commands, which a BMC may raise).
+"""
+
+from datetime import timedelta
+
+from baremetal_acc.bmc.ipmi.wire import Code, Raw, Reply
+from baremetal_acc.errors import BmcNotAuthorised
+
+
+class Privileged:
+    """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` to a controller, for reading.
+
+    What is sent once is sent by the operator alone.
+
+    :param raw: as an operator.
+    :param administrator: to the same controller as an administrator; that it raises ``BmcNotAuthorised`` is an ordinary answer.
+    """
+
+    def __init__(self, raw: Raw, administrator: Raw) -> None:
+        self.label = raw.label
+        self.longest = raw.longest
+        self._raw = raw
+        self._administrator = administrator
+        self._refused: set[tuple[int, int]] = set()
+
+    def __call__(
+        self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
+    ) -> Reply:
+        """Send a command and wait for the answer.
+
+        :raises BmcError: as by :class:`~baremetal_acc.bmc.ipmi.wire.Raw`; of a bridge that is refused to both, what the
+            operator was told.
+        """
+        if (netfn, command) in self._refused:
+            return self._administrator(netfn, command, data, lun=lun, within=within)
+        refused: Reply | BmcNotAuthorised
+        try:
+            refused = self._raw(netfn, command, data, lun=lun, once=once, within=within)
+            if once or refused.code != Code.PRIVILEGE:
+                return refused
+        except BmcNotAuthorised as exc:
+            if once:
+                raise
+            refused = exc
+        try:
+            reply = self._administrator(netfn, command, data, lun=lun, within=within)
+        except BmcNotAuthorised:
+            if isinstance(refused, BmcNotAuthorised):
+                raise refused from None
+            return refused
+        if reply.code != Code.PRIVILEGE:
+            self._refused.add((netfn, command))
+        return reply
