@@ -23,6 +23,7 @@ from baremetal_acc.emulator.habit import HABITS as REDFISH_HABITS
 from baremetal_acc.emulator.hw import PRODUCTS, build
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
 from baremetal_acc.emulator.ipmi.hpm import HABITS
+from baremetal_acc.emulator.ipmi.inventory_habits import HABITS as INVENTORY_HABITS
 from baremetal_acc.emulator.ipmi.lan import Line
 from baremetal_acc.emulator.ipmi.session import SUITES
 from baremetal_acc.emulator.ipmi.site import LONGEST_PASSWORD, IpmiOptions
@@ -53,6 +54,7 @@ _FOR_IPMI = (
     'no_firewall',
     'firewall_habit',
     'hpm_habit',
+    'inventory_habit',
 )
 
 N = TypeVar('N', int, float)
@@ -117,6 +119,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         choices=HABITS,
         help='how controllers that take firmware differ from the standard, each by its name',
+    )
+    parser.add_argument(
+        '--inventory-habit',
+        action='append',
+        default=[],
+        choices=INVENTORY_HABITS,
+        help='what else is among the FRUs and sensor data records, each by its name',
     )
     parser.add_argument('--no-firewall', action='store_true', help='no firmware firewall: nothing can be locked over IPMI')
     parser.add_argument(
@@ -260,6 +269,7 @@ def _ipmi(arguments: argparse.Namespace) -> IpmiOptions | None:
         firewall_needs_qualifier='takes-no-qualifier' not in arguments.firewall_habit,
         firewall_reads_qualifier='ignores-qualifier' not in arguments.firewall_habit,
         firewall_makers_qualifier=b'\x01' if 'wants-makers-qualifier' in arguments.firewall_habit else b'',
+        inventory_habits=tuple(arguments.inventory_habit),
         inbound_bytes=None if arguments.no_long_blocks else usual.inbound_bytes,
         ability=replace(
             usual.ability,

@@ -37,6 +37,7 @@ class FruLocator:
     """Where a logical FRU device is.
 
     :ivar address: of the controller that holds it.
+    :ivar modifier: of which kind it is; 01h: it is the SPD of a DIMM.
     """
 
     name: str
@@ -45,12 +46,13 @@ class FruLocator:
     instance: int
     address: int = BMC
     channel: int = 0
+    modifier: int = 0
     kind: int = _FRU_LOCATOR
 
     @property
     def body(self) -> bytes:
         """What comes after the header."""
-        where = bytes((self.address, self.fru_id, _LOGICAL, self.channel << 4, 0, _FRU_DEVICE, 0))
+        where = bytes((self.address, self.fru_id, _LOGICAL, self.channel << 4, 0, _FRU_DEVICE, self.modifier))
         return where + bytes((self.entity, self.instance, 0)) + _name(self.name)
 
 
@@ -76,6 +78,17 @@ class ControllerLocator:
         return where + bytes((self.entity, self.instance, 0)) + _name(self.name)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainRecord:
+    """Any other record.
+
+    :ivar body: what comes after the header.
+    """
+
+    kind: int
+    body: bytes
+
+
 def _name(name: str) -> bytes:
     raw = name.encode('latin-1')
     if len(raw) > _LONGEST_NAME:
@@ -88,18 +101,25 @@ class Repository:
 
     :param records: its records, in their order; their numbers begin with 1.
     :param longest: bytes that one read gives at most; more is refused with CAh.
+    :param wraps: the last record names the first one as the next one, not FFFFh.
     :param writable: records can be added, deleted and cleared; what is written takes the place of the truth, for all who read.
     :ivar raw: the records by number, from the version of the record on.
     """
 
     def __init__(
-        self, records: tuple[FruLocator | ControllerLocator, ...], *, longest: int = 64, writable: bool = False
+        self,
+        records: tuple[FruLocator | ControllerLocator | PlainRecord, ...],
+        *,
+        longest: int = 64,
+        writable: bool = False,
+        wraps: bool = False,
     ) -> None:
         self.raw = {
             number: bytes((_VERSION, record.kind, len(record.body))) + record.body for number, record in enumerate(records, 1)
         }
         self.longest = longest
         self.writable = writable
+        self._end = _FIRST if wraps else _LAST
         self._reservation: int | None = None
         self._reserved = 0
         self._next = len(records) + 1
@@ -167,7 +187,7 @@ class Repository:
         part = raw[start:] if count == _WHOLE else raw[start : start + count]
         if len(part) > self.longest:
             raise Refusal(Code.CANNOT_RETURN)
-        following = next((one for one in numbers if one > number), _LAST)
+        following = next((one for one in numbers if one > number), self._end)
         return following.to_bytes(2, 'little') + part
 
     # -- writing ------------------------------------------------------------------------------------------------------

@@ -39,10 +39,11 @@ from baremetal_acc.emulator.ipmi.firewall import Firewall
 from baremetal_acc.emulator.ipmi.fru import Board, FruDevices, inventory
 from baremetal_acc.emulator.ipmi.hpm import Ability, ExtendedLan, Part, Times, Upgrades
 from baremetal_acc.emulator.ipmi.i2c import Buses, Device, Eeprom
+from baremetal_acc.emulator.ipmi.inventory_habits import Habits
 from baremetal_acc.emulator.ipmi.lan import LOOPBACK, Line, listen
 from baremetal_acc.emulator.ipmi.messaging import Messages
 from baremetal_acc.emulator.ipmi.presence import Presence
-from baremetal_acc.emulator.ipmi.sdr import ControllerLocator, FruLocator, Repository
+from baremetal_acc.emulator.ipmi.sdr import ControllerLocator, FruLocator, PlainRecord, Repository
 from baremetal_acc.emulator.ipmi.session import SUITES, Endpoint
 from baremetal_acc.emulator.ipmi.system import Signal, SystemDoor, SystemInterface
 from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, version_bytes
@@ -104,6 +105,8 @@ class IpmiOptions:
         half of it for the activation.
     :param tags_refusals: what is refused of a login has the message tag that it had; else zeros, as OpenBMC does it.
     :param second_lan: it has another LAN, channel 8h, with privileges and parameters of its own. Nothing listens there.
+    :param inventory_habits: what else there is among FRUs and sensor data records, by names of
+        :data:`baremetal_acc.emulator.ipmi.inventory_habits.HABITS`.
     :param line: what happens to datagrams on their way.
     """
 
@@ -123,6 +126,7 @@ class IpmiOptions:
     idle_seconds: float = 60.0
     tags_refusals: bool = True
     second_lan: bool = False
+    inventory_habits: tuple[str, ...] = ()
     line: Line = field(default_factory=Line)
 
 
@@ -216,10 +220,11 @@ class IpmiSite:
 
     def _add_inventory(self, boards: Mapping[str, Board]) -> None:
         """FRU devices and locators; each card is a controller of its own, whose EEPROM the BMC reaches, too, by I2C."""
-        locators: list[FruLocator | ControllerLocator] = []
+        locators: list[FruLocator | ControllerLocator | PlainRecord] = []
+        habits = Habits(self.options.inventory_habits)
         buses: dict[tuple[int, int], Device] = {}
         if BMC_BOARD in boards:
-            own = FruDevices({0: inventory(board=boards[BMC_BOARD])})
+            own = FruDevices({0: inventory(board=boards[BMC_BOARD])} | habits.frus)
             own.join(self.controller)
             self._keeps['frus'] = own
             buses[_OWN_BUS, _EEPROM] = Eeprom(own.contents[0])
@@ -242,8 +247,9 @@ class IpmiSite:
             self._furnish(card, device)
             locators.append(ControllerLocator(name=device[:16], address=address, instance=_FIRST_INSTANCE + number))
         Buses(buses).join(self.controller)
-        records = Repository(tuple(locators), writable=True)
+        records = Repository((*locators, *habits.records), writable=True, wraps=habits.wraps)
         records.join(self.controller)
+        habits.join(self.controller, lambda: max(records.raw, default=0))
         self._keeps['records'] = records
 
     def _furnish(self, controller: Controller, device: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from baremetal_acc.emulator import main
 from baremetal_acc.emulator.hw.parameters import BadParameter
 from baremetal_acc.emulator.ipmi.hpm import HABITS
+from baremetal_acc.emulator.ipmi.inventory_habits import HABITS as INVENTORY_HABITS
 from baremetal_acc.emulator.ipmi.site import IpmiOptions
 
 
@@ -44,6 +45,7 @@ def test_without_further_options_the_bmcs_can_what_they_can_by_themselves():
         (['--no-manual-rollback'], lambda o: not o.ability.manual_rollback),
         (['--automatic-rollback'], lambda o: o.ability.automatic_rollback),
         *((['--hpm-habit', habit], lambda o, habit=habit: _has(o.ability, HABITS[habit])) for habit in HABITS),
+        *((['--inventory-habit', habit], lambda o, habit=habit: o.inventory_habits == (habit,)) for habit in INVENTORY_HABITS),
         (['--no-firewall'], lambda o: not o.firewall),
         (['--firewall-habit', 'forgets'], lambda o: not o.firewall_survives_reset),
         (['--firewall-habit', 'applies-in-part'], lambda o: o.firewall_applies_in_part),

@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What ordinary servers have among their FRUs and sensor data records beside boards that can be read, each by a name.
+
+Tried on: our own inspection, and ipmitool, which prints such FRUs as ``Device not present`` or as memory. Each is known from
+public reports: ipmitool issues 242, 279 and 308 (DIMMs by their SPD), tigerblue77/Dell_iDRAC_fan_controller_Docker issues 192
+and 193, and openbmc issue 3591 (what empty bays answer), freeipmi-mirror issues 29 (a record that ends with C3h) and 34 (81h).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from baremetal_acc.emulator.ipmi.controller import STORAGE, Code, Controller, Privilege, Request
+from baremetal_acc.emulator.ipmi.sdr import FruLocator, PlainRecord
+
+_FIRST_FRU = 16
+_ADD_IN, _POWER_SUPPLY, _BACKPLANE, _MEMORY = 0x0B, 0x0A, 0x0F, 0x20
+_DIMM = 0x01
+_SENSOR = 0x02
+_INFO, _READ, _GET_SDR = 0x10, 0x11, 0x23
+_APP, _SEND_MESSAGE = 0x06, 0x34
+_BUSY, _TIMEOUT, _UNSPECIFIED = 0x81, 0xC3, 0xFF
+_HEADER_BYTES = 5
+
+DDR4_SPD = bytes.fromhex('23120c018521000800600003080b80000000080df8ff010055006e6e6e11006e200800057003003c14').ljust(512, b'\0')
+"""The beginning of the SPD of a DDR4 RDIMM."""
+
+Record = FruLocator | PlainRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InventoryHabit:
+    """One of them.
+
+    :ivar frus: locators, and what each FRU has: its memory, or the completion code of all commands about it.
+    :ivar records: further records, at the end.
+    :ivar wraps: the last record names the first one as the next one, not FFFFh.
+    :ivar unreadable: of the last record nothing but its header can be read: C3h.
+    :ivar busy: so many commands about any FRU are answered by 81h first.
+    :ivar administrators: records, FRUs and bridges are given to administrators only.
+    """
+
+    frus: tuple[tuple[str, int, int, bytes | int], ...] = ()
+    records: tuple[PlainRecord, ...] = ()
+    wraps: bool = False
+    unreadable: bool = False
+    busy: int = 0
+    administrators: bool = False
+
+
+HABITS: Mapping[str, InventoryHabit] = {
+    'dimms': InventoryHabit(
+        frus=(
+            ('CPU 1 DIMM 1', _MEMORY, _DIMM, DDR4_SPD),
+            ('CPU 1 DIMM 2', _MEMORY, _DIMM, DDR4_SPD),
+            ('CPU 1 DIMM 3', _MEMORY, _DIMM, Code.NOT_PRESENT),
+            ('CPU 2 DIMM 1', _MEMORY, _DIMM, _UNSPECIFIED),
+        )
+    ),
+    'empty-bays': InventoryHabit(
+        frus=(
+            ('BP0', _BACKPLANE, 0, _TIMEOUT),
+            ('BP1', _BACKPLANE, 0, _UNSPECIFIED),
+            ('BP2', _BACKPLANE, 0, Code.OUT_OF_RANGE),
+            ('PSU 2', _POWER_SUPPLY, 0, Code.NOT_PRESENT),
+        )
+    ),
+    'blank-eeproms': InventoryHabit(
+        frus=(
+            ('PSU 3', _POWER_SUPPLY, 0, b'\xff' * 256),
+            ('PSU 4', _POWER_SUPPLY, 0, bytes(256)),
+            ('BP 5', _BACKPLANE, 0, b''),
+        )
+    ),
+    'empty-slot': InventoryHabit(frus=(('PERC2', _ADD_IN, 0, Code.OUT_OF_RANGE),)),
+    'sdr-unreadable': InventoryHabit(records=(PlainRecord(kind=_SENSOR, body=bytes(40)),), unreadable=True),
+    'sdr-wraps': InventoryHabit(wraps=True),
+    'fru-busy': InventoryHabit(busy=2),
+    'administrators-only': InventoryHabit(administrators=True),
+}
+"""All of them: what ``--inventory-habit`` can say."""
+
+
+@dataclass(slots=True)
+class Habits:
+    """Some of them, for one BMC.
+
+    :ivar frus: their memories by FRU device id.
+    :ivar records: locators of these, and further records.
+    """
+
+    names: tuple[str, ...]
+    frus: dict[int, bytes] = field(init=False, default_factory=dict)
+    records: list[Record] = field(init=False, default_factory=list)
+    _refused: dict[int, int] = field(init=False, default_factory=dict)
+    _busy: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        for habit in self._all:
+            for name, entity, modifier, content in habit.frus:
+                number = _FIRST_FRU + len(self.records)
+                self.records.append(FruLocator(name=name, fru_id=number, entity=entity, instance=number, modifier=modifier))
+                if isinstance(content, bytes):
+                    self.frus[number] = content
+                else:
+                    self._refused[number] = content
+        for habit in self._all:
+            self.records += habit.records
+            self._busy += habit.busy
+
+    @property
+    def _all(self) -> tuple[InventoryHabit, ...]:
+        return tuple(HABITS[name] for name in self.names)
+
+    @property
+    def wraps(self) -> bool:
+        """The last record names the first one as the next one."""
+        return any(habit.wraps for habit in self._all)
+
+    def join(self, controller: Controller, number_of_records: Callable[[], int]) -> None:
+        """Let a controller be so."""
+        unreadable = any(habit.unreadable for habit in self._all)
+        administrators = any(habit.administrators for habit in self._all)
+
+        def guard(request: Request) -> int | None:
+            is_fru = request.netfn == STORAGE and request.command in (_INFO, _READ)
+            is_record = (request.netfn, request.command) == (STORAGE, _GET_SDR)
+            is_bridge = (request.netfn, request.command) == (_APP, _SEND_MESSAGE)
+            if administrators and (is_fru or is_record or is_bridge) and request.privilege < Privilege.ADMINISTRATOR:
+                return Code.PRIVILEGE
+            if is_fru and request.data:
+                if self._busy:
+                    self._busy -= 1
+                    return _BUSY
+                return self._refused.get(request.data[0])
+            if is_record and unreadable and len(request.data) == 6:
+                number, offset, count = int.from_bytes(request.data[2:4], 'little'), request.data[4], request.data[5]
+                if number == number_of_records() and offset + count > _HEADER_BYTES:
+                    return _TIMEOUT
+            return None
+
+        controller.guards.append(guard)
