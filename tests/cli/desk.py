@@ -166,7 +166,7 @@ class Desk:
 
         :param out: where it prints to.
         """
-        kept = {k: v for k, v in os.environ.items() if k in ('PATH', 'LANG', 'COVERAGE_PROCESS_START')}
+        kept = {k: v for k, v in os.environ.items() if k in ('PATH', 'LANG', 'COVERAGE_PROCESS_START', 'PYTHONPATH')}
         environ = {**kept, 'HOME': str(self.folder), 'XDG_STATE_HOME': str(self.folder / 'state'), 'COLUMNS': '200'}
         return subprocess.Popen(
             [sys.executable, '-m', 'baremetal_acc.cli.main', *arguments],
