@@ -27,6 +27,7 @@ from baremetal_acc.bmc.ipmi.wire import (
     Reply,
     refusal,
 )
+from baremetal_acc.bmc.placeholders import is_placeholder
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError
 
 MOST = 16 * 1024
@@ -235,12 +236,12 @@ def read(raw: Raw, number: int = 0, *, lun: int = 0, whole: bool = False) -> byt
     :raises BmcError: it was refused, or not answered.
     """
     what = f'Read FRU Data of FRU {number}'
-    info = _info(raw, number, lun)
-    unit = 2 if info[2] & 1 else 1
-    size = min(int.from_bytes(info[:2], 'little'), MOST) // unit * unit
-    step = max(_HEADER, min(raw.longest - 2, MOST_AT_ONCE)) // unit
+    told, unit, why = _info(raw, number, lun)
+    size = min(told, MOST) // unit * unit
+    unsized = why is not None
+    longest = max(_HEADER, min(raw.longest - 2, MOST_AT_ONCE))
+    step = longest // unit
     data = b''
-    why: BmcError | None = None
     while len(data) < min(end := needed(data), MOST):
         left = size - len(data) if len(data) < size else end - len(data) + unit - 1
         count = max(1, min(step, left // unit))
@@ -257,7 +258,10 @@ def read(raw: Raw, number: int = 0, *, lun: int = 0, whole: bool = False) -> byt
             # A shorter answer may fit, or come in time. What says nothing of lengths is not asked so often.
             step = max(1, count // (2 if reply.code in TOO_LONG else 4))
             continue
-        if len(data) < min(_HEADER, size) or (whole and len(data) < size):
+        if unit == 2 and not data:
+            unit, step = 1, longest  # it says words, and means bytes
+            continue
+        if len(data) < min(_HEADER, size) or (unsized and not data) or (whole and len(data) < size):
             raise why
         break
     return data
@@ -289,8 +293,8 @@ def _failure(raw: Raw, what: str, reply: Reply, count: int) -> BmcError:
     return BmcAnswerInvalid(bmc=raw.label, what=f'{what}: {count} bytes were asked for, and {told}')
 
 
-def _info(raw: Raw, number: int, lun: int) -> bytes:
-    """Size of an FRU's memory, and how it is counted.
+def _info(raw: Raw, number: int, lun: int) -> tuple[int, int, BmcError | None]:
+    """Size of an FRU's memory in bytes, how many bytes are counted as one, and why neither is known.
 
     :raises BmcError: it was refused, or not answered.
     """
@@ -298,11 +302,15 @@ def _info(raw: Raw, number: int, lun: int) -> bytes:
     what = f'Get FRU Inventory Area Info of FRU {number}'
     if reply.code == FRU_BUSY:
         raise BmcBusy(bmc=raw.label, what=f'{what}: the device is busy (81h)')
+    if reply.code in NOT_THERE:
+        return 0, 1, refusal(raw, what, reply)  # but it may have Read FRU Data
     if not reply.ok:
         raise refusal(raw, what, reply)
+    size = int.from_bytes(reply.data[:2], 'little')
     if len(reply.data) < 3:
-        raise BmcAnswerInvalid(bmc=raw.label, what=f'{what}: the answer has {len(reply.data)} bytes, and 3 are needed')
-    return reply.data
+        told = f'{what}: the answer has {len(reply.data)} bytes, and 3 are needed'
+        return size, 1, BmcAnswerInvalid(bmc=raw.label, what=told)
+    return size, 2 if reply.data[2] & 1 else 1, None
 
 
 def needed(data: bytes) -> int:
@@ -445,7 +453,7 @@ def _believed(data: bytes, place: int) -> tuple[bytes | None, str | None]:
 
 
 def _named(area: bytes, offset: int, count: int, *, english: bool) -> tuple[list[str | None], tuple[str, ...], str | None]:
-    """The fields that have names, None for those that are not there, the further ones, and why the rest is not known.
+    """The fields that have names, None for those that say nothing, the further ones, and why the rest is not known.
 
     :param offset: where the first one begins.
     :param count: how many have names.
@@ -456,7 +464,8 @@ def _named(area: bytes, offset: int, count: int, *, english: bool) -> tuple[list
         texts.extend(_fields(area, offset, english))
     except _Fault as exc:
         fault = str(exc)
-    names = texts[:count] + [None] * (count - len(texts))
+    names = [None if text is None or is_placeholder(text) else text for text in texts[:count]]
+    names += [None] * (count - len(names))
     return names, tuple(text for text in texts[count:] if text is not None), fault
 
 

@@ -360,7 +360,7 @@ class _Reading:
             if reply.code == Code.NOT_PRESENT and not data:
                 return None
             part = reply.data[2:] if reply.ok else b''
-            if part and len(part) <= count:
+            if part and (len(part) <= count or (not data and len(part) == self._length(part))):
                 following = int.from_bytes(reply.data[:2], 'little')
                 data += part
                 if shorter:
@@ -387,11 +387,16 @@ class _Reading:
         came = f'{count} bytes were asked for, and {len(reply.data[2:])} came'
         return BmcAnswerInvalid(bmc=self._raw.label, what=f'{self._what}: record {number:04X}h: {came}')
 
+    @staticmethod
+    def _length(data: bytes) -> int:
+        """Of a record, by its header: some give all of it whatever they are asked for."""
+        return _HEADER + data[4] if len(data) >= _HEADER else 0
+
     def _total(self, data: bytes) -> int:
         """How many bytes of a record are wanted by what is known of it."""
         if len(data) < _HEADER or (self._wanted is not None and data[3] not in self._wanted):
             return _HEADER
-        return min(_HEADER + data[4], LONGEST_RECORD)
+        return min(self._length(data), LONGEST_RECORD)
 
 
 # --------------------------------------------------------------------------------------------------------------------- parsing

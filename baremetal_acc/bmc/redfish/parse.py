@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from baremetal_acc.bmc.api import Document, JsonObject
+from baremetal_acc.bmc.placeholders import SENTINELS
 from baremetal_acc.model.accelerator import PciIds
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Gap, PowerState
@@ -22,12 +23,6 @@ LONGEST = 256
 
 MOST = 2000
 """Elements of one array. Real ones have up to a few hundred; what comes after is told as one gap."""
-
-SENTINELS = frozenset({
-    '', '-', '-*', 'n/a', 'na', 'nil', 'none', 'null', '(null)', 'unknown', 'not available', 'version not available',
-    'not applicable',    'to be filled by o.e.m.', 'default string', 'cpldserialnumber',
-})  # fmt: skip
-"""What BMCs write for "there is none", without case. Seen in the recordings."""
 
 _LONGEST_SENTINEL = max(map(len, SENTINELS))
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
-from baremetal_acc.bmc.redfish.parse import SENTINELS
+from baremetal_acc.bmc.placeholders import SENTINELS
 
 SECRET = 'scrubbed'  # noqa: S105 - what stands there instead of one
 """Stands for passwords, keys and certificates, whatever they were: not even their length is told."""

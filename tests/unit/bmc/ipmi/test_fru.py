@@ -31,7 +31,7 @@ from baremetal_acc.bmc.ipmi.fru import (
     read,
 )
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnsupported
-from tests.unit.bmc.ipmi.cards import Fake, area, board, memory, record, text, zero
+from tests.unit.bmc.ipmi.cards import Fake, area, board, memory, product, record, text, zero
 
 PICMG = b'\x5a\x31\x00'
 CURRENT = PICMG + b'\x16\x00\x3c'
@@ -242,8 +242,8 @@ def test_a_controller_behind_a_bus_is_asked_for_what_the_bus_can_carry():
     ('codes', 'error', 'told'),
     [
         ({(0x0A, 0x10): 0xCB}, BmcRefused, 'Get FRU Inventory Area Info of FRU 0: refused with completion code CBh'),
-        ({(0x0A, 0x10): 0xC1}, BmcUnsupported, 'no such command'),
-        ({(0x0A, 0x10): 0x00}, BmcAnswerInvalid, 'the answer has 0 bytes, and 3 are needed'),
+        ({(0x0A, 0x10): 0xC1, (0x0A, 0x11): 0xC1}, BmcUnsupported, 'Info of FRU 0: it has no such command'),
+        ({(0x0A, 0x10): 0x00, (0x0A, 0x11): 0xFF}, BmcAnswerInvalid, 'the answer has 0 bytes, and 3 are needed'),
         ({(0x0A, 0x11): 0x81}, BmcBusy, 'the device is busy'),
         ({(0x0A, 0x11): 0xC8}, BmcRefused, 'refused with completion code C8h'),
         ({(0x0A, 0x11): 0x00}, BmcAnswerInvalid, '238 bytes were asked for, and the answer says 0 and has 0'),
@@ -332,6 +332,29 @@ def test_bytes_may_be_counted_where_words_were_asked_for():
     assert parse(WHOLE) == parse(read(fake))
 
 
+def test_words_may_be_told_where_bytes_are_meant():
+    """As many bytes come as words were asked for: then bytes are asked for."""
+    fake = Odd(frus={0: WHOLE})
+    fake.words = True
+    fake.odd = lambda offset, count: bytes([0, count // 2]) + WHOLE[offset // 2 :][: count // 2]
+    assert parse(WHOLE) == parse(read(fake))
+
+
+@pytest.mark.parametrize('answer', [b'\xc1', b'\xc2', b'\0', b'\0\0\2'])
+def test_a_memory_whose_size_is_not_told_is_read_all_the_same(answer):
+    """By bytes; where that is not answered either it is the first refusal that counts."""
+
+    class Sizeless(Odd):
+        def answer(self, netfn, command, data):
+            return answer if command == 0x10 else super().answer(netfn, command, data)
+
+    fake = Sizeless(frus={0: WHOLE})
+    assert parse(WHOLE) == parse(read(fake))
+    fake.odd = lambda offset, count: b'\xc1'
+    with pytest.raises(BmcError, match='Get FRU Inventory Area Info of FRU 0'):
+        read(fake)
+
+
 def test_an_answer_that_has_fewer_bytes_than_it_says_is_asked_for_again_in_parts():
     """None of its bytes are taken."""
     fake = Odd(frus={0: WHOLE})
@@ -385,6 +408,16 @@ def test_a_field_that_does_not_fit_costs_itself_and_what_follows(fields, board, 
     found = parse(memory(board=whole + zero(whole)))
     assert board == (found.board.manufacturer, found.board.product, found.board.serial, found.board.part_number)
     assert (faults, unsure) == (len(found.faults), found.unsure)
+
+
+@pytest.mark.parametrize(
+    'nothing', ['N/A', 'n/a ', 'None', 'Unknown', 'To Be Filled By O.E.M.', 'Default string', '........', '--', '(null)']
+)
+def test_what_stands_for_nothing_is_none(nothing):
+    """It would be a name that no table knows, and a serial number of many; the board's own name is there."""
+    said = parse(memory(board=board(), product=product(nothing, nothing)))
+    assert (None, None, 'Card') == (said.product.name, said.product.serial, said.board.product)
+    assert (said.faults, said.unsure) == ((), False)
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,8 @@ SERVER = memory(board=board(product='Server', serial='S0'))
         (BAD_BOARD, 1, 0, 1),
         (BAD_PRODUCT, 0, 1, 2),  # Board X is unknown, too
         (NAMELESS, 0, 1, 1),
+        (memory(board=board(product='N/A'), product=product('To be filled by O.E.M.', 'P1')), 0, 1, 1),
+        (memory(board=board(product='Alveo U50'), product=product('N/A', 'None')), 1, 0, 0),
         (UNKNOWN, 0, 0, 1),
         (SPD, 0, 1, 1),
         (b'\xff' * 256, 0, 1, 1),

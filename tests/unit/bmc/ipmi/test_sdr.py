@@ -381,6 +381,20 @@ def test_records_that_all_have_another_id_are_all_there():
     assert 'what came is record 0065h' in read(fake, REPOSITORY, LOCATORS).missed[0]
 
 
+@pytest.mark.parametrize('refused', [0xCA, 0xFF])
+def test_a_controller_may_give_whole_records_to_those_who_ask_for_parts_alone(refused):
+    """A count of FFh is refused, and of any other count all is given, from the beginning."""
+    fake = Odd(repository=RECORDS)
+
+    def odd(number, offset, count):
+        if count == 0xFF:
+            return bytes([refused])
+        return Fake.answer(fake, 0x0A, 0x23, struct.pack('<HHBB', 0, number, 0, 0xFF))
+
+    fake.odd = odd
+    assert Kept(records=RECORDS) == read(fake, REPOSITORY)
+
+
 def test_an_old_answer_in_place_of_a_record_hides_it():
     """Record 9 comes as record 7, whole and sound: a locator is not seen."""
     fake = Odd(repository=RECORDS)
