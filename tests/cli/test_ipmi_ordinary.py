@@ -10,7 +10,7 @@ from tests.cli.desk import CONF
 
 BASELINE = 'format = 1\n[[rule]]\nblock = ["host-bmc-ipmi"]\n'
 NAMED = 'format = 1\n[[device]]\nkind = "none"\nnames = ["PERC[0-9]"]\n'
-HARMLESS = tuple(name for name in HABITS if name != 'empty-slot')
+HARMLESS = tuple(name for name in HABITS if name not in ('empty-slot', 'damaged-card'))
 
 
 @pytest.fixture
@@ -70,3 +70,12 @@ def test_an_empty_slot_for_a_card_is_named_by_the_operator(desk, rented):
     assert 3 == desk.run('plan', *desk.options).code
     assert 0 == desk.run('lock', '--execute', *desk.options).code
     assert 0 == desk.run('verify', *desk.options).code
+
+
+def test_a_card_of_which_one_bit_was_changed_is_not_left_out(desk, rented):
+    """Its product area was damaged, or somebody has seen to that: it is no accelerator by its board area, and hides."""
+    rented('damaged-card')
+    serials, hiding, _ = seen(desk)
+    assert (1, ['/ipmi/fru/16']) == (len(serials), [gap['uri'] for gap in hiding])
+    assert 4 == desk.run('lock', '--execute', *desk.options).code
+    assert 3 == desk.run('verify', *desk.options).code

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from baremetal_acc.emulator.ipmi.controller import STORAGE, Code, Controller, Privilege, Request
+from baremetal_acc.emulator.ipmi.fru import Board, Product, inventory
 from baremetal_acc.emulator.ipmi.sdr import FruLocator, PlainRecord
 
 _FIRST_FRU = 16
@@ -26,6 +27,18 @@ DDR4_SPD = bytes.fromhex('23120c018521000800600003080b80000000080df8ff010055006e
 """The beginning of the SPD of a DDR4 RDIMM."""
 
 Record = FruLocator | PlainRecord
+
+
+def _damaged_card() -> bytes:
+    """An FPGA card by its product area, of which one bit is another one; its board area is sound and names something else."""
+    whole = bytearray(
+        inventory(
+            board=Board(manufacturer='Maker', name='Board 9', serial='B-9', part_number='BP-9'),
+            product=Product(manufacturer='Maker', name='FPGA PAC D5005', part_number='P-9', version='1', serial='S-9'),
+        )
+    )
+    whole[whole.index(b'D5005')] ^= 1
+    return bytes(whole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +86,7 @@ HABITS: Mapping[str, InventoryHabit] = {
         )
     ),
     'empty-slot': InventoryHabit(frus=(('PERC2', _ADD_IN, 0, Code.OUT_OF_RANGE),)),
+    'damaged-card': InventoryHabit(frus=(('Slot 9', _ADD_IN, 0, _damaged_card()),)),
     'sdr-unreadable': InventoryHabit(records=(PlainRecord(kind=_SENSOR, body=bytes(40)),), unreadable=True),
     'sdr-wraps': InventoryHabit(wraps=True),
     'fru-busy': InventoryHabit(busy=2),
