@@ -85,6 +85,27 @@ GUARDS = (
         tests='tests/unit/run/test_tick.py::test_an_image_that_its_bmc_speaks_against_changes_nothing',
     ),
     Guard(
+        name='take a card of which a name cannot be believed for none',
+        file='baremetal_acc/bmc/ipmi/inventory.py',
+        guard='    unknown = kind is None and (found.contents.unsure or not names)\n',
+        gone='    unknown = kind is None and not names\n',
+        tests='tests/unit/bmc/ipmi/test_inventory.py::test_of_a_card_a_name_that_is_not_known_for_sure_hides',
+    ),
+    Guard(
+        name='take fewer records than there are said to be for all of them',
+        file='baremetal_acc/bmc/ipmi/sdr.py',
+        guard='len(self._found) < self._count and not self._missed:\n',
+        gone='False:\n',
+        tests='tests/unit/bmc/ipmi/test_sdr.py::test_fewer_records_than_are_said_to_be_there_may_hide_some',
+    ),
+    Guard(
+        name='take the modifier of a locator for more than the entity of a card',
+        file='baremetal_acc/bmc/ipmi/entities.py',
+        guard='        return True  # even where the modifier says otherwise: one of the two is wrong\n',
+        gone='        pass\n',
+        tests='tests/unit/bmc/ipmi/test_entities.py::test_an_fru_is_judged_by_its_locator',
+    ),
+    Guard(
         name='go back with components that nobody asked about',
         file='baremetal_acc/bmc/ipmi/update.py',
         guard='    return all(not one.unread and one.rollback in (None, one.current) for one in others)\n',

@@ -246,7 +246,7 @@ class _Reading:
         if error is not None:
             self._missed.append(error.what)
         if not self._complete():
-            # Where all records have another id than they are asked by, none is missed by that alone.
+            # Where all that there are said to be were read, another id than they were asked by misses none.
             self._missed += self._others
             if self._count is not None and len(self._found) < self._count and not self._missed:
                 self._missed.append(f'{self._count} records are said to be there, and {len(self._found)} were read')
@@ -303,7 +303,8 @@ class _Reading:
     def _take(self, number: int, got: _Got) -> bool:
         """Keep what was read of a record, by its own id; whether nothing that matters of it is missed."""
         if got.why is not None and not self._is_enough(got.data):
-            self._missed.append(f'record {number:04X}h: {got.why.what}')
+            # By 0000h the first record is asked for, which has an id of its own.
+            (self._others if number == _FIRST else self._missed).append(f'record {number:04X}h: {got.why.what}')
             return False
         if got.number is None:
             return True

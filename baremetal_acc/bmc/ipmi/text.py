@@ -69,5 +69,5 @@ def _eight_bit(data: bytes, wide: bool) -> str:
 
 def clean(text: str) -> str:
     """A text in one line, without what a terminal would not show or would obey, and without the filling around it."""
-    text = text.strip('\0 \t\r\n')
+    text = text.strip('\0 \t\r\n\xa0')
     return ''.join(c if c.isprintable() else '\ufffd' for c in text).strip()

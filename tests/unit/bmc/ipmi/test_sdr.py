@@ -304,6 +304,15 @@ def test_the_first_record_costs_itself_alone_too(code):
         assert shown(RECORDS[1:]) == shown(read(fake, DEVICE, LOCATORS).records)
 
 
+def test_the_first_record_may_have_to_be_asked_for_by_its_own_id():
+    """0000h is refused: where all that are said to be there are read under their ids nothing is missed."""
+    fake = Odd(repository=(sensor(1), fru_locator(2), sensor(3)))
+    fake.odd = lambda number, offset, count: b'\xc9' if not number else None
+    assert () == read(fake, REPOSITORY, LOCATORS).missed
+    fake.said = 4
+    assert read(fake, REPOSITORY, LOCATORS).missed
+
+
 def test_a_record_that_refuses_all_does_not_make_others_be_read_byte_by_byte():
     """What was learnt of it alone is forgotten."""
     fake = Odd(repository=(sensor(1), fru_locator(2), fru_locator(3), fru_locator(4)))

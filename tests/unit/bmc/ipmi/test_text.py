@@ -22,6 +22,7 @@ NAME = 'Alveo U250'
         (b'\0\0Alveo U250\0\0\0\0', NAME),
         (b'Alveo U250      ', NAME),
         (b'Alveo U250\r\n', NAME),
+        (b'Alveo U250\xa0\xa0', NAME),
         (b'Alveo U250\0\x17\x8a\0', NAME),
         (b'Alveo U250\0rubbish', NAME),
         (NAME.encode('utf-16-le'), NAME),
