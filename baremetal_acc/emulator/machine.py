@@ -394,7 +394,7 @@ class Machine:
         """Remember a change of power under a card that is being written: real cards do not survive every one."""
         tasks = [task for bmc in self.bmcs.values() for task in bmc.tasks.values()]
         writing = {
-            key for task in tasks if task.state is TaskState.RUNNING and task.frozen_percent is None for key in task.targets
+            key for task in tasks if task.state is TaskState.RUNNING and task.frozen_percent is None for key in _unwritten(task)
         }
         for key in sorted(key for key in writing if self.components[key].system == name):
             self.cut_writes.append({'component': key, 'system': name, 'reset_type': reset_type})
@@ -693,25 +693,41 @@ class Machine:
         text = f'{arguments[0]}: {reason}, {arguments[1]}'
         task.messages.append(message(text, reason=reason, arguments=arguments, action=action))
 
-    def _finish_package(self, task: Task, at: float, *, writes: bool) -> None:
-        """The components that were sent have been written, each by itself.
+    def _finish_part(self, task: Task, write: Write, *, writes: bool) -> None:
+        """A component that was sent has been written, unless something has come of it already.
 
-        :param writes: they really are; else the task only says so.
+        :param writes: it really is; else the task only says so.
         """
+        if write.result is not None or write.image is None or write.key in task.told:
+            return
+        against = self._aborted(task, write) or self._against_late(write)
+        if against is not None:
+            self._object(task, write, against)
+            return
+        task.told.append(write.key)
+        self._say(task, write, 'verifying')
+        self._say(task, write, 'applying')
+        if writes:
+            self._put(task, write, write.image)
+        self._say(task, write, 'written')
+        if self.components[write.key].staged is not None:
+            self._say(task, write, 'awaits-activation', action=write.activated_by)
+
+    def _happen_part(self, event: _Event) -> None:
+        task = self._task_of(event.subject)
+        if task is None or not task.is_open:
+            return
+        is_stuck = task.fate is not None and task.fate['name'] == 'task-stuck' and not task.fate['completes']
+        if is_stuck and task.frozen_percent is not None:
+            return
         for one in task.writes:
-            if one.result is not None or one.image is None:
-                continue
-            against = self._aborted(task, one) or self._against_late(one)
-            if against is not None:
-                self._object(task, one, against)
-                continue
-            self._say(task, one, 'verifying')
-            self._say(task, one, 'applying')
-            if writes:
-                self._put(task, one, one.image)
-            self._say(task, one, 'written')
-            if self.components[one.key].staged is not None:
-                self._say(task, one, 'awaits-activation', action=one.activated_by)
+            if one.key == event.detail:
+                self._finish_part(task, one, writes=_really_writes(task))
+
+    def _finish_package(self, task: Task, at: float, *, writes: bool) -> None:
+        """All components that were sent have been written, each by itself."""
+        for one in task.writes:
+            self._finish_part(task, one, writes=writes)
         if any(one.result is Result.FAILED for one in task.writes):
             self._end_in_part(task, at)
             return
@@ -769,6 +785,9 @@ class Machine:
             self._later(self.flash_seconds * share, 'fate', subject)
         if task.fate is None or task.fate.get('completes') or task.fate['name'].startswith('task-completed-'):
             self._later(self.flash_seconds, 'written', subject)
+        for number, one in enumerate(sent, start=1) if task.package is not None else ():
+            # One after the other: what ends the task in the middle leaves the package written in part.
+            self._later(self.flash_seconds * number / len(sent), 'part', subject, one.key)
         self.revision += 1
 
     def update_failed(self, task: Task, reason: str, text: str) -> None:
@@ -876,7 +895,7 @@ class Machine:
 
     def _lose_power(self, task: Task, at: float) -> None:
         """The power fails under the write; nobody has pressed a button."""
-        for key in task.targets:
+        for key in _unwritten(task):
             component = self.components[key]
             system = self.systems[component.system]
             system.power, system.booting = Power.OFF, False
@@ -890,7 +909,7 @@ class Machine:
             return
         fate = task.fate if task.fate is not None and task.fate['name'].startswith('task-completed-') else None
         if task.package is not None:
-            self._package_written(task, event.due, writes=fate is None or bool(fate.get('completes')))
+            self._package_written(task, event.due, writes=_really_writes(task))
             return
         if fate is None or fate.get('completes'):
             # A lock that was closed while the image travelled holds now: the write itself is what it blocks.
@@ -1044,7 +1063,7 @@ class Machine:
         task.state = TaskState.CANCELLED
 
     def _fail(self, task: Task, reason: str, text: str, at: float) -> None:
-        for key in task.targets if not task.writes else [one.key for one in task.writes if one.result is None]:
+        for key in _unwritten(task):
             self._note_part('failed', key, task=task.id, reason=reason)
         task.state = TaskState.EXCEPTION
         task.frozen_percent = self._percent(task, at)
@@ -1322,6 +1341,17 @@ def _stored_write(stored: Mapping[str, Any]) -> Write:
     image, result = stored['image'], stored.get('result')
     image = None if image is None else Image(**{**image, 'kind': Kind(image['kind'])})
     return Write(**{**stored, 'image': image, 'result': None if result is None else Result(result)})
+
+
+def _really_writes(task: Task) -> bool:
+    """Whether what a task says to be written is; a fault may have it say so only."""
+    only_said = task.fate is not None and task.fate['name'].startswith('task-completed-')
+    return not only_said or (task.fate is not None and bool(task.fate.get('completes')))
+
+
+def _unwritten(task: Task) -> list[str]:
+    """The components that a task still has to write."""
+    return [one.key for one in task.writes if one.result is None] if task.writes else list(task.targets)
 
 
 def _version(task: Task) -> str:

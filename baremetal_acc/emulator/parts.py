@@ -297,7 +297,8 @@ class Task:
 
     ``fate`` is what a fault rule has in store for it, ``status`` what TaskStatus says then. Percentages come from the clock
     between ``starts`` and ``ends``. ``is_installed_by_restart``: the image is written in a restart, and needs no other one.
-    ``package`` is the version of the package that was sent; None: it was an image by itself. ``forced``: ForceUpdate was said.
+    ``package`` is the version of the package that was sent; None: it was an image by itself. ``forced``: ForceUpdate was
+    said. ``told`` are the components that it says to be written.
     """
 
     id: int
@@ -314,6 +315,7 @@ class Task:
     messages: list[dict[str, Any]] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
     package: str | None = None
+    told: list[str] = field(default_factory=list)
     fate: dict[str, Any] | None = None
     gone: bool = False
     frozen_percent: int | None = None

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from baremetal_acc.catalogue import pldm_package
 from baremetal_acc.emulator import tray_package as command
 from baremetal_acc.emulator.fault import BadFault, Faults
 from baremetal_acc.emulator.hw.parameters import BadParameter
@@ -540,7 +541,8 @@ def test_a_fault_that_cannot_be_is_refused(fault, key):
 @pytest.mark.parametrize(
     ('fault', 'state', 'written'),
     [
-        ({'name': 'task-fails'}, 'Exception', 0),
+        ({'name': 'task-fails'}, 'Exception', WRITTEN // 2),
+        ({'name': 'task-fails', 'at_percent': 0}, 'Exception', 0),
         ({'name': 'task-fails', 'completes': True}, 'Exception', WRITTEN),
         ({'name': 'task-completed-version-unchanged'}, 'Completed', 0),
         ({'name': 'task-completed-critical', 'completes': True}, 'Completed', WRITTEN),
@@ -552,6 +554,34 @@ def test_the_faults_of_tasks_are_those_of_any_other_update(tray, fault, state, w
     machine.fault(**fault)
     task = bmc.finished(bmc.push(None, tray_package('hgx-tray', BUNDLE), target()))
     assert (state, written) == (task['TaskState'], counted(machine)['written'])
+
+
+@pytest.mark.parametrize(('percent', 'written'), [(0, 0), (30, 2), (90, 7)])
+@pytest.mark.parametrize('name', ['task-vanishes', 'bmc-restart', 'task-stuck', 'power-lost', 'task-id-reused'])
+def test_what_ends_a_task_in_the_middle_leaves_the_package_written_in_part(tray, name, percent, written):
+    """Components are written one after the other; those that were are in force after the restart, and the others are not."""
+    machine, bmc = tray(virtual_clock=True, flash_seconds=100, reset_seconds=1, bmc_reset_seconds=1)
+    machine.fault(name, at_percent=percent)
+    bmc.push(None, tray_package('hgx-tray', {'HGX_FW_GPU_*': NEW}), target())
+    machine.advance(200)
+    machine.advance(2)
+    assert [f'GPU_{number}' for number in range(written)] == [one['device'] for one in machine.history('written')]
+    machine.power('PowerCycle')
+    machine.advance(2)
+    assert [NEW] * written + [OLD] * (8 - written) == [version(bmc, item) for item in GPUS]
+
+
+def test_a_task_tells_of_components_as_they_are_written(tray):
+    """PercentComplete grows with the clock, and so do the messages."""
+    machine, bmc = tray(virtual_clock=True, flash_seconds=80)
+    task = bmc.push(None, tray_package('hgx-tray', {'HGX_FW_GPU_*': NEW}), target()).json()['@odata.id']
+    machine.advance(41)
+    shown = bmc.get(task)
+    assert ('Running', 51, 4) == (
+        shown['TaskState'],
+        shown['PercentComplete'],
+        sum(one[0] == 'UpdateSuccessful' for one in said(shown)),
+    )
 
 
 def test_a_package_that_waits_for_a_restart_is_written_with_it(tray):
@@ -657,3 +687,17 @@ def test_the_truth_is_json(tray):
     machine, bmc = tray()
     bmc.finished(bmc.push(None, tray_package('hgx-tray', BUNDLE, images={'HGX_FW_FPGA_0': b'x'}), target()))
     assert json.loads(json.dumps(machine.truth()))['history']
+
+
+@pytest.mark.parametrize(
+    ('product', 'globs'), [('hgx-tray', BUNDLE), ('gb200-tray', {'HGX_FW_*': '9', 'FW_BMC_0': '8', 'UEFI': '7'})]
+)
+def test_the_reader_of_the_client_finds_in_such_a_package_what_was_asked_for(product, globs):
+    """Versions and identifiers; equal cards are one record, and their image is one component."""
+    found = pldm_package.parse(tray_package(product, globs, version='b 1'), 'x')
+    assert 'b 1' == found.version.text
+    assert set(globs.values()) == {one.version.text for one in found.components}
+    gpus = [one for one in found.components if one.identifier == 0x20]
+    assert 1 == len(gpus)
+    at = found.components.index(gpus[0])
+    assert 1 == sum(at in one.components for one in found.devices)
