@@ -28,7 +28,7 @@ from baremetal_acc.bmc.api import Document, Reader, Writer
 from baremetal_acc.decide.evidence import trouble
 from baremetal_acc.errors import BmcError, BmcUnsupported
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, Once, Readers, linked, reading, value_at
+from baremetal_acc.locks.place import MISSING, Once, Readers, linked, meant, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
@@ -140,7 +140,10 @@ def _read(reader: Reader, top: str) -> Iterator[_Domain]:
             except BmcError:
                 continue  # whom it protects is not known, so it protects nobody
             value = value_at(document.body, PROPERTY)
-            yield _Domain(ref=document.ref, value=value, affected=_affected(document, reader))
+            place = meant(reader, uri) or uri
+            yield _Domain(
+                ref=Ref(bmc=reader.name, uri=where(place) or place), value=value, affected=_affected(document, reader)
+            )
 
 
 def _body(reader: Reader, link: object) -> Mapping[str, object]:

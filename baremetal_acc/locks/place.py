@@ -54,7 +54,8 @@ def where(link: object) -> str | None:
     """Where a link leads to, as it is asked for; None when it is no link. To compare it, see :func:`meant`."""
     if not isinstance(link, str):
         return None
-    return link.partition('#')[0] if '://' in link else normal(link)
+    bare = link.partition('#')[0]
+    return bare if not bare or '://' in bare else normal(bare)
 
 
 def last_of(uri: str) -> str:
