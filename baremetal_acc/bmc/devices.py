@@ -111,6 +111,26 @@ class _Patterns(Generic[T]):
         return found
 
 
+def plain(name: str) -> str:
+    """A name in the form in which names are compared: BMCs write blanks, hyphens and underscores for each other, and (R)."""
+    return ' '.join(_BETWEEN.sub(' ', name.casefold()).split())
+
+
+_BETWEEN = re.compile(r'[\s_\-]|\((?:r|tm|c)\)|[\u00ae\u2122\u00a9]')
+
+_SET = re.compile(r'(\[[^\]]*\])')
+
+
+def _plain_pattern(pattern: str) -> str:
+    """A pattern over such names. A set of characters stays, but for one of what is written between words."""
+    parts = (_between(p) if not p.startswith('[') else p.casefold() if plain(p[1:-1]) else ' ' for p in _SET.split(pattern))
+    return re.sub(' +', ' ', ''.join(parts)).strip()
+
+
+def _between(part: str) -> str:
+    return _BETWEEN.sub(' ', part.casefold())
+
+
 def _compiled(patterns: Iterable[str]) -> Callable[[str], object]:
     """Whether a text matches one of several patterns. No pattern matches nothing."""
     return re.compile('|'.join(f'(?:{translate(p)})' for p in patterns) or r'(?!)').match
@@ -132,8 +152,8 @@ class Devices:
         found = {
             '_ids': _Patterns([(row.pci, row) for row in self.rows if not row.display]),
             '_compute_ids': _Patterns([(row.pci, row) for row in self.rows]),
-            '_names': _Patterns([(tuple(n.casefold() for n in row.names), row) for row in self.rows]),
-            '_texts': _Patterns([(tuple(t.casefold() for t in maker.texts), maker) for maker in self.makers]),
+            '_names': _Patterns([(tuple(map(_plain_pattern, row.names)), row) for row in self.rows]),
+            '_texts': _Patterns([(tuple(map(_plain_pattern, maker.texts)), maker) for maker in self.makers]),
         }
         for name, patterns in found.items():
             object.__setattr__(self, name, patterns)
@@ -150,7 +170,7 @@ class Devices:
 
     def by_name(self, name: str | None) -> Row | None:
         """The row for a model name."""
-        return None if name is None else self._names.first(name.casefold())
+        return None if name is None else self._names.first(plain(name))
 
     def traits(self, kind: Kind, vendor_id: str | None, device_id: str | None) -> frozenset[str]:
         """The traits of all namings that are for a device. One whose ids its BMC does not show has none.
@@ -168,7 +188,7 @@ class Devices:
         """The normalised name of a vendor; the text itself when the table does not know it."""
         if text is None:
             return None
-        maker = self._texts.first(text.casefold())
+        maker = self._texts.first(plain(text))
         return text if maker is None else maker.name
 
 

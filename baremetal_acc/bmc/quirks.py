@@ -88,6 +88,13 @@ class Quirks:
             return (('chassis', ('Oem', 'Hpe', 'Links', 'Devices')),)
         return ()
 
+    def item_names_accelerator(self) -> re.Pattern[str] | None:
+        """Ids of firmware items that name the System and the number of its accelerator; there is no RelatedItem.
+
+        Seen: HPE Cray EX, two nodes behind one BMC (public capture): ``Node0.Acc0.VBIOS`` of Systems/Node0/Processors/GPU0.
+        """
+        return _NODE_ACCELERATOR if self._made_by('hpe') or self._made_by('cray') else None
+
     def item_slot(self) -> tuple[str, ...] | None:
         """Where a firmware item names the slot of its device, as the device's extension resource does in Location.
 
@@ -97,6 +104,9 @@ class Quirks:
 
     def _made_by(self, name: str) -> bool:
         return (self.vendor or '').casefold() == name or name in {key.casefold() for key in self.oem}
+
+
+_NODE_ACCELERATOR = re.compile(r'(?P<system>[A-Za-z0-9_-]+)\.Acc(?P<number>[0-9]{1,3})\.[A-Za-z0-9_]+')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,9 @@ _RANK = {
     LockState.UNSUPPORTED: 0,
 }
 
+_OF_ALTERNATIVES = _RANK | {LockState.UNKNOWN: 2.5}
+"""One mechanism that blocks is enough: where one is open and of another one nobody knows, nobody knows of the path."""
+
 GONE = 'it was shown before, and is not shown any more (where it is gone for good, have the node inspected)'
 """Why nobody knows of a way whether it is closed."""
 
@@ -284,7 +287,7 @@ def _by_subject(accelerator: Accelerator, relevant: list[LockReading]) -> tuple[
                 worst[reading.mechanism] = reading
         if not worst:
             return Coverage(subject=subject, state=LockState.UNSUPPORTED, reading=None)
-        strongest = max(worst.values(), key=lambda r: _RANK[r.state])
+        strongest = max(worst.values(), key=lambda r: _OF_ALTERNATIVES[r.state])
         return Coverage(subject=subject, state=strongest.state, reading=strongest)
 
     return tuple(best(subject) for subject in parts)

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""May the host command an AMI BMC by the system interface? BIOS attribute KCSACP.
+"""May the host command an AMI BMC by the system interface? BIOS attribute KCSACP, or KcsInterfaceDisable.
 
 What hardware: boards with AMI's BMC and BIOS: the host of some NVIDIA systems.
-How it is found: the root or a System is AMI's, and the Bios of the System has the attribute.
+How it is found: the root or a System is AMI's, and the Bios of the System has the attribute under one of its names; the host of
+a DGX H100 has KcsInterfaceDisable.
 What it can do: read, engage (Deny All), release (Allow All), by PATCH of the settings of the Bios. It comes in force with the
 next start of the host, before any code of the host runs.
 Which write paths it blocks: ``host-bmc-ipmi``.
@@ -25,7 +26,9 @@ from baremetal_acc.locks.whole import OfWholeMachine, Place, below, read, system
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import Ref
 
-ATTRIBUTE = 'KCSACP'
+ATTRIBUTES = ('KCSACP', 'KcsInterfaceDisable')
+"""Names of the attribute, by board."""
+
 CLOSED, OPEN = 'Deny All', 'Allow All'
 
 
@@ -38,7 +41,7 @@ class KcsPolicy(OfWholeMachine):
         blocks=frozenset({WritePath.HOST_BMC_IPMI}),
         protects=frozenset({Scope.BMC}),
         needs=ResetKind.SYSTEM_RESET,
-        read_back=f'Bios.Attributes.{ATTRIBUTE} of the System, and its pending value',
+        read_back=f'Bios.Attributes, {" or ".join(ATTRIBUTES)}, of the System, and its pending value',
         cannot_prove='that the BIOS has told the BMC: the Bios shows what the last start of the host has reported',
         source='NVIDIA/libredfish nvidia_viking.rs; DSP8010 2025.4, Settings v1_4_0',
     )
@@ -54,11 +57,13 @@ class KcsPolicy(OfWholeMachine):
             if bios is None:
                 continue
             if bios.document is None:
-                yield Place(ref=bios.ref, field=FIELD, value=MISSING, state=LockState.UNKNOWN, reason=bios.why)
+                field = _field(ATTRIBUTES[0])
+                yield Place(ref=bios.ref, field=field, value=MISSING, state=LockState.UNKNOWN, reason=bios.why)
                 continue
-            value = value_at(bios.document.body, 'Attributes', ATTRIBUTE)
-            if value is not MISSING:
-                yield _place(reader, system.ref, bios.document, value)
+            for attribute in ATTRIBUTES:
+                value = value_at(bios.document.body, 'Attributes', attribute)
+                if value is not MISSING:
+                    yield _place(reader, system.ref, bios.document, attribute, value)
 
     def engage(self, writer: Writer, reading: LockReading) -> None:
         """Set Deny All.
@@ -75,7 +80,8 @@ class KcsPolicy(OfWholeMachine):
         _write(writer, reading, OPEN)
 
 
-FIELD = f'Attributes/{ATTRIBUTE}'
+def _field(attribute: str) -> str:
+    return f'Attributes/{attribute}'
 
 
 def _is_ami(body: JsonObject) -> bool:
@@ -84,11 +90,11 @@ def _is_ami(body: JsonObject) -> bool:
     return named or isinstance(value_at(body, 'Oem', 'Ami'), dict)
 
 
-def _place(reader: Reader, system: Ref, bios: Document, value: object) -> Place:
+def _place(reader: Reader, system: Ref, bios: Document, attribute: str, value: object) -> Place:
     settings = read(reader, _settings(bios))
     pending: object = MISSING
     if settings is not None and settings.document is not None:
-        pending = value_at(settings.document.body, 'Attributes', ATTRIBUTE)
+        pending = value_at(settings.document.body, 'Attributes', attribute)
     told = value if pending in (MISSING, value) else f'{value}, {pending} after the next start'
     state, reason, with_start, in_force = LockState.UNKNOWN, None, None, False
     if settings is not None and settings.why is not None:
@@ -106,7 +112,7 @@ def _place(reader: Reader, system: Ref, bios: Document, value: object) -> Place:
         reason = f'none of the values that are known: {CLOSED}, {OPEN}'
     return Place(
         ref=bios.ref,
-        field=FIELD,
+        field=_field(attribute),
         value=told,
         state=state,
         reason=reason,
@@ -125,6 +131,7 @@ def _settings(bios: Document) -> str:
 
 def _write(writer: Writer, reading: LockReading, word: str) -> None:
     bios = writer.fresh(reading.ref.uri)
-    if value_at(bios.body, 'Attributes', ATTRIBUTE) is MISSING:
-        raise BmcUnsupported(bmc=writer.name, uri=reading.ref.uri, what=f'it no longer shows {ATTRIBUTE}')
-    writer.patch(writer.fresh(_settings(bios)), {'Attributes': {ATTRIBUTE: word}})
+    attribute = reading.field.rpartition('/')[2]
+    if value_at(bios.body, 'Attributes', attribute) is MISSING:
+        raise BmcUnsupported(bmc=writer.name, uri=reading.ref.uri, what=f'it no longer shows {attribute}')
+    writer.patch(writer.fresh(_settings(bios)), {'Attributes': {attribute: word}})

@@ -60,6 +60,7 @@ class Device:
 
     What is asked of it is worked out once, until it takes over another one.
 
+    :ivar alone: extensions that are all that shows it.
     :ivar extra: URIs of further resources that are this device: functions, interfaces, extensions, drives.
     """
 
@@ -71,6 +72,7 @@ class Device:
     systems: dict[str, View] = field(default_factory=dict)
     managers: dict[str, View] = field(default_factory=dict)
     extensions: dict[str, View] = field(default_factory=dict)
+    alone: dict[str, View] = field(default_factory=dict)
     functions: tuple[View, ...] = ()
     extra: set[str] = field(default_factory=set)
     kind: Kind | None = None
@@ -86,7 +88,7 @@ class Device:
         """Its resources, those that tell most of it first."""
         return (
             *self.processors.values(), *self.pcie_devices.values(), *self.main_chassis, *self.systems.values(),
-            *self.adapters.values(), *self.graphics.values(),
+            *self.adapters.values(), *self.graphics.values(), *self.alone.values(),
         )  # fmt: skip
 
     @worked_out
@@ -94,7 +96,7 @@ class Device:
         """The resource to show."""
         tables: tuple[Iterable[View], ...] = (
             self.processors.values(), self.main_chassis if self.systems or self.managers else (), self.pcie_devices.values(),
-            self.adapters.values(), self.graphics.values(), self.chassis.values(), self.systems.values(),
+            self.adapters.values(), self.graphics.values(), self.chassis.values(), self.systems.values(), self.alone.values(),
         )  # fmt: skip
         return next(view for table in tables for view in table)
 
@@ -149,11 +151,11 @@ class Device:
         views = list(self.views)
         for adapter in self.adapters.values():
             views += [controller for controller in adapter.parts('Controllers') if controller is not None]
-        for where in (_label, _position):
+        for where in (label_of, _position):
             found = next((label for view in views if (label := where(view))), None)
             if found is not None:
                 return found
-            if where is _label and (label := next(filter(None, map(_extension_place, self.extensions.values())), None)):
+            if where is label_of and (label := next(filter(None, map(_extension_place, self.extensions.values())), None)):
                 return label
         uris = (*self.processors, *self.pcie_devices, *self.adapters, *self.extensions)
         numbers = {match['number'] for uri in uris if (match := SLOT_ID.search(last(uri)[-64:]))}
@@ -199,13 +201,21 @@ class Device:
     def names(self) -> tuple[str, ...]:
         """What may be its model: every Model, then the names of processors and cards."""
         texts = [view.text('Model') for view in self.views]
-        named = (*self.processors.values(), *self.pcie_devices.values(), *self.graphics.values())
+        named = (*self.processors.values(), *self.pcie_devices.values(), *self.graphics.values(), *self.alone.values())
         return tuple(text for text in (*texts, *(view.text('Name') for view in named)) if text)
 
     def recognise(self, devices: Devices) -> Kind | None:
         """Work out row and kind."""
         self.row, self.kind = _kind(self, devices)
         return self.kind
+
+    def add_functions(self, functions: Iterable[View], devices: Devices) -> None:
+        """Take over functions that are shown elsewhere, where it has none itself."""
+        if not self.functions:
+            self.functions = tuple(functions)
+            for name in _WORKED_OUT:
+                self.__dict__.pop(name, None)
+            self.recognise(devices)
 
     def absorb(self, *others: 'Device') -> None:
         """Take over everything of others."""
@@ -341,7 +351,7 @@ def _may_be(device: Device, named: Row) -> bool:
         return False
     if any(view.has('Switch') for view in _link_parts(device)):
         return False
-    return bool(device.processors or device.pcie_devices or device.adapters or device.graphics)
+    return bool(device.processors or device.pcie_devices or device.adapters or device.graphics or device.alone)
 
 
 def _link_parts(device: Device) -> Iterator[View]:
@@ -393,11 +403,15 @@ def is_dpu(view: View, devices: Devices) -> bool:
     return view.literal('SystemType') == 'DPU' or (row is not None and row.kind is Class.DPU)
 
 
-def _label(view: View) -> str | None:
-    """ServiceLabel of the place that a resource says it is in."""
+def label_of(view: View) -> str | None:
+    """ServiceLabel of the place that a resource says it is in, with what that is in: modules label their places alike.
+
+    Source: DSP8010 2025.4, Resource.PartLocationContext.
+    """
     for path in (('Location',), ('Slot', 'Location'), ('PhysicalLocation',)):
         if path[0] in view.body and (label := view.text(*path, 'PartLocation', 'ServiceLabel')):
-            return label
+            context = view.text(*path, 'PartLocationContext')
+            return label if context is None else f'{context}, {label}'
     return None
 
 

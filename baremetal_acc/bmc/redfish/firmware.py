@@ -51,6 +51,8 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
     slots = _slot_functions(walk, devices)
     spelling = Spellings((*owner, *trusted, *slots))
     ids = _ids(devices) if quirks.item_id_ends_with_device_id() else {}
+    naming = quirks.item_names_accelerator()
+    nodes = _of_systems(devices) if naming is not None else {}
     path = quirks.item_slot()
     places = _slots(devices) if path is not None else {}
     for uri, view in tree.items.items():
@@ -66,6 +68,8 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
             number = images.get(uri)
         if number is None and ids:
             number = _by_id(view, ids, quirks)
+        if number is None and naming is not None and (match := naming.fullmatch(view.id)) is not None:
+            number = nodes.get((match['system'].casefold(), int(match['number'])))
         if number is None and path is not None and places:
             number = places.get(view.text(*path) or '')
         if number is None and not related and ordinals:
@@ -219,6 +223,17 @@ def _by_id(view: View, ids: dict[str, int], quirks: Quirks) -> int | None:
     if not mark or (quirks.inventory_keeps_old_versions() and head.startswith(('Current-', 'Previous-'))):
         return None
     return ids.get(tail.casefold())
+
+
+def _of_systems(devices: list[Device]) -> dict[tuple[str, int], int]:
+    """Devices by the Id of the System that their processor is below, and the number of the processor's own Id."""
+    found: dict[tuple[str, int], int] = {}
+    for n, device in enumerate(devices):
+        for uri in device.processors:
+            key = ordinal(last(uri))
+            if key is not None:
+                found.setdefault((last(parent(parent(uri))).casefold(), key[1]), n)
+    return found
 
 
 def _slots(devices: list[Device]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.redfish.device import OWN_CHASSIS, Device, link_of, links_of
 from baremetal_acc.bmc.redfish.join import physical_devices
-from baremetal_acc.bmc.redfish.parse import absent, serial_of, uuid_of
+from baremetal_acc.bmc.redfish.parse import View, absent, instance_function, serial_of, uuid_of
 from baremetal_acc.bmc.redfish.walk import CARRIER, Tree, Walk, within
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind
 from baremetal_acc.model.inventory import Gap, PlatformDevice
@@ -33,7 +33,7 @@ def identify(walk: Walk, devices: Devices) -> tuple[list[Device], list[PlatformD
     for device in found:
         _complete(device, walk)
     _interfaces(found, walk)
-    _extend(found, walk)
+    found += _extend(found, walk, devices)
     return found, platform
 
 
@@ -166,10 +166,14 @@ def _interfaces(found: list[Device], walk: Walk) -> None:
             device.extra.add(view.ref.uri)
 
 
-def _extend(found: list[Device], walk: Walk) -> None:
-    """Give each extension resource to the one device that has its serial number."""
+def _extend(found: list[Device], walk: Walk, devices: Devices) -> list[Device]:
+    """Give each extension resource to the one device that has its serial number.
+
+    :returns: devices that nothing else shows.
+    """
+    alone: list[Device] = []
     if not walk.tree.extensions:
-        return
+        return alone
     owners: dict[str, list[Device]] = {}
     for device in found:
         if device.serial is not None:
@@ -177,7 +181,38 @@ def _extend(found: list[Device], walk: Walk) -> None:
     for uri, view in walk.tree.extensions.items():
         serial = serial_of(view)
         mine = owners.get(serial.casefold(), []) if serial is not None else []
+        instances = links_of(walk, view, 'DeviceInstances')
+        functions = [instance_function(walk.tree.instances[place]) for place in instances if place in walk.tree.instances]
         if len(mine) == 1:
             mine[0].extensions[uri] = view
-            mine[0].extra |= set(links_of(walk, view, 'DeviceInstances'))
+            mine[0].extra |= set(instances)
+            mine[0].add_functions(functions, devices)
             mine[0].__dict__.pop('location', None)
+        elif not absent(view):
+            device = Device(alone={uri: view}, extensions={uri: view}, functions=tuple(functions), extra=set(instances))
+            _note_alone(device, view, found, alone, walk, devices)
+    return alone
+
+
+def _note_alone(device: Device, view: View, found: list[Device], alone: list[Device], walk: Walk, devices: Devices) -> None:
+    """Say what an extension is that no device has the serial number of: a device, none, or one that may be there already.
+
+    That it is called a GPU there says nothing: baseboards and switches are, too (facts of HPE iLO 5).
+    """
+    if device.recognise(devices) is None:
+        if device.row is None and view.body.get('DeviceType') == 'GPU' and not any(i.vendor_id for i in device.ids):
+            reason = 'is called a GPU, and shows neither a model that is known nor PCI ids: it may be an accelerator'
+            walk.gaps.append(
+                Gap(ref=view.ref, field='DeviceType', reason=reason, hides=not CARRIER.search(view.text('Name') or ''))
+            )
+        return
+    same = [d for d in found if d.kind is device.kind]
+    places = {d.location.casefold() for d in same if d.location}
+    addresses = {i.address for d in same for i in d.ids if i.address}
+    if (device.location and device.location.casefold() in places) or addresses & {i.address for i in device.ids if i.address}:
+        return
+    if any(d.serial is None and d.location is None for d in same):
+        reason = 'may be one of the devices of its kind that show no number and no place'
+        walk.gaps.append(Gap(ref=view.ref, reason=reason, hides=True))
+        return
+    alone.append(device)

@@ -6,10 +6,21 @@ They are joined by their links first, then by what they say of themselves, the s
 collection. See doc/source/inventory.rst. All work is near linear in the number of resources: a hostile BMC lists thousands.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from baremetal_acc.bmc.devices import Class, Devices
-from baremetal_acc.bmc.redfish.device import GENERIC_NAMES, OWN_CHASSIS, TABLES, Device, is_dpu, link_of, links_of, ordinal
+from baremetal_acc.bmc.redfish.device import (
+    GENERIC_NAMES,
+    OWN_CHASSIS,
+    TABLES,
+    Device,
+    is_dpu,
+    label_of,
+    link_of,
+    links_of,
+    ordinal,
+)
 from baremetal_acc.bmc.redfish.parse import View, absent, last, parent, serial_of, uuid_of
 from baremetal_acc.bmc.redfish.walk import CARRIER, Tree, Walk
 from baremetal_acc.model.inventory import Gap
@@ -164,6 +175,7 @@ def _join_chassis(walk: Walk, groups: _Groups) -> None:
         if uri in groups:
             for link in links_of(walk, view, 'Links', 'Chassis'):
                 lives(uri, link)
+    _by_place(tree, residents)
     for chassis, inside in residents.items():
         if not inside or not all(uri in groups for uri in inside) or _carries(tree, chassis, inside):
             continue
@@ -173,6 +185,22 @@ def _join_chassis(walk: Walk, groups: _Groups) -> None:
         if len({groups.find(uri) for uri in inside}) == 1:
             groups.add(chassis, member=False)
             groups.join(chassis, first)
+
+
+def _by_place(tree: Tree, residents: dict[str, dict[str, None]]) -> None:
+    """A chassis in which nothing is said to be holds the one processor that is at its very place, by label and context."""
+    places: dict[str, list[str]] = {}
+    for uri, view in tree.processors.items():
+        if (label := label_of(view)) is not None and not absent(view):
+            places.setdefault(label.casefold(), []).append(uri)
+    chassis = Counter(label.casefold() for uri in residents if (label := label_of(tree.chassis[uri])) is not None)
+    for uri, inside in residents.items():
+        label = label_of(tree.chassis[uri])
+        if inside or label is None or chassis[label.casefold()] != 1:
+            continue
+        there = places.get(label.casefold(), [])
+        if len(there) == 1 and ordinal(last(there[0])) == ordinal(last(uri)):
+            inside[there[0]] = None
 
 
 def _carries(tree: Tree, chassis: str, inside: Iterable[str]) -> bool:
@@ -209,11 +237,27 @@ def _join_card_bmcs(walk: Walk, devices: Devices, groups: _Groups) -> None:
             groups.add(link, member=False)
             groups.join(uri, link)
         for system in links_of(walk, view, 'Links', 'ComputerSystems'):
+            if system in tree.systems and _is_cards_own(walk, tree.systems[system], view, {uri, *inner}):
+                groups.add(system)
             groups.join(uri, system)
         for chassis in (uri, *inner):
             for manager in managers.get(chassis, ()):
                 groups.add(manager, member=False)
                 groups.join(uri, manager)
+
+
+def _is_cards_own(walk: Walk, system: View, card: View, chassis: set[str]) -> bool:
+    """A System that a card links to is its own where it is the card by its number, or lies in the card alone.
+
+    The System of the host into which the card is plugged may be linked, too.
+    """
+    serial, uuid = serial_of(card), uuid_of(card, 'UUID') if card.has('UUID') else None
+    if serial is not None and (own := serial_of(system)) is not None:
+        return own.casefold() == serial.casefold()
+    if uuid is not None and system.has('UUID') and uuid_of(system, 'UUID') == uuid:
+        return True
+    places = set(links_of(walk, system, 'Links', 'Chassis'))
+    return bool(places) and places <= chassis
 
 
 _Key = Callable[[Device], Iterable[object]]
@@ -230,6 +274,7 @@ def _by_value(groups: list[Device], walk: Walk, devices: Devices) -> list[Device
         return groups
     for keys, trusted in ((_uuids, True), (_serials, True), (_addresses, True), (_labels, False), (_ordinals, False)):
         groups = _joined(groups, keys, walk, devices, trusted=trusted)
+    groups = _in_two_lists(groups, walk, devices)
     return _paired(groups, walk, devices)
 
 
@@ -259,6 +304,39 @@ def _joined(groups: list[Device], keys: _Key, walk: Walk, devices: Devices, *, t
         gone |= dict.fromkeys(map(id, alive[1:]), alive[0])
         alive[0].recognise(devices)
     return [d for d in groups if id(d) not in gone]
+
+
+def _in_two_lists(groups: list[Device], walk: Walk, devices: Devices) -> list[Device]:
+    """Make one device of a card that a System lists and its Chassis too, each with functions of its own.
+
+    They have the same Id and the same ids of four numbers, and nothing that tells one from the other. Where several lists of
+    Systems, or of Chassis, have such a one, nobody can tell which are the same: they stay, with a gap.
+    """
+    buckets: dict[object, list[Device]] = {}
+    for device in groups:
+        uris = [*device.pcie_devices]
+        if device.kind is not None and len(uris) == 1 and (ids := _all_ids(device)):
+            buckets.setdefault((last(uris[0]).casefold(), ids), []).append(device)
+    gone: set[int] = set()
+    for bucket in buckets.values():
+        of_systems = [d for d in bucket if '/Systems/' in next(iter(d.pcie_devices))]
+        of_chassis = [d for d in bucket if d not in of_systems]
+        if not of_systems or not of_chassis or _are_several([of_systems[0], of_chassis[0]]):
+            continue
+        if len(bucket) > 2:
+            reason = f'may be the card that {_others(bucket)} show too: they are taken for different devices'
+            walk.gaps.append(Gap(ref=bucket[0].primary.ref, reason=reason, hides=True))
+            continue
+        of_chassis[0].absorb(of_systems[0])
+        of_chassis[0].recognise(devices)
+        gone.add(id(of_systems[0]))
+    return [d for d in groups if id(d) not in gone]
+
+
+def _all_ids(device: Device) -> tuple[object, ...]:
+    """The ids of its functions, where all of them are shown."""
+    ids = tuple((i.vendor_id, i.device_id, i.subsystem_vendor_id, i.subsystem_id) for i in device.ids)
+    return ids if ids and all(all(one) for one in ids) else ()
 
 
 def _are_several(alive: list[Device]) -> bool:

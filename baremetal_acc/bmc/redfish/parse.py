@@ -338,6 +338,30 @@ def pci_ids(view: View) -> PciIds:
     return view.ids
 
 
+def instance_function(view: View) -> View:
+    """A PCI function as an extension shows it, under the standard's names. Its class stands in two numbers.
+
+    Seen: HpeServerPciDevice v2_0_0 (iLO 5 and 7), with decimal numbers.
+    """
+    found = {name: view.body[theirs] for name, theirs in _INSTANCE.items() if theirs in view.body}
+    base, sub = view.body.get('ClassCode'), view.body.get('SubclassCode')
+    if type(base) is int and type(sub) is int and 0 <= base <= 0xFF and 0 <= sub <= 0xFF:
+        found['ClassCode'] = f'0x{base:02x}{sub:02x}00'
+    return View(view.ref, {'@odata.id': view.ref.uri, **found}, view.gaps)
+
+
+_INSTANCE = {
+    'VendorId': 'VendorID',
+    'DeviceId': 'DeviceID',
+    'SubsystemVendorId': 'SubsystemVendorID',
+    'SubsystemId': 'SubsystemDeviceID',
+    'SegmentNumber': 'SegmentNumber',
+    'BusNumber': 'BusNumber',
+    'DeviceNumber': 'DeviceNumber',
+    'FunctionNumber': 'FunctionNumber',
+}
+
+
 def _pci_ids(view: View) -> PciIds:
     names = ('VendorId', 'DeviceId', 'SubsystemVendorId', 'SubsystemId')
     base = _base_of([view.body.get(name) for name in names])

@@ -15,7 +15,7 @@ from baremetal_acc.bmc.api import Document
 from baremetal_acc.bmc.devices import Class, Devices
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish.message import short
-from baremetal_acc.bmc.redfish.parse import Gaps, View, absent, last, parent, pci_ids
+from baremetal_acc.bmc.redfish.parse import Gaps, View, absent, last, parent, pci_ids, serial_of
 from baremetal_acc.bmc.redfish.reader import Found, Reader, identity_of, link_of
 from baremetal_acc.bmc.redfish.system import action_info
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
@@ -65,7 +65,7 @@ class Tree:
     :ivar graphics: GraphicsControllers of Systems.
     :ivar offload: URI of the NetworkAdapter, by the URI of a Processor below it.
     :ivar items: of FirmwareInventory, then of SoftwareInventory.
-    :ivar extensions: a vendor's own resources that are devices too.
+    :ivar extensions: a vendor's own resources that are devices too; ``instances`` what says which PCI functions they are.
     """
 
     gaps: list[Gap]
@@ -86,6 +86,7 @@ class Tree:
     update: View | None = None
     items: dict[str, View] = field(default_factory=dict)
     extensions: dict[str, View] = field(default_factory=dict)
+    instances: dict[str, View] = field(default_factory=dict)
 
 
 class Walk:
@@ -307,7 +308,17 @@ class Walk:
             for controller in adapter.parts('Controllers'):
                 linked = list(controller.links('Links', 'PCIeDevices')) if controller is not None else []
                 self._each(linked, tree.pcie_devices, self._device, hides=False)
+        self._ask_instances()
         return len(self._seen) > before or self._reader.wanting
+
+    def _ask_instances(self) -> None:
+        """Ask for the PCI ids of what an extension calls an accelerator, where no PCIeDevice of that number shows them."""
+        tree = self.tree
+        known = {serial_of(view) for uri, view in tree.pcie_devices.items() if tree.function_tables.get(uri)}
+        for view in tree.extensions.values():
+            is_named = self._named(view) not in (None, Class.NONE)
+            if (is_named or view.body.get('DeviceType') == 'GPU') and serial_of(view) not in known - {None}:
+                self._each(view.links('DeviceInstances'), tree.instances, hides=False, rank=_LATE)
 
     def _tidy(self) -> None:
         """Put the tables in an order that does not depend on which answer came first; leave out what is not there."""
@@ -321,7 +332,7 @@ class Walk:
                 del table[uri]
         for table in (
             tree.systems, tree.chassis, tree.managers, tree.processors, tree.pcie_devices, tree.adapters, tree.interfaces,
-            tree.graphics, tree.items, tree.extensions,
+            tree.graphics, tree.items, tree.extensions, tree.instances,
         ):  # fmt: skip
             _sort(table)
             self._join_cases(table)
@@ -528,7 +539,8 @@ class _Stage:
 def device_of(function: str) -> str | None:
     """The PCIeDevice above a PCIeFunction's URI, where the URI tells it. Source: DSP2043 2025.4, PCIeFunction, URIs."""
     head, mark, tail = function.rstrip('/').rpartition('/PCIeFunctions/')
-    return head if mark and '/' not in tail else None
+    # Some BMCs list functions below a System, which is no PCIeDevice for that (seen: Lenovo XCC).
+    return head if mark and '/' not in tail and parent(head).endswith('/PCIeDevices') else None
 
 
 def _sort(table: dict[str, View]) -> None:

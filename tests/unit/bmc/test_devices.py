@@ -284,3 +284,26 @@ def test_a_wrong_naming_names_its_line(lines: str, what: str, tmp_path: Path) ->
     with pytest.raises(DocumentError, match=re.escape(what)) as failed:
         load([path])
     assert f'{path}' in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ('written', 'like'),
+    [
+        ('NVIDIA_A100-SXM4-40GB', 'NVIDIA A100 SXM4 40GB'),
+        ('nvidia  a100', 'NVIDIA A100'),
+        ('AMD_INSTINCT_MI300A_APU', 'AMD Instinct MI300A'),
+        ('Bluefield 3 SmartNIC Main Card', 'BlueField-3'),
+        ('Intel® Data Center GPU Max 1100', 'Intel(R) Data Center GPU Max 1100'),
+        ('HL_325L', 'HL-325L'),
+    ],
+)
+def test_names_are_compared_as_they_are_meant(written: str, like: str) -> None:
+    """BMCs write blanks, hyphens and underscores for each other; patterns stay what they are."""
+    assert shipped().by_name(written) is shipped().by_name(like) is not None
+    assert shipped().by_name(f'x{written}') is None
+
+
+@pytest.mark.parametrize('text', ['Nvidia(R) Corporation', 'NVIDIA Corporation', 'nvidia', 'NVIDIA_Corp.'])
+def test_makers_are_too(text: str) -> None:
+    """With the mark of a trade name or without."""
+    assert 'NVIDIA' == shipped().vendor(text)

@@ -152,6 +152,14 @@ def test_the_best_of_several_locks_of_one_path_decides():
     assert [FOUND_CLOSED] == [c.state for c in coverage(v.gpu(), WritePath.HOST_DEVICE, locks)]
 
 
+def test_what_is_open_beside_what_nobody_knows_is_not_known():
+    """The other lock may be closed, and one is enough. An open place of the same mechanism stays open."""
+    locks = (v.reading(LockState.UNLOCKED, mechanism='a'), v.reading(LockState.UNKNOWN, mechanism='b'))
+    assert [LockState.UNKNOWN] == [c.state for c in coverage(v.gpu(), WritePath.HOST_DEVICE, locks)]
+    closed = (*locks, v.reading(mechanism='c'))
+    assert [FOUND_CLOSED] == [c.state for c in coverage(v.gpu(), WritePath.HOST_DEVICE, closed)]
+
+
 FIRMWARE = Subject(scope=Scope.FIRMWARE)
 GPU_0, OTHER = (Subject(scope=Scope.COMPONENT, part=name) for name in ('GPU_0', 'Other'))
 SLOT, SECOND = (Subject(scope=Scope.SLOT, part=name) for name in ('Slot0', 'Slot1'))

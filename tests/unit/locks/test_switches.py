@@ -441,3 +441,13 @@ def test_a_setting_of_the_bios_is_written_where_the_bmc_says(link: str | None) -
         KcsPolicy().engage(tree, found)
     assert f'BMC host, {BIOS}: it no longer shows KCSACP' == str(refused.value)
     assert [] == tree.wrote
+
+
+def test_the_setting_of_the_bios_goes_by_two_names() -> None:
+    """Each that is there is a way, and is written under its own name."""
+    tree = _ami('Deny All')
+    tree[BIOS]['Attributes']['KcsInterfaceDisable'] = 'Allow All'
+    found = {r.field: r for r in _read(KcsPolicy(), tree)}
+    assert {'Attributes/KCSACP': LOCKED, 'Attributes/KcsInterfaceDisable': OPEN} == {f: r.state for f, r in found.items()}
+    KcsPolicy().engage(tree, found['Attributes/KcsInterfaceDisable'])
+    assert [(SETTINGS, {'Attributes': {'KcsInterfaceDisable': 'Deny All'}})] == tree.wrote
