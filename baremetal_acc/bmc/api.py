@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a driver of a BMC has to offer, and what it is told."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -177,6 +177,7 @@ class Look:
     :ivar measures: it has roots of trust that may sign what devices run.
     :ivar machines: how many Systems of the BMC may be handed out, each as a target of its own.
     :ivar ownership: whose its resources are; None where the protocol knows one machine only.
+    :ivar later: gaps of what was asked for after the look, over its reader; None where there are none.
     """
 
     facts: BmcFacts
@@ -187,6 +188,7 @@ class Look:
     measures: bool = False
     machines: int = 1
     ownership: Ownership | None = None
+    later: Callable[[], tuple[Gap, ...]] | None = None
 
 
 class Connection(Protocol):

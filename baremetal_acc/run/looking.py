@@ -72,7 +72,11 @@ def observe(
         accelerators=locked,
         platform_locks=_of_whole_machines(locked),
         platform_devices=tuple(p for seen in looks for p in seen.platform_devices),
-        gaps=tuple(g for seen, (_, more) in zip(looks, found, strict=True) for g in (*seen.gaps, *more)),
+        gaps=tuple(
+            g
+            for seen, (_, more), limit in zip(looks, found, limits, strict=True)
+            for g in (*seen.gaps, *_later(seen, limit, locked), *more)
+        ),
         shared=tuple(sorted({ref for limit in limits for a in locked for ref in limit.shared(written_places(a))})),
     )
     if looked is not None:
@@ -87,6 +91,14 @@ def _limited(look: Look, limit: TargetLimit) -> Look:
     shown, unattributed = limit.accelerators(look.accelerators)
     gaps = (*limit.gaps(look.gaps, shown), *unattributed)
     return replace(look, accelerators=shown, platform_devices=limit.platform_devices(look.platform_devices), gaps=gaps)
+
+
+def _later(look: Look, limit: TargetLimit, shown: tuple[Accelerator, ...]) -> tuple[Gap, ...]:
+    """Gaps of the reading of locks. Locks of another machine are no business of this target."""
+    if look.later is None or not shown:
+        return ()
+    found = look.later()
+    return found if limit.is_whole else limit.gaps(found, shown)
 
 
 def _with_tasks(connection: Connection, look: Look) -> tuple[Look, tuple[Gap, ...]]:

@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, Look, Upload
@@ -29,7 +30,7 @@ from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View, component, power_state
 from baremetal_acc.bmc.redfish.reader import Reader, fresh, members
-from baremetal_acc.bmc.redfish.walk import MAX_TASKS, ROOT, Tree, Walk
+from baremetal_acc.bmc.redfish.walk import MAX_TASKS, NOTHING, ROOT, Tree, Walk
 from baremetal_acc.bmc.redfish.writer import Writer
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnsupported
@@ -180,7 +181,20 @@ class RedfishConnection:
             measures=integrity.offered(tree.root) is not None,
             machines=len(_handed_out(tree)),
             ownership=owners,
+            later=partial(self._later, walk, reader, frozenset(reader.documents)),
         )
+
+    def _later(self, walk: Walk, reader: Reader, before: frozenset[str]) -> tuple[Gap, ...]:
+        """Gaps of what was read since the look, which is locks: one that is linked and not there may be open.
+
+        Where changes of settings are written is a place that locks guess where the BMC does not say it.
+        """
+        known = {gap.ref.uri for gap in walk.gaps}
+        gone = (uri for uri in reader.gone if uri not in known | walk.guessed and not uri.endswith('/Settings'))
+        read = (document for uri, document in reader.documents.items() if uri not in before)
+        name = self.address.name
+        lost = [Gap(ref=Ref(bmc=name, uri=uri), reason=NOTHING, hides=True) for uri in gone]
+        return tuple(self._without_secrets([*lost, *invariants.miscounted(read)]))
 
     def ownership(self) -> Ownership:
         """Whose the BMC's resources are. That it serves one machine only is remembered in this process.

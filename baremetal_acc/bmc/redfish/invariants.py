@@ -6,7 +6,7 @@ Each is checked on every look, from what is read anyway. The page doc/source/inv
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from baremetal_acc.bmc.api import Document
@@ -74,7 +74,12 @@ def _gap(ref: Ref, field: str | None, reason: str) -> Gap:
 
 
 def _members(seen: Seen) -> Iterator[Gap]:
-    for document in seen.documents.values():
+    yield from miscounted(seen.documents.values())
+
+
+def miscounted(documents: Iterable[Document]) -> Iterator[Gap]:
+    """Collections that count more members than they list."""
+    for document in documents:
         listed, count = document.body.get('Members'), document.body.get('Members@odata.count')
         if isinstance(listed, list) and not _agrees(count, listed):
             yield _gap(document.ref, 'Members@odata.count', f'it counts {count} members, and lists {len(listed)}')

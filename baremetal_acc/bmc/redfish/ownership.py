@@ -38,7 +38,7 @@ def ownership(
     """
     tree = walk.tree
     machines = _machines(walk, reader, devices)
-    if named in tree.systems:
+    if named is not None:
         machines |= {named}
     if len(machines) < 2:
         return Ownership(machines=machines)

@@ -219,6 +219,12 @@ class Reader:
         return {place: known.found for place, known in self._places.items() if isinstance(known.found, Document)}
 
     @property
+    def gone(self) -> tuple[str, ...]:
+        """Places that were asked for and have nothing (HTTP 404), sorted; without those that mean another one."""
+        found = [p for p, one in tuple(self._places.items()) if isinstance(one.found, BmcRefused) and one.found.status == _GONE]
+        return tuple(sorted(place for place in found if self.peek(place) is None))
+
+    @property
     def expands(self) -> bool:
         """Collections are expanded, as far as is known."""
         expansion = self._habits.expansion

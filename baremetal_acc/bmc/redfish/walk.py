@@ -40,7 +40,7 @@ _NETWORKED = frozenset({Class.DPU, Class.NIC, Class.FPGA})
 
 _GONE = 404
 
-_NOTHING = 'a link leads to nothing (HTTP 404), where something was to be'
+NOTHING = 'a link leads to nothing (HTTP 404), where something was to be'
 
 _PARTS = ('/PCIeFunctions', '/SubProcessors')
 
@@ -105,7 +105,7 @@ class Walk:
         self._undecided: list[View] = []
         self._listed: set[str] = set()
         self._dangling: list[tuple[str, dict[str, View], bool]] = []
-        self._guessed: set[str | None] = set()
+        self.guessed: set[str | None] = set()
 
     def run(self) -> Tree:
         """Read everything.
@@ -116,7 +116,7 @@ class Walk:
         names = ('Systems', 'Chassis', 'Managers')
         places = {name: root.link(name) or f'{ROOT}/{name}' for name in names[:2]}
         guess = None if any(root.has(name) for name in names) else f'{ROOT}/UpdateService'
-        self._guessed = {guess, *(f'{ROOT}/{name}' for name in names if not root.has(name))}
+        self.guessed = {guess, *(f'{ROOT}/{name}' for name in names if not root.has(name))}
         errors: dict[str, BmcError] = {}
         chassis = _Stage(self._devices_of_arrays)
         top = _Stage(lambda: None)
@@ -326,7 +326,7 @@ class Walk:
         for uri, into, hides in self._dangling:
             if self.settled(uri) not in into:
                 ref = Ref(bmc=self._reader.name, uri=self.place(uri) or short(uri))
-                self.gaps.append(Gap(ref=ref, reason=_NOTHING, hides=hides and uri not in self._guessed))
+                self.gaps.append(Gap(ref=ref, reason=NOTHING, hides=hides and uri not in self.guessed))
         for table in (tree.processors, tree.pcie_devices, tree.adapters):
             for uri in [uri for uri, view in table.items() if absent(view)]:
                 del table[uri]
@@ -504,7 +504,7 @@ class Walk:
         gone = isinstance(exc, BmcRefused) and exc.status == _GONE
         place = self.place(uri)
         ref = Ref(bmc=self._reader.name, uri=place if place is not None else short(uri))
-        found = Gap(ref=ref, reason=_NOTHING if gone else exc.what, hides=hides and not (gone and uri in self._guessed))
+        found = Gap(ref=ref, reason=NOTHING if gone else exc.what, hides=hides and not (gone and uri in self.guessed))
         if found not in self.gaps:
             self.gaps.append(found)
 
