@@ -116,7 +116,7 @@ def plain(name: str) -> str:
     return ' '.join(_BETWEEN.sub(' ', name.casefold()).split())
 
 
-_BETWEEN = re.compile(r'[\s_\-]|\((?:r|tm|c)\)|[\u00ae\u2122\u00a9]')
+_BETWEEN = re.compile(r'[\s_\-]|\((?:r|tm|c)\)|[\u00ae\u2122\u00a9\ufffd]')
 
 _SET = re.compile(r'(\[[^\]]*\])')
 

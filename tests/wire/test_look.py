@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which resources are taken for one device, which for two, and which for none?"""
 
+import json
 from typing import Any
 
 import pytest
@@ -343,3 +344,19 @@ def test_chassis_that_lead_on_and_on_hide_what_is_behind_them(bmc: Any) -> None:
     for n in range(20):
         bmc.put(f'/redfish/v1/Chassis/{n}', Links={'Contains': [{'@odata.id': f'/redfish/v1/Chassis/{n + 1}'}]})
     assert any(g.hides and 'links lead on' in g.reason for g in bmc.look().gaps)
+
+
+@pytest.mark.parametrize('field', ['SerialNumber', 'PartNumber', 'FirmwareVersion', 'Manufacturer', 'Model'])
+def test_bytes_that_are_no_text_cost_their_field(bmc: Any, field: str) -> None:
+    """And nothing else: the gap has the place, and what is left of a name still tells the product."""
+    uri = f'{PROCESSORS}/GPU0'
+    said = {'SerialNumber': 'SN1', 'PartNumber': 'P1', 'FirmwareVersion': '1', 'Manufacturer': 'NVIDIA', 'Model': 'NVIDIA H100'}
+    _gpu(bmc, 'GPU0')
+    bmc.tree[uri] |= said | {field: said[field] + '@'}
+    bmc.tree[uri] = json.dumps(bmc.tree[uri]).encode().replace(b'@"', b'\xae"')
+    look = bmc.look()
+    (found,) = look.accelerators
+    seen = {'SerialNumber': found.serial, 'PartNumber': found.part_number}
+    seen['FirmwareVersion'] = next((c.version for c in found.firmware), None)
+    assert {k: None if k == field else said[k] for k in seen} == seen
+    assert ('CUSTOM_GPU_NVIDIA_H100' in found.traits, [(uri, field)]) == (True, [(g.ref.uri, g.field) for g in look.gaps])

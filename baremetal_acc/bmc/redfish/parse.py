@@ -24,6 +24,11 @@ LONGEST = 256
 MOST = 2000
 """Elements of one array. Real ones have up to a few hundred; what comes after is told as one gap."""
 
+_NO_TEXT = '\ufffd'
+"""What :func:`.reader.text_of` has put for bytes that are no text."""
+
+_NAMES = frozenset({'Name', 'Model', 'Manufacturer', 'Description'})
+
 _LONGEST_SENTINEL = max(map(len, SENTINELS))
 
 _PADDING = ' \t\r\n\v\f\0'
@@ -88,6 +93,8 @@ class View:
         if value is None:
             return None
         if isinstance(value, str):
+            if _NO_TEXT in value and self._is_lost(path):
+                return None
             if len(value) <= LONGEST:
                 return _plain_text(value)
             text = value.strip()
@@ -115,6 +122,8 @@ class View:
         if not isinstance(value, str):
             self._odd(path, f'text expected, {_kind(value)} found')
             return None
+        if _NO_TEXT in value and self._is_lost(path):
+            return None
         text = value.strip(_PADDING)
         if len(text) > LONGEST:
             self._odd(path, f'longer than {LONGEST} characters')
@@ -123,6 +132,11 @@ class View:
             self._odd(path, 'holds characters that cannot be printed')
             text = ''.join(c if c.isprintable() else '\ufffd' for c in text)
         return None if _is_sentinel(text) else text
+
+    def _is_lost(self, path: tuple[str, ...]) -> bool:
+        """Note bytes that are no text. What is left of a name still tells a product; what is left of a number is another one."""
+        self._odd(path, 'holds bytes that are no text')
+        return path[-1] not in _NAMES
 
     def boolean(self, *path: str) -> bool | None:
         """True or false; None for null, absent and anything else."""
