@@ -84,9 +84,10 @@ class Access:
 
     def log_in(self, name: str, password: str, now: float) -> Session | None:
         """A new session, or None."""
-        account = self.check(name, password)
-        if account is None:
-            return None
+        return self.open(name, now) if self.check(name, password) is not None else None
+
+    def open(self, name: str, now: float) -> Session:
+        """A new session of a user, whoever that is."""
         self.expire(now)
         while len(self.sessions) >= MAX_SESSIONS:
             del self.sessions[min(self.sessions.values(), key=lambda one: one.used).id]

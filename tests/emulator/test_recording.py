@@ -72,6 +72,18 @@ def test_it_is_read_only_but_sessions_are_real(emulated_recording, client, tree)
     assert [405, 405] == [entry['status'] for entry in site.log()]
 
 
+def test_who_needs_no_login_may_log_in(emulated_recording, client, tree):
+    """By any name and password; the token is good, and so is none."""
+    site = emulated_recording(tree, needs_login=False)
+    bmc = client(site.bmcs['recording'])
+    bmc.http.auth = None
+    answer = bmc.post(SESSIONS, {'UserName': 'somebody', 'Password': 'anything'})
+    assert 201 == answer.status_code
+    token = {'X-Auth-Token': answer.headers['X-Auth-Token']}
+    assert [200, 200] == [bmc.call('GET', f'{ROOT}/Chassis', headers=h).status_code for h in (token, {})]
+    assert 204 == bmc.call('DELETE', answer.headers['Location'], headers=token).status_code
+
+
 def test_answers_take_their_time_and_only_so_many_at_once(emulated_recording, client, tree):
     """delay per request, slots, and a price for each expanded member."""
     import threading
