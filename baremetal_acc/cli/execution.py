@@ -507,10 +507,8 @@ def _is_hold(action: Action) -> bool:
 
 
 def _touched_cards(job: Job) -> bool:
-    """A lock was opened or closed or an image sent, or may have been: more than the power of a host."""
-    return any(
-        i.state.begun and not i.untouched and isinstance(i.action, Release | Flash | Program | Engage) for i in job.items
-    )
+    """A lock was opened or an image sent, or may have been: more than to close locks beside a host that stays on."""
+    return any(i.state.begun and not i.untouched and isinstance(i.action, Release | Flash | Program) for i in job.items)
 
 
 def _judged(
@@ -518,7 +516,8 @@ def _judged(
 ) -> tuple[Exit, str, AccError | None]:
     """How a job that has ended counts.
 
-    A host that did not power off, so that no card was touched, is a refusal; the reasons say whether it was told to power off.
+    A host that did not power off, so that no lock was opened and no image sent, is a refusal; the reasons say whether it was
+    told to power off. The locks are closed all the same: it may yet go off, and is given back then.
 
     :param said: what BMCs have said against changes of locks that they took and that the locks do not show.
     """

@@ -464,7 +464,7 @@ def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
             continue
         if came:
             job = ended(job, position, ItemState.DONE, now)
-            job = _in_force(job, item.action, now)
+            job = _in_force(job, position, item.action, now)
         elif came is None and item.action.kind is ResetKind.BMC_RESET and not item.silent:
             job = with_item(job, position, replace(item, silent=True))
         elif (came is False and now - item.since > patience.reset) or now > job.deadline + patience.reset:
@@ -474,9 +474,9 @@ def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
     return job
 
 
-def _in_force(job: Job, reset: Reset, now: datetime) -> Job:
-    """A reset that came brings the locks in force that needed it."""
-    if reset.purpose is ResetPurpose.HOLD:
+def _in_force(job: Job, position: int, reset: Reset, now: datetime) -> Job:
+    """A reset that came brings the locks in force that needed it. To be powered on resets a host that was off before."""
+    if reset.purpose is ResetPurpose.HOLD or (reset.purpose is ResetPurpose.RESUME and not _was_off(job, position, reset)):
         return job
     engagements = tuple(
         replace(e, reset_at=now)
@@ -488,6 +488,13 @@ def _in_force(job: Job, reset: Reset, now: datetime) -> Job:
         for e in job.engagements
     )  # fmt: skip
     return replace(job, engagements=engagements)
+
+
+def _was_off(job: Job, position: int, resume: Reset) -> bool:
+    """The last attempt before it to have the host off has succeeded."""
+    before = (i for i in reversed(job.items[:position]) if _is(i.action, ResetPurpose.HOLD))
+    last = next((i for i in before if isinstance(i.action, Reset) and i.action.system == resume.system), None)
+    return last is not None and last.state is ItemState.DONE
 
 
 def _strong_enough(done: ResetKind, needed: ResetKind) -> bool:

@@ -130,21 +130,24 @@ def _switched(job: Job, position: int, bmc: Connection, system: Ref, wanted: Pow
 def switch(bmc: Connection, system: Ref, wanted: PowerState, tools: Tools) -> Objection | None:
     """Power a System off or on, and tell the shell.
 
-    BMCs refuse it, with one status or another, where the System is so already or just changes to it: that is no failure.
+    BMCs refuse it, with one status or another, where the System is so already or just changes to it: that is no failure, and
+    an answer that is lost is none where it has arrived.
 
     :returns: what the BMC says against it although it has accepted it.
-    :raises BmcRefused: it was refused, and the System is not on its way there, as far as its BMC tells.
+    :raises BmcError: it was refused, or has no answer, and the System is not on its way there, as far as its BMC tells.
     """
     if wanted is PowerState.ON and tools.polling is not None:
         tools.polling.end()  # what it would read from here on is our own doing
     objection = None
     try:
         objection = bmc.set_power(system, wanted)
-    except BmcRefused as exc:
+    except (BmcRefused, BmcUnreachable) as exc:
+        if isinstance(exc, BmcUnreachable) and not exc.sent:
+            raise
         power = _power_now(bmc, system)
         if power not in _LEADS_TO[wanted]:
             raise
-        LOG.info('%s is %s already: %s', system, power, exc)
+        LOG.info('%s is %s: %s', system, power, exc)
     tools.power_changed(system, wanted)
     return objection
 

@@ -19,12 +19,14 @@ from baremetal_acc.decide import interference, restore, watch
 from baremetal_acc.decide.drift import remembered
 from baremetal_acc.decide.offer import Place
 from baremetal_acc.decide.verify import judged
+from baremetal_acc.errors import BmcUnreachable
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Flash, Flow, Interference, Item, Job, Verdict
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.run import Tools
 from baremetal_acc.run.looking import sessions
+from baremetal_acc.run.power import switch
 from baremetal_acc_ironic import alarm, outcome
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened, Quarantine
@@ -227,13 +229,18 @@ def locked_out(task: Any, tools: Tools, system: Ref) -> bool:
     with sessions(target_of(task), tools) as bmcs:
         bmc = bmcs[system.bmc]
         power = bmc.power(system)
-        if power is not PowerState.OFF:
-            memory.held(task.node)
-            bmc.set_power(system, PowerState.OFF)
-            power = bmc.power(system)
-    if power is PowerState.OFF:
-        tools.power_changed(system, PowerState.OFF)
-    return power is PowerState.OFF
+        if power is PowerState.OFF:
+            tools.power_changed(system, PowerState.OFF)
+            return True
+        memory.held(task.node)
+        try:
+            switch(bmc, system, PowerState.OFF, tools)
+        except BmcUnreachable as exc:
+            if not exc.sent:
+                raise
+            LOG.warning('%s', exc)  # it may have arrived: that shows when it is read again
+            return False
+        return bmc.power(system) is PowerState.OFF
 
 
 def proven(mind: Memory, now: datetime) -> Memory:

@@ -377,6 +377,21 @@ def test_the_power_is_told_and_changed(site):
         assert connection.last_reset(system) is None
 
 
+def test_an_order_whose_answer_is_lost_may_have_arrived(site):
+    """It is sent once, and the error says that nobody knows; where there is no session it was not sent."""
+    system = ref('/ipmi/chassis')
+    with site.connect(timeout=timedelta(seconds=1)) as connection:
+        connection.power(system)
+        site.line.silent = True
+        with pytest.raises(BmcUnreachable, match=r'; Chassis Control \(Off\) may have arrived'):
+            connection.set_power(system, PowerState.OFF)
+        with pytest.raises(BmcUnreachable) as caught:
+            connection.set_power(system, PowerState.OFF)
+        assert not caught.value.sent
+        assert 'may have arrived' not in str(caught.value)
+    assert [] == site.controls
+
+
 def test_only_an_administrator_restarts_the_bmc(site):
     """An operator is refused, and nothing restarts; the session of an administrator is closed again."""
     resets = []

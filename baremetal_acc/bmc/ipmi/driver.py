@@ -530,7 +530,13 @@ class IpmiConnection:
         word = _CONTROL.get(wanted)
         if word is None:
             raise BmcUnsupported(bmc=self.address.label, what=f'{wanted} cannot be asked for over IPMI')
-        ask(self._raw, NetFn.CHASSIS, _CHASSIS_CONTROL, bytes([word]), what='Chassis Control', once=True)
+        try:
+            ask(self._raw, NetFn.CHASSIS, _CHASSIS_CONTROL, bytes([word]), what='Chassis Control', once=True)
+        except BmcUnreachable as exc:
+            if not exc.sent:
+                raise
+            what = f'{exc.what}; Chassis Control ({wanted}) may have arrived'
+            raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=what, hint=exc.hint) from exc
 
     def _administrator(self) -> Sessions:
         """A session of its own that ends with what is written; it stops when this one is told to."""

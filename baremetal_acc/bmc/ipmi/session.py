@@ -305,9 +305,9 @@ class Session:
         """
         began = self._clock()
         if self._socket is None:
-            raise BmcUnreachable(bmc=self.label, what=f'{asked}: the session is closed')
+            raise BmcUnreachable(bmc=self.label, what=f'{asked}: the session is closed', sent=False)
         if self._stopped() or began >= self.until:
-            self._give_up()
+            self._give_up(sent=False)
         until = min(began + asked.within, self.until)
         self._refusals = 0
         self._send(self._codec.encode(asked.netfn, asked.command, asked.data, asked.lun))
@@ -432,10 +432,10 @@ class Session:
     def _gone(self, what: str) -> BmcUnreachable:
         return BmcUnreachable(bmc=self.label, what=what, hint=_HINT)
 
-    def _give_up(self, once: bool = False) -> None:
+    def _give_up(self, once: bool = False, sent: bool = True) -> None:
         """:raises BmcUnreachable: nobody wants to wait any longer."""
         why = 'the run was stopped' if self._stopped() else 'the time for one look is used up'
-        raise BmcUnreachable(bmc=self.label, what=f'not asked any more: {why}{_unsure(once)}')
+        raise BmcUnreachable(bmc=self.label, what=f'not asked any more: {why}{_unsure(once)}', sent=sent)
 
 
 class _Pace:

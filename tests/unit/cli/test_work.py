@@ -228,7 +228,8 @@ def held(purpose: ResetPurpose, **others: ItemState) -> Job:
     [
         (ResetPurpose.HOLD, {}, Exit.REFUSED),
         (ResetPurpose.HOLD, {'CheckImage': ItemState.DONE, 'Publish': ItemState.DONE}, Exit.REFUSED),
-        (ResetPurpose.HOLD, {'Engage': ItemState.DONE}, Exit.WRITE_FAILED),
+        (ResetPurpose.HOLD, {'Engage': ItemState.DONE}, Exit.REFUSED),
+        (ResetPurpose.HOLD, {'Engage': ItemState.FAILED}, Exit.WRITE_FAILED),
         (ResetPurpose.HOLD, {'Flash': ItemState.SENT}, Exit.WRITE_FAILED),
         (ResetPurpose.RESUME, {}, Exit.WRITE_FAILED),
     ],

@@ -645,6 +645,18 @@ def test_a_reset_that_came_brings_the_locks_in_force_that_needed_it(done, needed
     assert (replace(record, reset_at=LATER if enough and needed is not ResetKind.NONE else None),) == after.engagements
 
 
+@pytest.mark.parametrize(
+    ('holds', 'is_reset'), [(['done'], True), (['failed'], False), (['done', 'failed'], False), ([], False)]
+)
+def test_a_host_that_was_never_off_was_not_reset_by_being_powered_on(holds, is_reset):
+    """It shows on, as it did before: no lock that waits for a reset is in force by that."""
+    record = v.engagement(needs=ResetKind.SYSTEM_RESET, reset=v.SYSTEM, reset_at=None)
+    value = in_state(job(*[HOLD] * len(holds), RESUME), *holds, 'running')
+    after = see(replace(value, engagements=(record,)), resets={len(holds): True})
+    assert 'done' == states(after)[-1]
+    assert (replace(record, reset_at=LATER if is_reset else None),) == after.engagements
+
+
 def test_a_reset_brings_nothing_else_in_force():
     """No lock of another System, none that was in force before; and a host that was powered off starts nothing."""
     record = v.engagement(needs=ResetKind.POWER_CYCLE, reset=v.SYSTEM, reset_at=None)

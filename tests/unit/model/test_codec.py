@@ -141,7 +141,17 @@ def test_an_inventory_survives_with_every_field_of_a_device():
 def test_a_sparse_field_is_left_out_at_its_default_and_comes_back():
     """What is stored has its bounds; every other field is there."""
     item = Item(action=Publish(), since=NOW)
-    sparse = {'cancelled', 'uncancelled', 'waits', 'unconditional', 'objection', 'task_failed', 'strayed', 'rejected', 'again'}
+    sparse = {
+        'cancelled',
+        'uncancelled',
+        'waits',
+        'unconditional',
+        'objection',
+        'task_failed',
+        'strayed',
+        'rejected',
+        'again',
+    }
     assert {f.name for f in fields(Item)} - sparse == encode(item).keys() - {'type'}
     assert item == decode(Item, encode(item))
     told = replace(item, cancelled=NOW, uncancelled='no', waits=True, unconditional=True, rejected=2, again=NOW)

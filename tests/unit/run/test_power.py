@@ -75,10 +75,32 @@ def test_a_refused_switch_of_a_system_that_is_not_so_fails_with_the_refusal(want
     assert error is caught.value
 
 
-@pytest.mark.parametrize('kind', [BmcUnsupported, BmcNotAuthorised, BmcUnreachable])
-def test_what_is_no_refusal_of_the_switch_is_told_as_it_is(kind):
+@pytest.mark.parametrize(
+    'error',
+    [
+        BmcUnsupported(bmc='host', what='no'),
+        BmcNotAuthorised(bmc='host', what='no'),
+        BmcUnreachable(bmc='host', what='no', sent=False),
+    ],
+)
+def test_what_is_no_refusal_of_the_switch_is_told_as_it_is(error):
     """Without another read."""
-    bmc = Bmc(kind(bmc='host', what='no'), OFF)
-    with pytest.raises(kind):
+    bmc = Bmc(error, OFF)
+    with pytest.raises(type(error)):
         switched(bmc, OFF)
     assert [OFF] == bmc.asked
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'shows', 'arrived'), [(OFF, OFF, True), (OFF, ON, False), (ON, PowerState.POWERING_ON, True)]
+)
+def test_a_switch_whose_answer_is_lost_is_looked_at_again(wanted, shows, arrived):
+    """It may have arrived."""
+    lost = BmcUnreachable(bmc='host', what='no answer; it may have arrived')
+    bmc = Bmc(lost, shows)
+    if arrived:
+        assert [(v.SYSTEM, wanted)] == switched(bmc, wanted)
+    else:
+        with pytest.raises(BmcUnreachable, match='may have arrived'):
+            switched(bmc, wanted)
+    assert [wanted, 'power'] == bmc.asked

@@ -888,3 +888,4 @@ def test_a_host_that_stays_on_is_told_of_with_what_it_was_told():
     assert (
         'power off host:/redfish/v1/Systems/1: it was told to power off, and was not seen off within 0:05:00' in outcome.reasons
     )
+    assert not outcome.wrote
