@@ -144,7 +144,7 @@ def client(conf: cfg.ConfigOpts) -> PlacementClient:
         adapter = loading.load_adapter_from_conf_options(conf, GROUP, session=session, auth=auth)
     except (exceptions.ClientException, cfg.Error) as exc:
         raise DocumentError(path=path, what=f'[{GROUP}]: {" ".join(str(exc).split())}') from exc
-    return PlacementClient(adapter)
+    return PlacementClient(adapter, timeout=conf[GROUP].timeout)
 
 
 def _register(conf: cfg.ConfigOpts) -> None:

@@ -85,6 +85,7 @@ class PlacementClient:
     :param adapter: with authentication and endpoint. It may send again what was not answered (``connect_retries``), though it
         may have arrived, and what was answered with 503, and nothing else: a body holds a generation that is stale the second
         time, and what that comes to is looked after.
+    :param timeout: seconds that the operator gives an answer: what was not answered in them is not asked again. None: no limit.
     :param sleep: how to pause before a question is asked again; ``clock`` is seconds that only go up.
     """
 
@@ -92,9 +93,11 @@ class PlacementClient:
         self,
         adapter: Adapter,
         *,
+        timeout: float | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.timeout = float('inf') if timeout is None else timeout
         self._adapter = adapter
         self._sleep = sleep
         self._clock = clock
@@ -151,6 +154,7 @@ class PlacementClient:
         :returns: an answer of 200, 204 or 404.
         :raises PlacementError: any other.
         """
+        first = self._clock()
         for attempt in range(1, READS + 1):
             began = self._clock()
             try:
@@ -159,7 +163,8 @@ class PlacementClient:
                     return answer
                 raise refusal('GET', path, answer)
             except PlacementUnreachable:
-                if attempt == READS or self._clock() - began >= READ_SECONDS:
+                now = self._clock()
+                if attempt == READS or now - began >= READ_SECONDS or now - first >= self.timeout:
                     raise
             self._sleep(0.05 * 2**attempt * (0.5 + random.random() / 2))  # noqa: S311 - no secret
         raise AssertionError('unreachable')

@@ -368,7 +368,7 @@ class Publisher:
                 result = turn()
             except PlacementUnreachable as exc:
                 lost += 1
-                if lost > LOST or self._clock() - began >= LOST_SECONDS:
+                if lost > LOST or self._clock() - began >= min(LOST_SECONDS, self._client.timeout):
                     raise
                 last = exc
                 self._pause(attempt)

@@ -149,10 +149,11 @@ def _publisher() -> Publisher:
     """
     try:
         auth = keystone.get_auth(PLACEMENT)
-        session = keystone.get_session(PLACEMENT, auth=auth, timeout=CONF[PLACEMENT].timeout or 60)
+        timeout = CONF[PLACEMENT].timeout or 60
+        session = keystone.get_session(PLACEMENT, auth=auth, timeout=timeout)
         adapter = keystone.get_adapter(PLACEMENT, session=session, auth=auth)
     except exception.ConfigInvalid as exc:
         raise PlacementRefused(f'placement: {exc}', hint=_SWITCH_OFF) from exc
     except (exception.KeystoneFailure, exception.KeystoneUnauthorized, ks_exceptions.ClientException) as exc:
         raise PlacementUnreachable(f'placement: {exc}', hint=_SWITCH_OFF) from exc
-    return Publisher(PlacementClient(adapter))
+    return Publisher(PlacementClient(adapter, timeout=timeout))

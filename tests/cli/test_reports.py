@@ -12,6 +12,7 @@ import re
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -710,6 +711,34 @@ def test_a_service_that_never_answers_ends_the_command(desk):
         desk.write('pools.toml', 'format = 1\n[[pool]]\nname = "g"\nfunction = "gzip"\nfree = 1\n')
         done = desk.run('pool', 'plan', '--config-file', 'acc.conf', '--pools', 'pools.toml', timeout=30)
     assert (5, True) == (done.code, there in done.errors[0]), done.err
+
+
+@pytest.mark.parametrize('arguments', [['publish'], ['publish', '--execute'], ['apply', '--execute']])
+@pytest.mark.parametrize('keystone', [False, True])
+def test_a_placement_that_never_answers_is_waited_for_as_long_as_the_operator_says(make, arguments, keystone):
+    """Connections stay open and nothing ever comes, from placement or the Keystone before it (sapcc/helm-charts#11491).
+
+    A question is not asked again after its timeout; nothing was done to the machine.
+    """
+    site = make()
+    with socket.socket() as hole:
+        hole.bind(('127.0.0.1', 0))
+        hole.listen(64)
+        there = f'http://127.0.0.1:{hole.getsockname()[1]}'
+        who = 'username = u\npassword = p\nproject_name = p\nuser_domain_id = d\nproject_domain_id = d\n'
+        reach = f'auth_type = password\nauth_url = {there}\n{who}' if keystone else 'auth_type = none\n'
+        reach += f'endpoint_override = {there}\ntimeout = 1\n'
+        site.prepare(conf=f'publish = true\n[placement]\n{reach}')
+        node = '4c58619f-249f-4aba-8b50-b56e013c721e'
+        site.desk.bmcs({'node-1': target_of(site.machine) | {'exposure': 'tenant', 'node': node}})
+        began = time.monotonic()
+        done = site.run(*arguments)
+        took = time.monotonic() - began
+    refused = arguments[0] == 'apply'  # and waited for as long as a reset may take, as by any job
+    assert (4 if refused else 5, True) == (done.code, there in done.errors[0]), done.err
+    assert took < 20  # of which four are for the command itself
+    assert [] == site.machine.log()
+    site.check()
 
 
 def words(text):

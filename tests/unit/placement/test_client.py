@@ -185,6 +185,17 @@ def test_a_question_that_took_long_is_not_asked_again(placement: Any) -> None:
     assert 2 == len(placement.request_history)
 
 
+def test_a_question_is_asked_for_no_longer_than_the_operator_gives_an_answer(placement: Any) -> None:
+    """One that was waited for as long as that is not asked again, and not two that were half as long more than once."""
+    placement.get(f'{URL}/x', exc=requests.exceptions.Timeout('1 s'))
+    for seconds, asked in ((1.0, 1), (0.5, 2), (0.0, READS)):
+        ticks = itertools.count(0.0, seconds / 2)
+        placement.reset_mock()
+        with pytest.raises(PlacementUnreachable):
+            client(clock=lambda ticks=ticks: next(ticks), timeout=1.0).get('/x')
+        assert 1 + asked == len(placement.request_history), seconds
+
+
 def test_a_write_whose_answer_was_lost_is_not_sent_again(placement: Any) -> None:
     """It may have been done; who asked looks first."""
     placement.put(f'{URL}/x', exc=requests.exceptions.ConnectionError('cut'))
