@@ -10,6 +10,7 @@ from baremetal_acc.decide.advance import Move, Patience, describe, ended, with_i
 from baremetal_acc.errors import (
     AccError,
     BmcAnswerInvalid,
+    BmcBusy,
     BmcConflict,
     BmcError,
     BmcNotAuthorised,
@@ -77,9 +78,14 @@ def _passes(action: Action, exc: AccError) -> bool:
         return False
     if exc.waiting_helps or isinstance(exc, BmcNotAuthorised | BmcAnswerInvalid):
         return True
-    if isinstance(action, Reset) and isinstance(exc, BmcRefused) and exc.status == _CONFLICT:
-        return True  # its power is just changing: whoever changes it, it ends
+    if isinstance(action, Reset) and is_changing(exc):
+        return True  # whoever changes it, it ends
     return isinstance(action, Engage) and isinstance(exc, BmcError) and not isinstance(exc, BmcUnsupported)
+
+
+def is_changing(exc: AccError) -> bool:
+    """What was asked of the power of a host is refused as it is just changing."""
+    return isinstance(exc, BmcBusy) or (isinstance(exc, BmcRefused) and exc.status == _CONFLICT)
 
 
 def took_nothing(exc: AccError) -> bool:

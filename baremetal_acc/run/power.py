@@ -141,7 +141,7 @@ def switch(bmc: Connection, system: Ref, wanted: PowerState, tools: Tools) -> Ob
     objection = None
     try:
         objection = bmc.set_power(system, wanted)
-    except (BmcRefused, BmcUnreachable) as exc:
+    except (BmcBusy, BmcRefused, BmcUnreachable) as exc:
         if isinstance(exc, BmcUnreachable) and not exc.sent:
             raise
         power = _power_now(bmc, system)

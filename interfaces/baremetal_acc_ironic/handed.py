@@ -19,13 +19,14 @@ from baremetal_acc.decide import interference, restore, watch
 from baremetal_acc.decide.drift import remembered
 from baremetal_acc.decide.offer import Place
 from baremetal_acc.decide.verify import judged
-from baremetal_acc.errors import BmcUnreachable
+from baremetal_acc.errors import AccError, BmcUnreachable
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Flash, Flow, Interference, Item, Job, Verdict
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.run import Tools
 from baremetal_acc.run.looking import sessions
+from baremetal_acc.run.patience import is_changing
 from baremetal_acc.run.power import switch
 from baremetal_acc_ironic import alarm, outcome
 from baremetal_acc_ironic import node as memory
@@ -235,10 +236,11 @@ def locked_out(task: Any, tools: Tools, system: Ref) -> bool:
         memory.held(task.node)
         try:
             switch(bmc, system, PowerState.OFF, tools)
-        except BmcUnreachable as exc:
-            if not exc.sent:
+        except AccError as exc:
+            lost = isinstance(exc, BmcUnreachable) and exc.sent
+            if not lost and not is_changing(exc):
                 raise
-            LOG.warning('%s', exc)  # it may have arrived: that shows when it is read again
+            LOG.warning('%s', exc)  # it may have arrived, or is under way: that shows when it is read again
             return False
         return bmc.power(system) is PowerState.OFF
 

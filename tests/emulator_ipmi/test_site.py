@@ -243,6 +243,19 @@ def test_without_ipmi_there_is_none(emulated_machine):
     )
 
 
+def test_a_host_is_on_until_it_is_off(lan, tmp_path):
+    """While it is being powered off it is not off yet, and takes no other order: D5h."""
+    product = build('fpga-server', Parameters(reset_seconds=1.0))
+    account = next(iter(product.views['host'].access.accounts.values()))
+    site = IpmiSite(product.machine, 'host', users=[], boards=product.boards['host'], options=FAST)
+    site.users.put(2, account.name, account.secret.encode(), 4)
+    tool = Ipmitool(lan.add(site.endpoint), tmp_path, password=account.secret)
+    tool.right('chassis', 'power', 'off')
+    assert 'on' in tool.right('chassis', 'power', 'status').out
+    assert 'off' not in tool.right('chassis', 'power', 'status').out
+    wait(lambda: 'off' in tool.right('chassis', 'power', 'status').out)
+
+
 def test_a_hundred_machines_live_in_one_process(lan, tmp_path):
     """Each with its own serial numbers, firmware and ports; flashing one changes no other."""
     sites = []

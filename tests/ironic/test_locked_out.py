@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.errors import BmcRefused, BmcUnreachable
+from baremetal_acc.errors import BmcBusy, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc_ironic import handed
 from tests.unit.decide import values as v
 
 ON, OFF = PowerState.ON, PowerState.OFF
-REFUSED = BmcRefused(bmc='host', what='it is so already', status=409)
+REFUSED = BmcRefused(bmc='host', what='not now', status=400)
+CHANGING = BmcRefused(bmc='host', what='it changes', status=409)
+BUSY = BmcBusy(bmc='host', what='its power does not allow Off now')
 LOST = BmcUnreachable(bmc='host', what='no answer')
 UNSENT = BmcUnreachable(bmc='host', what='no connection', sent=False)
 
@@ -29,6 +31,9 @@ UNSENT = BmcUnreachable(bmc='host', what='no connection', sent=False)
         ([ON, OFF, OFF], REFUSED, True),
         ([ON, PowerState.POWERING_OFF, ON], REFUSED, False),
         ([ON, ON], REFUSED, REFUSED),
+        ([ON, ON], CHANGING, False),
+        ([ON, OFF, OFF], BUSY, True),
+        ([ON, ON], BUSY, False),
         ([ON, OFF, OFF], LOST, True),
         ([ON, ON], LOST, False),
         ([ON, ON], UNSENT, UNSENT),

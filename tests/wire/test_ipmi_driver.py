@@ -37,6 +37,7 @@ from baremetal_acc.emulator.ipmi.sdr import ControllerLocator, FruLocator, Repos
 from baremetal_acc.emulator.ipmi.session import Endpoint
 from baremetal_acc.emulator.ipmi.users import Users
 from baremetal_acc.errors import (
+    BmcBusy,
     BmcNotAuthorised,
     BmcRefused,
     BmcUnreachable,
@@ -79,7 +80,7 @@ class Site(Rig):
         users.put(2, 'oper', PASSWORD.encode(), Privilege.OPERATOR)
         users.put(3, 'admin', PASSWORD.encode(), Privilege.ADMINISTRATOR)
         users.join(self.bmc)
-        Chassis(lambda: self.on, self.control).join(self.bmc)
+        Chassis(lambda: self.on, lambda wanted: self.control(wanted)).join(self.bmc)
         self.frus = FruDevices({0: board('Server 9', 'S-1'), 3: board('Alveo U250', 'A-1'), 4: board('Mystery 9', 'M-1')})
         self.frus.join(self.bmc)
         self.amc_frus = FruDevices({0: board('Alveo U50', 'A-2')}, longest=20)
@@ -390,6 +391,23 @@ def test_an_order_whose_answer_is_lost_may_have_arrived(site):
         assert not caught.value.sent
         assert 'may have arrived' not in str(caught.value)
     assert [] == site.controls
+
+
+def test_an_order_that_its_power_does_not_allow_now_is_asked_for_later(site):
+    """BMCs answer D5h while a host is just going on or off; any other code is a refusal."""
+    system = ref('/ipmi/chassis')
+    code = Code.NOT_IN_STATE
+
+    def control(_):
+        raise Refusal(code)
+
+    site.control = control
+    with site.connect() as connection:
+        with pytest.raises(BmcBusy, match='its power does not allow Off now'):
+            connection.set_power(system, PowerState.OFF)
+        code = Code.INVALID_FIELD
+        with pytest.raises(BmcRefused):
+            connection.set_power(system, PowerState.OFF)
 
 
 def test_only_an_administrator_restarts_the_bmc(site):

@@ -50,8 +50,8 @@ from baremetal_acc.bmc.ipmi.place import Privilege
 from baremetal_acc.bmc.ipmi.privileged import Privileged
 from baremetal_acc.bmc.ipmi.resource import Part, Place
 from baremetal_acc.bmc.ipmi.session import Sessions
-from baremetal_acc.bmc.ipmi.wire import NetFn, Raw, ask
-from baremetal_acc.errors import BmcError, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
+from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, ask
+from baremetal_acc.errors import BmcBusy, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress
@@ -532,6 +532,12 @@ class IpmiConnection:
             raise BmcUnsupported(bmc=self.address.label, what=f'{wanted} cannot be asked for over IPMI')
         try:
             ask(self._raw, NetFn.CHASSIS, _CHASSIS_CONTROL, bytes([word]), what='Chassis Control', once=True)
+        except BmcRefused as exc:
+            if exc.status != Code.NOT_IN_STATE:
+                raise
+            # BMCs say so while the power is just changing. Whether it is as wanted by then, whoever asks reads.
+            what = f'{exc.what}: its power does not allow {wanted} now'
+            raise BmcBusy(bmc=exc.bmc, uri=exc.uri, what=what) from exc
         except BmcUnreachable as exc:
             if not exc.sent:
                 raise

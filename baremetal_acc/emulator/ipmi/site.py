@@ -197,7 +197,7 @@ class IpmiSite:
         self.controller.add(APP, 0x01, lambda _: self._identity().encoded(), privilege=Privilege.USER)
         self._system = next((system.name for system in machine.systems.values() if system.bmc == bmc), '')
         self._chassis = Chassis(
-            lambda: machine.systems[self._system].power is Power.ON,
+            lambda: machine.systems[self._system].power in (Power.ON, Power.POWERING_OFF),
             self._control,
             self._history if self.options.host_history else None,
             self.options.minutes_per_count,
