@@ -134,7 +134,7 @@ class View:
         return None if _is_sentinel(text) else text
 
     def _is_lost(self, path: tuple[str, ...]) -> bool:
-        """Note bytes that are no text. What is left of a name still tells a product; what is left of a number is another one."""
+        """Note bytes that are no text. What is left of a name tells a product; what is left of a number is another one."""
         self._odd(path, 'holds bytes that are no text')
         return path[-1] not in _NAMES
 
