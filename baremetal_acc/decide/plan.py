@@ -441,6 +441,7 @@ def _write(
         for reason in _unsafe_restore(draft, accelerator, component, image, restore, floor):
             draft.refuse(accelerator, subject, f'restore image {restore} {reason}')
     put_back = draft.image(restore)
+    why_forced = _EQUAL if images.same_version(over, image.version) else _LOWER if image.security_version < highest else None
     action = Flash(
         accelerator=accelerator.id,
         component=component.id,
@@ -455,6 +456,7 @@ def _write(
         restore_content=None if put_back is None else put_back.content,
         staged=component.staged,
         goes_back=_goes_back(draft, accelerator, put_back, over),
+        forced=_is_forced(draft, accelerator, component.ref, subject, why_forced),
     )
     draft.writes.append(_Write(action=action, image=image, step=len(before)))
     if image.reset is not ResetKind.NONE:
@@ -464,6 +466,19 @@ def _write(
         else:
             draft.reset(system, image.reset, f'{accelerator.label} {subject}')
     _release(draft, accelerator, evidence.Subject(scope=Scope.COMPONENT, part=component.id), component.ref)
+
+
+_EQUAL = 'this version is there, and a BMC may skip an image of it'
+_LOWER = 'a BMC may refuse an image of a lower version'
+
+
+def _is_forced(draft: _Draft, accelerator: Accelerator, ref: Ref, subject: str, why: str | None) -> bool:
+    """Whether the BMC is told to write an image whatever version is there; the plan says so."""
+    facts = draft.inventory.bmc(ref.bmc)
+    if why is None or facts is None or facts.update is None or not facts.update.forces:
+        return False
+    draft.notes.append(Note(label=accelerator.label, text=f'{subject} is sent with ForceUpdate: {why}'))
+    return True
 
 
 def _goes_back(draft: _Draft, accelerator: Accelerator, put_back: Image | None, over: str | None) -> bool:
@@ -559,6 +574,13 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
         order=image.order,
         content=image.content,
         staged=slot.item.staged,
+        forced=_is_forced(
+            draft,
+            accelerator,
+            slot.item.ref,
+            subject,
+            _EQUAL if images.same_version(slot.item.version, image.version) else None,
+        ),
     )
     draft.writes.append(_Write(action=action, image=image))
     _release(draft, accelerator, evidence.Subject(scope=Scope.SLOT, part=slot.slot_id), slot.item.ref)

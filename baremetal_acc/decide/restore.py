@@ -101,6 +101,7 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
             restore=None,
             restore_content=None,
             staged=None if component is None else component.staged,
+            forced=_is_forced(inventory, failed.ref),
         )
         why = _impossible(image, action, catalogue, accelerator, component, inventory)
         back = Item(action=action, since=now, restoring=True)
@@ -112,6 +113,12 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
         added.append(back)
     job = replace(job, items=(*job.items, *added), reasons=tuple(reasons))
     return _with_what_it_takes(job, inventory, written, now) if written else job
+
+
+def _is_forced(inventory: Inventory, ref: Ref) -> bool:
+    """What is put back is as a rule older than what was sent, and some BMCs refuse that, unless they are told to write it."""
+    facts = inventory.bmc(ref.bmc)
+    return facts is not None and facts.update is not None and facts.update.forces
 
 
 def _impossible(

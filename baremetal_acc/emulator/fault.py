@@ -31,6 +31,10 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     ),
     'task-stuck': ({'at_percent': 50, 'completes': False}, 'the task stays Running at that percentage'),
     'task-completed-version-unchanged': ({}, 'the task says Completed, the device keeps what it had'),
+    'equal-version-skipped': (
+        {},
+        'an image of the version that a component runs is not written, unless ForceUpdate is said; the task says Completed',
+    ),
     'task-completed-critical': (
         {'message': 'The device did not take the image.', 'status': 'Critical', 'completes': False},
         'the task says Completed with this TaskStatus and a Critical message; with completes the image was written',

@@ -138,6 +138,12 @@ _ALL = (
         rules=({'name': 'trailing-slash'},),
     ),
     Habit(
+        name='skips-equal-version',
+        what='does not write an image of the version that a component runs, unless it is told to by ForceUpdate',
+        source='openbmc/pldm as NVIDIA ships it, ComponentUpdateSkipped',
+        rules=({'name': 'equal-version-skipped'},),
+    ),
+    Habit(
         name='one-session',
         what='has one session at a time, and refuses a login beyond it (503)',
         source=_SESSIONS,

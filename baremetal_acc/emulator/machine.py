@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from baremetal_acc.emulator.bundle import Objection, assign, objection
+from baremetal_acc.emulator.bundle import EQUAL, Objection, assign, objection
 from baremetal_acc.emulator.clock import Clock
 from baremetal_acc.emulator.fault import BadFault, Fault, Faults
 from baremetal_acc.emulator.image import BadImage, Image, Kind
@@ -612,6 +612,12 @@ class Machine:
             return
         self.note('upload', bmc=task.bmc, task=task.id, digest=image.digest, package=None)
         task.writes = [Write.of(key, image) for key in task.targets]
+        if not task.forced and all(self._skips_equal(write) for write in task.writes):
+            for write in task.writes:
+                self._object(task, write, EQUAL)
+            task.state, task.ended = TaskState.COMPLETED, now
+            self.revision += 1
+            return
         for key in task.targets:
             component = self.components[key]
             component.sent = Bank.of(image, 'bmc')
@@ -619,6 +625,11 @@ class Machine:
                 self._fail(task, why.reason, str(why), now)
                 return
         self._begin_or_wait(task, now)
+
+    def _skips_equal(self, write: Write) -> bool:
+        component = self.components[write.key]
+        is_equal = component.active is not None and component.active.version == write.version
+        return is_equal and self._component_fault('equal-version-skipped', component, use=True) is not None
 
     def package_arrived(self, task: Task, package: Package) -> None:
         """A package is there: each device judges the component that it gets, and those that are taken are written."""

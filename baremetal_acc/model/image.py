@@ -131,12 +131,14 @@ class Upload:
     :ivar file: the name sent with it, a basename.
     :ivar open: opens the very bytes that were checked; they are read once, in order.
     :ivar goes_back: a device that has kept the very version may go back to it, and need not be sent it.
+    :ivar forced: it is written whatever version is there, by a BMC that can be told so.
     """
 
     file: str
     size_bytes: int
     open: Callable[[], BinaryIO]
     goes_back: bool = False
+    forced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -187,6 +187,7 @@ class UpdateFacts:
     :ivar max_size: MaxImageSizeBytes, or None.
     :ivar sending: how; None where nothing is sent, and in looks that were stored before there was such a field.
     :ivar judges: it can be told beforehand whether an image could be written to a component.
+    :ivar forces: it can be told to write an image over a component that runs an equal or a higher version (ForceUpdate).
     :ivar unseen: components of which it does not show what was activated and waits for a restart of the host to run.
     """
 
@@ -196,6 +197,7 @@ class UpdateFacts:
     max_size: int | None = None
     sending: Sending | None = None
     judges: bool = False
+    forces: bool = False
     unseen: tuple[Ref, ...] = ()
 
 

@@ -76,6 +76,7 @@ class Flash:
         content.
     :ivar goes_back: what ran when it was planned is what would be put back, and is in no doubt: where this fails, a device that
         has kept it may go back to it.
+    :ivar forced: the BMC is told to write it whatever version is there; the plan says why.
     """
 
     accelerator: AcceleratorId
@@ -91,6 +92,7 @@ class Flash:
     staged: str | None = None
     restore_content: str | None = None
     goes_back: bool = False
+    forced: bool = field(default=False, metadata=SPARSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +101,7 @@ class Program:
 
     :ivar ref: the SoftwareInventory of the slot, the one Target of the update.
     :ivar expects: the version the item had when the plan was made; another one refuses.
-    :ivar content: as of :class:`Flash`, as ``staged`` is.
+    :ivar content: as of :class:`Flash`, as ``staged`` and ``forced`` are.
     """
 
     accelerator: AcceleratorId
@@ -112,6 +114,7 @@ class Program:
     order: int = 0
     content: str | None = None
     staged: str | None = None
+    forced: bool = field(default=False, metadata=SPARSE)
 
 
 class ResetPurpose(StrEnum):

@@ -74,6 +74,8 @@ def write(
         upload = tools.images.open(image)
         if item.restoring and isinstance(action, Flash) and action.goes_back:
             upload = replace(upload, goes_back=True)
+        if action.forced:
+            upload = replace(upload, forced=True)
     except AccError as exc:
         since = item.waiting or now
         if item.restoring and isinstance(exc, ImageMissing) and now - since <= tools.patience.settle and now <= job.deadline:

@@ -111,9 +111,13 @@ def test_a_card_is_written_at_the_version_that_it_shows_until_its_chain_holds(de
     found = desk.run('verify', '-f', 'json', *desk.options)
     assert 3 == found.code
     assert all('broken between' in text for text in custody_of(found.document['targets'][0]))
+    machine.fault('equal-version-skipped')
     mended = desk.run('apply', '--execute', '-f', 'json', *desk.options)
     assert 0 == mended.code, mended.err
     assert 2 == len(flashed(mended.document['targets'][0]))
+    assert 2 == sum(
+        'is sent with ForceUpdate: this version is there' in n['text'] for n in mended.document['targets'][0]['notes']
+    )
 
 
 def chains(found: Done) -> list[dict[str, Any]]:

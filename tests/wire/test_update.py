@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -335,6 +336,65 @@ def test_what_a_service_takes_is_told(bmc: Any) -> None:
     bmc.tree[SERVICE]['ServiceEnabled'] = False
     facts = bmc.look().facts.update
     assert (False, False) == (facts.push, facts.pull)
+
+
+@pytest.mark.parametrize(
+    ('service', 'forces'),
+    [
+        ({'@odata.type': '#UpdateService.v1_11_0.UpdateService'}, True),
+        ({'@odata.type': '#UpdateService.v1_17_0.UpdateService'}, True),
+        ({'@odata.type': '#UpdateService.v2_0_0.UpdateService'}, True),
+        ({'@odata.type': '#UpdateService.v1_10_9.UpdateService'}, False),
+        ({'@odata.type': '#UpdateService.v1_8_0.UpdateService', 'HttpPushUriOptions': {'ForceUpdate': False}}, True),
+        ({'@odata.type': '#UpdateService.v1_8_0.UpdateService', 'HttpPushUriOptions': {}}, False),
+        ({'@odata.type': '#UpdateService.v1_99.UpdateService'}, False),
+        ({'@odata.type': 11}, False),
+        ({'@odata.type': '#UpdateService.v1_11_0.UpdateService', 'MultipartHttpPushUri': None}, False),
+    ],
+)
+def test_whether_an_image_can_be_forced_is_told(bmc: Any, service: dict[str, Any], forces: bool) -> None:
+    """By the schema, or by what the service shows under an older one; not of a service that is sent nothing."""
+    _service(bmc, **service)
+    assert forces is bmc.look().facts.update.forces
+
+
+def test_an_image_that_is_forced_says_so(bmc: Any, reply: Callable[..., Any]) -> None:
+    """And no other one does."""
+    _service(bmc)
+    got = _take(bmc, reply(202, TASK))
+    _push(bmc, replace(_upload(), forced=True))
+    _push(bmc)
+    assert [True, False] == [b'"ForceUpdate": true' in body for body in got]
+
+
+@pytest.mark.parametrize(
+    ('code', 'text', 'sent'),
+    [
+        (400, 'The property ForceUpdate in the request is unknown', [True, False]),
+        (400, 'The image is for another device', [True]),
+        (500, 'The property ForceUpdate cannot be handled', [True]),
+    ],
+)
+def test_a_bmc_that_refuses_to_be_forced_is_sent_the_image_without(
+    bmc: Any, reply: Callable[..., Any], code: int, text: str, sent: list[bool]
+) -> None:
+    """It has taken nothing then. Any other refusal is one of the image, and of a server error nobody knows."""
+    _service(bmc)
+    got: list[bool] = []
+
+    def answer(request: Any, context: Any) -> str | bytes:
+        got.append(b'"ForceUpdate": true' in b''.join(request.body))
+        info = [{'MessageId': 'Base.1.16.PropertyUnknown', 'Message': text}]
+        told = reply(code, {'error': {'@Message.ExtendedInfo': info}}) if got[-1] else reply(202, TASK)
+        return told(request, context)
+
+    bmc.replies['POST', PUSH] = answer
+    if sent[-1]:
+        with pytest.raises(BmcRefused, match=re.escape(text)):
+            _push(bmc, replace(_upload(), forced=True))
+    else:
+        assert TaskState.ACTIVE is _push(bmc, replace(_upload(), forced=True)).state
+    assert sent == got
 
 
 @pytest.mark.parametrize(

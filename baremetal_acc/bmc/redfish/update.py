@@ -10,15 +10,16 @@ without Targets would go to everything that the image fits; with two of them bmc
 
 import json
 import logging
+import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import BinaryIO
 
 from baremetal_acc.bmc.api import ImageServer, Upload
 from baremetal_acc.bmc.redfish import task
-from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.serve import Fetched
@@ -36,6 +37,11 @@ APPLY_TIMES = ('Immediate', 'OnReset')
 MULTIPART = 'MultipartHttpPushUri'
 
 SIMPLE_UPDATE = '#UpdateService.SimpleUpdate'
+
+FORCE = 'ForceUpdate'
+
+_SCHEMA = re.compile(r'#UpdateService\.v(\d{1,3})_(\d{1,3})_\d{1,3}\.UpdateService')
+_FORCES_SINCE = (1, 11)
 
 FETCH_TIMEOUT = 600.0
 """Seconds that a BMC has to fetch an image, as many as it has to take one that is pushed."""
@@ -94,7 +100,22 @@ def facts(view: View, parallel: int, images: ImageServer | None = None) -> Updat
         parallel=parallel,
         max_size=limit if limit is not None and limit > 0 else None,
         sending=how,
+        forces=how is not None and forces(view),
     )
+
+
+def forces(view: View) -> bool:
+    """Whether the service may be told to write an image whatever version is there: its schema has that, or it shows it.
+
+    Source: DSP8010 2025.4, UpdateService v1_11, SimpleUpdate and UpdateParameters, ForceUpdate. BMCs that show
+    HttpPushUriOptions.ForceUpdate with a schema before that take it, too (facts/redfish.md, point 11).
+    """
+    kind = view.body.get('@odata.type')
+    version = _SCHEMA.fullmatch(kind) if isinstance(kind, str) else None
+    if version is not None and (int(version[1]), int(version[2])) >= _FORCES_SINCE:
+        return True
+    options = view.part('HttpPushUriOptions')
+    return options is not None and options.has(FORCE)
 
 
 def pull_target(view: View) -> str | None:
@@ -201,10 +222,32 @@ def push(
     if uri is None:
         return _let_fetch(connector, view, target, upload, images)
     parameters = {'Targets': [target.uri], '@Redfish.OperationApplyTime': asked_time(view, Way.MULTIPART_PUSH)}
-    with upload.open() as file:
-        body = Multipart(parameters, upload, file)
-        answer = connector.send('POST', uri, stream=body, headers={'Content-Type': body.content_type})
-    return task.answered(connector, answer, target.bmc)
+
+    def send(more: dict[str, object]) -> Answer:
+        with upload.open() as file:
+            body = Multipart(parameters | more, upload, file)
+            return connector.send('POST', uri, stream=body, headers={'Content-Type': body.content_type})
+
+    return task.answered(connector, _forced(connector, upload, send), target.bmc)
+
+
+def _forced(connector: Connector, upload: Upload, send: Callable[[dict[str, object]], Answer]) -> Answer:
+    """Send an image with ForceUpdate where it is to be forced. A BMC that refuses just that, and so has taken nothing, is sent
+    it without.
+    """
+    if not upload.forced:
+        return send({})
+    try:
+        return send({FORCE: True})
+    except BmcRefused as exc:
+        if not _refuses_force(exc):
+            raise
+        LOG.warning('%s: it does not take ForceUpdate, and is sent the image without: %s', connector.label, exc.what)
+        return send({})
+
+
+def _refuses_force(exc: BmcRefused) -> bool:
+    return exc.status is not None and 400 <= exc.status < 500 and FORCE in exc.what
 
 
 def _on_this_bmc(connector: Connector, uri: str | None) -> str | None:
@@ -239,7 +282,8 @@ def _let_fetch(
         time_asked = asked_time(view, Way.PULL)
         if time_asked is not None:
             body['@Redfish.OperationApplyTime'] = time_asked
-        answer = task.answered(connector, connector.send('POST', uri, body=body), target.bmc)
+        told = _forced(connector, upload, lambda more: connector.send('POST', uri, body=body | more))
+        answer = task.answered(connector, told, target.bmc)
         _until_fetched(connector, served, answer)
     return answer
 

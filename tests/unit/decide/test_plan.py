@@ -675,6 +675,34 @@ def test_a_step_is_as_safe_as_what_it_leads_to(change, reason):
     assert any(reason in found for found in reasons(there, catalogue=catalogue))
 
 
+FORCES = (v.facts(update=UpdateFacts(push=True, pull=True, forces=True)),)
+EQUAL = 'is sent with ForceUpdate: this version is there, and a BMC may skip an image of it'
+
+
+@pytest.mark.parametrize('forces', [True, False])
+def test_what_is_written_at_the_version_that_is_there_is_forced_where_the_bmc_can_be_told(forces):
+    """Firmware and functions whose bytes are in doubt; and the plan says so."""
+    bmcs = FORCES if forces else (v.facts(),)
+    gpu, fpga = v.gpu(firmware=(v.component(version=v.NEW),)), v.fpga()
+    for card, rules, subject in ((gpu, v.baseline(), 'firmware GPU_0'), (fpga, FUNCTIONS, 'function Slot0')):
+        how = {'inventory': v.inventory(card, bmcs=bmcs), 'baseline': rules, 'again': frozenset({card.id})}
+        written = [a for a in made(**how).actions if isinstance(a, Flash | Program)]
+        same = [a for a in written if a.expects == a.version]
+        assert [forces] == [a.forced for a in same]
+        assert not any(a.forced for a in written if a not in same)
+        assert forces is (f'{subject} {EQUAL}' in notes(**how))
+
+
+def test_a_downgrade_that_a_rule_allows_is_forced_and_an_update_is_not():
+    """Some BMCs refuse a lower version, unless they are told to write it."""
+    running = v.image('gpu-old', version=v.OLD, security_version=6)
+    how = {'inventory': v.inventory(v.gpu(), bmcs=FORCES), 'baseline': v.baseline(downgrade=Downgrade.ALLOW)}
+    lower, higher = made(**how, catalogue=(v.image(), running)), made(**how)
+    told = 'firmware GPU_0 is sent with ForceUpdate: a BMC may refuse an image of a lower version'
+    assert [True, False] == [a.forced for plan in (lower, higher) for a in plan.actions if isinstance(a, Flash)]
+    assert [True, False] == [told in [n.text for n in plan.notes] for plan in (lower, higher)]
+
+
 def test_steps_that_go_down_in_between_are_refused():
     """Up to a version, down, and up again is a downgrade for a while."""
     down = (STEPS[0], replace(STEPS[1], security_version=3), STEPS[2])

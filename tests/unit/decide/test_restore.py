@@ -12,6 +12,7 @@ from baremetal_acc.decide import restore
 from baremetal_acc.decide.advance import begin, describe
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.image import ImageKind
+from baremetal_acc.model.inventory import UpdateFacts
 from baremetal_acc.model.job import (
     Engage,
     Flash,
@@ -104,6 +105,14 @@ def added(value, inventory=None, catalogue=(OLD_IMAGE,)):
     assert {(LATER, ItemState.PLANNED, True)} == {(i.since, i.state, i.restoring) for i in new}
     assert isinstance(new[0].action, Flash)
     return [i.action for i in new[1:]]
+
+
+@pytest.mark.parametrize('forces', [True, False])
+def test_what_is_put_back_is_forced_where_the_bmc_can_be_told(forces):
+    """It is older than what was sent, as a rule."""
+    bmcs = (v.facts(update=UpdateFacts(push=True, pull=True, forces=forces)),)
+    after = put_back(job(FAILED), replace(spoilt(), bmcs=bmcs))
+    assert [False, forces] == [i.action.forced for i in after.items if isinstance(i.action, Flash)]
 
 
 # ------------------------------------------------------------------------------------------------------------------ which
