@@ -72,8 +72,8 @@ ROWS: dict[str, Row] = {
     ),
 }
 
-ELSEWHERE = ('ipmi_firmware_firewall',)
-"""Of BMCs that are spoken to by IPMI: tests/cli/test_ipmi_lock.py asks their host."""
+ELSEWHERE = ('ipmi_firmware_firewall', 'ipmi_host_interface')
+"""Of BMCs that are spoken to by IPMI: tests/cli/test_ipmi_lock.py asks their host; and a property that no product emulates."""
 
 LIES = ('lock-ignored', 'lock-unread', 'lock-lost-on-reset', 'lock-never-in-force', 'licence-missing')
 

@@ -27,6 +27,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     'hpe_virtual_nic': ((False,), 'Oem', 'Hpe', 'VirtualNICEnabled'),
     'hpe_host_authentication': ((True,), 'Oem', 'Hpe', 'RequireHostAuthentication'),
     'lenovo_kcs': ((False, 'Disabled', 'false'), 'Oem', 'Lenovo', 'KCSEnabled'),
+    'ipmi_host_interface': ((False,), 'IPMIHostInterface', 'ServiceEnabled'),
 }
 """Locks of whole machines: what closed is, and where it stands."""
 

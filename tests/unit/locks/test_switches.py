@@ -13,6 +13,7 @@ from baremetal_acc.locks.host_interface import HostInterface
 from baremetal_acc.locks.hpe_host_authentication import HostAuthentication
 from baremetal_acc.locks.hpe_kcs import KcsEnabled as HpeKcs
 from baremetal_acc.locks.hpe_virtual_nic import VirtualNic
+from baremetal_acc.locks.ipmi_host_interface import IpmiHostInterface
 from baremetal_acc.locks.lenovo_kcs import KcsEnabled as LenovoKcs
 from baremetal_acc.locks.supermicro_kcs import KcsPrivilege
 from baremetal_acc.locks.supermicro_sys_lockdown import SysLockdown
@@ -76,6 +77,10 @@ def _protocol(value: Any) -> Tree:
     return _tree(manager, **{PROTOCOL: {'Oem': {'Hpe': {'KcsEnabled': value}}}})
 
 
+def _of_system(part: str, name: str, value: Any) -> Tree:
+    return _tree(**{SYSTEM: {part: {name: value}}})
+
+
 NIC = {'needs': ResetKind.BMC_RESET, 'reset': Ref(bmc=HOST, uri=MANAGER)}
 
 SWITCHES: dict[str, tuple[Any, Any, str, str, frozenset[WritePath], list[Any], list[Any], dict[str, Any]]] = {
@@ -105,6 +110,10 @@ SWITCHES: dict[str, tuple[Any, Any, str, str, frozenset[WritePath], list[Any], l
     'lenovo_kcs': (
         LenovoKcs, lambda v: _oem('Lenovo', 'KCSEnabled', v), MANAGER, 'Oem/Lenovo/KCSEnabled', IPMI,
         [False, 'Disabled', 'false'], [True, 'Enabled', 'true'], {},
+    ),
+    'ipmi_host_interface': (
+        IpmiHostInterface, lambda v: _of_system('IPMIHostInterface', 'ServiceEnabled', v), SYSTEM,
+        'IPMIHostInterface/ServiceEnabled', IPMI, [False], [True], {},
     ),
 }  # fmt: skip
 """By name: kind, documents for a value, where, the field, what it blocks, closed and open values, what else a reading has."""

@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""May the host command its BMC by IPMI's system interface? ComputerSystem, IPMIHostInterface.ServiceEnabled.
+
+What hardware: BMCs that implement the standard property, whatever the interface is (KCS, SSIF).
+How it is found: a System shows it.
+What it can do: read, engage, release, by PATCH of the System.
+Which write paths it blocks: ``host-bmc-ipmi``, together with the other ways of that path.
+How an update behaves: ours comes by the BMC's network and is not blocked.
+What it cannot prove: when it takes effect, which the standard does not say, and that the interface refuses a command then.
+What it was tried on: written replies; no hardware and no recording.
+
+Source: DSP8010 2025.4, ComputerSystem v1_25_0, IPMIHostInterface.
+"""
+
+from collections.abc import Iterator
+
+from baremetal_acc.bmc.api import Reader
+from baremetal_acc.locks.api import About
+from baremetal_acc.locks.whole import Found, Switch, systems
+from baremetal_acc.model.lock import Scope, WritePath
+
+
+class IpmiHostInterface(Switch):
+    """Entry point ``ipmi_host_interface``."""
+
+    name = 'ipmi_host_interface'
+    about = About(
+        hardware='BMCs with the standard property of the System',
+        blocks=frozenset({WritePath.HOST_BMC_IPMI}),
+        protects=frozenset({Scope.BMC}),
+        read_back='ComputerSystem, IPMIHostInterface.ServiceEnabled',
+        cannot_prove='when it takes effect, and that the interface refuses a command then',
+        source='DSP8010 2025.4, ComputerSystem v1_25_0',
+    )
+    path = ('IPMIHostInterface', 'ServiceEnabled')
+    closed = (False,)
+    open = (True,)
+    sure = False
+
+    def resources(self, reader: Reader, top: str) -> Iterator[Found]:
+        """The Systems."""
+        yield from systems(reader, top)
