@@ -54,24 +54,28 @@ class Documents:
     remarks: tuple[str, ...] = ()
 
 
-def documents(conf: cfg.ConfigOpts, *, images: bool = True, arguments: bool = False) -> Documents:
+def documents(conf: cfg.ConfigOpts, *, images: bool = True, arguments: bool = False, rules: bool = True) -> Documents:
     """Read baseline and catalogue.
 
     :param arguments: there are arguments (of the command line) that win over the options, for messages.
     :param images: read the catalogue; else there are no images, and whoever only locks does not depend on whether it is good.
+    :param rules: there have to be some; else a baseline that is not there is one without rules, and no catalogue is read:
+        whoever only reads needs none.
     :raises DocumentError: one is missing or wrong, or a trust root or an option about images is, or an option is misspelt.
     :raises CatalogueRefused: the catalogue is not signed as it has to be, or an older one.
     """
     group = conf[GROUP]
+    if not rules and not Path(group.baseline).exists():
+        return Documents(baseline=baseline.Baseline(rules=()), catalogue=(), folders=())
     text = _text(Path(group.baseline), _named(conf, 'baseline', arguments=arguments))
-    rules = baseline.parse(text, group.baseline, now=datetime.now(UTC))
+    read = baseline.parse(text, group.baseline, now=datetime.now(UTC))
     if not images:
-        return Documents(baseline=rules, catalogue=(), folders=())
+        return Documents(baseline=read, catalogue=(), folders=())
     check_names(conf)
     loaded = catalogue(conf, trusting(conf), datetime.now(UTC), arguments=arguments)
     found = loaded.catalogue
     return Documents(
-        baseline=rules,
+        baseline=read,
         catalogue=found.images,
         folders=folders(conf),
         hosts=hosts(conf),
@@ -85,7 +89,7 @@ def documents(conf: cfg.ConfigOpts, *, images: bool = True, arguments: bool = Fa
         ),
         remarks=tuple(
             f'{group.baseline}: rule {rule}: takes names {name!r}, and {found.path} has no such function: it promises nothing'
-            for rule, name in unknown(rules, found.images)
+            for rule, name in unknown(read, found.images)
         ),
     )
 

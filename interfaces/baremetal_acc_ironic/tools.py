@@ -41,6 +41,7 @@ def tools(
     *,
     clock: Clock | None = None,
     images: bool = True,
+    rules: bool = True,
     save: Callable[[Job], None] | None = None,
     observed: Callable[[Inventory, Verdict], None] | None = None,
 ) -> Tools:
@@ -48,12 +49,13 @@ def tools(
 
     :param clock: of the turn that they are for.
     :param images: read the catalogue; who only locks goes on where it is refused.
+    :param rules: there has to be a baseline; who only reads goes on where there is none.
     :param save: stores a changed job.
     :param observed: told every final look.
     :raises DocumentError: baseline or catalogue is missing or wrong.
     :raises AccError: a plugin is broken.
     """
-    read = assemble.documents(CONF, images=images)
+    read = assemble.documents(CONF, images=images, rules=rules)
     for remark in read.remarks:
         _remarked(remark)
     made = assemble.tools(CONF, read)

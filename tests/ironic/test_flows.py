@@ -2,10 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What do steps do in flows other than the usual: deploy templates, Ironic's ramdisk, nodes of the operator's own, adoption?"""
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 from ironic.common import states
+from ironic.common.exception import InvalidParameterValue
 from ironic.conductor import task_manager
+from ironic.conf import CONF
 
 from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic import work
@@ -146,3 +150,18 @@ class TestAdopted(IronicCase):
         assert all(locks[f'HGX_ERoT_GPU_{n}/InbandUpdatePolicyEnabled'] for n in (0, 1))
         assert 'On' == self.machine.truth()['systems']['host']['power']
         assert 'HGX_FW_GPU_1 of uuid' in self.history()[-1]
+
+
+class TestWithoutRules(IronicCase):
+    """Nobody has written a baseline yet."""
+
+    def test_a_read_needs_none(self) -> None:
+        """Inspection and the inventory step tell what is there; whether steps may run that judge is told as before."""
+        Path(CONF.baremetal_acc.baseline).unlink()
+        with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
+            task.driver.inspect.inspect_hardware(task)
+            task.driver.firmware.inventory_accelerators(task)
+            with pytest.raises(InvalidParameterValue, match='cannot be read'):
+                task.driver.firmware.validate(task)
+        self.node.refresh()
+        assert self.gpu(0)
