@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.model import inventory as model
 from baremetal_acc.run import Target, Tools, observe
 
-COLUMNS = ('Target', 'Kind', 'Model', 'Identity', 'Firmware', 'Functions', 'Lock')
+COLUMNS = ('Target', 'Kind', 'Model', 'Identity', 'Place', 'Firmware', 'Functions', 'Lock')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,18 +259,34 @@ def _gaps(body: dict[str, Any]) -> str | None:
 
 
 def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The cards of a machine, in the order of their places: who stands before it looks for the slot."""
     return [
         (
             body['target'],
             a['kind'],
             _model(a['vendor'], a['model']),
             a['serial'] or a['uuid'] or a['primary_uri'],
+            _place(a),
             tuple(f'{c["id"] or "device"} {c["version"] or "unknown"}' for c in a['firmware']),
             _slots(a) or tuple(f['name'] or f['id'] for f in a['functions']),
             a['device_lock'],
         )
-        for a in body['accelerators']
+        for a in sorted(body['accelerators'], key=_in_order)
     ]
+
+
+def _place(a: dict[str, Any]) -> str:
+    """The slot, as the BMC labels it, and the PCI address, those that it tells."""
+    return ', '.join(filter(None, (a['location'], a['pci']['address'])))
+
+
+def _in_order(a: dict[str, Any]) -> tuple[object, ...]:
+    """Slot 2 before Slot 10; what has no place comes last."""
+    place = _place(a)
+    return (not place, [(int(part), '') if part.isdigit() else (-1, part) for part in _NUMBERS.split(place)], a['primary_uri'])
+
+
+_NUMBERS = re.compile(r'([0-9]+)', re.ASCII)
 
 
 def _slots(a: dict[str, Any]) -> tuple[str, ...]:
