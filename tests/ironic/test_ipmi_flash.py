@@ -54,7 +54,8 @@ class FlashCase(IpmiCase):
     """A card whose firmware is behind the baseline."""
 
     baseline = BASELINE + RULE % SHOWN[NEW]
-    parameters = {'ipmi': IpmiOptions(), 'flash_seconds': 0.4}  # noqa: RUF012
+    # A host that takes its time to go off is on until then: no job may go on beside it.
+    parameters = {'ipmi': IpmiOptions(), 'flash_seconds': 0.4, 'reset_seconds': 0.4}  # noqa: RUF012
 
     def _configure(self) -> None:
         super()._configure()
