@@ -15,6 +15,11 @@ BACKGROUND_COPY = ('Oem', 'Nvidia', 'BackgroundCopyStatus')
 
 Seen: recordings nvidia/gh200, chassis HGX_ERoT_GPU_0; sonic-net/sonic-mgmt#26697 (what is cut off then is lost)."""
 
+INSTALLED_AT = (('Oem', 'Dell', 'DellSoftwareInventory', 'InstallationDate'),)
+"""Where a firmware item says when it was written last.
+
+Seen: recordings dell/r750-h100-bluefield2; ``NA`` of what came with the machine."""
+
 RESTART_MESSAGES = frozenset({
     # DSP8011, message registries Base and Update.
     'ResetRequired', 'AwaitToActivate', 'AwaitToUpdate',

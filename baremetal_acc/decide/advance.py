@@ -77,6 +77,8 @@ class WriteSight:
     :ivar waits: its task has not begun, or waits for a restart of the host.
     :ivar lost: its task was gone before anybody has seen it run: what it was is not known.
     :ivar wrote_nothing: its task was cancelled before it wrote anything.
+    :ivar told_written: its task says of the very component that it was written.
+    :ivar installed: when the component was written last, as the BMC says it.
     """
 
     seen: Seen
@@ -88,6 +90,8 @@ class WriteSight:
     waits: bool = False
     lost: bool = False
     wrote_nothing: bool = False
+    told_written: bool = False
+    installed: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,6 +341,8 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
             job = ended(job, position, ItemState.FAILED, now, says, unsure=unsure, untouched=nothing)
         elif follows.state is not item.state:
             job = ended(job, position, follows.state, now, seen.message)
+        if job.items[position].state in (ItemState.STAGED, ItemState.DONE):
+            job = with_item(job, position, replace(job.items[position], evidence=item.evidence or _ended_by(action, seen)))
         item = replace(job.items[position], stalled=seen.stalled, strayed=item.strayed or _strays(action, seen))
         if item.state is ItemState.FAILED:
             percent = item.percent if seen.percent is None else seen.percent
@@ -423,6 +429,14 @@ def _by(item: Item, now: datetime, patience: Patience) -> str:
 def _progressed(seen: WriteSight) -> WriteEvidence | None:
     """A task that is on its way has begun to write: one that is skipped goes from its beginning to its end at once."""
     return WriteEvidence.PROGRESS if seen.percent is not None and 0 < seen.percent < 100 else None
+
+
+def _ended_by(action: Flash | Program, seen: WriteSight) -> WriteEvidence | None:
+    """What shows of a write that has ended well, and was not seen on its way, that it has reached the component."""
+    if seen.told_written:
+        return WriteEvidence.OUTCOME
+    is_later = None not in (action.installed, seen.installed) and seen.installed != action.installed
+    return WriteEvidence.INSTALLED if is_later else None
 
 
 def _instead(action: Flash | Program, seen: WriteSight) -> str:

@@ -455,6 +455,7 @@ def _write(
         restore=restore,
         restore_content=None if put_back is None else put_back.content,
         staged=component.staged,
+        installed=component.installed,
         goes_back=_goes_back(draft, accelerator, put_back, over),
         forced=_is_forced(draft, accelerator, component.ref, subject, why_forced),
     )
@@ -574,6 +575,7 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
         order=image.order,
         content=image.content,
         staged=slot.item.staged,
+        installed=slot.item.installed,
         forced=_is_forced(
             draft,
             accelerator,

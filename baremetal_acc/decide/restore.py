@@ -101,6 +101,7 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
             restore=None,
             restore_content=None,
             staged=None if component is None else component.staged,
+            installed=None if component is None else component.installed,
             forced=_is_forced(inventory, failed.ref),
         )
         why = _impossible(image, action, catalogue, accelerator, component, inventory)

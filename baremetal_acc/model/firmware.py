@@ -26,6 +26,7 @@ class Component:
     :ivar software_id: SoftwareId, the manufacturer's id of the image.
     :ivar write_protected: WriteProtected; None when the BMC does not say.
     :ivar is_updating: the resource says that it is being written: whatever version it shows is not the end of that.
+    :ivar installed: when it was written last, as the BMC says it; None where it does not.
     :ivar certain: the link between device and item is stated by the BMC, not inferred.
     """
 
@@ -40,3 +41,4 @@ class Component:
     write_protected: bool | None = None
     certain: bool = True
     is_updating: bool = field(default=False, metadata=SPARSE)
+    installed: str | None = field(default=None, metadata=SPARSE)

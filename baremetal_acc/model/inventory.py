@@ -138,6 +138,7 @@ class TaskReading:
     :ivar awaits_restart: it goes on only once the host is restarted.
     :ivar unbegun: it says that it has not begun yet.
     :ivar was_cancelled: it has ended because it was cancelled.
+    :ivar written: what its messages name that it has written, and not what they name that it has skipped.
     :ivar objection: what the answer that named it said against the request.
     """
 
@@ -154,6 +155,11 @@ class TaskReading:
     unbegun: bool = False
     was_cancelled: bool = False
     objection: Objection | None = None
+    written: tuple[str, ...] = ()
+
+    def names_as_written(self, ref: Ref, component: str | None) -> bool:
+        """Its messages say of the very component that it was written, by its URI or its Id."""
+        return any(name in (ref.uri, component) for name in self.written)
 
 
 class Way(StrEnum):

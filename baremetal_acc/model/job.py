@@ -77,6 +77,7 @@ class Flash:
     :ivar goes_back: what ran when it was planned is what would be put back, and is in no doubt: where this fails, a device that
         has kept it may go back to it.
     :ivar forced: the BMC is told to write it whatever version is there; the plan says why.
+    :ivar installed: when the plan saw that it was written last, as the BMC says it.
     """
 
     accelerator: AcceleratorId
@@ -93,6 +94,7 @@ class Flash:
     restore_content: str | None = None
     goes_back: bool = False
     forced: bool = field(default=False, metadata=SPARSE)
+    installed: str | None = field(default=None, metadata=SPARSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,7 @@ class Program:
 
     :ivar ref: the SoftwareInventory of the slot, the one Target of the update.
     :ivar expects: the version the item had when the plan was made; another one refuses.
-    :ivar content: as of :class:`Flash`, as ``staged`` and ``forced`` are.
+    :ivar content: as of :class:`Flash`, as ``staged``, ``forced`` and ``installed`` are.
     """
 
     accelerator: AcceleratorId
@@ -115,6 +117,7 @@ class Program:
     content: str | None = None
     staged: str | None = None
     forced: bool = field(default=False, metadata=SPARSE)
+    installed: str | None = field(default=None, metadata=SPARSE)
 
 
 class ResetPurpose(StrEnum):
@@ -328,13 +331,16 @@ class WriteEvidence(StrEnum):
     """What shows that a write reached the device, and not only the BMC.
 
     ``version``: the device shows another version than before. ``progress``: its task was seen to progress. ``blocks``: the
-    controller has acknowledged every block of the image. A task that says that it succeeded is none: a BMC may skip an image of
-    a version that the device has already.
+    controller has acknowledged every block of the image. ``outcome``: a message of its task says of the very component that it
+    was written. ``installed``: the BMC shows another time of its last write than before. A task that says that it succeeded is
+    none: a BMC may skip an image of a version that the device has already.
     """
 
     VERSION = 'version'
     PROGRESS = 'progress'
     BLOCKS = 'blocks'
+    OUTCOME = 'outcome'
+    INSTALLED = 'installed'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

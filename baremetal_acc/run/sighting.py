@@ -221,7 +221,17 @@ def _write_sight(
         staged = _staged_by_card(action, bmcs, now)
         seen = seen if staged is None else classified(staged)
     said = task.message if task is not None else None if unread is None else unread.message
-    return WriteSight(seen=seen, message=said, stalled=runs, shown=component.version, task=ours, waits=_waits(task), lost=lost)
+    return WriteSight(
+        seen=seen,
+        message=said,
+        stalled=runs,
+        shown=component.version,
+        task=ours,
+        waits=_waits(task),
+        lost=lost,
+        told_written=task is not None and task.names_as_written(action.ref, component.id),
+        installed=component.installed,
+    )
 
 
 def _own_task(item: Item, bmc: Connection) -> tuple[TaskReading | None, AccError | None]:

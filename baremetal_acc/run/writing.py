@@ -59,7 +59,7 @@ def write(
         return with_item(job, position, replace(item, state=ItemState.PLANNED, action=replace(action, staged=found.staged)))
     if item.restoring and found is not None and not _same(found.version, action.expects) and host_runs(job, inventory) is None:
         # What a failed write has left may still change: it is put back from what is there now, and that is stored first.
-        now_there = replace(action, expects=found.version, staged=found.staged)
+        now_there = replace(action, expects=found.version, staged=found.staged, installed=found.installed)
         return with_item(job, position, replace(item, state=ItemState.PLANNED, action=now_there))
     if moved is not None:
         if found is not None and not _same(found.version, action.expects):

@@ -92,6 +92,29 @@ def test_only_a_task_that_has_been_cancelled_was_cancelled(bmc: Any, word: str) 
     assert (word == 'Cancelled') is _task(bmc, TaskState=word).was_cancelled
 
 
+UPDATED, SKIPPED = 'Update.1.0.UpdateSuccessful', 'NvidiaUpdate.1.0.ComponentUpdateSkipped'
+
+
+@pytest.mark.parametrize(
+    ('messages', 'written'),
+    [
+        ([{'MessageId': UPDATED, 'MessageArgs': ['GPU_0', 'image']}], ('GPU_0',)),
+        (
+            [{'MessageId': UPDATED, 'MessageArgs': ['/a/GPU_0/']}, {'MessageId': UPDATED, 'MessageArgs': ['B']}],
+            ('/a/GPU_0', 'B'),
+        ),
+        ([{'MessageId': UPDATED, 'MessageArgs': ['A']}, {'MessageId': SKIPPED, 'MessageArgs': ['A', '1.0']}], ()),
+        ([{'MessageId': 'Update.1.0.UpdateInProgress', 'MessageArgs': ['A']}], ()),
+        ([7, {'MessageId': 7}, {'MessageId': UPDATED}, {'MessageId': UPDATED, 'MessageArgs': [7]}], ()),
+        ({'MessageId': UPDATED, 'MessageArgs': ['A']}, ()),
+        (None, ()),
+    ],
+)
+def test_what_a_task_names_as_written_is_told(bmc: Any, messages: Any, written: tuple[str, ...]) -> None:
+    """Of what it says that it has skipped nothing was written."""
+    assert written == _task(bmc, TaskState='Completed', TaskStatus='OK', Messages=messages).written
+
+
 @pytest.mark.parametrize('percent', [None, -1, 101, '40', True])
 def test_a_percentage_that_is_none_is_none(bmc: Any, percent: Any) -> None:
     """Nothing is guessed from it."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from baremetal_acc.bmc.api import Document, JsonObject
 from baremetal_acc.bmc.placeholders import SENTINELS
+from baremetal_acc.bmc.quirks import INSTALLED_AT
 from baremetal_acc.model.accelerator import PciIds
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Gap, PowerState
@@ -481,6 +482,7 @@ def component(view: View, *, certain: bool = True) -> Component:
         write_protected=view.boolean('WriteProtected'),
         certain=certain,
         is_updating=view.literal('Status', 'State') == 'Updating',
+        installed=next((at for path in INSTALLED_AT if (at := view.text(*path)) is not None), None),
     )
 
 

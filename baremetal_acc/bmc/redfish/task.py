@@ -23,6 +23,9 @@ from baremetal_acc.model.inventory import Objection, TaskReading, TaskState
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.uri import normal
 
+_MOST_MESSAGES = 2000
+"""Of one task that are looked at: a package for a whole tray leaves some for each of its components."""
+
 _GOOD = frozenset({'OK', 'Warning'})
 
 MAX_PLACE = 512
@@ -150,7 +153,24 @@ def reading(view: View) -> TaskReading:
         awaits_restart=means is TaskState.ACTIVE and _awaits_restart(view, word),
         unbegun=word in _UNBEGUN and not percent,
         was_cancelled=word == 'Cancelled',
+        written=_written(view),
     )
+
+
+def _written(view: View) -> tuple[str, ...]:
+    """What messages say was written. A device is named first in both.
+
+    Sources: DSP8011, registry Update, UpdateSuccessful; openbmc/pldm as NVIDIA ships it, ComponentUpdateSkipped.
+    """
+    named: dict[str, set[str]] = {'UpdateSuccessful': set(), 'ComponentUpdateSkipped': set()}
+    messages = view.body.get('Messages')
+    for entry in messages[:_MOST_MESSAGES] if isinstance(messages, list) else ():
+        name = entry.get('MessageId') if isinstance(entry, dict) else None
+        known = named.get(name.rsplit('.', 1)[-1]) if isinstance(name, str) else None
+        arguments = entry.get('MessageArgs') if known is not None else None
+        if known is not None and isinstance(arguments, list) and arguments and isinstance(arguments[0], str):
+            known.add(arguments[0].rstrip('/'))
+    return tuple(sorted(named['UpdateSuccessful'] - named['ComponentUpdateSkipped']))
 
 
 def read(connector: Connector, ref: Ref) -> TaskReading:

@@ -209,6 +209,66 @@ def test_a_write_at_the_same_version_begins_a_chain_only_where_it_is_seen_to_pro
         assert cause == (chain(job).broken.cause if chain(job).broken else None)
 
 
+class Names(Skips):
+    """One whose task ends at once, too, and names what it has written."""
+
+    named = v.component().ref.uri
+
+    def task(self, ref):
+        return replace(super().task(ref), written=(self.named,))
+
+
+class NamesAnother(Names):
+    """It names another component."""
+
+    named = v.component('GPU_1').ref.uri
+
+
+class Dates(Skips):
+    """One that shows when a component was written last."""
+
+    shown = ('before', 'after')
+
+    def look(self, now):
+        found = super().look(now)
+        component = self.component(None)
+        return replace(found, accelerators=tuple(replace(a, firmware=(component,)) for a in found.accelerators))
+
+    def component(self, ref):
+        at = self.shown[bool(self.machine.sent) and not any(self.machine.tasks.values())]
+        return replace(super().component(ref), installed=at)
+
+
+class KeepsTheDate(Dates):
+    """It has skipped the image."""
+
+    shown = ('before', 'before')
+
+
+class DatesFirst(Dates):
+    """It did not say so before."""
+
+    shown = (None, 'after')
+
+
+@pytest.mark.parametrize(
+    ('connection', 'cause'),
+    [
+        (Names, None),
+        (NamesAnother, BreakCause.WRITE_UNPROVEN),
+        (Dates, None),
+        (KeepsTheDate, BreakCause.WRITE_UNPROVEN),
+        (DatesFirst, BreakCause.WRITE_UNPROVEN),
+    ],
+)
+def test_a_write_at_the_same_version_is_shown_by_its_task_or_by_the_time_of_the_last_write(connection, cause):
+    """Where it was not seen on its way. What was not shown before has not moved."""
+    bench = bench_of(connection, Machine(version=v.NEW))
+    job, outcome = bench.run(job_of(bench, again=True))
+    assert isinstance(outcome, Done), outcome
+    assert cause == (chain(job).broken.cause if chain(job).broken else None)
+
+
 def test_a_write_that_fails_breaks_the_chain_and_what_is_put_back_begins_none():
     """The card runs what it ran, and nobody knows what the write has left."""
     bench = restorable(Machine(task_ends=TaskState.FAILED, power=PowerState.OFF))
