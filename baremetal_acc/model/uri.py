@@ -31,10 +31,14 @@ def _decoded(match: re.Match[str]) -> str:
 
 
 DEVICE = re.compile(
-    r'.*/(?:Systems|Chassis|Processors|SubProcessors|PCIeDevices|PCIeFunctions|NetworkAdapters|GraphicsControllers)/[^/]+',
+    r'(.*/(?:Systems|Chassis|Processors|SubProcessors|PCIeDevices|PCIeFunctions|NetworkAdapters|GraphicsControllers)/[^/]+)'
+    r'(?:/.*)?',
     re.DOTALL,
 )
-"""URIs of what is a device, or holds one. Source: DSP8010 2025.4, the URIs of these schemas."""
+"""URIs of a device, or of what holds one, and of what lies below it; the first group is the device.
+
+Source: DSP8010 2025.4, the URIs of these schemas.
+"""
 
 
 def differ_in_case_only(one: str, other: str) -> bool:

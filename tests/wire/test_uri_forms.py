@@ -139,3 +139,16 @@ def test_a_link_to_a_device_that_is_not_there_hides(bmc: Any, recording: Callabl
     root['Links']['Oem']['Nvidia']['ComponentsProtected'] = [{'@odata.id': lost}]
     fields = {(g.ref.uri, g.field) for g in inventory_of(bmc).gaps if g.hides}
     assert {(item['@odata.id'], 'RelatedItem'), (root['@odata.id'], 'Links/Oem/ComponentsProtected')} <= fields
+
+
+def test_links_without_end_are_looked_at_in_part(bmc: Any, recording: Callable[[str], Any]) -> None:
+    """A URI of a thousand segments, and an item of thousands of parts: a gap, and no more than that."""
+    bmc = recording('nvidia/gh200')
+    tree = {uri: json.loads(t) if isinstance(t, str) else t for uri, t in bmc.tree.items()}
+    bmc.tree = tree
+    item = next(b for u, b in tree.items() if '/FirmwareInventory/' in u and b.get('RelatedItem'))
+    deep = '/redfish/v1/Chassis/X' + '/a' * 900
+    item['RelatedItem'] = [{'@odata.id': deep}, *({'@odata.id': f'{deep[:200]}/{n}'} for n in range(1500))]
+    seen = inventory_of(bmc)
+    assert 2 == len(seen.accelerators)
+    assert item['@odata.id'] in {gap.ref.uri for gap in seen.gaps if gap.hides}

@@ -23,6 +23,9 @@ from baremetal_acc.model.uri import Spellings
 SLOT = re.compile(r'^/?FPGA/ReconfigurationSlots/(\d{1,4})$')
 """A JSON pointer to a slot: the fragment of a RelatedItem. Source: RFC 6901."""
 
+MOST_RELATED = 100
+"""Parts of which an item may be the firmware. Real ones have up to eight."""
+
 DEEPEST = 12
 """Segments that are taken off a link to find the device above it."""
 
@@ -58,8 +61,10 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
     for uri, view in tree.items.items():
         related = view.links('RelatedItem')
         place = _by_related(walk, view, related, owner, trusted, slots, spelling) if related else None
-        for link in related:
+        for link in related[:MOST_RELATED]:
             walk.promise(view, 'RelatedItem', link)
+        if len(related) > MOST_RELATED:
+            walk.gaps.append(Gap(ref=view.ref, field='RelatedItem', reason=f'names more than {MOST_RELATED} parts', hides=True))
         if place is not None and isinstance(place, _Slot):
             found[place.device].slots.setdefault((place.processor, place.index), component(view))
             continue

@@ -30,6 +30,9 @@ GONE = frozenset({'ResourceNotFound', 'ResourceMissingAtURI'})
 
 _GONE = 404
 
+DEEPEST = 24
+"""Segments of a URI that are taken off to find a resource above it. Real ones have up to sixteen."""
+
 MAX_MEMBERS = 2000
 MAX_RESOURCES = 5000
 MAX_PAGES = 200
@@ -145,15 +148,26 @@ class Reader:
         A place in another case means a resource where the BMC said so itself, when it was asked there; and where it has nothing
         at the place as it is written, and one resource only that differs in its case alone.
         """
-        place = self._aliases.get(place, place)
+        above = place
+        for _ in range(DEEPEST):
+            known = self._known_as(above)
+            if known is not None:
+                # What was never read is written as what it lies below is.
+                return f'{known}{place[len(above) :]}'
+            above = above.rpartition('/')[0]
+            if not above:
+                break
+        return place
+
+    def _known_as(self, place: str) -> str | None:
+        """The URI of a resource that was read; None where a place means none."""
+        if place in self._aliases:
+            return self._aliases[place]
         known = self._places.get(place)
         if known is not None and isinstance(known.found, Document):
             return place
         meant = self._of_another_case(place)
-        if meant == place and (above := place.rpartition('/')[0]) not in ('', '/redfish'):
-            # What was never read is written as what it lies below is.
-            return f'{self.settled(above)}{place[len(above) :]}'
-        return meant
+        return meant if meant != place else None
 
     def means(self, place: str, other: str) -> None:
         """Note that a place is another one's, written in another case."""
@@ -187,10 +201,11 @@ class Reader:
     def peek(self, uri: str) -> Document | None:
         """What this look has read there, else None. Never asks the BMC."""
         try:
-            known = self._places.get(self.settled(self.place(uri)))
+            place = self.place(uri)
         except BmcAnswerInvalid:
             return None
-        return known.found if known is not None and isinstance(known.found, Document) else None
+        both = (self._places.get(one) for one in (self.settled(place), place))
+        return next((one.found for one in both if one is not None and isinstance(one.found, Document)), None)
 
     def at(self, place: str) -> Found | None:
         """What this look knows of a place, as :meth:`place` gives it: what was read, or why it could not be."""

@@ -42,6 +42,9 @@ _GONE = 404
 
 NOTHING = 'a link leads to nothing (HTTP 404), where something was to be'
 
+_LONGEST_PLACE = 512
+"""Characters of a URI that are looked at for a device. Real ones are shorter than 200."""
+
 _PARTS = ('/PCIeFunctions', '/SubProcessors')
 
 _PROMISED = 'leads to {place}, and no device is there: what this belongs to is not seen'
@@ -491,9 +494,8 @@ class Walk:
         if place is None:
             self.gaps.append(Gap(ref=view.ref, field=field, reason=_OFF, hides=True))
             return
-        device = place
-        while device and not DEVICE.fullmatch(device):
-            device = device.rpartition('/')[0]
+        match = DEVICE.fullmatch(place[:_LONGEST_PLACE])
+        device = match[1] if match is not None else ''
         # Parts of a device are not always read; the device is.
         above = (device, parent(parent(device))) if parent(device).endswith(_PARTS) else (device,)
         if device and not any(self._reader.peek(uri) is not None for uri in above) and not CARRIER.search(last(device)):
