@@ -4,13 +4,14 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from baremetal_acc.decide import accounts
-from baremetal_acc.model import toml
+from baremetal_acc.model import pci_address, toml
 from baremetal_acc.model.accelerator import Accelerator, Kind
 from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.firmware import Component
@@ -45,6 +46,9 @@ STANDARD_CLASSES = ('FPGA', 'PGPU')
 """Resource classes that are not ours and that a device may be claimed as. The other ones of os-resource-classes mean what
 others count: processors, memory, disks, addresses, and devices of virtual machines.
 """
+
+_OTHER_NAMES = {'slot': 'location', 'serial_number': 'serial', 'address': 'pci_address'}
+"""Words for keys of ``match``, and the name that the inventory has for each."""
 
 FUNCTION_PREFIX = 'CUSTOM_ACC_FN_'
 """Begins the resource class and the trait of every function."""
@@ -136,6 +140,23 @@ class Acceptable(StrEnum):
     LOCKED_REPORTED = 'locked-reported'
 
 
+class Hideable(StrEnum):
+    """What a rule can ask of a device and a BMC need not show, in the words of messages."""
+
+    VENDOR = 'vendor'
+    MODEL = 'model'
+    PCI = 'PCI ids'
+    LOCATION = 'location'
+    SERIAL = 'serial number'
+    PCI_ADDRESS = 'PCI address'
+
+
+class _Text(NamedTuple):
+    what: Hideable
+    shown: str | None
+    pattern: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
     """What rules can ask about a node.
@@ -155,6 +176,8 @@ class NodeFacts:
 class Match:
     """Which devices and nodes a rule is for; what is None or empty is not asked. Texts are shell patterns, case ignored.
 
+    :ivar location: of the slot, as the inventory shows it.
+    :ivar pci_address: over normal forms, as :func:`baremetal_acc.model.pci_address.pattern` makes it.
     :ivar ids: these very devices; for rules that a job adds, no baseline can name them.
     """
 
@@ -162,6 +185,9 @@ class Match:
     vendor: str | None = None
     model: str | None = None
     pci: str | None = None
+    location: str | None = None
+    serial: str | None = None
+    pci_address: str | None = None
     traits: frozenset[str] = frozenset()
     resource_class: str | None = None
     owner: str | None = None
@@ -178,16 +204,24 @@ class Match:
 
     def device(self, accelerator: Accelerator, node: NodeFacts) -> bool:
         """Both halves hold."""
-        return self._definite(accelerator, node) and all(_like(text, pattern) for text, pattern in self._texts(accelerator))
+        return self._definite(accelerator, node) and all(_like(t.shown, t.pattern) for t in self._texts(accelerator))
 
     def undecided(self, accelerator: Accelerator, node: NodeFacts) -> bool:
         """The BMC does not show all that is asked for, and what it shows holds: the rule may well be for this device."""
-        texts = self._texts(accelerator)
         return (
             self._definite(accelerator, node)
-            and any(text is None for text, _ in texts)
-            and all(text is None or _like(text, pattern) for text, pattern in texts)
+            and bool(self.hidden(accelerator))
+            and all(t.shown is None or _like(t.shown, t.pattern) for t in self._texts(accelerator))
         )
+
+    def hidden(self, accelerator: Accelerator) -> tuple[Hideable, ...]:
+        """What is asked for and the BMC does not show of a device."""
+        return tuple(t.what for t in self._texts(accelerator) if t.shown is None)
+
+    def of_one_card(self) -> tuple[Hideable, ...]:
+        """The keys that tell one card from another of its model."""
+        keys = ((Hideable.LOCATION, self.location), (Hideable.SERIAL, self.serial), (Hideable.PCI_ADDRESS, self.pci_address))
+        return tuple(what for what, pattern in keys if pattern is not None)
 
     def _definite(self, accelerator: Accelerator, node: NodeFacts) -> bool:
         """Everything holds that is always known."""
@@ -198,12 +232,20 @@ class Match:
             and self.traits <= (accelerator.traits | node.traits)
         )
 
-    def _texts(self, accelerator: Accelerator) -> list[tuple[str | None, str]]:
+    def _texts(self, accelerator: Accelerator) -> Iterator[_Text]:
         """What the BMC shows, None where it shows nothing, and the pattern asked for."""
         pci = accelerator.pci
         ids = None if pci.vendor_id is None or pci.device_id is None else f'{pci.vendor_id}:{pci.device_id}'
-        asked = ((accelerator.vendor, self.vendor), (accelerator.model, self.model), (ids, self.pci))
-        return [(text, pattern) for text, pattern in asked if pattern is not None]
+        for what, shown, pattern in (
+            (Hideable.VENDOR, accelerator.vendor, self.vendor),
+            (Hideable.MODEL, accelerator.model, self.model),
+            (Hideable.PCI, ids, self.pci),
+            (Hideable.LOCATION, accelerator.location, self.location),
+            (Hideable.SERIAL, accelerator.serial, self.serial),
+            (Hideable.PCI_ADDRESS, pci.address, self.pci_address),
+        ):
+            if pattern is not None:
+                yield _Text(what, shown, pattern)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,11 +306,25 @@ class Baseline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Undecided:
+    """A rule that would have decided something of a device, and of which nobody can tell whether it is for the device.
+
+    :ivar hidden: what the rule asks for and the BMC does not show.
+    :ivar security_floor: that of the rule, where it would have decided it.
+    """
+
+    rule: str
+    hidden: tuple[Hideable, ...]
+    security_floor: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
     """What the rules demand of one device; ``*_rule`` names the rule that decided.
 
     :ivar downgrade: the rule that demands the firmware allows a lower security version than that of what runs.
     :ivar waivers: those that may cover a path, each with the rule that it is of; whether it holds is a question of time.
+    :ivar block: with the paths of every rule that is undecided and may be the one that decides.
     :ivar undecided: rules that would have decided something, and of which nobody can tell whether they are for this device.
     :ivar offer: None where no rule says how the device can be claimed.
     :ivar takes: None where every function may be put into its slots that fits.
@@ -308,7 +364,12 @@ class Demands:
     bmc_users_rule: str = DEFAULT_RULE
     downgrade: bool = False
     waivers: tuple[tuple[str, Waiver], ...] = ()
-    undecided: tuple[str, ...] = ()
+    undecided: tuple[Undecided, ...] = ()
+
+    @property
+    def highest_floor(self) -> int:
+        """``security_floor``, or a higher one that an undecided rule asks for."""
+        return max([self.security_floor, *(u.security_floor for u in self.undecided)])
 
 
 def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> Demands:
@@ -316,7 +377,8 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
 
     Where no rule says what to block, a tenant's node must have every host path of every device blocked.
     """
-    undecided: list[str] = []
+    undecided: dict[str, Undecided] = {}
+    may_block: set[WritePath] = set()
     open_to_tenants = node.exposure is Exposure.TENANT
 
     def first(key: str) -> tuple[object, str]:
@@ -327,7 +389,12 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
             if rule.match.device(accelerator, node):
                 return value, rule.name
             if rule.match.undecided(accelerator, node):
-                undecided.append(rule.name)
+                known = undecided.get(rule.name) or Undecided(rule=rule.name, hidden=rule.match.hidden(accelerator))
+                if key == 'block':
+                    may_block.update(rule.block or ())
+                elif key == 'security_floor':
+                    known = replace(known, security_floor=rule.security_floor or 0)
+                undecided[rule.name] = known
         return None, DEFAULT_RULE
 
     firmware, firmware_rule = first('firmware')
@@ -353,6 +420,7 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         if on_missing is OnMissing.WAIVE and r.name == on_missing_rule and r.waiver is not None
     ]
     blocked = block if isinstance(block, frozenset) else (HOST_PATHS if open_to_tenants else frozenset())
+    blocked |= may_block
     return Demands(
         firmware=firmware if isinstance(firmware, tuple) else (),
         firmware_rule=firmware_rule,
@@ -391,7 +459,7 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
             r.firmware is firmware and r.name == firmware_rule and r.downgrade is Downgrade.ALLOW for r in baseline.rules
         ),
         waivers=(*_granted(baseline, accelerator, node), *waivers),
-        undecided=tuple(dict.fromkeys(undecided)),
+        undecided=tuple(undecided.values()),
     )
 
 
@@ -409,6 +477,41 @@ def _granted(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> I
     for rule in baseline.granted:
         if rule.waiver is not None and rule.match.device(accelerator, node):
             yield rule.name, rule.waiver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """How many devices of a machine a rule is for.
+
+    :ivar possible: those of which nobody can tell.
+    """
+
+    wanted: int
+    found: int
+    possible: int
+
+    @property
+    def met(self) -> bool:
+        """As many as are wanted, and surely."""
+        return self.found == self.wanted and not self.possible
+
+    @property
+    def why(self) -> str:
+        """Why the number is not known, for the end of messages."""
+        return ': the BMC does not show all that the rule asks for' if self.possible else ''
+
+    def __str__(self) -> str:
+        return f'{self.found} to {self.found + self.possible}' if self.possible else f'{self.found}'
+
+
+def counts(baseline: Baseline, accelerators: Iterable[Accelerator], node: NodeFacts) -> Iterator[tuple[Rule, Counted]]:
+    """The rules that ask for a number of devices of a machine like this one, and how many there are."""
+    seen = tuple(accelerators)
+    for rule in baseline.rules:
+        if rule.count is not None and rule.match.node(node):
+            found = sum(1 for a in seen if rule.match.device(a, node))
+            possible = sum(1 for a in seen if rule.match.undecided(a, node))
+            yield rule, Counted(wanted=rule.count, found=found, possible=possible)
 
 
 def idle(baseline: Baseline, accelerators: Iterable[Accelerator], node: NodeFacts) -> tuple[str, ...]:
@@ -460,11 +563,17 @@ def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
         vendor=matched.string('vendor'),
         model=matched.string('model'),
         pci=matched.string('pci'),
+        location=matched.string('location'),
+        serial=matched.string('serial'),
+        pci_address=_pci_address(matched),
         traits=frozenset(matched.strings('traits') or ()),
         resource_class=matched.string('resource_class'),
         owner=matched.string('owner'),
         exposure=matched.choice('exposure', Exposure),
     )
+    for key, ours in _OTHER_NAMES.items():
+        if matched.has(key):
+            raise matched.error(key, 'no such key', f'write {ours}')
     matched.finish()
     if match.pci is not None and not _may_be_ids(match.pci):
         what = f'{match.pci!r} is no pair of vendor and device id like "0x10de:0x2330", nor a pattern that one could match'
@@ -504,6 +613,17 @@ def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
     if rule.downgrade is not None and rule.firmware is None:
         raise table.error('downgrade', 'speaks of the versions that the same rule demands, and it has no firmware')
     return rule
+
+
+def _pci_address(table: toml.Table) -> str | None:
+    text = table.string('pci_address')
+    if text is None:
+        return None
+    found = pci_address.pattern(text)
+    if found is None or not any(_may_be(found, places) for places in pci_address.PLACES):
+        what = f'{text!r} is no PCI address, nor a pattern that one could match: the rule would be for no device'
+        raise table.error('pci_address', what, 'write it as "0000:17:00.0" or "17:00.0", or a pattern such as "17:00.*"')
+    return found
 
 
 def _bmc_users(table: toml.Table) -> tuple[str, ...] | None:
@@ -573,18 +693,27 @@ def _bounded(table: toml.Table, key: str) -> str:
 
 
 def _like(text: str | None, pattern: str) -> bool:
-    return text is not None and fnmatchcase(text.casefold(), pattern.casefold())
+    """A text that holds a bracket is matched by itself, too: labels of slots have such ones."""
+    if text is None:
+        return False
+    shown, wanted = text.casefold(), pattern.casefold()
+    return shown == wanted or fnmatchcase(shown, wanted)
 
 
 def _may_be_ids(pattern: str) -> bool:
     """There is a pair of PCI ids, as devices show it, that a shell pattern matches."""
-    # How many characters of the pair the parts so far may have taken.
+    return _may_be(pattern, _IDS)
+
+
+def _may_be(pattern: str, characters: tuple[str, ...]) -> bool:
+    """There is a text with these characters, one place after the other, that a shell pattern matches."""
+    # How many characters of the text the parts so far may have taken.
     places = {0}
     for part in _PART.findall(pattern.casefold()):
         if part == '*':
-            places = set(range(min(places), len(_IDS) + 1))
+            places = set(range(min(places), len(characters) + 1))
         else:
-            places = {n + 1 for n in places if n < len(_IDS) and any(fnmatchcase(c, part) for c in _IDS[n])}
+            places = {n + 1 for n in places if n < len(characters) and any(fnmatchcase(c, part) for c in characters[n])}
         if not places:
             return False
-    return len(_IDS) in places
+    return len(characters) in places

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from baremetal_acc.decide import evidence, images, unseen, waiver
-from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, demands, idle
+from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, counts, demands, idle
 from baremetal_acc.decide.claims import changed
+from baremetal_acc.decide.identical_cards import left_out
 from baremetal_acc.decide.offer import single
 from baremetal_acc.decide.verify import components_wanted, slots_wanted
 from baremetal_acc.errors import Refused
@@ -177,9 +178,10 @@ def plan(
     _refuse_the_unseen(draft, baseline, node, chosen)
     for accelerator in chosen:
         wanted = demands(baseline, accelerator, node)
-        for rule in wanted.undecided if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK} else ():
-            reason = 'the BMC does not show the vendor, the model or the PCI ids that it asks for, so it may be for this device'
-            draft.refuse(accelerator, f'rule {rule}', reason)
+        for unsure in wanted.undecided if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK} else ():
+            hidden = ' and the '.join(unsure.hidden)
+            reason = f'the BMC does not show the {hidden} that it asks for, so it may be for this device'
+            draft.refuse(accelerator, f'rule {unsure.rule}', reason)
         if Part.FIRMWARE in parts:
             _firmware(draft, accelerator, wanted)
         if Part.FUNCTIONS in parts:
@@ -199,6 +201,7 @@ def plan(
     if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK}:
         for name in idle(baseline, inventory.accelerators, node):
             draft.notes.append(Note(label=node.name, text=f'rule {name} matches no device here'))
+        draft.notes += (Note(label=out.label, text=out.text) for out in left_out(baseline, inventory.accelerators, node))
         relaxed = waiver.relaxations(node, ((a, demands(baseline, a, node)) for a in inventory.accelerators))
         draft.notes += waiver.told(inventory.target, draft.waived, relaxed, {a.id: a.label for a in inventory.accelerators})
     writes = _in_turn(draft.writes)
@@ -272,11 +275,9 @@ def _refuse_the_unseen(draft: _Draft, baseline: Baseline, node: NodeFacts, chose
     for gap in draft.inventory.gaps:
         if gap.hides:
             draft.refuse(None, str(gap.ref), f'devices may lie behind what could not be read: {gap.reason}')
-    for rule in baseline.rules:
-        if rule.count is not None and rule.match.node(node):
-            count = sum(1 for a in draft.inventory.accelerators if rule.match.device(a, node))
-            if count != rule.count:
-                draft.refuse(None, f'rule {rule.name}', f'{rule.count} devices must match, {count} do')
+    for rule, counted in counts(baseline, draft.inventory.accelerators, node):
+        if not counted.met:
+            draft.refuse(None, f'rule {rule.name}', f'{counted.wanted} devices must match, {counted} do{counted.why}')
 
 
 def _firmware(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:

@@ -62,7 +62,7 @@ def _program(action: Program, there: dict[AcceleratorId, Accelerator], baseline:
     if not wanted.tenants_program:
         yield f'{card.label}: tenants may not program it (tenants_program, rule {wanted.tenants_program_rule})'
     elif wanted.undecided:
-        yield f'{card.label}: rules that may be for it cannot be decided: {", ".join(wanted.undecided)}'
+        yield f'{card.label}: rules that may be for it cannot be decided: {", ".join(u.rule for u in wanted.undecided)}'
     elif wanted.takes is not None and action.function not in wanted.takes:
         yield f'{card.label}: tenants may not have {action.function} put into it (takes, rule {wanted.takes_rule})'
 

@@ -10,7 +10,18 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 
 from baremetal_acc.decide import accounts, evidence, images, measurement, waiver
-from baremetal_acc.decide.baseline import DEFAULT_RULE, Baseline, Demands, NodeFacts, components, demands, idle
+from baremetal_acc.decide.baseline import (
+    DEFAULT_RULE,
+    Baseline,
+    Demands,
+    NodeFacts,
+    Undecided,
+    components,
+    counts,
+    demands,
+    idle,
+)
+from baremetal_acc.decide.identical_cards import left_out
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ImageKind
@@ -70,7 +81,7 @@ def verify(
             evidence.judge(r, engagements, lifecycle=lifecycle, flow=flow, starting=starting) for r in accelerator.locks
         ) + evidence.vanished(accelerator, ways, inventory.at)
         accepted = wanted.accept & DEPLOY_ACCEPTS if flow is Flow.DEPLOY else wanted.accept
-        findings += (_undecided(accelerator, name) for name in wanted.undecided)
+        findings += (_undecided(accelerator, unsure) for unsure in wanted.undecided)
         findings += _firmware(accelerator, wanted, unread)
         findings += _denied(accelerator, catalogue)
         findings += _revocations(accelerator, wanted, catalogue)
@@ -190,15 +201,16 @@ def _presence(inventory: Inventory, baseline: Baseline, node: NodeFacts, known: 
     for gap in inventory.gaps:
         if gap.hides:
             yield finding(str(gap.ref), 'readable', gap.reason, Met.NO, 'default', gap.accelerator)
-    for rule in baseline.rules:
-        if rule.count is not None and rule.match.node(node):
-            count = sum(1 for a in inventory.accelerators if rule.match.device(a, node))
-            met = Met.YES if count == rule.count else Met.NO
-            yield finding(node.name, f'{rule.count} devices', f'{count} devices', met, rule.name)
+    for rule, counted in counts(baseline, inventory.accelerators, node):
+        met = Met.YES if counted.met else Met.NO
+        yield finding(node.name, f'{counted.wanted} devices', f'{counted} devices{counted.why}', met, rule.name)
     for name in idle(baseline, inventory.accelerators, node) if inventory.accelerators else ():
         # No fault: a baseline is for many machines. But a name that was misspelt is seen here.
         expected, found = 'its devices, if there are any', 'it matches no device here'
         yield replace(finding(node.name, expected, found, Met.YES, name), subject=f'rule {name}')
+    for out in left_out(baseline, inventory.accelerators, node):
+        one = finding(out.label, 'a rule for this card too, if one is meant', out.text, Met.YES, out.rule, out.accelerator)
+        yield replace(one, subject=f'rule {out.rule}')
 
 
 def _firmware(accelerator: Accelerator, wanted: Demands, unread: Mapping[tuple[Ref, str], str]) -> Iterator[Finding]:
@@ -315,9 +327,10 @@ def _lock(
     return _finding(accelerator, f'lock {path}', expected, found, Met.NO, wanted.block_rule, worst.state), None
 
 
-def _undecided(accelerator: Accelerator, rule: str) -> Finding:
-    expected, found = 'vendor, model and PCI ids as far as the rule asks for them', 'the BMC does not show them all'
-    return _finding(accelerator, f'rule {rule}', expected, found, Met.NO, rule)
+def _undecided(accelerator: Accelerator, unsure: Undecided) -> Finding:
+    hidden = ' and the '.join(unsure.hidden)
+    expected, found = f'the {hidden} that the rule asks for', 'the BMC does not show it'
+    return _finding(accelerator, f'rule {unsure.rule}', expected, found, Met.NO, unsure.rule)
 
 
 def _no_longer_shown(accelerator: Accelerator, wanted: Demands, engagements: Iterable[Engagement]) -> Iterator[Finding]:

@@ -190,7 +190,8 @@ def _unfit(
     found = _found(action, inventory)
     if accelerator is None or found is None:
         return f'{action.ref} does not belong to this card any more'
-    floor = demands(tools.baseline, accelerator, target.node).security_floor
+    # What the plan saw may be hidden now, such as the place of a card whose host is off.
+    floor = demands(tools.baseline, accelerator, target.node).highest_floor
     return unfit(action, image, tools.catalogue, accelerator, found, floor=floor, back=item.restoring)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from baremetal_acc.bmc.api import Document, JsonObject
 from baremetal_acc.bmc.placeholders import SENTINELS
 from baremetal_acc.bmc.quirks import INSTALLED_AT
+from baremetal_acc.model import pci_address
 from baremetal_acc.model.accelerator import PciIds
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Gap, PowerState
@@ -399,7 +400,7 @@ def _address(view: View) -> str | None:
     segment = _whole(view, 'SegmentNumber', most=0xFFFF) or 0
     if bus is None or device is None or function is None or not (segment or bus or device or function):
         return None
-    return f'{segment:04x}:{bus:02x}:{device:02x}.{function:x}'
+    return pci_address.write(domain=segment, bus=bus, device=device, function=function)
 
 
 def _base_of(values: list[object]) -> int:

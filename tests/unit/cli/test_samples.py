@@ -38,6 +38,15 @@ def test_baseline_and_catalogue_parse_and_belong_together(etc):
     assert {'gzip'} <= {i.function for i in images}
 
 
+def test_the_rules_for_identical_cards_parse_and_tell_them_apart(etc):
+    """One card by each place, and both by the model; with images that are not the same."""
+    text = (etc / 'baseline-identical-cards.toml').read_text()
+    first, second, every, _ = baseline.parse(text, 'baseline-identical-cards.toml').rules
+    assert ['GPU0', 'GPU1', None] == [r.match.location for r in (first, second, every)]
+    assert [1, 1, 2] == [r.count for r in (first, second, every)]
+    assert first.firmware != second.firmware
+
+
 def test_the_waiver_that_the_baseline_shows_is_one(etc):
     """It is commented out, since nobody answers for a copy of it."""
     text = (etc / 'baseline.toml').read_text().replace('\non_missing = "refuse"', '')

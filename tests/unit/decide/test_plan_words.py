@@ -125,7 +125,7 @@ SCENES = {
         (
             of_gpu(
                 'rule theirs',
-                'the BMC does not show the vendor, the model or the PCI ids that it asks for, so it may be for this device',
+                'the BMC does not show the vendor that it asks for, so it may be for this device',
             ),
         ),
     ),

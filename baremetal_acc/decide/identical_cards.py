@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Name the cards that no rule speaks of, while a rule for one slot, serial number or address speaks of identical ones."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from baremetal_acc.decide.baseline import DEFAULT_RULE, Baseline, Demands, NodeFacts, Rule, demands
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.ref import AcceleratorId
+
+_KEYS = ('firmware', 'revocations', 'functions', 'block', 'measure', 'custody', 'security_floor')
+"""What keeps a card safe, or says what it has to run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A card that a rule for single cards is not for.
+
+    :ivar rule: the name of the rule.
+    :ivar text: what it demands that nothing demands of the card.
+    """
+
+    accelerator: AcceleratorId
+    label: str
+    rule: str
+    text: str
+
+
+def left_out(baseline: Baseline, accelerators: Iterable[Accelerator], node: NodeFacts) -> tuple[LeftOut, ...]:
+    """What a rule for single cards demands, and no rule demands of an identical card of the machine.
+
+    Nothing is wrong with that, unless the author of the rule has forgotten the card.
+    """
+    return tuple(_left_out(baseline, tuple(accelerators), node))
+
+
+def _left_out(baseline: Baseline, seen: tuple[Accelerator, ...], node: NodeFacts) -> Iterator[LeftOut]:
+    for rule in baseline.rules:
+        differs = rule.match.of_one_card()
+        if not differs:
+            continue
+        makes = {_make(a) for a in seen if rule.match.device(a, node)}
+        without = replace(rule.match, location=None, serial=None, pci_address=None)
+        for a in seen:
+            if _make(a) not in makes or rule.match.device(a, node) or not without.device(a, node):
+                continue
+            keys = [key for key in _KEYS if _goes_without(demands(baseline, a, node), rule, key)]
+            if keys:
+                card = f'an identical card with another {" or ".join(differs)}'
+                text = f'no rule says {", ".join(keys)}, and rule {rule.name} does for {card}'
+                yield LeftOut(accelerator=a.id, label=a.label, rule=rule.name, text=text)
+
+
+def _goes_without(wanted: Demands, rule: Rule, key: str) -> bool:
+    """A rule asks for something, and what holds for the card by default is less."""
+    if not getattr(rule, key) or getattr(wanted, f'{key}_rule') != DEFAULT_RULE:
+        return False
+    return getattr(wanted, key) != getattr(rule, key) and (
+        key != 'block' or rule.block is None or not rule.block <= wanted.block
+    )
+
+
+def _make(a: Accelerator) -> tuple[str | None, ...]:
+    """The same for identical cards."""
+    names = (None if text is None else text.casefold() for text in (a.vendor, a.model))
+    return (a.kind, *names, a.pci.vendor_id, a.pci.device_id)
