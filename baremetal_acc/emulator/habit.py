@@ -140,7 +140,7 @@ _ALL = (
     Habit(
         name='skips-equal-version',
         what='does not write an image of the version that a component runs, unless it is told to by ForceUpdate',
-        source='pldm of HGX BMCs (fw-update), ComponentUpdateSkipped',
+        source='a pldm of trays (fw-update), ComponentUpdateSkipped',
         rules=({'name': 'equal-version-skipped'},),
     ),
     Habit(
