@@ -5,11 +5,15 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.wire.recorded import ADDRESS, inventory_of
+from baremetal_acc.bmc.redfish.driver import RedfishDriver
+from baremetal_acc.bmc.redfish.habits import Remembered
+from baremetal_acc.run.looking import observe
+from tests.wire.recorded import ADDRESS, NOW, inventory_of, target_of, tools_of
 
 FORMS: dict[str, Callable[[str], str]] = {
     'slash': lambda uri: f'{uri}/',
@@ -152,3 +156,26 @@ def test_links_without_end_are_looked_at_in_part(bmc: Any, recording: Callable[[
     seen = inventory_of(bmc)
     assert 2 == len(seen.accelerators)
     assert item['@odata.id'] in {gap.ref.uri for gap in seen.gaps if gap.hides}
+
+
+def test_what_was_there_before_and_is_linked_no_more_is_gone_and_hides_nothing(
+    bmc: Any, recording: Callable[[str], Any]
+) -> None:
+    """The next look reads ahead what the last one has needed."""
+    bmc = recording('nvidia/gh200')
+    tree = {uri: json.loads(t) if isinstance(t, str) else t for uri, t in bmc.tree.items()}
+    bmc.tree = tree
+    remembered = Remembered()
+
+    def look() -> tuple[Any, ...]:
+        driver = RedfishDriver(remembered=remembered)
+        tools = replace(tools_of(bmc), connect=driver.connect)
+        return tuple(g for g in observe(target_of(), tools, NOW).gaps if g.hides)
+
+    assert () == look()
+    gone = '/redfish/v1/Managers/BMC_0'
+    listed = tree['/redfish/v1/Managers']
+    listed['Members'] = [m for m in listed['Members'] if m['@odata.id'] != gone]
+    listed['Members@odata.count'] = len(listed['Members'])
+    bmc.tree = {uri: body for uri, body in tree.items() if not uri.startswith(f'{gone}/HostInterfaces')}
+    assert () == look()

@@ -236,7 +236,8 @@ class Reader:
     @property
     def gone(self) -> tuple[str, ...]:
         """Places that were asked for and have nothing (HTTP 404), sorted; without those that mean another one."""
-        found = [p for p, one in tuple(self._places.items()) if isinstance(one.found, BmcRefused) and one.found.status == _GONE]
+        wanted = [(p, one.found) for p, one in tuple(self._places.items()) if one.wanted]
+        found = [p for p, answer in wanted if isinstance(answer, BmcRefused) and answer.status == _GONE]
         return tuple(sorted(place for place in found if self.peek(place) is None))
 
     @property
