@@ -498,6 +498,27 @@ GUARDS = (
         tests='tests/unit/decide/test_attacks.py',
     ),
     Guard(
+        name='ask of a card that hides its place no more than of any other',
+        file=BASELINE,
+        guard='    blocked |= may_block\n',
+        gone='',
+        tests='tests/unit/decide/test_identical_cards.py',
+    ),
+    Guard(
+        name='count cards as if none hid what the rule asks for',
+        file=BASELINE,
+        guard='self.found == self.wanted and not self.possible',
+        gone='self.found == self.wanted',
+        tests='tests/unit/decide/test_identical_cards.py',
+    ),
+    Guard(
+        name='write below the floor of a rule for a card that has stopped showing its place',
+        file=f'{RUN}/writing.py',
+        guard='target.node).highest_floor',
+        gone='target.node).security_floor',
+        tests='tests/unit/run/test_attacks.py',
+    ),
+    Guard(
         name='take a reset of one System for one of another',
         file=ADVANCE,
         guard='        and e.reset == reset.system\n',

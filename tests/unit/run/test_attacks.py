@@ -7,9 +7,11 @@ from datetime import timedelta
 
 import pytest
 
+from baremetal_acc.decide.baseline import Baseline, Match, Rule
 from baremetal_acc.decide.plan import Part
 from baremetal_acc.errors import BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
 from baremetal_acc.model.codec import decode
+from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState
 from baremetal_acc.model.job import Done, Failed, Flash, InterferenceKind, ItemState, Job, ResetPurpose
 from baremetal_acc.model.lock import LockState, ResetKind
@@ -428,3 +430,31 @@ def test_a_lock_that_is_found_open_is_no_lock_in_the_verdict():
     bench = working(Machine(version=v.NEW, lock_ignored=True), Two, LockOfEach)
     job, _ = bench.run(bench.job(parts=LOCK))
     assert {LockState.UNLOCKED} == {f.state for f in job.verdict.findings if f.subject.startswith('lock ')}
+
+
+# -------------------------------------------------------------------------------------- rules for a card that hides its place
+
+
+class Shy(Connection):
+    """The card shows the slot that it is in until something was opened or switched off."""
+
+    def look(self, now):
+        seen = super().look(now)
+        place = None if {'release', 'power off'} & set(self.machine.log) or self.machine.power is PowerState.OFF else 'Slot 0'
+        return replace(seen, accelerators=tuple(replace(a, location=place) for a in seen.accelerators))
+
+
+@pytest.mark.parametrize(('lowest', 'written'), [(5, True), (6, False)])
+def test_the_floor_of_a_rule_holds_for_a_card_that_has_stopped_showing_its_place(lowest, written):
+    """The floor of the rule for its slot was raised after the plan, and the image may be below it."""
+
+    def rules(floor: int) -> Baseline:
+        said = {'custody': CustodyDemand.REPORTED}
+        strict = Rule(name='strict', match=Match(location='Slot 0'), firmware=(('GPU_*', v.NEW),), security_floor=floor, **said)
+        return Baseline(rules=(strict, Rule(name='all', match=Match(), block=v.HOST_DEVICE, **said)))
+
+    bench = working(Machine(), Shy, baseline=rules(1))
+    job = bench.job(hold=True)
+    bench.tools = replace(bench.tools, baseline=rules(lowest))
+    bench.run(job)
+    assert written is any(line.startswith('push ') for line in bench.machine.log)
