@@ -358,7 +358,7 @@ class Item:
     :ivar stalled: its task claims to run and does not move any more; what the item is was judged by the device.
     :ivar silent: its BMC has been silent since a reset of the BMC was asked for.
     :ivar untouched: it failed before anything of it could reach the device.
-    :ivar waiting: since when it is put off because its image is away, UTC.
+    :ivar waiting: since when it is put off because its image is away, or its card is hidden, UTC.
     :ivar busy: since when its BMC answers nothing but that it is busy, UTC.
     :ivar restoring: it puts back what a failed write has left, or belongs to that: done although the job has failed.
     :ivar progress: how far its image is, while it is sent in turns.

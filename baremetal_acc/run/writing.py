@@ -53,7 +53,11 @@ def write(
     # A BMC that falls silent in the middle of a look shows a part of a card, which is none to judge an image by.
     hidden = _hidden(action, inventory)
     if hidden is not None and now <= job.deadline:
-        return with_item(job, position, replace(item.to(ItemState.PLANNED, now), message=hidden))
+        since = item.waiting or now
+        by_hold = known_later.hidden_by_hold(job, inventory, action.accelerator) is not None
+        # What a BMC hides while the host is off comes back with the host, and not before.
+        if not by_hold or now - since <= tools.patience.settle:
+            return with_item(job, position, replace(item.to(ItemState.PLANNED, now, hidden), waiting=since))
     if found is not None and found.staged != action.staged and moved is None:
         # What is staged now was not staged by this write, and must not count as its result: that is stored first.
         return with_item(job, position, replace(item, state=ItemState.PLANNED, action=replace(action, staged=found.staged)))

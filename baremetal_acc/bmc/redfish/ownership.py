@@ -44,7 +44,8 @@ def ownership(
         return Ownership(machines=machines)
     listed = {machine: frozenset(_listed(walk, reader, machine)) for machine in machines}
     chassis = _chassis(walk, machines)
-    owners: _Owners = {machine: frozenset({machine}) for machine in machines}
+    # A list of Systems that cannot be read stands for machines that nobody has seen: it is none itself.
+    owners: _Owners = {machine: frozenset({machine}) for machine in machines if machine != _place(walk)}
     owners |= chassis
     owners |= {uri: of for uri, view in tree.systems.items() if uri not in machines and (of := _part(walk, view, chassis))}
     owners |= _managers(walk, machines)
@@ -65,7 +66,7 @@ def _machines(walk: Walk, reader: Reader, devices: Devices) -> frozenset[str]:
     One that is listed and cannot be read may be a machine. So may be all of a list that cannot be read.
     """
     tree = walk.tree
-    place = walk.settled(tree.root.link('Systems') or f'{ROOT}/Systems') or f'{ROOT}/Systems'
+    place = _place(walk)
     known = reader.at(place)
     found = set(tree.systems)
     if known is None or isinstance(known, Exception):
@@ -79,6 +80,12 @@ def _machines(walk: Walk, reader: Reader, devices: Devices) -> frozenset[str]:
         return frozenset(found)
     machines = {uri for uri in found if (view := tree.systems.get(uri)) is None or not _is_no_machine(walk, view, devices)}
     return frozenset(machines or found)
+
+
+def _place(walk: Walk) -> str:
+    """Where the Systems are listed."""
+    usual = f'{ROOT}/Systems'
+    return walk.settled(walk.tree.root.link('Systems') or usual) or usual
 
 
 def _gone(reader: Reader, uri: str) -> bool:
