@@ -45,6 +45,7 @@ from baremetal_acc.model.inventory import (
     UpdateFacts,
 )
 from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ownership import Ownership
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
 
 START = datetime(2026, 11, 22, tzinfo=UTC)
@@ -436,7 +437,18 @@ class Connection:
                     cards.append(self._accelerator(card, reader, gaps))
                 except BmcRefused as exc:
                     gaps.append(Gap(ref=Ref(bmc=self.bmc, uri=card.primary), reason=exc.what, hides=True))
-        return Look(facts=facts, accelerators=tuple(cards), platform_devices=(), gaps=tuple(gaps), reader=reader)
+        return Look(
+            facts=facts,
+            accelerators=tuple(cards),
+            platform_devices=(),
+            gaps=tuple(gaps),
+            reader=reader,
+            ownership=self.ownership(),
+        )
+
+    def ownership(self) -> Ownership:
+        """Each BMC serves one machine."""
+        return Ownership(machines=frozenset({self.site.product.systems[self.bmc]}))
 
     def _accelerator(self, card: Card, reader: Reader, gaps: list[Gap]) -> Accelerator:
         def here(uri: str) -> Ref:
@@ -612,9 +624,6 @@ class Connection:
         else:
             self.site.reach(self.bmc)
             self.site.machine.reset_bmc(self.bmc)
-
-    def ownership(self) -> None:
-        return None
 
     def may_write(self) -> None:
         self.site.reach(self.bmc)
