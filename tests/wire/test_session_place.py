@@ -45,6 +45,7 @@ def _closed(bmc: Any) -> list[str]:
         'Sessions/7',
         '7',
         './7',
+        f'{SESSIONS}/7'.removeprefix('/'),
     ],
 )
 def test_a_session_is_closed_whatever_form_its_location_has(bmc: Any, reply: Callable[..., Any], location: str) -> None:
@@ -122,6 +123,14 @@ def test_a_session_is_closed_with_its_own_token(bmc: Any, reply: Callable[..., A
     _closed(bmc)
     assert TOKEN == bmc.requests[-1].headers['X-Auth-Token']
     assert all(TOKEN not in json.dumps([r.url, str(r.body)]) for r in bmc.requests)
+
+
+@pytest.mark.parametrize('status', [429, 503])
+def test_a_session_is_closed_though_the_bmc_is_busy_at_first(bmc: Any, reply: Callable[..., Any], status: int) -> None:
+    """It is asked once more, and no third time."""
+    _login(bmc, reply, {}, f'{SESSIONS}/7')
+    bmc.replies['DELETE', f'{SESSIONS}/7'] = [reply(status), reply(status), reply(204)]
+    assert [f'{SESSIONS}/7'] * 2 == _closed(bmc)
 
 
 def test_a_session_is_closed_though_the_connection_breaks(bmc: Any, reply: Callable[..., Any]) -> None:

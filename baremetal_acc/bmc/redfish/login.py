@@ -385,13 +385,15 @@ class Login(sushy.auth.AuthBase):
         """A session's URI as a path on this BMC, None when it is none of a session.
 
         A URI of another authority (BMCs behind NAT write their own) counts by its path, if that is below the collection.
+        One that begins with ``redfish/v1/`` lacks its first slash (DMTF/python-redfish-library#57).
         """
-        for base in (collection, f'{collection}/'):  # RFC 3986 resolves "7" next to the collection: BMCs mean below it
+        for base in ('/', collection, f'{collection}/'):  # RFC 3986 resolves "7" next to the collection: BMCs mean below it
             try:
                 path = self._connector.path(uri, base=base)
             except BmcAnswerInvalid:
                 break
-            if _is_session(path, collection) or _is_session(path, path.rstrip('/').rpartition('/')[0], named='sessions'):
+            named = base != '/' and _is_session(path, path.rstrip('/').rpartition('/')[0], named='sessions')
+            if named or _is_session(path, collection):
                 return path
         try:
             path = urlsplit(uri.strip()[:MAX_PLACE]).path
@@ -434,16 +436,18 @@ class Login(sushy.auth.AuthBase):
         return closed
 
     def _delete(self, place: str, token: str) -> None:
-        """Close a session. Once more where the connection breaks at once: to close it twice changes nothing.
+        """Close a session. Once more where the connection breaks at once or the BMC is busy: to close it twice changes nothing.
 
         :raises BmcError: it was not closed, or nobody knows.
         """
         began = time.monotonic()
         try:
             self._connector.send('DELETE', place, headers={'X-Auth-Token': token}, anonymous=True)
-        except BmcUnreachable:
+        except (BmcUnreachable, BmcBusy) as exc:
             if time.monotonic() - began > _AT_ONCE:
                 raise
+            if isinstance(exc, BmcBusy):
+                wait.sleep(_LINGER_BEAT)
             self._connector.send('DELETE', place, headers={'X-Auth-Token': token}, anonymous=True)
 
     def _only_one(self, held: Held) -> tuple[str, ...]:
