@@ -138,6 +138,7 @@ class BmcRefused(BmcError):
 
     :ivar status: of HTTP, or the completion code of IPMI, which is below 256. Only the driver knows what it means.
     :ivar gone: what was asked for is not there, or not any more.
+    :ivar about: the names of its messages, and of what they speak of.
     """
 
     def __init__(
@@ -148,10 +149,12 @@ class BmcRefused(BmcError):
         uri: str | None = None,
         status: int | None = None,
         gone: bool = False,
+        about: frozenset[str] = frozenset(),
         hint: str | None = None,
     ) -> None:
         self.status = status
         self.gone = gone
+        self.about = about
         super().__init__(bmc=bmc, what=what, uri=uri, hint=hint)
 
 

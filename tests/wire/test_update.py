@@ -368,15 +368,23 @@ def test_an_image_that_is_forced_says_so(bmc: Any, reply: Callable[..., Any]) ->
 
 
 @pytest.mark.parametrize(
-    ('code', 'text', 'sent'),
+    ('code', 'text', 'more', 'sent'),
     [
-        (400, 'The property ForceUpdate in the request is unknown', [True, False]),
-        (400, 'The image is for another device', [True]),
-        (500, 'The property ForceUpdate cannot be handled', [True]),
+        (400, 'The property ForceUpdate in the request is unknown', {}, [True, False]),
+        (422, 'Force Update is not supported here', {}, [True, False]),
+        (400, 'unknown key force_update', {}, [True, False]),
+        (501, 'ForceUpdate is not implemented', {}, [True, False]),
+        (400, 'A property is not in the list', {'MessageArgs': ['ForceUpdate']}, [True, False]),
+        (400, 'A property is not in the list', {'RelatedProperties': ['#/ForceUpdate']}, [True, False]),
+        (400, 'The request was malformed', {'MessageId': 'Base.1.16.MalformedJSON'}, [True, False]),
+        (400, 'A property is not in the list', {'MessageArgs': 'ForceUpdate', 'RelatedProperties': [7, None]}, [True]),
+        (400, 'The image is for another device', {}, [True]),
+        (400, 'The image is for another device', {'MessageArgs': ['Targets']}, [True]),
+        (500, 'The property ForceUpdate cannot be handled', {}, [True]),
     ],
 )
 def test_a_bmc_that_refuses_to_be_forced_is_sent_the_image_without(
-    bmc: Any, reply: Callable[..., Any], code: int, text: str, sent: list[bool]
+    bmc: Any, reply: Callable[..., Any], code: int, text: str, more: dict[str, Any], sent: list[bool]
 ) -> None:
     """It has taken nothing then. Any other refusal is one of the image, and of a server error nobody knows."""
     _service(bmc)
@@ -384,7 +392,7 @@ def test_a_bmc_that_refuses_to_be_forced_is_sent_the_image_without(
 
     def answer(request: Any, context: Any) -> str | bytes:
         got.append(b'"ForceUpdate": true' in b''.join(request.body))
-        info = [{'MessageId': 'Base.1.16.PropertyUnknown', 'Message': text}]
+        info = [{'MessageId': 'Base.1.16.PropertyUnknown', 'Message': text} | more]
         told = reply(code, {'error': {'@Message.ExtendedInfo': info}}) if got[-1] else reply(202, TASK)
         return told(request, context)
 

@@ -615,6 +615,7 @@ class Connector(sushy.connector.Connector):
                 uri=answer.url,
                 status=status,
                 gone=status in (404, 410),
+                about=words.ids | words.about,
                 what=f'{method} refused with {_status(status)}{text}',
             )
         if method in _READS and status in _MAY_PASS:

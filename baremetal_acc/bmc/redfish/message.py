@@ -74,11 +74,13 @@ class Said:
     :ivar text: one line, printable, at most 300 characters; empty when it said nothing.
     :ivar ids: the names at the end of all MessageIds: ``ServiceTemporarilyUnavailable``.
     :ivar critical: one of the messages has the severity Critical.
+    :ivar about: what the messages speak of, as their arguments and related properties name it.
     """
 
     text: str
     ids: frozenset[str]
     critical: bool = False
+    about: frozenset[str] = frozenset()
 
 
 def said(body: object, redact: Callable[[str], str] = str) -> Said:
@@ -88,6 +90,7 @@ def said(body: object, redact: Callable[[str], str] = str) -> Said:
     """
     texts: list[str] = []
     ids: set[str] = set()
+    about: set[str] = set()
     critical = False
     for info in _infos(body):
         if isinstance(info, str):
@@ -97,6 +100,7 @@ def said(body: object, redact: Callable[[str], str] = str) -> Said:
         message_id = info.get('MessageId')
         if isinstance(message_id, str) and message_id:
             ids.add(message_id.rsplit('.', 1)[-1])
+        about.update(_named_by(info))
         text = info.get('Message')
         if isinstance(text, str) and text.strip():
             texts.append(text)
@@ -111,7 +115,15 @@ def said(body: object, redact: Callable[[str], str] = str) -> Said:
             texts = [error]
     elif not texts and isinstance(body, str):
         texts = [body]
-    return Said(text=short(redact('; '.join(dict.fromkeys(t.strip() for t in texts)))), ids=frozenset(ids), critical=critical)
+    line = short(redact('; '.join(dict.fromkeys(t.strip() for t in texts))))
+    return Said(text=line, ids=frozenset(ids), critical=critical, about=frozenset(about))
+
+
+def _named_by(info: Mapping[str, object]) -> Iterator[str]:
+    """Source: DSP8010 2025.4, Message v1: MessageArgs and RelatedProperties."""
+    for key in ('MessageArgs', 'RelatedProperties'):
+        values = info.get(key)
+        yield from (one[:LONGEST] for one in (values[:20] if isinstance(values, list) else ()) if isinstance(one, str))
 
 
 def objection(body: object, redact: Callable[[str], str] = str) -> Objection | None:

@@ -40,6 +40,12 @@ SIMPLE_UPDATE = '#UpdateService.SimpleUpdate'
 
 FORCE = 'ForceUpdate'
 
+_NAMES_FORCE = re.compile(r'force[\s_-]?update', re.IGNORECASE)
+"""How a refusal names it."""
+
+_UNREAD = frozenset({'MalformedJSON', 'UnrecognizedRequestBody'})
+"""Messages that say of a whole request that it cannot be read. Source: DSP8011 (Base registry)."""
+
 _SCHEMA = re.compile(r'#UpdateService\.v(\d{1,3})_(\d{1,3})_\d{1,3}\.UpdateService')
 _FORCES_SINCE = (1, 11)
 
@@ -247,7 +253,10 @@ def _forced(connector: Connector, upload: Upload, send: Callable[[dict[str, obje
 
 
 def _refuses_force(exc: BmcRefused) -> bool:
-    return exc.status is not None and 400 <= exc.status < 500 and FORCE in exc.what
+    """A client error that names ForceUpdate, in whatever spelling, or that says of the whole request that it cannot be read."""
+    if exc.status is None or not (400 <= exc.status < 500 or exc.status == 501):
+        return False
+    return bool(exc.about & _UNREAD) or any(_NAMES_FORCE.search(text) for text in (exc.what, *exc.about))
 
 
 def _on_this_bmc(connector: Connector, uri: str | None) -> str | None:
