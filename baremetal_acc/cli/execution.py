@@ -529,7 +529,11 @@ def _judged(
     reasons = job.reasons + tuple(p for p in open_points if p not in job.reasons)
     went_wrong = [i for i in job.items if i.state is ItemState.FAILED]
     wrote = any(i.state.begun and not i.untouched and isinstance(i.action, Flash | Program) for i in job.items)
-    failed_writes = [i for i in went_wrong if isinstance(i.action, _WRITES) and (wrote or not i.untouched)]
+    reached = [i for i in went_wrong if wrote or not i.untouched or _is_hold(i.action)]
+    failed_writes = [i for i in reached if isinstance(i.action, _WRITES)]
+    if not _touched_cards(job) and any(_is_hold(i.action) and i.untouched for i in went_wrong):
+        # A host that was never told to power off has not to be powered on.
+        failed_writes = [i for i in failed_writes if not isinstance(i.action, Reset)]
     if any(_touched_cards(job) or not _is_hold(i.action) for i in failed_writes):
         return Exit.WRITE_FAILED, 'failed', WriteFailed(reasons)
     if went_wrong:

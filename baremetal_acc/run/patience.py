@@ -20,7 +20,20 @@ from baremetal_acc.errors import (
     BmcUnsupported,
     InventoryInUse,
 )
-from baremetal_acc.model.job import Action, CheckImage, Engage, Flash, Item, ItemState, Job, Outcome, Program, Reset, Wait
+from baremetal_acc.model.job import (
+    Action,
+    CheckImage,
+    Engage,
+    Flash,
+    Item,
+    ItemState,
+    Job,
+    Outcome,
+    Program,
+    Reset,
+    ResetPurpose,
+    Wait,
+)
 from baremetal_acc.run.tools import Tools
 
 LOG = logging.getLogger(__name__)
@@ -59,7 +72,9 @@ def not_performed(job: Job, position: int, exc: AccError, patience: Patience, no
     if isinstance(exc, BmcShutOut):
         job = replace(job, reasons=tuple(dict.fromkeys((*job.reasons, str(exc)))))
     waited = f', waited for {(now - item.since).total_seconds():.0f} s' if exc.waiting_helps and now > item.since else ''
-    return ended(job, position, ItemState.FAILED, now, f'{exc}{waited}')
+    is_hold = isinstance(item.action, Reset) and item.action.purpose is ResetPurpose.HOLD
+    untouched = is_hold and took_nothing(exc)
+    return ended(job, position, ItemState.FAILED, now, f'{exc}{waited}', untouched=untouched)
 
 
 def _rejected(item: Item, exc: BmcError, patience: Patience, now: datetime) -> Item:

@@ -241,6 +241,27 @@ def test_a_host_that_did_not_power_off_before_any_card_was_touched_is_a_refusal(
     assert 'it was told to power off' in str(error)
 
 
+@pytest.mark.parametrize(
+    ('untouched', 'engaged', 'expected'),
+    [
+        (True, ItemState.DONE, Exit.REFUSED),
+        (True, ItemState.FAILED, Exit.WRITE_FAILED),
+        (False, ItemState.DONE, Exit.WRITE_FAILED),
+    ],
+)
+def test_a_host_that_was_never_told_to_power_off_has_not_to_be_powered_on(untouched, engaged, expected):
+    """As its BMC is busy for ever: that it could not be told to power on either leaves nothing to look at."""
+    job = held(ResetPurpose.HOLD, Engage=engaged)
+    items = tuple(
+        replace(i, state=ItemState.FAILED, untouched=untouched and i.action.purpose is ResetPurpose.HOLD)
+        if isinstance(i.action, Reset)
+        else i
+        for i in job.items
+    )
+    code, _, _ = _judged(replace(job, items=items), Failed(reasons=('x',), wrote=False), ())
+    assert expected is code
+
+
 def test_a_job_without_a_failed_write_that_does_not_hold_is_not_met():
     """Everything was written as it should, and a lock still reads open."""
     unmet = (finding('lock host-device'),)
