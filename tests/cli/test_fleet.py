@@ -92,10 +92,10 @@ def test_what_fails_for_some_is_told_and_counted(desk: Desk, rack: Rack):
         'node-002': None,
         'node-003': 'BmcUnreachable',
         'node-004': 'UsageError',
-        'node-005': None,
+        'node-005': 'BmcAnswerInvalid',
     } == errors
-    assert ['node-001', 'node-003', 'node-004'] == sorted(line.split()[2].rstrip(':') for line in done.errors)
-    assert 'baremetal-acc: 3 read, 1 with gaps, 3 failed' == done.err.splitlines()[-1]
+    assert ['node-001', 'node-003', 'node-004', 'node-005'] == sorted(line.split()[2].rstrip(':') for line in done.errors)
+    assert 'baremetal-acc: 2 read, 0 with gaps, 4 failed' == done.err.splitlines()[-1]
     assert PASSWORD not in done.out + done.err
 
 

@@ -279,9 +279,14 @@ def etag_of(body: Mapping[str, Any], volatile: frozenset[str] = frozenset()) -> 
 
 
 def _without(value: Any, hidden: frozenset[str]) -> Any:
-    """Drop references to resources that are gone, from arrays and from objects."""
+    """Drop references to resources that are gone, from arrays, with their counts, and from objects."""
     if isinstance(value, dict):
-        return {key: _without(one, hidden) for key, one in value.items() if not _points_into(one, hidden)}
+        left = {key: _without(one, hidden) for key, one in value.items() if not _points_into(one, hidden)}
+        for key, one in value.items():
+            count = f'{key}@odata.count'
+            if isinstance(one, list) and left.get(count) == len(one):
+                left[count] = len(left[key])
+        return left
     if isinstance(value, list):
         return [_without(one, hidden) for one in value if not _points_into(one, hidden)]
     return value
