@@ -367,7 +367,8 @@ def test_a_truncated_answer_is_a_gap(emulated_machine: Callable[..., Any]) -> No
     machine = emulated_machine('gpu-server', options={'*': _no_expand()})
     machine.fault('truncated-json', uri='/redfish/v1/Chassis/HGX_ERoT_GPU_1')
     found = look(machine)
-    assert ['/redfish/v1/Chassis/HGX_ERoT_GPU_1'] == [gap.ref.uri for gap in found.gaps]
+    item = '/redfish/v1/UpdateService/FirmwareInventory/HGX_FW_ERoT_GPU_1'
+    assert ['/redfish/v1/Chassis/HGX_ERoT_GPU_1', item] == [gap.ref.uri for gap in found.gaps]
     states = {r.ref.uri: r.state for m, r in readings(machine) if m.name == 'nvidia_inband_update_policy'}
     assert LockState.UNKNOWN == states['/redfish/v1/Chassis/HGX_ERoT_GPU_1']
     assert LockState.UNLOCKED == states['/redfish/v1/Chassis/HGX_ERoT_GPU_0']

@@ -354,6 +354,11 @@ class Walked:
         """A URI as the tree's keys are."""
         return uri.rstrip('/')
 
+    settled = place
+
+    def promise(self, *_: object) -> None:
+        """All that is linked is there."""
+
 
 def view(uri: str, gaps: list[Gap], **body: Any) -> View:
     """A resource."""
