@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which controllers and which FRUs has a machine, by what its BMC says?
+"""Find the controllers and the FRUs that a machine has, by what its BMC says.
 
 A locator names the controller that has an FRU, and there it is read: FRU 0 at 72h is another one than FRU 0 of the BMC. Nothing
 is remembered between two looks: two machines of one model may have different cards.

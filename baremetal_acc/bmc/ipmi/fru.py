@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a field replaceable unit (FRU) say of itself?
+"""Read what a field replaceable unit (FRU) says of itself.
 
 :func:`read` fetches as much of its memory as is used, :func:`parse` says what stands there. A wrong checksum is told, and what
 it covers is not believed.

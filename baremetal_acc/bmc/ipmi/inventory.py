@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which accelerators are among the boards that a machine shows by IPMI, and what firmware do they have?
+"""Find the accelerators among the boards that a machine shows by IPMI, and the firmware that they have.
 
 IPMI does not say what a board computes with: it has names and numbers in its FRU. A board is an accelerator if the table of
 devices knows its product name. A card that the table does not know is told of as a gap. What may be a card may be an

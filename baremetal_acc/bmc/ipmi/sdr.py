@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which FRUs and which controllers does a controller know of?
+"""List the FRUs and the controllers that a controller knows of.
 
 They stand in its sensor data records (SDR), among many that describe sensors. Those are begun too, since what kind a record is
 stands in the record.

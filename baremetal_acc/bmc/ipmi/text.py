@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a text in an FRU or an SDR say?
+"""Read a text in an FRU or an SDR.
 
 Whoever wrote the EEPROM of a card chose the bytes, so what comes out of here never holds what a terminal would obey.
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is one IPMI command, and what may be asked of whoever sends it?
+"""Define one IPMI command, and what may be asked of whoever sends it.
 
 FRU, SDR, HPM.1 and the firmware firewall are pairs of encoding and parsing, and procedures over a :class:`Raw`: a session
 with a BMC, a controller behind it, or a test.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the resources of one physical device say of it together, and what kind of device is it?
+"""Tell what the resources of one physical device say of it together, and what kind of device it is.
 
 A card is shown as Processor, as PCIeDevice with its functions, as NetworkAdapter, as GraphicsController, as Chassis, as System
 and Manager: each says a part. Which of them are one device is decided in :mod:`.join`.

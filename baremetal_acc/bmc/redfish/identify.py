@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which accelerators does a BMC show, what identifies each of them, and which gaps concern it?"""
+"""Find the accelerators that a BMC shows, what identifies each of them, and the gaps that concern it."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the roots of trust of a BMC's devices sign, when they are asked with a nonce that was never used before?
+"""Ask the roots of trust of a BMC's devices to sign, with a nonce that was never used before, and read what they sign.
 
 Nothing is judged here: what a BMC brings is passed on as it is (:class:`SignedMeasurements`). A root of trust that offers to
 sign and brings nothing, and one of which nobody can tell what it is for, is a reading that is not known.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which resources are one physical device?
+"""Join the resources that are one physical device.
 
 They are joined by their links first, then by what they say of themselves, the strongest first; never two members of one
 collection. See doc/source/inventory.rst. All work is near linear in the number of resources: a hostile BMC lists thousands.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What in a tree identifies a machine, its place, its network or its people, and what stands there instead?
+"""Find what in a tree identifies a machine, its place, its network or its people, and put something else there.
 
 Two passes. The first learns every value that a property's name gives away (``SerialNumber``, ``HostName``). The second replaces
 those wherever they stand, in URIs, Ids, names and longer texts too, and with them whatever has a telling form: UUIDs, MACs,
