@@ -5,7 +5,8 @@
 Where the BMC takes none, and the operator allows it, the BMC fetches our checked copy from us (:mod:`.serve`).
 
 Source: DSP8010 2025.4, UpdateService v1_17_0, MultipartHttpPushUri; DSP0266, section "Software update types". A request
-without Targets would go to everything that the image fits; with two of them bmcweb refuses (facts/redfish.md, sections 3.1, 8).
+without Targets goes to everything that the image fits, as only bundles are sent; with two of them bmcweb refuses
+(facts/redfish.md, sections 3.1, 8).
 """
 
 import json
@@ -227,7 +228,7 @@ def push(
         raise BmcRefused(bmc=connector.label, uri=view.ref.uri, what=what)
     if uri is None:
         return _let_fetch(connector, view, target, upload, images)
-    parameters = {'Targets': [target.uri], '@Redfish.OperationApplyTime': asked_time(view, Way.MULTIPART_PUSH)}
+    parameters = targets(target, upload) | {'@Redfish.OperationApplyTime': asked_time(view, Way.MULTIPART_PUSH)}
 
     def send(more: dict[str, object]) -> Answer:
         with upload.open() as file:
@@ -235,6 +236,13 @@ def push(
             return connector.send('POST', uri, stream=body, headers={'Content-Type': body.content_type})
 
     return task.answered(connector, _forced(connector, upload, send), target.bmc)
+
+
+def targets(target: Ref, upload: Upload) -> dict[str, object]:
+    """What the BMC is told of where an image goes to: one component as a rule; a tray, or nothing, where its maker says so."""
+    if upload.untargeted:
+        return {}
+    return {'Targets': [target.uri] if upload.targets is None else list(upload.targets)}
 
 
 def _forced(connector: Connector, upload: Upload, send: Callable[[dict[str, object]], Answer]) -> Answer:
@@ -287,7 +295,7 @@ def _let_fetch(
     if other is not None:
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=other, hint='see image_server_certificate')
     with Fetched(upload, images, connector.label, host=connector.host) as served:
-        body: dict[str, object] = {'ImageURI': served.url, 'TransferProtocol': _protocol(images), 'Targets': [target.uri]}
+        body: dict[str, object] = {'ImageURI': served.url, 'TransferProtocol': _protocol(images), **targets(target, upload)}
         time_asked = asked_time(view, Way.PULL)
         if time_asked is not None:
             body['@Redfish.OperationApplyTime'] = time_asked
