@@ -132,7 +132,7 @@ class Upload:
     :ivar open: opens the very bytes that were checked; they are read once, in order.
     :ivar goes_back: a device that has kept the very version may go back to it, and need not be sent it.
     :ivar forced: it is written whatever version is there, by a BMC that can be told so.
-    :ivar targets: URIs that the BMC is told in place of that of the component: of a tray or a chassis, or none in an empty list.
+    :ivar targets: URIs that the BMC is told in place of that of the component: of a tray or a chassis; also an empty list.
         None: that of the component.
     :ivar untargeted: the BMC is told nothing at all of targets.
     """
