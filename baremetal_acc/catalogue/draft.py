@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from baremetal_acc.catalogue.catalogue import NO_RESTORE
+from baremetal_acc.catalogue.image_keys import NO_RESTORE
 from baremetal_acc.catalogue.pldm import (
     Activation,
     AnyDescriptor,
