@@ -68,9 +68,7 @@ def _own_name(image: Image) -> str:
 def _bundle(table: toml.Table, folder: Path) -> _Read:
     name = image_keys.name(table)
     apply = table.table('apply')
-    reset = apply.choice('reset', ResetKind) or ResetKind.NONE
-    if reset is ResetKind.BMC_RESET:
-        raise apply.error('reset', f'a bundle comes in force with a reset of its System; {reset} is one of the BMC')
+    reset = _reset(apply) or ResetKind.NONE
     order = apply.integer('order', 0) or 0
     apply.finish()
     restore = table.string('restore')
@@ -118,7 +116,7 @@ def _bundle(table: toml.Table, folder: Path) -> _Read:
 
 
 def _part(table: toml.Table, whole: Image, shared: tuple[Fit, ...], security_version: int | None) -> Image:
-    """One component. What its own table does not say of devices and security, that of the bundle does."""
+    """One component. What its own table does not say of devices, security and resets, that of the bundle does."""
     own = image_keys.name(table)
     fits = image_keys.fit_tables(table) or shared
     if not fits:
@@ -127,6 +125,9 @@ def _part(table: toml.Table, whole: Image, shared: tuple[Fit, ...], security_ver
     if security is None:
         raise table.error(None, 'security_version is missing: here, or for the whole bundle')
     identifier = table.integer('identifier')
+    apply = table.table('apply')
+    reset = _reset(apply)
+    apply.finish()
     found = replace(
         whole,
         name=f'{whole.name}.{own}',
@@ -135,9 +136,17 @@ def _part(table: toml.Table, whole: Image, shared: tuple[Fit, ...], security_ver
         version=table.required_string('version'),
         security_version=security,
         measurements=image_keys.references(table),
+        reset=whole.reset if reset is None else reset,
         identifier=None if identifier is None else image_keys.bounded(table, 'identifier', identifier, _IDENTIFIERS),
     )
     table.finish()
+    return found
+
+
+def _reset(apply: toml.Table) -> ResetKind | None:
+    found = apply.choice('reset', ResetKind)
+    if found is ResetKind.BMC_RESET:
+        raise apply.error('reset', f'a bundle comes in force with a reset of its System; {found} is one of the BMC')
     return found
 
 

@@ -263,9 +263,16 @@ def ended(
     reasons = job.reasons
     counts = stage(item.action) <= Stage.WRITE or isinstance(item.action, Reset) or stage(item.action) is Stage.PUBLISH
     if state is ItemState.FAILED and counts:
-        what = f'put back: {describe(item.action)}' if item.restoring else describe(item.action)
+        what = f'{_again(item)}{describe(item.action)}'
         reasons = (*reasons, f'{what}: {message or "failed"}')
     return replace(job, items=items, reasons=reasons)
+
+
+def _again(item: Item) -> str:
+    """How the failure of what follows a failure begins."""
+    if isinstance(item.action, Flash) and item.action.retry:
+        return 'sent once more: '
+    return 'put back: ' if item.restoring else ''
 
 
 def with_item(job: Job, position: int, item: Item) -> Job:
