@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A bundle of a catalogue becomes an image for each of its components, that share a file; what is wrong is named with its line."""
+"""A bundle of a catalogue becomes an image for each of its components, that share a file; what is wrong is named."""
 
 import pytest
 
@@ -75,7 +75,8 @@ def test_each_component_is_an_image_that_shares_the_file_of_its_bundle():
     assert ('tray-1.gpu', None, None) == (gpu.restore, switch.restore, older.restore)
     assert (0x20, None) == (gpu.identifier, switch.identifier)
     assert gpu.bundle == switch.bundle
-    assert gpu.bundle is not None and older.bundle is not None
+    assert gpu.bundle is not None
+    assert older.bundle is not None
     assert ('tray-2', ('/redfish/v1/Chassis/HGX_Chassis_0',), True) == (
         gpu.bundle.name,
         gpu.bundle.targets,
@@ -143,5 +144,5 @@ def test_a_bundle_without_components_and_an_image_that_goes_back_to_one_are_refu
     )
     with pytest.raises(DocumentError, match='is no other firmware image'):
         parse(TEXT + image)
-    with pytest.raises(DocumentError, match="two images are called 'tray-1.gpu'"):
+    with pytest.raises(DocumentError, match=r"two images are called 'tray-1\.gpu'"):
         parse(TEXT + image.replace('"tray-1.gpu"', '"none"').replace('"one"', '"tray-1.gpu"'))
