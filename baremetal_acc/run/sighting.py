@@ -190,6 +190,7 @@ def _write_sight(
     try:
         bmc = bmcs[action.ref.bmc]
         task, unread = _own_task(item, bmc, tasks)
+        task = _while_others_are_written(task, action)
         runs = task is not None and task.state is TaskState.ACTIVE
         told = _told_by_tasks(item, action, bmc, task, others, stalled=stalled)
         if told is not None:
@@ -256,6 +257,14 @@ def _of_part(task: TaskReading | None, action: Flash | Program, component: Compo
     if task.state is TaskState.FAILED and (task.names_as_written(action.ref, component.id) or was_new):
         return replace(task, state=TaskState.SUCCEEDED, message=said)
     return replace(task, message=said)
+
+
+def _while_others_are_written(task: TaskReading | None, action: Flash | Program) -> TaskReading | None:
+    """A task of a bundle that is on its way waits for no restart, though it says so of a part that it has written."""
+    is_part = isinstance(action, Flash) and action.upload is not None
+    if task is None or not is_part or not task.awaits_restart or not task.percent or task.percent == 100:
+        return task
+    return replace(task, awaits_restart=False) if task.raw.startswith('Running') else task
 
 
 def _own_task(item: Item, bmc: Connection, tasks: dict[Ref, TaskReading]) -> tuple[TaskReading | None, AccError | None]:
