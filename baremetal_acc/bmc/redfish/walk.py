@@ -107,6 +107,7 @@ class Walk:
         self._offered: set[str] = set()
         self._array: list[str] = []
         self._waiting: list[str] = []
+        self._twice: set[str] = set()
         self._named_by_chassis = self._shown = _Stage(lambda: None)
         self._adapters_matter = self._managers_matter = False
         self._undecided: list[View] = []
@@ -220,7 +221,7 @@ class Walk:
         if row is not None and row.kind in _NETWORKED:
             self._look_at_interfaces()
         device = device_of(view.ref.uri)
-        if device in self.tree.listed_again.values():
+        if device is not None and device in self._twice:
             self._functions_again(device)
 
     def _named(self, view: View) -> Class | None:
@@ -316,8 +317,9 @@ class Walk:
         for other, mine in claims.items():
             if len(mine) == 1 and (id(self.tree.pcie_devices), other) not in self._seen:
                 self.tree.listed_again[other] = mine[0]
+                self._twice.add(mine[0])
                 self._reader.means(other, mine[0])
-        for device in self.tree.listed_again.values():
+        for device in sorted(self._twice):
             self._functions_again(device)
         self._each(waiting, self.tree.pcie_devices, self._device, hides=True)
 
