@@ -97,6 +97,7 @@ def test_what_the_chassis_cannot_show_is_read_at_the_system(twice: Any, reply: C
     assert 1 == twice.count('GET', f'{ABOVE}/23-0')
 
 
+@pytest.mark.usefixtures('steady')
 @pytest.mark.parametrize(('expand', 'most'), [(True, 29), (False, 104)])
 def test_a_recorded_machine_that_lists_all_twice_costs_fewer_requests(bmc: Any, shared: Path, expand: bool, most: int) -> None:
     """57 with $expand and 132 without, as long as each was read twice. Two are for the functions of its accelerators."""

@@ -71,11 +71,14 @@ class Expansion:
     the other is not taken for one that pays. What delays an answer by chance delays one of them: the cheapest members count.
     Expanding loses when a member costs more than a plain read does, shared by those that run at a time
     (facts/performance.md, section 1).
+
+    :ivar is_flat: one level is all that it expands, whatever it says.
     """
 
     plain: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     beyond: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     hopeless: bool = False
+    is_flat: bool = False
 
     def read(self, seconds: float) -> None:
         """A plain answer came."""
@@ -89,6 +92,10 @@ class Expansion:
     def failed(self) -> None:
         """An expanded answer did not come where a plain one did."""
         self.hopeless = True
+
+    def failed_deep(self) -> None:
+        """What was asked for more than one level deep was refused, or came as if one level had been asked for, or none."""
+        self.is_flat = True
 
     @property
     def known(self) -> bool:

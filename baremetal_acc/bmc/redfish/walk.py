@@ -128,19 +128,17 @@ class Walk:
         errors: dict[str, BmcError] = {}
         self._shown = _Stage(self._devices_listed_again)
         self._named_by_chassis = _Stage(self._devices_of_arrays)
-        chassis = _Stage(self._named_by_chassis.end)
+        both = _Stage(self._named_by_chassis.end)
         top = _Stage(lambda: None)
 
         def failed(name: str) -> Callable[[BmcError], None]:
             return lambda exc: errors.update({name: exc})
 
-        self._members(places['Systems'], tree.systems, self._system, hides=True, error=failed('Systems'), stages=(top,))
-        self._members(
-            places['Chassis'], tree.chassis, self._chassis, hides=True, error=failed('Chassis'), stages=(top,), inner=(chassis,)
-        )
+        for name, into, then in (('Systems', tree.systems, self._system), ('Chassis', tree.chassis, self._chassis)):
+            self._members(places[name], into, then, hides=True, error=failed(name), stages=(top,), inner=(both,))
         # Last, so that its time tells how long a plain read waits in the BMC's queue (see habits.Expansion).
         self._updates(root.link('UpdateService') or guess, top)
-        chassis.end()
+        both.end()
         top.end()
         for _ in range(_ROUNDS):
             self._reader.run()

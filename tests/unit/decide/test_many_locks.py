@@ -68,7 +68,9 @@ def test_four_times_the_cards_take_four_times_the_work(name: str) -> None:
 def test_each_lock_is_judged_by_the_records_of_its_own_place() -> None:
     """All that we engaged and that is shown is proven; of the second one of every card nobody knows any more."""
     seen, ours = _machine(20)
-    assert {LockState.LOCKED_VERIFIED} == {r.state for a in judged(seen, ours, lifecycle=LIFECYCLE).accelerators for r in a.locks}
+    assert {LockState.LOCKED_VERIFIED} == {
+        r.state for a in judged(seen, ours, lifecycle=LIFECYCLE).accelerators for r in a.locks
+    }
     unmet = [f for f in verify(seen, baseline(), NODE, (), ours, lifecycle=LIFECYCLE).findings if 'any more' in f.found]
     assert [a.id for a in seen.accelerators] == [f.accelerator for f in unmet]
     assert {(Met.NO, LockState.UNKNOWN)} == {(f.met, f.state) for f in unmet}
