@@ -236,6 +236,16 @@ def test_a_function_does_not_speak_for_one_of_another_device(deep: Any) -> None:
     assert '0x2331' == reader.get(f'{FUNCTIONS}/1').body['DeviceId']
 
 
+def test_a_device_does_not_speak_for_the_functions_of_another_one(deep: Any) -> None:
+    """A card that says its functions were its neighbour's lends it other ids."""
+    lie = _members(deep)[0]['PCIeFunctions']
+    lie['@odata.id'] = FUNCTIONS
+    for number, function in enumerate(lie['Members']):
+        function |= {'@odata.id': f'{FUNCTIONS}/{number}', 'DeviceId': '0xdead'}
+    reader = _look(deep).reader
+    assert ['0x2331', '0x2331'] == [reader.get(f'{FUNCTIONS}/{number}').body['DeviceId'] for number in (0, 1)]
+
+
 @pytest.mark.parametrize(
     ('features', 'query'),
     [
