@@ -276,7 +276,7 @@ class Connection(Protocol):
             :meth:`go_on` has to be called.
         :raises BmcUnsupported: it takes no pushed image; the message says what it offers.
         :raises BmcBusy: it takes no update now and has taken nothing.
-        :raises BmcUnreachable: the connection broke: whether it arrived is unknown.
+        :raises BmcUnreachable: the connection broke, or something in front of the BMC answered: whether it arrived is unknown.
         :raises BmcRefused: it refused.
         """
 

@@ -362,6 +362,28 @@ def test_an_upload_that_is_refused_changes_nothing(make, front, what):
     site.check()
 
 
+GATEWAY = {
+    502: '<html><body><h1>502 Bad Gateway</h1></body></html>',
+    503: '<html><body><h1>503</h1>upstream timed out</body></html>',
+    504: '',
+}
+
+
+@pytest.mark.parametrize('status', GATEWAY)
+def test_an_upload_that_has_arrived_is_not_sent_again_whatever_the_web_server_in_front_says(make, front, status):
+    """The web server of a BMC answers before the service behind it does (RFC 9110, sections 15.6.3 to 15.6.5)."""
+
+    def rule(request: Request, ask: Callable[[], Answer]) -> Answer:
+        answer = ask()
+        if request.path != UPLOAD:
+            return answer
+        return Answer(status=status, body=GATEWAY[status].encode(), headers={'Retry-After': '1', 'Content-Type': 'text/html'})
+
+    site = make()
+    site.prepare(address=front(site, rule))
+    site.check_done(site.apply())
+
+
 def success_that_fails(message: str, place: str = '@Message.ExtendedInfo') -> Answer:
     """An answer of success that says that what was asked for has failed."""
     told = {'MessageId': 'Base.1.13.GeneralError', 'Message': message, 'MessageSeverity': 'Critical'}
