@@ -40,7 +40,7 @@ from baremetal_acc.model.job import (
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, Undo, WritePath, closed_by_us
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
 from baremetal_acc.model.waiver import Waived
-from baremetal_acc.planning import known_later
+from baremetal_acc.planning import known_later, succession
 
 
 class Part(StrEnum):
@@ -468,6 +468,7 @@ def _write(
         goes_back=_goes_back(draft, accelerator, put_back, over),
         forced=_is_forced(draft, accelerator, component.ref, subject, why_forced),
         bundle=None if image.bundle is None else image.bundle.name,
+        item=succession.identity(accelerator, component),
     )
     draft.writes.append(_Write(action=action, image=image, step=len(before)))
     if image.reset is not ResetKind.NONE:

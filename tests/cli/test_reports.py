@@ -280,6 +280,26 @@ def test_an_item_that_never_comes_holds_its_card(make):
     site.check()
 
 
+@pytest.mark.parametrize(('what', 'reset'), [(EROT, 'none'), (GPU, 'power-cycle')])
+def test_an_item_that_has_its_version_in_its_uri_is_found_again(make, what, reset):
+    """An update gives the item of a component another Id, at once or by the restart (captures of iDRACs: Installed-...)."""
+    site = make('item-renamed-by-version')
+    site.prepare(what, reset=reset)
+    site.check_done(site.apply(), what)
+
+
+def test_an_item_that_has_its_version_in_its_uri_is_restored(make):
+    """An update fails after it has changed the version, and so the URI (captures of iDRACs: Installed-...)."""
+    site = make('item-renamed-by-version')
+    site.prepare()
+    site.machine.fault('task-fails', completes=True, count=1)
+    done = site.apply()
+    assert (6, True) == (done.code, 'is restored to' in done.err), done.err
+    assert 'quarantine' not in done.err
+    assert (OLD[EROT], 2, True, True) == (site.runs(), len(site.images), site.is_on, site.is_locked)
+    site.check()
+
+
 def test_no_power_is_cut_while_a_root_of_trust_copies(make):
     """A root of trust copies the image to its second flash after the update (sonic-net/sonic-mgmt#26697)."""
     site = make()
