@@ -53,7 +53,7 @@ class BmcAddress:
     :ivar address: ``https://HOST[:PORT]``, or ``ipmi://HOST[:PORT]``; a scheme is required, so that nobody falls back to plain
         HTTP by accident.
     :ivar verify_ca: True (the system's trust roots), a path of a CA bundle, or False (no verification, said by the operator).
-    :ivar system: URI of the ComputerSystem that the target is; None when the BMC has only one.
+    :ivar system: URI or Id of the ComputerSystem that the target is; None when the BMC has only one.
     :ivar timeout: for one answer. Real BMCs take up to 23 s for some (facts/redfish.md, section 5).
     :ivar budget: for one whole look.
     :ivar concurrency: requests at a time.

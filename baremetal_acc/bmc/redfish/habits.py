@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from baremetal_acc.bmc.redfish.account import Accounts
+from baremetal_acc.model.ownership import Ownership
 
 CALM = 20
 """Good answers in a row after which one request more at a time is tried."""
@@ -122,7 +123,7 @@ class Habits:
     :ivar targets: what a whole look asked for, in order: paths, some with the query that expands.
     :ivar copies: what says whether it copies images in the background, paths.
     :ivar accounts: whose sessions this process has open with it.
-    :ivar machines: the Systems that are machines of their own, of the last look; None: nobody has looked.
+    :ivar alone: whose its resources were in the last look, where that was one machine; None: several, or nobody has looked.
     """
 
     pace: Pace
@@ -130,7 +131,7 @@ class Habits:
     targets: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     accounts: Accounts = field(default_factory=Accounts)
-    machines: frozenset[str] | None = None
+    alone: Ownership | None = None
 
 
 class Remembered:
