@@ -770,7 +770,8 @@ def _unsafe_target(draft: _Draft, item: Component, image: Image) -> Iterator[str
         if facts.update.pull:
             yield f'BMC {facts.name} can only fetch images itself (SimpleUpdate): {_SERVE}'
         else:
-            yield f'BMC {facts.name} offers no way to send an image, neither MultipartHttpPushUri nor SimpleUpdate'
+            ways = 'MultipartHttpPushUri nor HttpPushUri nor SimpleUpdate'
+            yield f'BMC {facts.name} offers no way to send an image, neither {ways}'
     elif facts.update.sending is not None and facts.update.sending.obstacle is not None:
         yield f'BMC {facts.name} takes no image: {facts.update.sending.obstacle}'
     elif facts.update.max_size is not None and image.size_bytes > facts.update.max_size:

@@ -15,7 +15,7 @@ import pytest
 from baremetal_acc.bmc.api import BmcAddress, Upload
 from baremetal_acc.bmc.redfish import connector as module
 from baremetal_acc.bmc.redfish.connector import Connector
-from baremetal_acc.bmc.redfish.update import Multipart
+from baremetal_acc.bmc.redfish.upload_body import Multipart
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcUnreachable
 from baremetal_acc.model.ref import HOST

@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from baremetal_acc.bmc.api import Upload
-from baremetal_acc.bmc.redfish.update import Multipart
+from baremetal_acc.bmc.redfish.upload_body import Multipart
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, ImageMismatch
 from baremetal_acc.model.inventory import Objection, TaskState, UpdateActivity
 from baremetal_acc.model.ref import HOST, Ref

@@ -248,6 +248,7 @@ class Connector(sushy.connector.Connector):
         stream: Streamed | None = None,
         headers: Mapping[str, str] | None = None,
         anonymous: bool = False,
+        closing: bool = False,
     ) -> Answer:
         """Send a write, exactly once; once more over a new session where the BMC has refused it because the session had ended.
 
@@ -256,6 +257,7 @@ class Connector(sushy.connector.Connector):
 
         :param body: JSON. ``stream``: bytes instead, with their Content-Type in headers.
         :param anonymous: without the session of this connector: a login, or with a token of its own in ``headers``.
+        :param closing: it restores what this run has changed for a moment, and is sent also when the run was stopped.
         :raises BmcUnreachable: the connection broke, or a web server in front of the service answered for it: whether it
             arrived is unknown.
         :raises BmcError: it was not accepted.
@@ -267,7 +269,7 @@ class Connector(sushy.connector.Connector):
             wanted['Content-Type'] = 'application/json'
         timeout = PUSH_TIMEOUT if stream is not None else self._timeout
         path = self.path(uri)
-        if self.stopped and (method == 'POST' or not anonymous):
+        if self.stopped and not closing and (method == 'POST' or not anonymous):
             raise BmcUnreachable(bmc=self.label, uri=path, what='not sent: the run was stopped', sent=False)
 
         def once(place: str) -> Answer:
