@@ -26,7 +26,7 @@ from baremetal_acc.run.ending import final_look, outcome_of, shut_out
 from baremetal_acc.run.host_polling import HostPoll, HostPolling
 from baremetal_acc.run.looking import Bmcs, check, observe, sessions, unprotected
 from baremetal_acc.run.patience import blind
-from baremetal_acc.run.performing import needs_inventory, perform
+from baremetal_acc.run.performing import needs_inventory, one_for_each_upload, perform
 from baremetal_acc.run.power import power_off
 from baremetal_acc.run.sighting import cancel_tasks, of_asked_bmcs, sight_of
 from baremetal_acc.run.tools import Attestor, ImageStore, PlacementShell, Target, Tools
@@ -125,7 +125,7 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
         planned, job = job, sent(job, move.perform, now)
         job = custody_feed.after_writes(planned, job, now)
         tools.save(job)
-        for position in move.perform:
+        for position in one_for_each_upload(job, move.perform):
             if waits_for_lock(job, position):
                 continue  # what was done just now is carried out later: this one is sent after it
             due, job = job, perform(job, position, target, tools, bmcs, inventory, now)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How is an action done that is due, and was stored as about to be done?"""
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from baremetal_acc.decide.advance import Move, ended
@@ -22,6 +23,17 @@ def needs_inventory(move: Move) -> bool:
     """Whether something is due that is done only to what a fresh look shows."""
     due = [move.job.items[p] for p in move.perform]
     return any(isinstance(i.action, Release | Flash | Program | Engage) and i.progress is None for i in due)
+
+
+def one_for_each_upload(job: Job, positions: Iterable[int]) -> Iterator[int]:
+    """The items that are to be performed, of the parts of one bundle the first alone: with it all of them are sent, once."""
+    uploads = set()
+    for position in positions:
+        action = job.items[position].action
+        upload = action.upload if isinstance(action, Flash) else None
+        if upload is None or upload not in uploads:
+            yield position
+        uploads.add(upload)
 
 
 def perform(

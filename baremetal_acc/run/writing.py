@@ -47,8 +47,6 @@ def write(
 
     A bundle is sent once for all of its parts: with the first of them, when nothing speaks against any.
     """
-    if job.items[position].state is not ItemState.SENT:
-        return job  # it went with another part of its bundle
     parts = sharing_upload(job, position)
     for part in parts:
         job = _ready(job, part, target, tools, inventory, now)

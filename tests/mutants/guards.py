@@ -640,8 +640,8 @@ GUARDS = (
     Guard(
         name='give out a copy to who may not read its file',
         file=STORE,
-        guard='        key = (store, image.name, image.source, image.digest, image.size_bytes)',
-        gone='        key = (image.name, image.source, image.digest, image.size_bytes)',
+        guard='        key = (store, image.file, image.source, image.digest, image.size_bytes)',
+        gone='        key = (image.file, image.source, image.digest, image.size_bytes)',
         tests='tests/unit/catalogue/test_copies.py',
     ),
     Guard(
@@ -815,8 +815,8 @@ GUARDS = (
     Guard(
         name='take functions that were cut off for all of them',
         file='baremetal_acc/bmc/redfish/reader.py',
-        guard='        if (isinstance(count, int) and count != len(listed)) or not all(map(link_of, listed)):\n            return False\n',
-        gone='',
+        guard='(isinstance(count, int) and count != len(listed)) or not all(map(link_of, listed))',
+        gone='not all(map(link_of, listed))',
         tests='tests/wire/test_deep_expansion.py::test_functions_that_did_not_come_whole_are_asked_for_by_themselves',
     ),
     Guard(
@@ -1247,10 +1247,45 @@ GUARDS = (
         tests='tests/unit/catalogue/test_fetch.py::test_a_redirect_away_from_tls_is_not_followed',
     ),
     Guard(
+        name='send a bundle although a part of it must not be written',
+        file='baremetal_acc/run/writing.py',
+        guard='    if refused and left:\n',
+        gone='    if refused and left and False:\n',
+        tests='tests/unit/run/test_bundle.py::test_a_part_that_must_not_be_written_stops_all_of_them',
+    ),
+    Guard(
+        name='send a bundle once for each of its parts',
+        file='baremetal_acc/run/performing.py',
+        guard='        if upload is None or upload not in uploads:\n            yield position\n',
+        gone='        yield position\n',
+        tests='tests/unit/run/test_bundle.py::test_what_the_bmc_answers_is_of_all_parts',
+    ),
+    Guard(
+        name='take the progress of a bundle for evidence of a part',
+        file='baremetal_acc/decide/advance.py',
+        guard='    if isinstance(action, Flash) and action.upload is not None:\n        return None\n',
+        gone='',
+        tests='tests/unit/decide/test_bundles.py::test_the_progress_of_the_task_of_a_bundle_is_no_evidence_for_a_part',
+    ),
+    Guard(
+        name='send a package with components that the catalogue does not list',
+        file='baremetal_acc/catalogue/pldm_image.py',
+        guard='    if unlisted:\n',
+        gone='    if unlisted and False:\n',
+        tests='tests/cli/test_bundle.py::test_what_a_plan_cannot_answer_for_is_refused_before_anything_is_sent',
+    ),
+    Guard(
+        name='put a whole bundle back while its parts are under way',
+        file='baremetal_acc/decide/restore.py',
+        guard='    if not all(i.state.ended for i in others):\n        return None\n',
+        gone='',
+        tests='tests/unit/decide/test_bundles.py::test_a_part_that_failed_is_sent_once_more_and_only_when_all_have_ended',
+    ),
+    Guard(
         name='put back more than once',
         file=RESTORE,
-        guard='        if action.restore is not None and _place(action) not in tried:\n',
-        gone='        if action.restore is not None:\n',
+        guard='        if name is not None and _place(action) not in tried:\n',
+        gone='        if name is not None:\n',
         tests='tests/unit/decide/test_once.py',
     ),
     Guard(

@@ -190,7 +190,7 @@ def test_a_bmc_that_refuses_to_be_forced_is_sent_the_image_without(
     assert {'HttpPushUriTargets': [TARGET.uri]} in bmc.body_of('PATCH')
 
 
-@pytest.mark.parametrize(('code', 'error'), [(400, BmcRefused), (500, BmcRefused), (503, BmcBusy)])
+@pytest.mark.parametrize(('code', 'error'), [(400, BmcRefused), (500, BmcRefused), (503, BmcUnreachable)])
 def test_where_the_targets_cannot_be_set_no_image_is_sent(
     bmc: Any, service: Callable[..., list[bytes]], reply: Callable[..., Any], code: int, error: type[Exception]
 ) -> None:
@@ -201,6 +201,7 @@ def test_where_the_targets_cannot_be_set_no_image_is_sent(
         _push(bmc)
     assert [] == got
     assert getattr(caught.value, 'status', None) is None
+    assert not getattr(caught.value, 'sent', False)
 
 
 def test_a_lost_answer_to_a_setting_is_no_lost_answer_to_an_image(bmc: Any, service: Callable[..., list[bytes]]) -> None:

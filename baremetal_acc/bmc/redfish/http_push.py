@@ -134,7 +134,7 @@ class _Settings:
             wanted = _wanted(View.of(document, []), target, upload)
             self._refuse_reserved(document, wanted)
             flags = [RESERVED[name] for name in RESERVED if any(place[0] == name for place in wanted)]
-            mine = {(flag,): True for flag in flags if document.body.get(flag) is False}
+            mine: dict[Place, Any] = {(flag,): True for flag in flags if document.body.get(flag) is False}
             document = self._set(document, mine)
             self._set_options(document, wanted, upload)
         except BmcConflict as exc:
