@@ -22,7 +22,18 @@ from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, Look, Upload
 from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.quirks import BACKGROUND_COPY, Quirks
-from baremetal_acc.bmc.redfish import firmware, glance, identify, integrity, invariants, ownership, system, task, update
+from baremetal_acc.bmc.redfish import (
+    firmware,
+    glance,
+    identify,
+    integrity,
+    invariants,
+    ownership,
+    standby,
+    system,
+    task,
+    update,
+)
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
 from baremetal_acc.bmc.redfish.habits import Habits, Pace, Remembered
@@ -370,10 +381,12 @@ class RedfishConnection:
         return system.set_power(self._connector, system_ref, wanted)
 
     def reset(self, system_ref: Ref, kind: ResetKind) -> Objection | None:
-        """Ask for a restart or a power cycle.
+        """Ask for a restart or a power cycle; for that of standby power, of whom the facts name for it.
 
         :raises BmcUnsupported: it offers none. ``BmcError``: it was not accepted.
         """
+        if kind is ResetKind.AUX_POWER_CYCLE:
+            return standby.cycle(self._connector, system_ref)
         return system.reset(self._connector, system_ref, kind)
 
     def offers_reset(self, system_ref: Ref, kind: ResetKind) -> bool:
@@ -488,6 +501,7 @@ class RedfishConnection:
         manager = tree.managers.get(provider or '') or (next(iter(tree.managers.values())) if len(tree.managers) == 1 else None)
         view = tree.systems.get(home.uri) if home is not None else None
         host = system.host(view) if view is not None else HostReading(power=PowerState.UNKNOWN)
+        alone = self._habits.machines is None or len(self._habits.machines) < 2
         return BmcFacts(
             name=self.address.name,
             address=self.address.address,
@@ -501,6 +515,9 @@ class RedfishConnection:
             boot_progress=host.boot_progress,
             bmc_reset=self._bmc_reset(tree, view, reader),
             resets=system.resets(view, reader.get) if view is not None else None,
+            standby_reset=standby.place(view, tree.chassis, reader.get) if view is not None and alone else None,
+            manager=manager.ref if manager is not None and alone and system.restartable(manager) else None,
+            power_restore=view.literal('PowerRestorePolicy') if view is not None else None,
         )
 
     def _bmc_reset(self, tree: Tree, home: View | None, reader: Reader) -> str | None:
