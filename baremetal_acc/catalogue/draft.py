@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from baremetal_acc.catalogue.catalogue import NO_RESTORE
+from baremetal_acc.catalogue.image_keys import NO_RESTORE
 from baremetal_acc.catalogue.pldm import (
     Activation,
     AnyDescriptor,
@@ -74,15 +74,59 @@ def entry(package: Package, position: int, name: str, file: File) -> str:
     return '\n'.join(lines) + '\n'
 
 
+def bundle(package: Package, name: str, file: File) -> str:
+    """A ``[[bundle]]`` for all components of a package, with comments."""
+    lines = [
+        f'# PLDM package {quoted(file.source)}, version {quoted(package.version.text)}: sent once, for all of its components.',
+        '# What it says of itself proves nothing: compare the digest with the one that its maker publishes.',
+        '[[bundle]]',
+        f'name = {quoted(name)}',
+        f'source = {quoted(file.source)}  # from the folder of the catalogue on',
+        f'size = {file.size_bytes}',
+        f'digest = {quoted(file.digest)}',
+        '# targets = ["/redfish/v1/..."]  # fill in: as its maker says; [] for an empty list, "none" for no Targets at all',
+        'component_targets = false  # true where the BMC also takes the package for one component, by the URI of its item',
+        '# security_version = 0  # fill in: a whole number that never goes down',
+        f'# restore = "..."  # fill in: the name of the bundle to go back to, or "{NO_RESTORE}"',
+    ]
+    if not any(pci_ids(record.descriptors) for record in (*package.devices, *package.downstream_devices)):
+        lines.append(
+            '# fits = [{ pci = "0x....:0x...." }]  # fill in: the package names no PCI ids of the devices that it is for'
+        )
+    ids = [component.identifier for component in package.components]
+    for position, component in enumerate(package.components):
+        number = component.identifier
+        own = f'{number:#06x}' if ids.count(number) == 1 else f'{number:#06x}-{position}'
+        lines += [
+            '',
+            '[[bundle.component]]',
+            f'name = "{own}"',
+            '# component = "..."  # fill in: a pattern over the Ids of SoftwareInventory, as the BMC has them',
+            f'identifier = {number:#06x}',
+        ]
+        if component.version.text:
+            lines.append(f'version = {quoted(component.version.text)}  # compare it with what the BMC reports when it runs')
+        else:
+            lines.append('# version = "..."  # fill in: what the BMC reports when it runs')
+        lines += [line for line in _fits(package, position) if line.startswith('fits')]
+        lines += _reset(component.activation)
+    return '\n'.join(lines) + '\n'
+
+
 def names(package: Package, file: str) -> tuple[str, ...]:
     """A name for the image of each component, by the name of the file; no two are equal."""
-    stem = re.sub(r'[^A-Za-z0-9._-]+', '-', file).strip('-._') or 'package'
+    start = stem(file)
     if len(package.components) == 1:
-        return (stem[:_LONGEST_NAME],)
+        return (start,)
     ids = [component.identifier for component in package.components]
     times = Counter(ids)
     ends = [f'-{one}' if times[one] == 1 else f'-{one}-{at}' for at, one in enumerate(ids)]
-    return tuple(stem[: _LONGEST_NAME - len(end)] + end for end in ends)
+    return tuple(start[: _LONGEST_NAME - len(end)] + end for end in ends)
+
+
+def stem(file: str) -> str:
+    """The name of a file as a name in a catalogue."""
+    return (re.sub(r'[^A-Za-z0-9._-]+', '-', file).strip('-._') or 'package')[:_LONGEST_NAME]
 
 
 def quoted(text: str) -> str:

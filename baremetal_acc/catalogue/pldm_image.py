@@ -12,7 +12,7 @@ from baremetal_acc.catalogue import draft, pldm_package
 from baremetal_acc.catalogue.pldm import DeviceRecord, DownstreamRecord, Package
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.errors import ImageError, ImageMismatch, PackageMalformed
-from baremetal_acc.model.image import Image, ImageKind, Upload
+from baremetal_acc.model.image import Bundle, BundlePart, Image, ImageKind, Upload
 
 _TOLD = 5
 """Versions in a message; a package may have thousands."""
@@ -24,16 +24,42 @@ def contradiction(image: Image, upload: Upload) -> ImageError | None:
         return None
     with upload.open() as stream:
         if not pldm_package.begins_as_one(stream.read(pldm_package.IDENTIFIER_BYTES)):
-            return None
+            return _no_package(image)
         try:
             package = pldm_package.parse(stream, image.name)
         except PackageMalformed as exc:
             return exc.with_traceback(None)
-    what = _version(image, package) or _devices(image, package)
+    what = _version(image, package) or _devices(image, package) if image.bundle is None else _parts(image.bundle, package)
     if what is None:
         return None
     hint = 'correct the catalogue, or it is another image: baremetal-acc catalogue show FILE.fwpkg'
-    return ImageMismatch(image=image.name, what=what, hint=hint)
+    return ImageMismatch(image=image.file, what=what, hint=hint)
+
+
+def _no_package(image: Image) -> ImageError | None:
+    """What speaks against an image that is no PLDM package: nothing, unless it is a bundle."""
+    if image.bundle is None:
+        return None
+    hint = 'list it as [[image]], one for each component'
+    return ImageMismatch(image=image.file, what='is no PLDM package, so that nobody can tell what is in it', hint=hint)
+
+
+def _parts(bundle: Bundle, package: Package) -> str | None:
+    """Every component of a package is one of the bundle, and the other way round: none is written that no plan knows of."""
+    there = [(component.identifier, component.version.text) for component in package.components]
+    unlisted = [
+        f'{number:#06x} {version}' for number, version in there if not any(_is(p, number, version) for p in bundle.parts)
+    ]
+    missing = [f'{p.component} {p.version}' for p in bundle.parts if not any(_is(p, *one) for one in there)]
+    if unlisted:
+        return f'its header has components that the catalogue does not list: {_listed(unlisted)}'
+    if missing:
+        return f'the catalogue lists components that its header does not have: {_listed(missing)}'
+    return None
+
+
+def _is(part: BundlePart, identifier: int, version: str) -> bool:
+    return part.identifier in (None, identifier) and same_version(part.version, version)
 
 
 def _version(image: Image, package: Package) -> str | None:

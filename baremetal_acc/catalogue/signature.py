@@ -138,7 +138,7 @@ def catalogue_statement(data: bytes) -> bytes:
 
 def image_statement(image: Image) -> bytes:
     """What a signature of an image is over: a line that says so, then its name, size and digest, a line each."""
-    return f'baremetal-acc image 1\n{image.name}\n{image.size_bytes}\n{image.digest}\n'.encode()
+    return f'baremetal-acc image 1\n{image.file}\n{image.size_bytes}\n{image.digest}\n'.encode()
 
 
 def _parse(text: str, path: str) -> tuple[_Signature, ...]:

@@ -114,7 +114,7 @@ class WebStore:
         def copied() -> '_Copy':
             try:
                 with self.web.open(image.source, size=image.size_bytes) as chunks:
-                    return _copied(image, str(where), where.file or image.name, chunks, self.largest)
+                    return _copied(image, str(where), where.file or image.file, chunks, self.largest)
             except NotFetched as exc:
                 raise ImageMissing(image=image.name, what=f'{where} cannot be read: {exc}', hint=exc.hint) from None
 
@@ -183,7 +183,7 @@ class Store:
         """
         if image.signature is None:
             if self.signatures is Demand.REQUIRED:
-                hint = f'sign it: baremetal-acc catalogue sign {self.catalogue} --image {image.name} --key FILE'
+                hint = f'sign it: baremetal-acc catalogue sign {self.catalogue} --image {image.file} --key FILE'
                 raise ImageUntrusted(image=image.name, what='has no signature of its own', hint=hint)
             return None
         if self.trust is None:
@@ -386,7 +386,7 @@ class _Copies:
         :param store: where it comes from, with all that it may do: what one may read, another may not.
         :raises ImageError: it cannot be had, or the copy is not any more what was compared when it was made.
         """
-        key = (store, image.name, image.source, image.digest, image.size_bytes)
+        key = (store, image.file, image.source, image.digest, image.size_bytes)
         with self._lock:
             place = self._places.setdefault(key, _Place())
         with place.lock:

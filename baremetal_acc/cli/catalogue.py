@@ -167,7 +167,7 @@ class Sign(ReportCommand):
             )
             store = assemble.store(conf, read)
             for image in _chosen(found, arguments.image):
-                todo.append((f'image {image.name}', _signature_file(image, read.folders), signature.image_statement(image)))
+                todo.append((f'image {image.file}', _signature_file(image, read.folders), signature.image_statement(image)))
                 _readable(image, store)
         else:
             _signable(found, now)
@@ -284,7 +284,7 @@ def _readable(image: Image, store: Store) -> None:
 
 
 def _chosen(found: Catalogue, names: Iterable[str]) -> list[Image]:
-    by_name = {image.name: image for image in found.images}
+    by_name = {image.file: image for image in found.images}
     for name in names:
         if name not in by_name:
             raise UsageError(argument='--image', what=f'{found.path} has no image {name!r}', hint=did_you_mean(name, by_name))
@@ -294,10 +294,10 @@ def _chosen(found: Catalogue, names: Iterable[str]) -> list[Image]:
 def _signature_file(image: Image, folders: Iterable[Path]) -> Path:
     """Where the signature of an image goes: only where images may lie."""
     if image.signature is None:
-        hint = f'write signature = "{image.name}{load.SUFFIX}" into its table'
-        raise UsageError(argument='--image', what=f'{image.name} names no file for its signature', hint=hint)
+        hint = f'write signature = "{image.file}{load.SUFFIX}" into its table'
+        raise UsageError(argument='--image', what=f'{image.file} names no file for its signature', hint=hint)
     if '://' in image.signature:
-        raise UsageError(argument='--image', what=f'the signature of {image.name} lies on a server; sign it with a path there')
+        raise UsageError(argument='--image', what=f'the signature of {image.file} lies on a server; sign it with a path there')
     path = Path(os.path.realpath(image.signature))
     if not any(path.is_relative_to(os.path.realpath(folder)) for folder in folders):
         raise UsageError(argument='--image', what=f'{path} is outside the folders that images may lie in')

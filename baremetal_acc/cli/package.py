@@ -53,7 +53,10 @@ class Add(command.Command):
         parser = strict(super().get_parser(prog_name))
         parser.add_argument('file', metavar='PACKAGE', help='the package: FILE.fwpkg')
         parser.add_argument(
-            '--component', type=int, metavar='ID', help='only the component with this identifier (default: each of them)'
+            '--component',
+            type=int,
+            metavar='ID',
+            help='an [[image]] for the component with this identifier alone (default: a [[bundle]], where there are several)',
         )
         parser.add_argument('--source', metavar='PATH', help='how the catalogue names the file (default: its name)')
         parser.add_argument('--output', metavar='FILE', help='write a catalogue with the entries into this new file')
@@ -76,7 +79,10 @@ class Add(command.Command):
             known = ', '.join(str(one) for one in sorted({component.identifier for component in package.components}))
             raise UsageError(argument='--component', what=f'{path} has no component {parsed_args.component}', hint=known)
         names = draft.names(package, path.stem)
-        entries = '\n'.join(draft.entry(package, position, names[position], file) for position in wanted)
+        if parsed_args.component is None and len(wanted) > 1:
+            entries = draft.bundle(package, draft.stem(path.stem), file)
+        else:
+            entries = '\n'.join(draft.entry(package, position, names[position], file) for position in wanted)
         if parsed_args.output is None:
             self.app.stdout.write(entries)
             self.app.stdout.flush()

@@ -277,6 +277,8 @@ def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[Bmc
         'apply_time': None,
         'order': None,
         'restore': None,
+        'bundle': None,
+        'forced': False,
         'why': [],
     }
     match a:
@@ -295,9 +297,10 @@ def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[Bmc
         case Flash():
             body |= {'subject': a.component, 'image': a.image, 'from': a.expects, 'to': a.version, 'reset': a.reset.value}
             body |= {'order': a.order, 'restore': a.restore, **_sent(sendings.get(a.ref.bmc))}
+            body |= {'bundle': a.bundle, 'forced': a.forced}
         case Program():
             body |= {'subject': a.slot, 'image': a.image, 'from': a.expects, 'to': f'{a.function} {a.version}'}
-            body |= {'order': a.order, **_sent(sendings.get(a.ref.bmc))}
+            body |= {'order': a.order, 'forced': a.forced, **_sent(sendings.get(a.ref.bmc))}
         case Reset():
             body |= {'subject': a.purpose.value, 'bmc': a.system.bmc, 'uri': a.system.uri, 'reset': a.kind.value}
             body |= {'to': {'hold': 'off', 'resume': 'on', 'enforce': 'reset'}[a.purpose.value], 'why': list(a.why)}

@@ -266,9 +266,16 @@ def ended(
     reasons = job.reasons
     counts = stage(item.action) <= Stage.WRITE or isinstance(item.action, Reset) or stage(item.action) is Stage.PUBLISH
     if state is ItemState.FAILED and counts:
-        what = f'put back: {describe(item.action)}' if item.restoring else describe(item.action)
+        what = f'{_again(item)}{describe(item.action)}'
         reasons = (*reasons, f'{what}: {message or "failed"}')
     return replace(job, items=items, reasons=reasons)
+
+
+def _again(item: Item) -> str:
+    """How the failure of what follows a failure begins."""
+    if isinstance(item.action, Flash) and item.action.retry:
+        return 'sent once more: '
+    return 'put back: ' if item.restoring else ''
 
 
 def with_item(job: Job, position: int, item: Item) -> Job:
@@ -369,7 +376,7 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         if not item.state.ended and follows.effect is Effect.WAIT:
             item = replace(item, since=now, moved=now if _moved(item, seen) else item.moved, message=seen.message)
             if seen.seen in (Seen.WORKING, Seen.AWAITS):
-                evidence = item.evidence or _progressed(seen)
+                evidence = item.evidence or _progressed(action, seen)
                 item = replace(item, percent=seen.percent, waits=seen.waits, evidence=evidence)
         job = replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
     return job
@@ -433,8 +440,13 @@ def _by(item: Item, now: datetime, patience: Patience) -> str:
     return f'{(item.moved or now) + patience.stall:%H:%M:%S}Z'
 
 
-def _progressed(seen: WriteSight) -> WriteEvidence | None:
-    """A task that is on its way has begun to write: one that is skipped goes from its beginning to its end at once."""
+def _progressed(action: Flash | Program, seen: WriteSight) -> WriteEvidence | None:
+    """A task that is on its way has begun to write: one that is skipped goes from its beginning to its end at once.
+
+    That of a bundle says nothing of a single component, which may be skipped while others are written.
+    """
+    if isinstance(action, Flash) and action.upload is not None:
+        return None
     return WriteEvidence.PROGRESS if seen.percent is not None and 0 < seen.percent < 100 else None
 
 
@@ -639,12 +651,30 @@ def _next_writes(job: Job, sight: Sight) -> list[int]:
         bmc = action.ref.bmc
         takes = 1 if bmc in careful else dict(job.parallel).get(bmc, 1)
         free = 0 if sight.foreign.get(bmc, 0) else takes - load[bmc]
-        due_now = item.state is ItemState.PLANNED and action.order == lowest
-        if due_now and free > 0 and action.accelerator not in cards:
+        if position in due or item.state is not ItemState.PLANNED or action.order != lowest or free <= 0:
+            continue
+        together = sharing_upload(job, position)
+        theirs = {action.accelerator, *(f.accelerator for n in together if isinstance(f := job.items[n].action, Flash))}
+        if not theirs & cards:
             load[bmc] += 1
-            cards.add(action.accelerator)
-            due.append(position)
+            cards |= theirs
+            due += together
     return due
+
+
+def sharing_upload(job: Job, position: int) -> tuple[int, ...]:
+    """The writes of one upload, the given one among them: of what is sent as a bundle all that are as far as this one."""
+    item = job.items[position]
+    first = item.action
+    if not isinstance(first, Flash) or first.upload is None:
+        return (position,)
+    return tuple(
+        n
+        for n, i in enumerate(job.items)
+        if isinstance(i.action, Flash)
+        and (i.action.upload, i.action.order) == (first.upload, first.order)
+        and (i.state, i.restoring) == (item.state, item.restoring)
+    )
 
 
 def _open_writes(job: Job) -> Iterator[tuple[int, Item, Flash | Program]]:

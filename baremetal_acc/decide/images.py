@@ -99,7 +99,21 @@ def meant_for(image: Image, accelerator: Accelerator, component: Component, kind
         and component.id is not None
         and fnmatchcase(component.id.casefold(), image.component.casefold())
         and fits(image, accelerator, component)
+        and identified(image, component) is not False
     )
+
+
+def identified(image: Image, component: Component) -> bool | None:
+    """Whether the SoftwareId of a component is the identifier of an image; None: one of them has none, or it is no number.
+
+    Source: openbmc/pldm as NVIDIA ships it: the SoftwareId of an item is the ComponentIdentifier of its firmware (DSP0267).
+    """
+    if image.identifier is None or not component.software_id:
+        return None
+    try:
+        return int(component.software_id, 0) == image.identifier
+    except ValueError:
+        return None
 
 
 def function_image(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from baremetal_acc.decide import evidence, images, unseen, waiver
+from baremetal_acc.decide import bundles, evidence, images, unseen, waiver
 from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, counts, demands, idle
 from baremetal_acc.decide.claims import changed
 from baremetal_acc.decide.identical_cards import left_out
@@ -20,7 +20,7 @@ from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
 from baremetal_acc.model.codec import encode
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ImageKind
-from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.inventory import Inventory, PowerState, Way
 from baremetal_acc.model.job import (
     Action,
     CheckImage,
@@ -38,7 +38,7 @@ from baremetal_acc.model.job import (
     stage,
 )
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, Undo, WritePath, closed_by_us
-from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
+from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
 from baremetal_acc.model.waiver import Waived
 from baremetal_acc.planning import activation, known_later
 
@@ -117,6 +117,8 @@ class _Draft:
     waived: list[Waived] = field(default_factory=list)
     resets: dict[Ref, tuple[ResetKind, list[str]]] = field(default_factory=dict)
     cycles: dict[Ref, tuple[ResetKind, list[str]]] = field(default_factory=dict)
+    wanted: dict[AcceleratorId, Demands] = field(default_factory=dict)
+    demanded: dict[bundles.Place, str] = field(default_factory=dict)
 
     def image(self, name: str | None) -> Image | None:
         return next((i for i in self.catalogue if i.name == name), None)
@@ -178,6 +180,8 @@ def plan(
     )
     chosen = [a for a in inventory.accelerators if only is None or a.id in only]
     _refuse_the_unseen(draft, baseline, node, chosen)
+    if Part.FIRMWARE in parts and any(i.bundle is not None for i in draft.catalogue):
+        _remember_demands(draft, baseline, node)
     for accelerator in chosen:
         wanted = demands(baseline, accelerator, node)
         for unsure in wanted.undecided if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK} else ():
@@ -190,6 +194,7 @@ def plan(
             _functions(draft, accelerator, wanted)
         if Part.UNLOCK in parts:
             _release_all(draft, accelerator, wanted)
+    _complete_bundles(draft, {a.id for a in chosen})
     if Part.UNLOCK not in parts and parts & {Part.LOCK, Part.FIRMWARE, Part.FUNCTIONS}:
         # A host that is held is given back only when every lock of every device is proven, so all of them are engaged.
         for accelerator in inventory.accelerators if hold else chosen:
@@ -319,6 +324,9 @@ def _flash(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: 
     fits = images.same_version(component.version, version) and not _other_staged(component, version)
     if fits and accelerator.id not in draft.again:
         return
+    if len(found) > 1:
+        bmc = component.ref.bmc
+        found = bundles.without_contradiction(found, draft.catalogue, draft.inventory, draft.demanded, bmc)
     if len(found) != 1:
         near = images.for_others(draft.catalogue, accelerator, component, version)
         meant = images.written_otherwise(draft.catalogue, accelerator, component, version)
@@ -461,6 +469,7 @@ def _write(
         installed=component.installed,
         goes_back=_goes_back(draft, accelerator, put_back, over),
         forced=_is_forced(draft, accelerator, component.ref, subject, why_forced),
+        bundle=None if image.bundle is None else image.bundle.name,
     )
     draft.writes.append(_Write(action=action, image=image, step=len(before)))
     if image.reset is not ResetKind.NONE:
@@ -471,6 +480,126 @@ def _write(
         else:
             draft.reset(system, image.reset, f'{accelerator.label} {subject}')
     _release(draft, accelerator, evidence.Subject(scope=Scope.COMPONENT, part=component.id), component.ref)
+
+
+def _remember_demands(draft: _Draft, baseline: Baseline, node: NodeFacts) -> None:
+    """What is demanded of every device: a bundle is sent to all of them."""
+    for accelerator in draft.inventory.accelerators:
+        wanted = draft.wanted[accelerator.id] = demands(baseline, accelerator, node)
+        for component, _, version in components_wanted(accelerator, wanted):
+            if component is not None:
+                draft.demanded[accelerator.id, component.ref] = version
+
+
+def _complete_bundles(draft: _Draft, chosen: set[AcceleratorId]) -> None:
+    """A bundle writes all that it is for: what no rule has asked for, too. It is sent with force, or without, as a whole."""
+    uploads = sorted({a.upload for w in draft.writes if isinstance(a := w.action, Flash) and a.upload is not None})
+    for name, bmc in uploads:
+        found = bundles.reached(draft.catalogue, name, bmc, draft.inventory)
+        if not _is_upload_forced(draft, (name, bmc)):
+            for one in found:
+                _complete(draft, (name, bmc), one, chosen, forced=False)
+        if _is_upload_forced(draft, (name, bmc)):
+            for one in found:
+                _complete(draft, (name, bmc), one, chosen, forced=True)
+            draft.writes = [_with_force(w, (name, bmc)) for w in draft.writes]
+        _refuse_unsafe_bundle(draft, name, bmc)
+        _tell_bundle(draft, name, bmc, found)
+
+
+def _is_upload_forced(draft: _Draft, upload: tuple[str, BmcName]) -> bool:
+    return any(isinstance(a := w.action, Flash) and a.upload == upload and a.forced for w in draft.writes)
+
+
+def _with_force(write: _Write, upload: tuple[str, BmcName]) -> _Write:
+    if not isinstance(write.action, Flash) or write.action.upload != upload:
+        return write
+    return replace(write, action=replace(write.action, forced=True))
+
+
+def _complete(
+    draft: _Draft, upload: tuple[str, BmcName], one: bundles.Reached, chosen: set[AcceleratorId], *, forced: bool
+) -> None:
+    """Plan what a bundle would be written to, however nobody has asked for that.
+
+    :param forced: what has the version already is written, too.
+    """
+    name, accelerator, component = upload[0], one.accelerator, one.component
+    subject = f'firmware {component.id}'
+    others = [w.action for w in draft.writes if (w.action.accelerator, w.action.ref) == one.place]
+    if any(isinstance(a, Flash) and a.upload == upload for a in others):
+        return
+    if len(one.images) > 1:
+        draft.refuse(accelerator, subject, f'several components of bundle {name} fit: {_some([i.name for i in one.images])}')
+        return
+    image = one.images[0]
+    if others:
+        reason = f'bundle {name} would write {image.version} to it, and {_some([a.image for a in others])} is written, too'
+        draft.refuse(accelerator, subject, reason)
+        return
+    runs = images.same_version(component.version, image.version) and not _other_staged(component, image.version)
+    if runs and not forced:
+        text = f'{subject} is left as it is by bundle {name}: {image.version} is there'
+        draft.notes.append(Note(label=accelerator.label, text=text))
+        return
+    demanded = draft.demanded.get(one.place)
+    if accelerator.id not in chosen:
+        draft.refuse(accelerator, subject, f'bundle {name} is written to this device, too: name it as well, or all of them')
+        return
+    if demanded is not None and not images.same_version(demanded, image.version):
+        reason = f'bundle {name} would write {image.version} to it, and rule {draft.wanted[accelerator.id].firmware_rule} wants'
+        draft.refuse(accelerator, subject, f'{reason} {demanded}')
+        return
+    why = 'is written again, since the bundle is forced' if runs else 'is written as well, which no rule asks for'
+    draft.notes.append(Note(label=accelerator.label, text=f'{subject} {why}: bundle {name} to {image.version}'))
+    _write(draft, accelerator, draft.wanted[accelerator.id], component, image, over=component.version, before=())
+
+
+def _refuse_unsafe_bundle(draft: _Draft, name: str, bmc: BmcName) -> None:
+    """What speaks against a bundle as a whole: a BMC that serves several machines, or one that takes none."""
+    if any(ref.bmc == bmc for ref in draft.inventory.shared):
+        draft.refuse(None, f'bundle {name}', f'BMC {bmc} serves several machines, and would write it to all of them')
+    facts = draft.inventory.bmc(bmc)
+    sending = None if facts is None or facts.update is None else facts.update.sending
+    if sending is not None and sending.way is Way.HPM_1:
+        draft.refuse(None, f'bundle {name}', f'BMC {bmc} takes one component at a time (HPM.1)')
+    for image in bundles.of(draft.catalogue, name):
+        if image.denied is not None:
+            draft.refuse(None, f'bundle {name}', f'{image.component} {image.version} of it is denied: {image.denied}')
+
+
+def _tell_bundle(draft: _Draft, name: str, bmc: BmcName, found: Iterable[bundles.Reached]) -> None:
+    """What is sent where, what of it nobody here can see, and what is done if a part of it fails."""
+    members = bundles.of(draft.catalogue, name)
+    bundle = next((i.bundle for i in members if i.bundle is not None), None)
+    if bundle is None:
+        return
+    found = tuple(found)
+    flashes = [a for w in draft.writes if isinstance(a := w.action, Flash) and a.upload == (name, bmc)]
+    where = 'no Targets' if bundle.targets is None else f'Targets {json.dumps(list(bundle.targets))}'
+    again = sum(images.same_version(a.expects, a.version) for a in flashes)
+    counts = (
+        f'{len(flashes) - again} components change, {again} are written again, {len(found) - len(flashes)} are left as they are'
+    )
+    tell = [f'bundle {name} is sent once, with {where}: {counts}']
+    shown = {image.name for one in found for image in one.images}
+    unseen_ones = [f'{i.component} {i.version}' for i in members if i.name not in shown]
+    if unseen_ones:
+        tell.append(f'bundle {name} also holds {_some(unseen_ones)}, of no card that is shown here: nobody checks that')
+    if bundle.component_targets:
+        retry = 'what fails is sent once more, to that component alone, forced'
+    else:
+        retry = 'where a part fails, the whole bundle is sent once more, forced'
+    older = next((o.bundle.name for i in members if (o := draft.image(i.restore)) is not None and o.bundle is not None), None)
+    back = 'there is no bundle to go back to' if older is None else f'where all of it fails, bundle {older} is put back, forced'
+    tell.append(f'bundle {name}: {retry}; {back}')
+    by_name = [one for one in found if not any(images.identified(i, one.component) for i in one.images)]
+    if by_name:
+        ids = _some(sorted({one.component.id or '' for one in by_name}))
+        tell.append(
+            f'bundle {name}: which component is for {ids} is known by the name of the item alone, not by its SoftwareId'
+        )
+    draft.notes += (Note(label=draft.inventory.target, text=text) for text in tell)
 
 
 _EQUAL = 'this version is there, and a BMC may skip an image of it'
@@ -892,15 +1021,18 @@ def _place(ref: Ref) -> tuple[str, str]:
 def _check_images(draft: _Draft) -> None:
     """What is written, and what may be put back in its place."""
     back = [draft.image(w.action.restore if isinstance(w.action, Flash) else w.image.restore) for w in draft.writes]
-    checked = {i.name: i for i in (*(w.image for w in draft.writes), *back) if i is not None}
+    # The components of a bundle have one file, which is checked for all of them.
+    checked: dict[str, Image] = {}
+    for image in filter(None, (*(w.image for w in draft.writes), *back)):
+        checked.setdefault(image.file, image)
     places: dict[str, set[Ref]] = {name: set() for name in checked}
     for write, restore in zip(draft.writes, back, strict=True):
         facts = draft.inventory.bmc(write.action.ref.bmc)
         if facts is not None and facts.update is not None and facts.update.judges:
             for image in filter(None, (write.image, restore)):
-                places[image.name].add(write.action.ref)
+                places[image.file].add(write.action.ref)
     draft.actions += (
-        CheckImage(image=i.name, content=i.content, places=tuple(sorted(places[i.name]))) for i in checked.values()
+        CheckImage(image=i.name, content=i.content, places=tuple(sorted(places[i.file]))) for i in checked.values()
     )
 
 

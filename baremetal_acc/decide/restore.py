@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Self
 
-from baremetal_acc.decide import evidence, images
+from baremetal_acc.decide import bundles, evidence, images
 from baremetal_acc.decide.advance import describe
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
@@ -67,9 +67,20 @@ def _due(job: Job, now: datetime) -> list[tuple[int, Item, Flash, str]]:
             continue
         if item.unsure:
             continue  # it may still be written to: nothing more is sent to it
-        if action.restore is not None and _place(action) not in tried:
-            found[_place(action)] = (position, item, action, action.restore)
+        name = action.restore if action.upload is None else _of_bundle(job, action)
+        if name is not None and _place(action) not in tried:
+            found[_place(action)] = (position, item, action, name)
     return sorted(found.values())
+
+
+def _of_bundle(job: Job, failed: Flash) -> str | None:
+    """Which image is sent to a part of a bundle that has failed: once more the same one, where the bundle was good for others;
+    what was there before, where it was good for none. None: there is none, or other parts are still under way.
+    """
+    others = [i for i in job.items if isinstance(i.action, Flash) and i.action.upload == failed.upload and not i.restoring]
+    if not all(i.state.ended for i in others):
+        return None
+    return failed.image if any(i.state in (ItemState.DONE, ItemState.STAGED) for i in others) else failed.restore
 
 
 def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: datetime, settle: timedelta) -> Job:
@@ -89,6 +100,8 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
         if component is None and now - item.since <= settle:
             continue
         image = by_name.get(name)
+        is_retry = failed.upload is not None and name == failed.image
+        bundle = None if image is None else image.bundle
         action = replace(
             failed,
             image=name,
@@ -96,12 +109,15 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
             expects=None if component is None else component.version,
             reset=ResetKind.NONE if image is None else image.reset,
             order=0 if image is None else image.order,
-            content=failed.restore_content,
+            content=failed.content if is_retry else failed.restore_content,
             restore=None,
             restore_content=None,
             staged=None if component is None else component.staged,
             installed=None if component is None else component.installed,
             forced=_is_forced(inventory, failed.ref),
+            bundle=None if bundle is None else bundle.name,
+            alone=bundle is not None and bundle.component_targets,
+            retry=is_retry,
         )
         why = _impossible(image, action, catalogue, accelerator, component, inventory)
         back = Item(action=action, since=now, restoring=True)
@@ -111,8 +127,44 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
         elif accelerator is not None and component is not None:
             written.append((accelerator, component, action))
         added.append(back)
+    beside = list(_beside(catalogue, [a for _, _, a in written], inventory))
+    written += beside
+    added += (Item(action=action, since=now, restoring=True) for _, _, action in beside)
     job = replace(job, items=(*job.items, *added), reasons=tuple(reasons))
     return _with_what_it_takes(job, inventory, written, now) if written else job
+
+
+def _beside(
+    catalogue: tuple[Image, ...], flashes: list[Flash], inventory: Inventory
+) -> Iterator[tuple[Accelerator, Component, Flash]]:
+    """What a BMC writes, too, to which a whole bundle is sent for some of its parts."""
+    places = {_place(flash) for flash in flashes}
+    for name, bmc in sorted({flash.upload for flash in flashes if flash.upload is not None}):
+        like = next(flash for flash in flashes if flash.upload == (name, bmc))
+        for one in bundles.reached(catalogue, name, bmc, inventory):
+            image, component = one.images[0], one.component
+            if one.place in places or component.id is None:
+                continue
+            yield (
+                one.accelerator,
+                component,
+                Flash(
+                    accelerator=one.accelerator.id,
+                    component=component.id,
+                    ref=component.ref,
+                    image=image.name,
+                    version=image.version,
+                    expects=component.version,
+                    reset=image.reset,
+                    order=image.order,
+                    content=image.content,
+                    staged=component.staged,
+                    installed=component.installed,
+                    forced=like.forced,
+                    bundle=name,
+                    retry=like.retry,
+                ),
+            )
 
 
 def _is_forced(inventory: Inventory, ref: Ref) -> bool:
@@ -355,7 +407,7 @@ def judge(job: Job, inventory: Inventory | None) -> End:
         component = None if accelerator is None else part_of(accelerator, ref)
         name = identity if accelerator is None else f'{accelerator.label} ({identity})'
         if _took(last, action, component, inventory):
-            if last.restoring:
+            if last.restoring and not _is_retry(action):
                 restored.append(f'{name}: {_part(action)} is restored to {action.version} (image {action.image})')
             continue
         if accelerator is not None and activation.waits_for_cycle(job, last):
@@ -383,6 +435,22 @@ def judge(job: Job, inventory: Inventory | None) -> End:
         why.append(sentence)
         quarantined.append(identity)
     return End(restored=tuple(restored), why=tuple(why), quarantined=tuple(sorted(set(quarantined))), held=tuple(held))
+
+
+def forgiven(job: Job, inventory: Inventory) -> Job:
+    """The job without the failures of parts of a bundle that were sent once more, and that run what was sent now."""
+    told: set[str] = set()
+    for (identity, ref), written in _writes(job).items():
+        _, last, action = written[-1]
+        accelerator = inventory.accelerator(identity)
+        component = None if accelerator is None else part_of(accelerator, ref)
+        if _is_retry(action) and _took(last, action, component, inventory):
+            told |= {f'{describe(a)}: ' for _, item, a in written if item.state is ItemState.FAILED}
+    return replace(job, reasons=tuple(r for r in job.reasons if not any(map(r.startswith, told)))) if told else job
+
+
+def _is_retry(action: Flash | Program) -> bool:
+    return isinstance(action, Flash) and action.retry
 
 
 def _may_be_written_to(last: Item, action: Flash | Program, component: Component | None) -> bool:
@@ -429,13 +497,17 @@ def _wrote_nothing(item: Item) -> bool:
     """Nothing of a write was seen to go on, and it was not begun, or its task said that it failed."""
     if item.untouched or not item.state.begun:
         return True
-    still = item.evidence is None and not item.percent and not item.strayed
+    # How far the task of a bundle is says nothing of one of its parts.
+    is_part = isinstance(item.action, Flash) and item.action.upload is not None
+    still = item.evidence is None and (is_part or not item.percent) and not item.strayed
     return still and item.state is ItemState.FAILED and item.task_failed and not item.unsure
 
 
 def _wrote_all(item: Item) -> bool:
     """A write that has failed by its task alone: it was not seen to end in the middle."""
-    in_the_middle = item.percent not in (None, 0, 100) or (item.evidence is not None and item.percent != 100)
+    is_part = isinstance(item.action, Flash) and item.action.upload is not None
+    seen_on_its_way = item.percent not in (None, 0, 100) or (item.evidence is not None and item.percent != 100)
+    in_the_middle = seen_on_its_way and not is_part
     return item.state is ItemState.FAILED and item.task_failed and not item.unsure and not in_the_middle
 
 
@@ -482,6 +554,8 @@ def _not_restored(job: Job, last: Item, action: Flash | Program) -> str:
     """Why what was there before is not there again."""
     if isinstance(action, Program):
         return f'{action.function} was to be programmed, and a function has no image to go back to'
+    if action.retry:
+        return f'image {action.image} was sent once more: {last.message or last.state}'
     if last.restoring:
         return f'image {action.image} was to be put back: {last.message or last.state}'
     if action.restore is None:
@@ -684,6 +758,7 @@ __all__ = [
     'End',
     'Spoilt',
     'due',
+    'forgiven',
     'found_in',
     'in_force',
     'judge',

@@ -74,8 +74,35 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BundlePart:
+    """One component of a package, as the catalogue has it.
+
+    :ivar identifier: its ComponentIdentifier (DSP0267 1.3.0, table 6), 16 bits; None where the catalogue does not say.
+    """
+
+    component: str
+    version: str
+    identifier: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """A package that is sent once and writes many components of many devices.
+
+    :ivar targets: the URIs that the BMC is told; an empty list may mean another tray than none at all does. None: none at all.
+    :ivar component_targets: the BMC takes the package also for a single component, by the URI of its SoftwareInventory.
+    :ivar parts: everything in it.
+    """
+
+    name: str
+    targets: tuple[str, ...] | None
+    component_targets: bool
+    parts: tuple[BundlePart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """One image of the catalogue.
+    """One image of the catalogue, or one component of a bundle of it.
 
     :ivar name: its unique name: what steps and commands call it by.
     :ivar fits: the device must match one of them; never empty.
@@ -92,6 +119,8 @@ class Image:
     :ivar signature: path or URL of the signature over name, size and digest; None where the image has none of its own.
     :ivar function: name of the function (kind function only); ``uuid`` what the AccelerationFunction then reports.
     :ivar measurements: what the device then measures and signs, all of them; none where the catalogue does not say.
+    :ivar bundle: the package that it is a component of; ``source``, size, digest and signature are those of the package.
+    :ivar identifier: as of :class:`BundlePart`.
     """
 
     name: str
@@ -112,6 +141,13 @@ class Image:
     function: str | None = None
     uuid: str | None = None
     measurements: tuple[Reference, ...] = ()
+    bundle: Bundle | None = None
+    identifier: int | None = None
+
+    @property
+    def file(self) -> str:
+        """What its file is called by: its bundle's name, or its own. A signature is over that."""
+        return self.name if self.bundle is None else self.bundle.name
 
     @property
     def content(self) -> str:

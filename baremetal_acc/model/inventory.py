@@ -139,6 +139,7 @@ class TaskReading:
     :ivar unbegun: it says that it has not begun yet.
     :ivar was_cancelled: it has ended because it was cancelled.
     :ivar written: what its messages name that it has written, and not what they name that it has skipped.
+    :ivar complaints: what its messages say against something, by what they name, an Id or a URI.
     :ivar objection: what the answer that named it said against the request.
     """
 
@@ -156,10 +157,15 @@ class TaskReading:
     was_cancelled: bool = False
     objection: Objection | None = None
     written: tuple[str, ...] = ()
+    complaints: tuple[tuple[str, str], ...] = ()
 
     def names_as_written(self, ref: Ref, component: str | None) -> bool:
         """Its messages say of the very component that it was written, by its URI or its Id."""
         return any(name in (ref.uri, component) for name in self.written)
+
+    def said_against(self, ref: Ref, component: str | None) -> str | None:
+        """The last that its messages say against the very component; None: nothing."""
+        return next((text for name, text in reversed(self.complaints) if name in (ref.uri, component)), None)
 
 
 class Way(StrEnum):

@@ -79,6 +79,9 @@ class Flash:
         has kept it may go back to it.
     :ivar forced: the BMC is told to write it whatever version is there; the plan says why.
     :ivar installed: when the plan saw that it was written last, as the BMC says it.
+    :ivar bundle: name of the bundle that the image is a component of: all writes of one bundle to one BMC are one upload.
+    :ivar alone: of its bundle it alone is written, by its own URI as the target.
+    :ivar retry: what has failed is sent once more.
     """
 
     accelerator: AcceleratorId
@@ -96,6 +99,14 @@ class Flash:
     goes_back: bool = False
     forced: bool = field(default=False, metadata=SPARSE)
     installed: str | None = field(default=None, metadata=SPARSE)
+    bundle: str | None = field(default=None, metadata=SPARSE)
+    alone: bool = field(default=False, metadata=SPARSE)
+    retry: bool = field(default=False, metadata=SPARSE)
+
+    @property
+    def upload(self) -> tuple[str, BmcName] | None:
+        """What it shares with all that one upload writes; None: it is sent by itself."""
+        return None if self.bundle is None or self.alone else (self.bundle, self.ref.bmc)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

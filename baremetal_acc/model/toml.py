@@ -172,7 +172,8 @@ class Table:
             return ()
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise self.error(key, f'tables [[{key}]] expected')
-        headers = _headers(self.text, key) if not self.name else []
+        within = re.sub(r'\[\d+\]', '', self.name)
+        headers = [line for line in _headers(self.text, f'{within}.{key}' if within else key) if not within or line > self.line]
         return tuple(
             Table(
                 self.path,

@@ -175,7 +175,7 @@ def after_writes(before: Job, job: Job, now: datetime) -> Job:
     for accelerator in sorted(job.devices):
         items, earlier = _writes(job, accelerator), _writes(before, accelerator)
         failed = [i for i in items if i.state is ItemState.FAILED]
-        if _begun(items) and not _begun(earlier):
+        if (_begun(items) and not _begun(earlier)) or _begun(_retries(items)) > _begun(_retries(earlier)):
             images = [i.action.image for i in items if isinstance(i.action, Flash | Program)]
             kept = custody.write_begun(kept, accelerator, now, images=images)
         if failed and failed != [i for i in earlier if i.state is ItemState.FAILED]:
@@ -199,12 +199,18 @@ def _not_in_force(job: Job) -> bool:
 
 
 def _writes(job: Job, accelerator: AcceleratorId) -> tuple[Item, ...]:
-    """What the job writes to a card, without what it puts back after a failure."""
-    return tuple(
-        i
-        for i in job.items
-        if isinstance(i.action, Flash | Program) and i.action.accelerator == accelerator and not i.restoring
-    )
+    """What the job writes to a card, without what it puts back after a failure. What is sent once more counts in place of what
+    has failed.
+    """
+    mine = [i for i in job.items if isinstance(i.action, Flash | Program) and i.action.accelerator == accelerator]
+    retries = _retries(mine)
+    again = {i.action.ref for i in retries if isinstance(i.action, Flash)}
+    first = [i for i in mine if not i.restoring and isinstance(i.action, Flash | Program) and i.action.ref not in again]
+    return (*first, *retries)
+
+
+def _retries(items: Iterable[Item]) -> tuple[Item, ...]:
+    return tuple(i for i in items if isinstance(i.action, Flash) and i.action.retry)
 
 
 def _newly_written_to(before: Job, job: Job) -> frozenset[BmcName]:

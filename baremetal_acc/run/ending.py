@@ -91,6 +91,11 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         return replace(job, second=True)
     for position in restore.in_force(job, inventory):
         job = ended(job, position, ItemState.DONE, now)
+    if not wrong:
+        pardoned = restore.forgiven(job, inventory)
+        if pardoned != job and not pardoned.reasons:
+            unmet = verdict.unmet
+        job = pardoned
     job = interference.lost_locks(job, inventory, verdict, now)
     reasons = [str(f) for f in unmet] if job.demands_met else []
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())

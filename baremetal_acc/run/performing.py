@@ -45,8 +45,8 @@ def perform(
                 return engage(job, position, action, tools, bmcs, inventory, now)
             case Flash() | Program() as action if item.progress is not None:
                 return go_on(job, position, action, item.progress, tools, bmcs, now)
-            case Flash() | Program() as action:
-                return write(job, position, action, target, tools, bmcs, inventory, now)
+            case Flash() | Program():
+                return write(job, position, target, tools, bmcs, inventory, now)
             case Reset() as action:
                 return reset(job, position, action, target, tools, bmcs, now)
             case Publish():

@@ -16,6 +16,7 @@ from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.restore import found_in, part_of
 from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcRefused, BmcUnreachable
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import HostReading, PowerState, TaskReading, TaskState, UpdateActivity
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
 from baremetal_acc.model.lock import ResetKind
@@ -34,6 +35,7 @@ _MINUTE = timedelta(minutes=1)
 def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
     """What is seen now of the writes and resets under way, and of updates that are not ours."""
     writes: dict[int, WriteSight] = {}
+    tasks: dict[Ref, TaskReading] = {}
     resets: dict[int, bool | None] = {}
     # What the job has given up may still run: then it keeps the BMC from everything else, as an update of others does.
     own_tasks = {i.task for i in job.items if i.task is not None and not i.state.ended} | stuck_tasks(job) | awaiting_tasks(job)
@@ -57,7 +59,9 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
                     foreign_writes[name] = other
             if item.state is not ItemState.PLANNED and item.progress is None:
                 stalled = stalls(item, now, patience)
-                writes[position] = _write_sight(item, action, bmcs, now, patience.poll, others=asked[name], stalled=stalled)
+                writes[position] = _write_sight(
+                    item, action, bmcs, now, patience.poll, tasks, others=asked[name], stalled=stalled
+                )
         elif isinstance(action, Reset) and item.state is ItemState.RUNNING:
             if action.purpose is ResetPurpose.HOLD:
                 seen = hosts.get(action.system)
@@ -116,12 +120,18 @@ def cancel_tasks(before: Job, job: Job, bmcs: Bmcs, now: datetime) -> Job:
 
     :param before: the job before that was decided.
     """
+    asked: dict[Ref, str | None] = {}
     for position, (was, item) in enumerate(zip(before.items, job.items, strict=True)):
         if item.cancelled is None or was.cancelled is not None or item.task is None:
             continue
+        if item.task in asked:  # that of a bundle is one for all of its parts
+            job = with_item(job, position, replace(item, uncancelled=asked[item.task]))
+            continue
+        asked[item.task] = None
         try:
             bmcs[item.task.bmc].cancel(item.task)
         except AccError as exc:
+            asked[item.task] = exc.message
             LOG.warning('%s: %s could not be cancelled: %s', job.target, item.task, exc)
             job = with_item(job, position, replace(item, uncancelled=exc.message))
         else:
@@ -165,24 +175,27 @@ def _write_sight(
     bmcs: Bmcs,
     now: datetime,
     poll: timedelta,
+    tasks: dict[Ref, TaskReading],
     *,
     others: tuple[TaskReading, ...] | None,
     stalled: bool,
 ) -> WriteSight:
     """What is seen of one write.
 
+    :param tasks: those that were read in this turn, for the writes of one bundle.
     :param others: the tasks of the BMC that run and are not known to be the job's; None: it could not be asked for them.
     """
     busy = others is None or bool(others)
     task, unread, runs = None, None, False
     try:
         bmc = bmcs[action.ref.bmc]
-        task, unread = _own_task(item, bmc)
+        task, unread = _own_task(item, bmc, tasks)
         runs = task is not None and task.state is TaskState.ACTIVE
         told = _told_by_tasks(item, action, bmc, task, others, stalled=stalled)
         if told is not None:
             return told
         component = bmc.component(action.ref)
+        task = _of_part(task, action, component)
         ours = _adopted(item, others)
         service = UpdateActivity.BUSY if busy or component.is_updating else bmc.update_activity()
     except AccError as exc:
@@ -234,15 +247,28 @@ def _write_sight(
     )
 
 
-def _own_task(item: Item, bmc: Connection) -> tuple[TaskReading | None, AccError | None]:
+def _of_part(task: TaskReading | None, action: Flash | Program, component: Component) -> TaskReading | None:
+    """What the task of a bundle says of one of its parts. One that has failed has written the others all the same."""
+    if task is None or not isinstance(action, Flash) or action.upload is None:
+        return task
+    said = task.said_against(action.ref, component.id) or task.message
+    was_new = not same_version(action.expects, action.version) and same_version(component.version, action.version)
+    if task.state is TaskState.FAILED and (task.names_as_written(action.ref, component.id) or was_new):
+        return replace(task, state=TaskState.SUCCEEDED, message=said)
+    return replace(task, message=said)
+
+
+def _own_task(item: Item, bmc: Connection, tasks: dict[Ref, TaskReading]) -> tuple[TaskReading | None, AccError | None]:
     """The task of a write, None where there is none that is known to be it, and why it could not be read.
 
+    :param tasks: those that were read in this turn: they are not read again.
     :raises BmcUnreachable: nobody can ask.
     """
     if item.task is None:
         return None, None
     try:
-        task = bmc.task(item.task)
+        task = tasks[item.task] if item.task in tasks else bmc.task(item.task)
+        tasks[item.task] = task
     except BmcUnreachable:
         raise
     except AccError as exc:
@@ -268,7 +294,10 @@ def _told_by_tasks(
 ) -> WriteSight | None:
     """What is seen of a write whose task says enough; None where the device has to be asked."""
     runs = task is not None and task.state is TaskState.ACTIVE
-    if task is not None and not task.opaque and (task.state is TaskState.FAILED or (runs and not stalled)):
+    failed = task is not None and task.state is TaskState.FAILED
+    if failed and isinstance(action, Flash) and action.upload is not None:
+        return None  # of a bundle some parts may have been written
+    if task is not None and not task.opaque and (failed or (runs and not stalled)):
         seen = Seen.FAILED if not runs else Seen.AWAITS if task.awaits_restart else Seen.WORKING
         idle = False
         if not runs and item.waits:

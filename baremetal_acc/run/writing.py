@@ -3,11 +3,12 @@
 """Send an image to a device, where that is allowed."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from baremetal_acc.decide import interference
-from baremetal_acc.decide.advance import describe, ended, with_item
+from baremetal_acc.decide.advance import describe, ended, sharing_upload, with_item
 from baremetal_acc.decide.baseline import demands
 from baremetal_acc.decide.images import same_version, unfit
 from baremetal_acc.decide.meanwhile import host_may_program
@@ -20,10 +21,10 @@ from baremetal_acc.errors import (
     ImageMissing,
 )
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Image, Progress
+from baremetal_acc.model.image import Image, Progress, Upload
 from baremetal_acc.model.inventory import Inventory, Objection, TaskReading
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, WriteEvidence
-from baremetal_acc.model.ref import HOST
+from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.planning import known_later
 from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.patience import took_nothing
@@ -36,19 +37,58 @@ LOG = logging.getLogger(__name__)
 def write(
     job: Job,
     position: int,
-    action: Flash | Program,
     target: Target,
     tools: Tools,
     bmcs: Bmcs,
     inventory: Inventory | None,
     now: datetime,
 ) -> Job:
-    """Send an image once, to the very device that the plan saw. What did not arrive for certain is left to the next look."""
+    """Send an image once, to the very device that the plan saw. What did not arrive for certain is left to the next look.
+
+    A bundle is sent once for all of its parts: with the first of them, when nothing speaks against any.
+    """
+    if job.items[position].state is not ItemState.SENT:
+        return job  # it went with another part of its bundle
+    parts = sharing_upload(job, position)
+    for part in parts:
+        job = _ready(job, part, target, tools, inventory, now)
+    left = tuple(p for p in parts if job.items[p].state is ItemState.SENT)
+    waiting = [p for p in parts if job.items[p].state is ItemState.PLANNED]
+    refused = [p for p in parts if job.items[p].state is ItemState.FAILED and not _is_gone(job.items[p], inventory)]
+    if refused and left:
+        # The BMC would write them, too.
+        why = f'part of the same bundle: {job.items[refused[0]].message}'
+        for part in (*left, *waiting):
+            job = ended(job, part, ItemState.FAILED, now, why, untouched=True)
+        return job
+    if waiting:
+        for part in left:
+            put_off = job.items[part].to(ItemState.PLANNED, now, job.items[waiting[0]].message)
+            job = with_item(job, part, replace(put_off, waiting=job.items[waiting[0]].waiting))
+        return job
+    return _send(job, left, tools, bmcs, now) if left else job
+
+
+def _is_gone(item: Item, inventory: Inventory | None) -> bool:
+    """A part of a bundle whose card is not there: nobody can write it, and the others are written all the same."""
+    return (
+        isinstance(item.action, Flash)
+        and item.action.upload is not None
+        and inventory is not None
+        and inventory.accelerator(item.action.accelerator) is None
+    )
+
+
+def _ready(job: Job, position: int, target: Target, tools: Tools, inventory: Inventory | None, now: datetime) -> Job:
+    """The job with an item still as sent where an image may go to its device now; else as planned again, or failed."""
+    item = job.items[position]
+    action = item.action
+    if not isinstance(action, Flash | Program):
+        return job
     moved = _moved(action, inventory) or host_runs(job, inventory)
     if moved is None and isinstance(action, Program) and inventory is not None:
         host, accelerator = inventory.bmc(HOST), inventory.accelerator(action.accelerator)
         moved = host_may_program(job, action, target.node.exposure, host, accelerator)
-    item = job.items[position]
     found = _found(action, inventory)
     # A BMC that falls silent in the middle of a look shows a part of a card, which is none to judge an image by.
     hidden = _hidden(action, inventory)
@@ -73,42 +113,75 @@ def write(
     try:
         image = image_of(tools, action.image, action.content)
         why = _unfit(item, action, image, target, tools, inventory)
-        if why is not None:
-            return ended(job, position, ItemState.FAILED, now, why, untouched=True)
-        upload = tools.images.open(image)
-        if item.restoring and isinstance(action, Flash) and action.goes_back:
-            upload = replace(upload, goes_back=True)
-        if action.forced:
-            upload = replace(upload, forced=True)
     except AccError as exc:
-        since = item.waiting or now
+        why = str(exc)
+    return job if why is None else ended(job, position, ItemState.FAILED, now, why, untouched=True)
+
+
+def _send(job: Job, parts: tuple[int, ...], tools: Tools, bmcs: Bmcs, now: datetime) -> Job:
+    """Send an image to its device, or a bundle to those of all of its parts."""
+    item = job.items[parts[0]]
+    action = item.action
+    if not isinstance(action, Flash | Program):
+        return job
+
+    def each(change: Callable[[Job, int], Job]) -> Job:
+        changed = job
+        for part in parts:
+            changed = change(changed, part)
+        return changed
+
+    try:
+        upload = _upload(item, action, tools)
+    except AccError as exc:
+        since, why = item.waiting or now, str(exc)
         if item.restoring and isinstance(exc, ImageMissing) and now - since <= tools.patience.settle and now <= job.deadline:
             # Its folder, server or disk may be back in a moment, and a card that is not put back is lost to everybody.
-            return with_item(job, position, replace(item.to(ItemState.PLANNED, now, str(exc)), waiting=since))
-        return ended(job, position, ItemState.FAILED, now, str(exc), untouched=True)
+            return each(lambda j, n: with_item(j, n, replace(j.items[n].to(ItemState.PLANNED, now, why), waiting=since)))
+        return each(lambda j, n: ended(j, n, ItemState.FAILED, now, why, untouched=True))
     try:
         answer = bmcs[action.ref.bmc].push(action.ref, upload)
     except BmcBusy as exc:
-        return _put_off(job, position, action, exc, tools, now)
+        busy = exc
+        return each(lambda j, n: _put_off(j, n, busy, tools, now))
     except ImageError as exc:
         # It changed while it was sent: what has arrived is not what was checked.
-        return ended(job, position, ItemState.FAILED, now, str(exc))
+        why = str(exc)
+        return each(lambda j, n: ended(j, n, ItemState.FAILED, now, why))
     except AccError as exc:
         LOG.warning('%s: %s: %s', job.target, describe(action), exc)
         if isinstance(exc, BmcUnreachable) and not exc.sent:
-            return _put_off(job, position, action, exc, tools, now)
+            silent = exc
+            return each(lambda j, n: _put_off(j, n, silent, tools, now))
+        why, said = str(exc), exc.message
         if took_nothing(exc):
-            return ended(job, position, ItemState.FAILED, now, str(exc), untouched=True)
+            return each(lambda j, n: ended(j, n, ItemState.FAILED, now, why, untouched=True))
         # Whether it arrived is unknown: it stays as sent, and the next look decides.
-        return with_item(job, position, replace(item, message=exc.message))
-    return _accepted(job, position, action, answer, now)
+        return each(lambda j, n: with_item(j, n, replace(j.items[n], message=said)))
+    return each(lambda j, n: _accepted(j, n, answer, now))
 
 
-def _accepted(
-    job: Job, position: int, action: Flash | Program, answer: TaskReading | Objection | Progress | None, now: datetime
-) -> Job:
+def _upload(item: Item, action: Flash | Program, tools: Tools) -> Upload:
+    """The checked bytes of an image, and how they are sent.
+
+    :raises AccError: they cannot be had, or must not be written.
+    """
+    image = image_of(tools, action.image, action.content)
+    upload = tools.images.open(image)
+    if item.restoring and isinstance(action, Flash) and action.goes_back:
+        upload = replace(upload, goes_back=True)
+    if action.forced:
+        upload = replace(upload, forced=True)
+    if isinstance(action, Flash) and action.upload is not None and image.bundle is not None:
+        targets = image.bundle.targets
+        upload = replace(upload, targets=targets, untargeted=targets is None)
+    return upload
+
+
+def _accepted(job: Job, position: int, answer: TaskReading | Objection | Progress | None, now: datetime) -> Job:
     """The BMC has what it is to write, or so much of it as a turn takes."""
     item = replace(job.items[position], busy=None, waiting=None)
+    action = item.action
     if isinstance(answer, Progress):
         turned = replace(
             item, state=ItemState.SENT, progress=answer, percent=answer.percent, since=now, moved=now, message=None
@@ -160,7 +233,7 @@ def go_on(job: Job, position: int, action: Flash | Program, progress: Progress, 
             begun_anew = with_item(job, position, replace(item, progress=replace(progress, so_far=None, turning=False)))
             return _held_up(begun_anew, position, exc, tools.patience.reset, now)
         return ended(job, position, ItemState.FAILED, now, str(exc))
-    return _accepted(job, position, action, answer, now)
+    return _accepted(job, position, answer, now)
 
 
 def _held_up(job: Job, position: int, exc: AccError, limit: timedelta, now: datetime) -> Job:
@@ -171,19 +244,28 @@ def _held_up(job: Job, position: int, exc: AccError, limit: timedelta, now: date
     return with_item(job, position, replace(item, message=exc.message))
 
 
-def _put_off(
-    job: Job, position: int, action: Flash | Program, exc: BmcBusy | BmcUnreachable, tools: Tools, now: datetime
-) -> Job:
+def _put_off(job: Job, position: int, exc: BmcBusy | BmcUnreachable, tools: Tools, now: datetime) -> Job:
     """Its BMC has taken nothing, and is asked again; not for ever, unless it is we who keep it busy."""
     item = job.items[position]
-    under_way = [i.action for n, i in enumerate(job.items) if n != position and i.state in (ItemState.SENT, ItemState.RUNNING)]
-    ours = any(isinstance(a, Flash | Program) and a.ref.bmc == action.ref.bmc for a in under_way)
+    if not isinstance(item.action, Flash | Program):
+        return job
+    bmc, upload = item.action.ref.bmc, _upload_of(item)
+    others = (
+        i
+        for n, i in enumerate(job.items)
+        if n != position and i.state in (ItemState.SENT, ItemState.RUNNING) and (upload is None or _upload_of(i) != upload)
+    )
+    ours = any(isinstance(i.action, Flash | Program) and i.action.ref.bmc == bmc for i in others)
     since = now if ours or item.busy is None else item.busy
     if now - since > tools.patience.stall:
         says = 'says nothing but that it is busy, and did so' if isinstance(exc, BmcBusy) else 'cannot be reached, and was not'
         why = f'it {says} for {tools.patience.stall}: {exc.message}'
         return ended(job, position, ItemState.FAILED, now, why, untouched=True)
     return with_item(job, position, replace(item.to(ItemState.PLANNED, now, exc.message), busy=since))
+
+
+def _upload_of(item: Item) -> tuple[str, BmcName] | None:
+    return item.action.upload if isinstance(item.action, Flash) else None
 
 
 def _unfit(

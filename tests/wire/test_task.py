@@ -115,6 +115,31 @@ def test_what_a_task_names_as_written_is_told(bmc: Any, messages: Any, written: 
     assert written == _task(bmc, TaskState='Completed', TaskStatus='OK', Messages=messages).written
 
 
+def test_what_a_task_says_against_a_component_is_kept_for_it(bmc: Any) -> None:
+    """By its Id or its URI, whichever argument it is; the last counts, and what has no severity is no complaint."""
+
+    def message(text: str, *arguments: Any, **more: Any) -> Any:
+        return {'MessageId': 'Update.1.0.ApplyFailed', 'Message': text, 'MessageArgs': list(arguments), **more}
+
+    messages = [
+        message('It began.', 'GPU_0', MessageSeverity='OK'),
+        message('It was slow.', '1.0', 'GPU_0', Severity='Warning'),
+        message('It broke.', '1.0', 'GPU_0', MessageSeverity='Critical'),
+        message('This one too.', f'{TASK.uri}/', MessageSeverity='Critical'),
+        message('x', 7, Severity='Critical'),
+        {'MessageArgs': ['GPU_1'], 'Severity': 'Critical'},
+        7,
+    ]
+    told = _task(bmc, TaskState='Exception', TaskStatus='Warning', Messages=messages)
+    assert 'It broke.' == told.said_against(Ref(bmc=HOST, uri='/x'), 'GPU_0')
+    assert 'This one too.' == told.said_against(TASK, 'other')
+    assert told.said_against(Ref(bmc=HOST, uri='/x'), 'GPU_1') is None
+    many = [message('no', f'GPU_{n}' * 100, Severity='Critical') for n in range(300)]
+    told = _task(bmc, TaskState='Exception', TaskStatus='Warning', Messages=many)
+    assert len(told.complaints) <= 256
+    assert all(len(name) <= 200 for name, _ in told.complaints)
+
+
 @pytest.mark.parametrize('percent', [None, -1, 101, '40', True])
 def test_a_percentage_that_is_none_is_none(bmc: Any, percent: Any) -> None:
     """Nothing is guessed from it."""

@@ -81,6 +81,9 @@ _MAY_WAIT = _UNBEGUN | {'Suspended', 'Interrupted', 'Service', 'UserIntervention
 _NO_DELETE = frozenset({400, 404, 405, 409, 501})
 """Statuses by which BMCs say that a task cannot be deleted. Source: RFC 9110, section 15.5 and 15.6."""
 
+_MOST_ARGUMENTS, _LONGEST_ARGUMENT, _MOST_COMPLAINTS = 4, 200, 256
+"""Of messages that are kept."""
+
 MOST_LINKS = 3
 """Links of an answer that may be its task: no real one has more than two."""
 
@@ -154,6 +157,7 @@ def reading(view: View) -> TaskReading:
         unbegun=word in _UNBEGUN and not percent,
         was_cancelled=word == 'Cancelled',
         written=_written(view),
+        complaints=_complaints(view),
     )
 
 
@@ -171,6 +175,20 @@ def _written(view: View) -> tuple[str, ...]:
         if known is not None and isinstance(arguments, list) and arguments and isinstance(arguments[0], str):
             known.add(arguments[0].rstrip('/'))
     return tuple(sorted(named['UpdateSuccessful'] - named['ComponentUpdateSkipped']))
+
+
+def _complaints(view: View) -> tuple[tuple[str, str], ...]:
+    """What messages of a severity say, by each of their arguments, in their order. Source: DSP8010 2025.4, Message v1_3_0."""
+    found = []
+    messages = view.body.get('Messages')
+    for entry in messages[:_MOST_MESSAGES] if isinstance(messages, list) else ():
+        if not isinstance(entry, dict) or not {entry.get('Severity'), entry.get('MessageSeverity')} & {'Warning', 'Critical'}:
+            continue
+        arguments = entry.get('MessageArgs')
+        text = short(entry.get('Message')) or short(entry.get('MessageId'))
+        named = arguments[:_MOST_ARGUMENTS] if isinstance(arguments, list) and text else ()
+        found += [(one.rstrip('/')[:_LONGEST_ARGUMENT], text) for one in named if isinstance(one, str)]
+    return tuple(found[-_MOST_COMPLAINTS:])
 
 
 def read(connector: Connector, ref: Ref) -> TaskReading:

@@ -30,7 +30,7 @@ LAYOUT = Layout(
     target=gpu.BASEBOARD,
     families=(
         Family(name='CPU', count=2, number=0x0030, version='02.02.02'),
-        Family(name='FPGA', count=2, number=0x0050, version='1.0A'),
+        Family(name='FPGA', count=2, number=0x0050, version='1.0A', is_processor=True),
         Family(name='CPLD', count=1, number=0x0060, version='0.1C', has_root=False, is_shown=False, shows_number=False),
     ),
     info_rom='G548.0201.01.02',

@@ -31,7 +31,7 @@ LAYOUT = Layout(
     target=f'{FIRMWARE}/HGX_0',
     families=(
         Family(name='NVSwitch', count=2, number=0x0070, version='96.10.69.00.01'),
-        Family(name='FPGA', count=1, number=0x0050, version='2.53'),
+        Family(name='FPGA', count=1, number=0x0050, version='2.53', is_processor=True),
         Family(name='PCIeSwitch', count=1, number=0x0040, version='1.9.5F'),
         Family(name='PCIeRetimer', count=8, number=0x8000, version='2.7.20', has_root=False, is_shown=False),
         Family(

@@ -31,6 +31,7 @@ from baremetal_acc.emulator.parts import Bank, Component, Identity, Power, Resta
 from baremetal_acc.emulator.pldm import UUID_DESCRIPTOR, vendor_descriptor
 from baremetal_acc.emulator.redfish.chassis import CHASSIS, add_chassis
 from baremetal_acc.emulator.redfish.errors import MessageForm, RedfishError
+from baremetal_acc.emulator.redfish.processor import add_processor
 from baremetal_acc.emulator.redfish.resource import Action, Body, Outcome, Parameter, Resource, refs, status
 from baremetal_acc.emulator.redfish.update import FIRMWARE, add_item
 from baremetal_acc.emulator.redfish.view import Options, Tray, View
@@ -64,7 +65,8 @@ class Family:
 
     ``number`` is their SoftwareId and the ComponentIdentifier of their firmware. ``has_root``: each has a root of trust of its
     own, whose firmware is an item, too. ``is_shown``: each is a Chassis; else its item is related to nothing, as on real trees.
-    ``shows_number``: the item has a SoftwareId. ``activates`` as in a Component; None: as the tray does.
+    ``is_processor``: each is a Processor of the baseboard, too (recording ``nvidia/gh200``). ``shows_number``: the item has a
+    SoftwareId. ``activates`` as in a Component; None: as the tray does.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Family:
     version: str
     has_root: bool = True
     is_shown: bool = True
+    is_processor: bool = False
     shows_number: bool = True
     activates: Restart | None = None
 
@@ -184,6 +187,21 @@ def _add_part(view: View, layout: Layout, family: Family, number: int) -> None:
         related=[place] if family.is_shown else [],
         software_id=f'0x{family.number:04X}' if family.shows_number else '',
     )
+    if family.is_processor:
+        add_processor(
+            view,
+            f'{gpu.SYSTEM}/Processors/{name}',
+            kind=family.name,
+            name='Processor',
+            manufacturer='NVIDIA',
+            model='',
+            serial='',
+            part_number='',
+            uuid=None,
+            chassis=place,
+            component=key,
+            properties={'FPGA': {'FpgaType': 'Discrete'}, 'Location': {'PartLocation': {'LocationType': 'Embedded'}}},
+        )
     if family.has_root:
         root = f'HGX_ERoT_{name}'
         _add_place(view, root, name, kind='Component', oem=gpu.copy_oem(view.machine, name))

@@ -33,6 +33,7 @@ FILLED = (
     ('# restore = "..."', 'restore = "none"'),
     ('# fits = [{ pci = "0x....:0x...." }]', 'fits = [{ pci = "0xabcd:0x0001" }]'),
     ('# version = "..."', 'version = "2"'),
+    ('# targets = ["/redfish/v1/..."]', 'targets = "none"'),
 )
 
 

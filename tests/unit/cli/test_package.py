@@ -112,14 +112,15 @@ def test_what_is_no_package_is_refused(tmp_path):
 
 
 def test_drafts_are_printed(tmp_path, add, capsys):
-    """One for each component, or for the one that is named; and what signs them."""
+    """A bundle of all components, or an image of the one that is named; and what signs them."""
     path = tmp_path / 'tray.fwpkg'
     path.write_bytes(V1_0)
     printed = add(str(path))
     for old, new in FILLED:
         printed = printed.replace(old, new)
     images = catalogue.parse('format = 1\n' + printed, str(tmp_path / 'catalogue.toml'))
-    assert [('tray-100', 'v1'), ('tray-200', 'v2')] == [(image.name, image.version) for image in images]
+    assert [('tray.0x0064', 'v1', 100), ('tray.0x00c8', 'v2', 200)] == [(i.name, i.version, i.identifier) for i in images]
+    assert 1 == len({image.bundle for image in images})
     assert {str(path)} == {image.source for image in images}
     assert 'baremetal-acc catalogue sign catalogue.toml --key FILE' in capsys.readouterr().err
     assert ['name = "tray-200"'] == [x for x in add(str(path), '--component', '200').splitlines() if x.startswith('name')]
