@@ -114,12 +114,9 @@ def brought_in_force(job: Job, reset: Reset) -> tuple[Flash, ...]:
     )
 
 
-def waits_for_person(job: Job) -> Item | None:
-    """What of a job waits for a person now."""
-    return next(
-        (i for i in job.items if i.state is ItemState.RUNNING and isinstance(i.action, Reset) and i.action.kind is BY_HAND),
-        None,
-    )
+def waits_for_person(item: Item) -> bool:
+    """It waits for a person now."""
+    return item.state is ItemState.RUNNING and isinstance(item.action, Reset) and item.action.kind is BY_HAND
 
 
 def _cycles(item: Item, system: Ref) -> bool:

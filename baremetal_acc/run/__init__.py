@@ -149,9 +149,9 @@ def doing(job: Job) -> str:
     if at is Stage.VERIFY:
         return 'verifying'
     busy = [i for i in job.items if i.state in (ItemState.SENT, ItemState.RUNNING)]
-    person = activation.waits_for_person(job)
+    person = next(filter(activation.waits_for_person, busy), None)
     if person is not None:
-        return f'{describe(person.action)}, {person.message}'
+        return f'{at.name.lower()}: {describe(person.action)}, {person.message}'
     names = [describe(i.action) + (f' {i.percent} %' if i.percent is not None else '') for i in busy]
     return f'{at.name.lower()}: {", ".join(names)}' if names else at.name.lower()
 

@@ -128,6 +128,7 @@ def _cycled(job: Job, position: int, action: Reset, target: Target, tools: Tools
     flashes = activation.brought_in_force(job, action)
     shown = all(same_version(bmc.component(flash.ref).version, flash.version) for flash in flashes)
     told = f'up to {now + tools.patience.person:%Y-%m-%d %H:%M:%S}Z, with the machine powered off; it is noticed by itself'
+    LOG.warning('%s: %s, %s', job.target, describe(action), told)
     item = replace(item, before=before, shown=shown).to(ItemState.RUNNING, now, told)
     return with_item(replace(job, deadline=job.deadline + tools.patience.person), position, item)
 
