@@ -475,8 +475,7 @@ def _write(
     if image.reset is not ResetKind.NONE:
         system = activation.reset_of(draft.inventory.bmc(component.ref.bmc), image.reset)
         if system is None:
-            reason = f'needs a {image.reset}, and the BMC shows {activation.nothing_to_reset(image.reset)}'
-            draft.refuse(accelerator, subject, reason)
+            draft.refuse(accelerator, subject, activation.nothing_to_reset(image.reset))
         else:
             draft.reset(system, image.reset, f'{accelerator.label} {subject}')
     _release(draft, accelerator, evidence.Subject(scope=Scope.COMPONENT, part=component.id), component.ref)

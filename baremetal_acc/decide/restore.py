@@ -194,7 +194,7 @@ def _impossible(
     if why is not None:
         return why
     if image.reset is not ResetKind.NONE and activation.reset_of(inventory.bmc(component.ref.bmc), image.reset) is None:
-        return f'it needs a {image.reset}, and the BMC shows {activation.nothing_to_reset(image.reset)}'
+        return f'it {activation.nothing_to_reset(image.reset)}'
     facts = inventory.bmc(component.ref.bmc)
     if image.reset is ResetKind.AUX_POWER_CYCLE and facts is not None and facts.standby_reset is None:
         return f'it needs an {image.reset}, and the BMC offers no action for that'

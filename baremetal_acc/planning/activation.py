@@ -37,8 +37,9 @@ def reset_of(facts: BmcFacts | None, kind: ResetKind) -> Ref | None:
 
 
 def nothing_to_reset(kind: ResetKind) -> str:
-    """What a BMC does not show, as the end of a sentence."""
-    return 'no Manager that can be restarted' if kind is ResetKind.BMC_RESET else 'no System to reset'
+    """Why a reset that an image needs is impossible where a BMC shows nothing to reset, as the end of a sentence."""
+    what = 'no Manager that can be restarted' if kind is ResetKind.BMC_RESET else 'no System to reset'
+    return f'needs {"an" if kind.is_standby else "a"} {kind}, and the BMC shows {what}'
 
 
 def not_offered(facts: BmcFacts, kind: ResetKind, *, held: bool) -> Iterator[str]:

@@ -45,6 +45,13 @@ def parse(text: str):
     return catalogue.parse(text, '/etc/x/catalogue.toml')
 
 
+@pytest.mark.parametrize('reset', ['bmc-reset', 'system-reset', 'aux-power-cycle', 'ac-power-cycle'])
+def test_an_image_comes_in_force_as_its_maker_says(reset):
+    """Also by a restart of the BMC, and by the loss of standby power."""
+    (image,) = parse(FIRMWARE.replace('"power-cycle"', f'"{reset}"'))
+    assert ResetKind(reset) is image.reset
+
+
 def test_every_key_is_understood():
     """Sources are relative to the catalogue, hexadecimal is lower case, and what is left out has its default."""
     firmware, function = parse(FIRMWARE + FUNCTION)
