@@ -99,7 +99,7 @@ class BmcError(AccError):
 
 
 class BmcUnreachable(BmcError):
-    """No answer in time, or the connection broke.
+    """No answer in time, or the connection broke, or a server in front of the service answered a write for it.
 
     :ivar sent: what was to be done may have reached it. False where not even a login did: then nothing has happened.
     """

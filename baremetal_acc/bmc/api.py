@@ -53,7 +53,7 @@ class BmcAddress:
     :ivar address: ``https://HOST[:PORT]``, or ``ipmi://HOST[:PORT]``; a scheme is required, so that nobody falls back to plain
         HTTP by accident.
     :ivar verify_ca: True (the system's trust roots), a path of a CA bundle, or False (no verification, said by the operator).
-    :ivar system: URI of the ComputerSystem that the target is; None when the BMC has only one.
+    :ivar system: URI or Id of the ComputerSystem that the target is; None when the BMC has only one.
     :ivar timeout: for one answer. Real BMCs take up to 23 s for some (facts/redfish.md, section 5).
     :ivar budget: for one whole look.
     :ivar concurrency: requests at a time.
@@ -276,7 +276,7 @@ class Connection(Protocol):
             :meth:`go_on` has to be called.
         :raises BmcUnsupported: it takes no pushed image; the message says what it offers.
         :raises BmcBusy: it takes no update now and has taken nothing.
-        :raises BmcUnreachable: the connection broke: whether it arrived is unknown.
+        :raises BmcUnreachable: the connection broke, or something in front of the BMC answered: whether it arrived is unknown.
         :raises BmcRefused: it refused.
         """
 

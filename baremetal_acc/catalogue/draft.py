@@ -89,7 +89,8 @@ def bundle(package: Package, name: str, file: File) -> str:
         '# security_version = 0  # fill in: a whole number that never goes down',
         f'# restore = "..."  # fill in: the name of the bundle to go back to, or "{NO_RESTORE}"',
     ]
-    if not any(pci_ids(record.descriptors) for record in (*package.devices, *package.downstream_devices)):
+    records: tuple[DeviceRecord | DownstreamRecord, ...] = (*package.devices, *package.downstream_devices)
+    if not any(pci_ids(record.descriptors) for record in records):
         lines.append(
             '# fits = [{ pci = "0x....:0x...." }]  # fill in: the package names no PCI ids of the devices that it is for'
         )

@@ -30,6 +30,7 @@ from baremetal_acc.decide.baseline import Exposure, NodeFacts
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.model.toml import did_you_mean
+from baremetal_acc.model.uri import may_be_one_system
 
 FORMAT = 1
 
@@ -357,12 +358,9 @@ def _once(targets: Iterable[TargetEntry], path: str, lines: Mapping[str, int]) -
             for place in sorted(written(bmc.address)):
                 others = seen.setdefault((place, urlsplit(bmc.address).path, bmc.username), {})
                 # Who names no System means the only one.
-                twice = (
-                    others.get(bmc.system)
-                    or others.get(None)
-                    or (next(iter(others.values()), None) if bmc.system is None else None)
-                )
-                if twice is not None and twice != target.name:
+                same = (name for system, name in others.items() if _may_be_one(system, bmc.system))
+                twice = next((name for name in same if name != target.name), None)
+                if twice is not None:
                     raise DocumentError(
                         path=path,
                         line=lines[target.name],
@@ -371,6 +369,10 @@ def _once(targets: Iterable[TargetEntry], path: str, lines: Mapping[str, int]) -
                         hint='give each target its own address, or where a BMC has several Systems, its own system',
                     )
                 others.setdefault(bmc.system, target.name)
+
+
+def _may_be_one(one: str | None, other: str | None) -> bool:
+    return one is None or other is None or may_be_one_system(one, other)
 
 
 # ---------------------------------------------------------------------------------------------------------------- targets

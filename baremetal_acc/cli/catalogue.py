@@ -382,6 +382,7 @@ def _image(image: Image) -> Json:
         'order': image.order,
         'via': list(image.via),
         'restore': image.restore,
+        'bundle': None if image.bundle is None else image.bundle.name,
         'function': image.function,
         'denied': image.denied,
     }

@@ -49,6 +49,7 @@ from baremetal_acc.model.job import (
     Wait,
 )
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
+from baremetal_acc.model.uri import system_id
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.planning import setting_changes
 from baremetal_acc.run import Target, Tools, custody_feed
@@ -406,7 +407,11 @@ def _places(target: Target) -> dict[str, str]:
     """What names its BMCs, whatever somebody calls them, with their addresses: where an address leads to, and the System where
     the BMC has several.
     """
-    return {f'{place}{bmc.system or ""}': run.origin(bmc) for bmc in target.bmcs for place in sorted(resolved(bmc.address))}
+    return {
+        place if bmc.system is None else f'{place}/{system_id(bmc.system)}': run.origin(bmc)
+        for bmc in target.bmcs
+        for place in sorted(resolved(bmc.address))
+    }
 
 
 def _host_power(inventory: Inventory) -> PowerState | None:

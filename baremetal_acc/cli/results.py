@@ -168,7 +168,8 @@ def _what(a: dict[str, Any]) -> tuple[str, ...]:
     """What is written, and where: line by line."""
     place = ' '.join(filter(None, (a['bmc'], a['uri'])))
     image = f'image {a["image"]}' if a['subject'] and a['image'] else a['image']
-    return tuple(filter(None, (a['subject'], place, a['field'], image)))
+    bundle = f'of bundle {a["bundle"]}' if a['bundle'] else None
+    return tuple(filter(None, (a['subject'], place, a['field'], image, bundle)))
 
 
 def _change(a: dict[str, Any]) -> tuple[str, ...]:
@@ -178,6 +179,7 @@ def _change(a: dict[str, Any]) -> tuple[str, ...]:
     needs = None if a['reset'] in (None, 'none') else a['reset']
     if a['action'] in ('flash', 'program'):
         lines += [f'by {", ".join(filter(None, (a["way"], a["apply_time"])))}' if a['way'] else '', f'order {a["order"]}']
+        lines += ['forced'] if a['forced'] else []
     if a['action'] == 'flash' and not a['restoring']:
         lines.append(f'restore image {a["restore"]}' if a['restore'] else 'no restore image')
     if needs:

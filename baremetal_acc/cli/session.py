@@ -59,7 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser, *, writes: bool, documents: b
     trust = one.add_mutually_exclusive_group()
     trust.add_argument('--verify-ca', metavar='FILE', help='CA bundle that the certificate must verify with')
     trust.add_argument('--insecure', action='store_true', help='do not verify the certificate')
-    one.add_argument('--system', metavar='URI', help='the ComputerSystem that is meant, where the BMC has several')
+    one.add_argument(
+        '--system', metavar='SYSTEM', help='URI or Id of the ComputerSystem that is meant, where the BMC has several'
+    )
     one.add_argument(
         '--cipher-suite', type=int, choices=tuple(SUITES), help='of IPMI: 17, or 3 (SHA-1) for a BMC that has nothing better'
     )

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from baremetal_acc.decide import interference
 from baremetal_acc.decide.flash import Effect, Next, Seen, following
 from baremetal_acc.decide.images import same_version
+from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import HostReading, TaskReading
 from baremetal_acc.model.job import (
     Action,
@@ -38,7 +39,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.model.ref import BmcName, Ref
-from baremetal_acc.planning import activation
+from baremetal_acc.planning import activation, succession
 from baremetal_acc.planning.waiting_tasks import UNPLANNED, shut_out
 
 UNASKED = 1_000_000
@@ -82,6 +83,7 @@ class WriteSight:
     :ivar wrote_nothing: its task was cancelled before it wrote anything.
     :ivar told_written: its task says of the very component that it was written.
     :ivar installed: when the component was written last, as the BMC says it.
+    :ivar successor: the item that shows the component now, where the update has given it another URI.
     """
 
     seen: Seen
@@ -95,6 +97,7 @@ class WriteSight:
     wrote_nothing: bool = False
     told_written: bool = False
     installed: str | None = None
+    successor: Component | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,6 +330,9 @@ def _protected(action: Release | Engage) -> str:
 def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> Job:
     for position, seen in sight.writes.items():
         item = job.items[position]
+        if seen.successor is not None and isinstance(item.action, Flash | Program):
+            job = succession.moved(job, item.action, seen.successor)
+            item = job.items[position]
         if item.state.ended or item.state is ItemState.PLANNED or not isinstance(item.action, Flash | Program):
             continue
         action = item.action

@@ -89,7 +89,7 @@ def issue(
     :param catalogue: what measurements were compared with.
     :raises NotMet: not all of it was proven; each reason names card and path.
     """
-    records, images = tuple(engagements), tuple(catalogue)
+    records, images = evidence.Records(engagements), tuple(catalogue)
     reasons = [str(finding) for finding in verdict.unmet]
     reasons += _not_this_look(inventory, verdict, occasion)
     cards = []
@@ -268,12 +268,12 @@ def _open(card: CertifiedAccelerator, verdict: Verdict, occasion: Occasion) -> I
 def _card(
     accelerator: Accelerator,
     wanted: Demands,
-    records: tuple[Engagement, ...],
+    records: evidence.Records,
     occasion: Occasion,
     catalogue: tuple[Image, ...],
 ) -> CertifiedAccelerator:
     flow = occasion.flow if occasion.flow is Flow.DEPLOY else None
-    judged = tuple(evidence.judge(r, records, lifecycle=occasion.proven_in, flow=flow) for r in accelerator.locks)
+    judged = tuple(evidence.judge(r, records.at(r), lifecycle=occasion.proven_in, flow=flow) for r in accelerator.locks)
     return CertifiedAccelerator(
         id=accelerator.id,
         identity=accelerator.identity,
@@ -350,11 +350,11 @@ def _path(accelerator: Accelerator, wanted: Demands, path: WritePath, judged: tu
     return CertifiedPath(path=path, demanded=path in wanted.block, rule=wanted.block_rule, state=state)
 
 
-def _lock(reading: LockReading, records: tuple[Engagement, ...], occasion: Occasion) -> CertifiedLock:
+def _lock(reading: LockReading, records: evidence.Records, occasion: Occasion) -> CertifiedLock:
     ours = [
         e
-        for e in records
-        if (e.place, e.part) == (reading.place, reading.part)
+        for e in records.at(reading)
+        if e.part == reading.part
         and (
             reading.scope is Scope.BMC or e.accelerator == reading.accelerator
         )  # a machine's lock is closed once for all cards

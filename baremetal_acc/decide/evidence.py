@@ -9,7 +9,7 @@ from datetime import datetime
 
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.job import Flow
-from baremetal_acc.model.lock import Engagement, LockReading, LockState, ResetKind, Scope, Way, WritePath
+from baremetal_acc.model.lock import AtPlace, Engagement, LockReading, LockState, ResetKind, Scope, Way, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
 
 _RANK = {
@@ -29,6 +29,19 @@ GONE = 'it was shown before, and is not shown any more (where it is gone for goo
 """Why nobody knows of a way whether it is closed."""
 
 _MESSAGES = '@Message.ExtendedInfo'
+
+
+class Records:
+    """Our own records of locks, found by the place at which they were engaged: there are as many of them as there are locks."""
+
+    def __init__(self, engagements: Iterable[Engagement]) -> None:
+        self._by_place: dict[tuple[str, Ref, str], list[Engagement]] = {}
+        for engagement in engagements:
+            self._by_place.setdefault(engagement.place, []).append(engagement)
+
+    def at(self, lock: AtPlace) -> tuple[Engagement, ...]:
+        """Those of the place of a lock, in their order."""
+        return tuple(self._by_place.get(lock.place, ()))
 
 
 def judge(

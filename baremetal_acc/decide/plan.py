@@ -40,7 +40,7 @@ from baremetal_acc.model.job import (
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, Undo, WritePath, closed_by_us
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
 from baremetal_acc.model.waiver import Waived
-from baremetal_acc.planning import activation, known_later
+from baremetal_acc.planning import activation, known_later, succession
 
 
 class Part(StrEnum):
@@ -470,6 +470,7 @@ def _write(
         goes_back=_goes_back(draft, accelerator, put_back, over),
         forced=_is_forced(draft, accelerator, component.ref, subject, why_forced),
         bundle=None if image.bundle is None else image.bundle.name,
+        item=succession.identity(accelerator, component),
     )
     draft.writes.append(_Write(action=action, image=image, step=len(before)))
     if image.reset is not ResetKind.NONE:
@@ -771,7 +772,8 @@ def _unsafe_target(draft: _Draft, item: Component, image: Image) -> Iterator[str
         if facts.update.pull:
             yield f'BMC {facts.name} can only fetch images itself (SimpleUpdate): {_SERVE}'
         else:
-            yield f'BMC {facts.name} offers no way to send an image, neither MultipartHttpPushUri nor SimpleUpdate'
+            ways = 'MultipartHttpPushUri nor HttpPushUri nor SimpleUpdate'
+            yield f'BMC {facts.name} offers no way to send an image, neither {ways}'
     elif facts.update.sending is not None and facts.update.sending.obstacle is not None:
         yield f'BMC {facts.name} takes no image: {facts.update.sending.obstacle}'
     elif facts.update.max_size is not None and image.size_bytes > facts.update.max_size:

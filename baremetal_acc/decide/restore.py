@@ -33,7 +33,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import LockReading, ResetKind, Scope
 from baremetal_acc.model.ref import AcceleratorId, Ref
-from baremetal_acc.planning import activation
+from baremetal_acc.planning import activation, succession
 
 Place = tuple[AcceleratorId, Ref]
 """A device and the SoftwareInventory of it that is written."""
@@ -118,6 +118,7 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
             bundle=None if bundle is None else bundle.name,
             alone=bundle is not None and bundle.component_targets,
             retry=is_retry,
+            item=failed.item if accelerator is None or component is None else succession.identity(accelerator, component),
         )
         why = _impossible(image, action, catalogue, accelerator, component, inventory)
         back = Item(action=action, since=now, restoring=True)
@@ -160,6 +161,7 @@ def _beside(
                     content=image.content,
                     staged=component.staged,
                     installed=component.installed,
+                    item=succession.identity(one.accelerator, component),
                     forced=like.forced,
                     bundle=name,
                     retry=like.retry,

@@ -53,9 +53,10 @@ def unproven(
     :param cards: that have to be shown.
     :param blockable: and ``ways``: as of :func:`~baremetal_acc.decide.verify.verify`.
     """
-    records = tuple(engagements)
+    engagements = tuple(engagements)
+    records = evidence.Records(engagements)
     verdict = verify(
-        inventory, baseline, node, (), records, lifecycle=lifecycle, blockable=blockable, ways=ways, measured=False
+        inventory, baseline, node, (), engagements, lifecycle=lifecycle, blockable=blockable, ways=ways, measured=False
     )
     opened, unread = set(), set()
     for a in inventory.accelerators:
@@ -73,11 +74,11 @@ def unproven(
 
 
 def _shows_open(
-    accelerator: Accelerator, baseline: Baseline, node: NodeFacts, records: tuple[Engagement, ...], lifecycle: int
+    accelerator: Accelerator, baseline: Baseline, node: NodeFacts, records: evidence.Records, lifecycle: int
 ) -> bool:
     """A part of a demanded path was read and is open, beside one that could not be read, which a verdict names first."""
     wanted = demands(baseline, accelerator, node)
-    locks = tuple(evidence.judge(r, records, lifecycle=lifecycle) for r in accelerator.locks)
+    locks = tuple(evidence.judge(r, records.at(r), lifecycle=lifecycle) for r in accelerator.locks)
     found = {c.state for path in wanted.block for c in evidence.coverage(accelerator, path, locks)}
     return bool(found - wanted.accept - {LockState.UNKNOWN, LockState.UNSUPPORTED})
 

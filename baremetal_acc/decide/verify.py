@@ -71,6 +71,8 @@ def verify(
     """
     catalogue = tuple(catalogue)
     engagements = tuple(engagements)
+    records = evidence.Records(engagements)
+    ours = _Engaged(e for e in engagements if e.lifecycle == lifecycle and (flow is None or e.flow == flow))
     findings: list[Finding] = list(_presence(inventory, baseline, node, known))
     waived: list[Waived] = []
     relaxed: list[tuple[Accelerator, Demands]] = []
@@ -78,7 +80,7 @@ def verify(
     for accelerator in inventory.accelerators:
         wanted = demands(baseline, accelerator, node)
         judged = tuple(
-            evidence.judge(r, engagements, lifecycle=lifecycle, flow=flow, starting=starting) for r in accelerator.locks
+            evidence.judge(r, records.at(r), lifecycle=lifecycle, flow=flow, starting=starting) for r in accelerator.locks
         ) + evidence.vanished(accelerator, ways, inventory.at)
         accepted = wanted.accept & DEPLOY_ACCEPTS if flow is Flow.DEPLOY else wanted.accept
         findings += (_undecided(accelerator, unsure) for unsure in wanted.undecided)
@@ -93,8 +95,7 @@ def verify(
             finding, let = _lock(accelerator, wanted, path, judged, accepted, inventory.at, blockable)
             findings.append(finding)
             waived += () if let is None else (let,)
-        ours = [e for e in engagements if e.lifecycle == lifecycle and (flow is None or e.flow == flow)]
-        findings += _no_longer_shown(accelerator, wanted, ours)
+        findings += _no_longer_shown(accelerator, wanted, ours.of(accelerator))
     return Verdict(
         target=inventory.target,
         findings=tuple(findings),
@@ -105,14 +106,15 @@ def verify(
 
 def judged(inventory: Inventory, engagements: Iterable[Engagement], *, lifecycle: int, flow: Flow | None = None) -> Inventory:
     """The inventory with every lock reading in the state that our records allow it."""
-    engagements = tuple(engagements)
+    records = evidence.Records(engagements)
+
+    def all_of(locks: Iterable[LockReading]) -> tuple[LockReading, ...]:
+        return tuple(evidence.judge(r, records.at(r), lifecycle=lifecycle, flow=flow) for r in locks)
+
     return replace(
         inventory,
-        accelerators=tuple(
-            replace(a, locks=tuple(evidence.judge(r, engagements, lifecycle=lifecycle, flow=flow) for r in a.locks))
-            for a in inventory.accelerators
-        ),
-        platform_locks=tuple(evidence.judge(r, engagements, lifecycle=lifecycle, flow=flow) for r in inventory.platform_locks),
+        accelerators=tuple(replace(a, locks=all_of(a.locks)) for a in inventory.accelerators),
+        platform_locks=all_of(inventory.platform_locks),
     )
 
 
@@ -331,6 +333,21 @@ def _undecided(accelerator: Accelerator, unsure: Undecided) -> Finding:
     hidden = ' and the '.join(unsure.hidden)
     expected, found = f'the {hidden} that the rule asks for', 'the BMC does not show it'
     return _finding(accelerator, f'rule {unsure.rule}', expected, found, Met.NO, unsure.rule)
+
+
+class _Engaged:
+    """Locks that we engaged, by the device, or for whole machines by the BMC, that they are recorded in the name of."""
+
+    def __init__(self, engagements: Iterable[Engagement]) -> None:
+        self._in_order = tuple(engagements)
+        self._by_name: dict[str, list[int]] = {}
+        for number, e in enumerate(self._in_order):
+            self._by_name.setdefault(f'bmc {e.ref.bmc}' if e.scope is Scope.BMC else f'card {e.accelerator}', []).append(number)
+
+    def of(self, accelerator: Accelerator) -> list[Engagement]:
+        """Those that may be for a device, in their order."""
+        names = {f'card {accelerator.id}', *(f'bmc {ref.bmc}' for ref in accelerator.refs)}
+        return [self._in_order[n] for n in sorted(n for name in names for n in self._by_name.get(name, ()))]
 
 
 def _no_longer_shown(accelerator: Accelerator, wanted: Demands, engagements: Iterable[Engagement]) -> Iterator[Finding]:

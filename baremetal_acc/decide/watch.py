@@ -128,7 +128,7 @@ def troubles(
         None: there are none any more, since the machine is ours again; then a lock that reads closed is as it was.
     """
     found = [t for c in drift.drift(handed, seen) for t in _changed(c, handed)]
-    records = None if engagements is None else tuple(engagements)
+    records = None if engagements is None else evidence.Records(engagements)
     for old in handed.accelerators:
         new = seen.accelerator(old.id)
         if new is not None:
@@ -182,7 +182,7 @@ def _may_change(change: Change, handed: Inventory) -> bool:
 
 
 def _locks(
-    old: Accelerator, new: Accelerator, records: tuple[Engagement, ...] | None, gaps: tuple[Gap, ...], lifecycle: int
+    old: Accelerator, new: Accelerator, records: evidence.Records | None, gaps: tuple[Gap, ...], lifecycle: int
 ) -> Iterator[Trouble]:
     """Every lock that was closed when the device was handed over."""
     now = {r.place: r for r in new.locks}
@@ -209,7 +209,7 @@ def _locks(
                 text = f'{name}: was {was.state}, and could not be read: {shown(gap.reason)}'
                 yield replace(trouble, kind=TroubleKind.UNREADABLE, text=text, certain=False)
             continue
-        judged = found if records is None else evidence.judge(found, records, lifecycle=lifecycle)
+        judged = found if records is None else evidence.judge(found, records.at(found), lifecycle=lifecycle)
         if holds(was, found, judged) or (records is None and found.state is LockState.LOCKED_REPORTED):
             continue
         value = '' if found.value is None else f' ({shown(found.value)})'
@@ -223,14 +223,14 @@ def _locks(
 
 
 def _ways(
-    old: Accelerator, new: Accelerator, records: tuple[Engagement, ...] | None, gaps: tuple[Gap, ...], lifecycle: int
+    old: Accelerator, new: Accelerator, records: evidence.Records | None, gaps: tuple[Gap, ...], lifecycle: int
 ) -> Iterator[Trouble]:
     """Ways of a host that were closed when the device was handed over, and are not: by something that was not there then.
 
     What has become of the locks of then is told of each of them. So here they count as they were.
     """
     before = {r.place: r for r in old.locks if r.state in CLOSED}
-    judged = {r.place: r if records is None else evidence.judge(r, records, lifecycle=lifecycle) for r in new.locks}
+    judged = {r.place: r if records is None else evidence.judge(r, records.at(r), lifecycle=lifecycle) for r in new.locks}
     shown_now = judged | {place: replace(judged.get(place, r), state=r.state) for place, r in before.items()}
     told = set()
     for path in sorted(HOST_PATHS):

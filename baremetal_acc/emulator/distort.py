@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from baremetal_acc.emulator.machine import Machine
+from baremetal_acc.emulator.parts import Component
 
 # More than the largest answer that a careful client reads.
 HUGE = 16 * 1024 * 1024
@@ -22,11 +23,9 @@ class Names:
 
     def __init__(self, machine: Machine, bmc: str) -> None:
         renamed = {
-            component.uri: f'{component.uri}_1'
+            component.uri: new
             for component in machine.components.values()
-            if component.bmc == bmc
-            and component.sent is not None
-            and machine.faults.find('item-renamed', bmc=bmc, device=component.device, uri=component.uri, use=False)
+            if component.bmc == bmc and (new := _renamed(machine, component)) is not None
         }
         swapped = machine.faults.find('cards-swapped', bmc=bmc, use=False)
         pair = (str(swapped.parameters['one']), str(swapped.parameters['other'])) if swapped is not None else None
@@ -69,6 +68,18 @@ class Names:
             return text
         one, other = self._pair
         return self._swap.sub(lambda found: other if found.group(1) == one else one, text)
+
+
+def _renamed(machine: Machine, component: Component) -> str | None:
+    """The URI that an item has by the fault ``item-renamed``; None: its own."""
+    device, uri = component.device, component.uri
+    rule = machine.faults.find('item-renamed', bmc=component.bmc, device=device, uri=uri, use=False)
+    if rule is None:
+        return None
+    if not rule.parameters['by_version']:
+        return f'{uri}_1' if component.sent is not None else None
+    version = re.sub('[^A-Za-z0-9._-]', '.', machine.shown_version(component.key, by_item=True).strip())
+    return f'{uri}-{version}' if version else None
 
 
 def _whole(uri: str) -> re.Pattern[str]:

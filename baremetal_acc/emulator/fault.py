@@ -120,7 +120,10 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     ),
     # cards and power
     'device-absent': ({}, 'the device and all that belongs to it is gone'),
-    'item-renamed': ({}, 'an item that was sent an image has another Id and URI'),
+    'item-renamed': (
+        {'by_version': False},
+        'an item that was sent an image has another Id and URI; with by_version each has its version in them, always',
+    ),
     'cards-swapped': ({'one': 'GPU_0', 'other': 'GPU_1'}, 'two cards have each the names and URIs of the other'),
     'card-exchanged': ({}, 'the card has another serial number and another UUID'),
     'other-variant': (

@@ -186,6 +186,12 @@ _ALL = (
         rules=({'name': 'item-late', 'missing': True},),
     ),
     Habit(
+        name='item-renamed-by-version',
+        what='has the version in the Id and URI of each item, so that an update gives the item others',
+        source='DSP0266: URIs are for the service to choose; public captures have Installed-159-1.2.4__BIOS.Setup.1-1',
+        rules=({'name': 'item-renamed', 'by_version': True},),
+    ),
+    Habit(
         name='background-copy',
         what='has roots of trust that copy an image for 60 s after an update, and refuses a further update until then',
         source='sonic-net/sonic-mgmt#26697',

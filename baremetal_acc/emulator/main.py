@@ -97,6 +97,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--no-expand', action='store_true', help='do not know $expand')
     parser.add_argument('--no-push', action='store_true', help='no MultipartHttpPushUri: images are pulled only')
     parser.add_argument('--no-pull', action='store_true', help='no SimpleUpdate: images are pushed only')
+    parser.add_argument(
+        '--http-push', action='store_true', help='HttpPushUri, with its targets, its options, and flags to reserve them'
+    )
     parser.add_argument('--no-update-service', action='store_true', help='no UpdateService at all')
     parser.add_argument('--no-auth', action='store_true', help='answer everybody')
     parser.add_argument(
@@ -225,6 +228,8 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
                 update_service=not arguments.no_update_service,
                 push=not arguments.no_push,
                 pull=not arguments.no_pull,
+                plain_push=arguments.http_push,
+                plain_lock=arguments.http_push,
                 expand=not arguments.no_expand,
             )
         },

@@ -42,3 +42,15 @@ class Component:
     certain: bool = True
     is_updating: bool = field(default=False, metadata=SPARSE)
     installed: str | None = field(default=None, metadata=SPARSE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemIdentity:
+    """By what the item of a component is known again where an update gives it another URI.
+
+    :ivar software_id: its SoftwareId.
+    :ivar beside: other items of its card that may be taken for it.
+    """
+
+    software_id: str | None = field(default=None, metadata=SPARSE)
+    beside: tuple[Ref, ...] = field(default=(), metadata=SPARSE)

@@ -169,9 +169,10 @@ class TaskReading:
 
 
 class Way(StrEnum):
-    """How an image gets to a BMC: in the request, by being fetched from us, or block by block over IPMI."""
+    """How an image gets to a BMC: with its parameters in a request, alone in one, fetched from us, or in blocks over IPMI."""
 
     MULTIPART_PUSH = 'multipart-push'
+    HTTP_PUSH = 'http-push'
     PULL = 'pull'
     HPM_1 = 'hpm.1'
 
@@ -180,7 +181,8 @@ class Way(StrEnum):
 class Sending:
     """How an image would be sent to a BMC.
 
-    :ivar apply_time: the OperationApplyTime that it would be asked for; None: for none, since it offers none.
+    :ivar apply_time: the OperationApplyTime that it would be asked for, or of HttpPushUri the ApplyTime; None: for none, since
+        it offers none.
     :ivar obstacle: why nothing would be sent, None when something would.
     """
 
@@ -193,7 +195,8 @@ class Sending:
 class UpdateFacts:
     """How a BMC takes images.
 
-    :ivar push: it takes an image from us: in the request (MultipartHttpPushUri), or by fetching it where the operator lets it.
+    :ivar push: it takes an image from us: in the request (MultipartHttpPushUri, HttpPushUri), or by fetching it where the
+        operator lets it.
     :ivar pull: it fetches an image itself (SimpleUpdate).
     :ivar parallel: how many updates it takes at once; 1 unless something says otherwise.
     :ivar max_size: MaxImageSizeBytes, or None.

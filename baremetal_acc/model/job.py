@@ -9,6 +9,7 @@ from enum import IntEnum, StrEnum
 
 from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.custody import NO_CUSTODY, Custody
+from baremetal_acc.model.firmware import ItemIdentity
 from baremetal_acc.model.image import Progress
 from baremetal_acc.model.inventory import Objection
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
@@ -82,6 +83,8 @@ class Flash:
     :ivar bundle: name of the bundle that the image is a component of: all writes of one bundle to one BMC are one upload.
     :ivar alone: of its bundle it alone is written, by its own URI as the target.
     :ivar retry: what has failed is sent once more.
+    :ivar item: by what the SoftwareInventory is known again, should the update give it another URI. None in jobs that were
+        stored before there was such a field.
     """
 
     accelerator: AcceleratorId
@@ -102,6 +105,7 @@ class Flash:
     bundle: str | None = field(default=None, metadata=SPARSE)
     alone: bool = field(default=False, metadata=SPARSE)
     retry: bool = field(default=False, metadata=SPARSE)
+    item: ItemIdentity | None = field(default=None, metadata=SPARSE)
 
     @property
     def upload(self) -> tuple[str, BmcName] | None:

@@ -7,7 +7,7 @@ resource paths": URIs are case-sensitive. BMCs whose URIs are not, and that writ
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 _ENCODED = re.compile(r'%([0-9A-Fa-f]{2})')
 
@@ -62,3 +62,32 @@ class Spellings:
     def of(self, place: str) -> str:
         """The URI of the resource that a link leads to; the link itself where none is known, or several might be meant."""
         return place if place in self._exact else self._only.get(place.casefold(), place)
+
+
+def systems_meant(named: str, ids: Mapping[str, str | None]) -> tuple[str, ...]:
+    """URIs of the Systems that an operator may mean: by a URI, with or without slashes around it, or by the bare Id of one.
+
+    A URI means itself, whether it is there or not. An Id is that of a System that says so, or whose URI ends in it; it may mean
+    none, and several.
+
+    :param ids: by the URIs of the Systems that there are; None: the System could not be read.
+    """
+    if '/' in named:
+        return (normal(f'/{named.strip("/")}'),)
+    return tuple(sorted(uri for uri, own in ids.items() if named in (own, _last(uri))))
+
+
+def may_be_one_system(one: str, other: str) -> bool:
+    """Two names of a System, each a URI or a bare Id, may mean the same one, as far as the names tell."""
+    if '/' in one and '/' in other:
+        return systems_meant(one, {}) == systems_meant(other, {})
+    return system_id(one) == system_id(other)
+
+
+def system_id(named: str) -> str:
+    """What the URI of a System ends in, or its bare Id: the same for both names of one System."""
+    return _last(normal(named))
+
+
+def _last(uri: str) -> str:
+    return uri.rpartition('/')[2]

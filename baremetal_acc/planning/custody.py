@@ -83,12 +83,12 @@ def seen(
     :param before: the custody that the reading is going to extend.
     :param starting: as of :func:`~baremetal_acc.decide.evidence.judge`.
     """
-    records = tuple(engagements)
+    records = evidence.Records(engagements)
     found = {}
     for accelerator in inventory.accelerators:
         closed = _proven_closed(before.of(accelerator.id).seen)
         locks = tuple(
-            _engaged_again(r, evidence.judge(r, records, lifecycle=lifecycle, starting=starting), closed)
+            _engaged_again(r, evidence.judge(r, records.at(r), lifecycle=lifecycle, starting=starting), closed)
             for r in accelerator.locks
         )
         found[accelerator.id] = _card(accelerator, demands(baseline, accelerator, node), locks, inventory)

@@ -16,7 +16,7 @@ from baremetal_acc.decide.advance import Move, Patience, advance, current, descr
 from baremetal_acc.errors import AccError, BmcNotAuthorised
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Engage, Flash, ItemState, Job, Outcome, Program, Release, Reset, Right, Stage, Wait
-from baremetal_acc.planning import activation, setting_changes
+from baremetal_acc.planning import activation, setting_changes, succession
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.binding import bound, origin
 from baremetal_acc.run.checking import check_idle, check_image
@@ -103,6 +103,7 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
         except AccError as exc:
             return blind(job, move, exc, tools, now)
         if inventory is not None:
+            job = succession.followed(job, inventory)
             job = setting_changes.read_back(job, inventory, now, tools.patience)
             job = custody_feed.after_reading(job, inventory, target, tools)
             job = interference.looked(job, inventory, tools.baseline, target.node, now, interference.tail(tools.patience.poll))

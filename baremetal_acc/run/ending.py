@@ -35,7 +35,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.ref import Ref
-from baremetal_acc.planning import custody_rules, setting_changes
+from baremetal_acc.planning import custody_rules, setting_changes, succession
 from baremetal_acc.planning.followed_tasks import followed, to_follow
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import NO_ROOTS, check, sessions, unprotected
@@ -75,6 +75,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         if ride_out or (patient and exc.waiting_helps):
             return job
         return _unseen(job, target, tools, exc, now)
+    job = succession.followed(job, inventory)
     job = custody_feed.after_reading(job, inventory, target, tools)
     verdict = custody_feed.judged(verdict, job.custody, inventory, target, tools, now)
     job = interference.looked(job, inventory, tools.baseline, target.node, now, interference.tail(tools.patience.poll))

@@ -21,7 +21,7 @@ from baremetal_acc.model.inventory import HostReading, PowerState, TaskReading, 
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName, Ref
-from baremetal_acc.planning import activation, setting_changes, waiting_tasks
+from baremetal_acc.planning import activation, setting_changes, succession, waiting_tasks
 from baremetal_acc.run.looking import Bmcs
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +29,12 @@ LOG = logging.getLogger(__name__)
 _UNSEEN = frozenset({Seen.UNTOLD, Seen.UNSHOWN, Seen.NOTHING, Seen.VANISHED})
 """Neither the task nor the item of a component tells what became of a write."""
 
+_UNWRITTEN = _UNSEEN | {Seen.SUCCEEDED}
+"""What was sent is not shown by the item that it was sent to."""
+
 _MINUTE = timedelta(minutes=1)
+
+_SOME_TIMES = timedelta(seconds=20)
 
 
 def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
@@ -60,7 +65,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
             if item.state is not ItemState.PLANNED and item.progress is None:
                 stalled = stalls(item, now, patience)
                 writes[position] = _write_sight(
-                    item, action, bmcs, now, patience.poll, tasks, others=asked[name], stalled=stalled
+                    job, item, action, bmcs, now, patience.poll, tasks, others=asked[name], stalled=stalled
                 )
         elif isinstance(action, Reset) and item.state is ItemState.RUNNING:
             if action.purpose is ResetPurpose.HOLD:
@@ -170,6 +175,7 @@ def _foreign(bmcs: Bmcs, name: BmcName, own: set[Ref], *, is_scheduled: bool) ->
 
 
 def _write_sight(
+    job: Job,
     item: Item,
     action: Flash | Program,
     bmcs: Bmcs,
@@ -190,16 +196,17 @@ def _write_sight(
     try:
         bmc = bmcs[action.ref.bmc]
         task, unread = _own_task(item, bmc, tasks)
+        task = _while_others_are_written(task, action)
         runs = task is not None and task.state is TaskState.ACTIVE
         told = _told_by_tasks(item, action, bmc, task, others, stalled=stalled)
         if told is not None:
             return told
-        component = bmc.component(action.ref)
+        component, successor = _component(job, action, bmc, bmcs, now)
         task = _of_part(task, action, component)
         ours = _adopted(item, others)
         service = UpdateActivity.BUSY if busy or component.is_updating else bmc.update_activity()
     except AccError as exc:
-        card = _card_without(action, bmcs, now) if isinstance(exc, BmcRefused) and exc.gone else None
+        card = _card_without(action, bmcs, now) if _is_gone(exc) else None
         if card is not None:
             shown = f'{action.ref.uri} {found_in(card, None)}'
             # What is shown under another name was renamed; where nothing of it is, the BMC may not be ready to show it yet.
@@ -230,6 +237,13 @@ def _write_sight(
         )
 
     seen = classified(component.staged)
+    if seen in _UNWRITTEN and successor is None and _is_due(item, now, poll):
+        # Some BMCs answer for an item that they list no more.
+        card = _card_without(action, bmcs, now)
+        successor = None if card is None else succession.successor(job, action, card)
+        if successor is not None:
+            component = successor
+            seen = classified(component.staged)
     if seen in _UNSEEN and component.staged is None and _is_looked_at(item, action, now, poll):
         staged = _staged_by_card(action, bmcs, now)
         seen = seen if staged is None else classified(staged)
@@ -242,8 +256,10 @@ def _write_sight(
         task=ours,
         waits=_waits(task),
         lost=lost,
-        told_written=task is not None and task.names_as_written(action.ref, component.id),
+        told_written=task is not None
+        and any(task.names_as_written(ref, name) for ref, name in ((action.ref, component.id), (component.ref, component.id))),
         installed=component.installed,
+        successor=successor,
     )
 
 
@@ -256,6 +272,42 @@ def _of_part(task: TaskReading | None, action: Flash | Program, component: Compo
     if task.state is TaskState.FAILED and (task.names_as_written(action.ref, component.id) or was_new):
         return replace(task, state=TaskState.SUCCEEDED, message=said)
     return replace(task, message=said)
+
+
+def _while_others_are_written(task: TaskReading | None, action: Flash | Program) -> TaskReading | None:
+    """A task of a bundle that is on its way waits for no restart, though it says so of a part that it has written."""
+    is_part = isinstance(action, Flash) and action.upload is not None
+    if task is None or not is_part or not task.awaits_restart or not task.percent or task.percent == 100:
+        return task
+    return replace(task, awaits_restart=False) if task.raw.startswith('Running') else task
+
+
+def _component(
+    job: Job, action: Flash | Program, bmc: Connection, bmcs: Bmcs, now: datetime
+) -> tuple[Component, Component | None]:
+    """The component of a write as it is now; and where its item has another URI since that, the item by which it is shown.
+
+    :raises BmcError: it could not be read, and nothing else is shown that is certain to be it.
+    """
+    try:
+        return bmc.component(action.ref), None
+    except BmcRefused as exc:
+        card = _card_without(action, bmcs, now) if _is_gone(exc) else None
+        found = None if card is None else succession.successor(job, action, card)
+        if found is None:
+            raise
+        LOG.info('%s: %s is shown as %s now', job.target, action.ref, found.ref)
+        return found, found
+
+
+def _is_gone(exc: AccError) -> bool:
+    """What was read is not there; some BMCs have other client errors for that than 404."""
+    return isinstance(exc, BmcRefused) and (exc.gone or (exc.status is not None and 400 <= exc.status < 500))
+
+
+def _is_due(item: Item, now: datetime, poll: timedelta) -> bool:
+    """A whole look at the card is worth it: it is slow, so that what has not come true is looked for some times a minute."""
+    return (now - item.since) % _SOME_TIMES <= poll
 
 
 def _own_task(item: Item, bmc: Connection, tasks: dict[Ref, TaskReading]) -> tuple[TaskReading | None, AccError | None]:

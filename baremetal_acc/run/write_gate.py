@@ -25,13 +25,10 @@ def limit_of(address: BmcAddress, bmcs: Iterable[BmcAddress], ownership: Ownersh
 
     :param bmcs: of the target.
     """
-    named = (b.system for b in bmcs if b.address == address.address and b.system is not None)
-    return TargetLimit(bmc=address.name, named=frozenset(system_uri(s) for s in named), ownership=ownership)
-
-
-def system_uri(named: str) -> str:
-    """The URI of a System as an operator may write it, with or without slashes around it."""
-    return '/' + named.strip('/')
+    called = (b.system for b in bmcs if b.address == address.address and b.system is not None)
+    # A BMC whose protocol knows one machine has no System that could be named.
+    known = Ownership(machines=frozenset()) if ownership is None else ownership
+    return TargetLimit(bmc=address.name, named=frozenset(known.named(s) for s in called), ownership=ownership)
 
 
 class GatedWriter:

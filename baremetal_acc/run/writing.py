@@ -25,7 +25,7 @@ from baremetal_acc.model.image import Image, Progress, Upload
 from baremetal_acc.model.inventory import Inventory, Objection, TaskReading
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, WriteEvidence
 from baremetal_acc.model.ref import HOST, BmcName
-from baremetal_acc.planning import known_later
+from baremetal_acc.planning import known_later, succession
 from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.patience import took_nothing
 from baremetal_acc.run.power import host_runs, host_woke
@@ -98,9 +98,10 @@ def _ready(job: Job, position: int, target: Target, tools: Tools, inventory: Inv
         # What a BMC hides while the host is off comes back with the host, and not before.
         if not by_hold or now - since <= tools.patience.settle:
             return with_item(job, position, replace(item.to(ItemState.PLANNED, now, hidden), waiting=since))
-    if found is not None and found.staged != action.staged and moved is None:
-        # What is staged now was not staged by this write, and must not count as its result: that is stored first.
-        return with_item(job, position, replace(item, state=ItemState.PLANNED, action=replace(action, staged=found.staged)))
+    latest = _as_now(action, found, inventory)
+    if latest != action and moved is None:
+        # What is there now is not there by this write, and must not count as its result: that is stored first.
+        return with_item(job, position, replace(item, state=ItemState.PLANNED, action=latest))
     if item.restoring and found is not None and not _same(found.version, action.expects) and host_runs(job, inventory) is None:
         # What a failed write has left may still change: it is put back from what is there now, and that is stored first.
         now_there = replace(action, expects=found.version, staged=found.staged, installed=found.installed)
@@ -279,6 +280,16 @@ def _unfit(
     # What the plan saw may be hidden now, such as the place of a card whose host is off.
     floor = demands(tools.baseline, accelerator, target.node).highest_floor
     return unfit(action, image, tools.catalogue, accelerator, found, floor=floor, back=item.restoring)
+
+
+def _as_now(action: Flash | Program, found: Component | None, inventory: Inventory | None) -> Flash | Program:
+    """A write with what its card shows right before it: what is staged, and by what the item is known again after it."""
+    card = None if inventory is None else inventory.accelerator(action.accelerator)
+    if found is None or card is None:
+        return action
+    if isinstance(action, Flash) and action.item is not None:
+        return replace(action, staged=found.staged, item=succession.identity(card, found))
+    return replace(action, staged=found.staged)
 
 
 def _hidden(action: Flash | Program, inventory: Inventory | None) -> str | None:

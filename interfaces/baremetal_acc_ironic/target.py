@@ -141,13 +141,20 @@ def _host(node: Any, name: BmcName) -> BmcAddress:
 
 def _by_redfish(node: Any, name: BmcName) -> BmcAddress:
     info = redfish_utils.parse_driver_info(node)
+    system = info['system_id']
+    if system is not None and '/' not in system:
+        # We would find it; what Ironic itself asks of the BMC, such as its boot device, would fail in the midst of a flow.
+        raise exception.InvalidParameterValue(
+            f"driver_info['redfish_system_id'] of node {node.uuid} is {system!r:.60}: Ironic itself takes no Id of a "
+            'System; write its path, such as /redfish/v1/Systems/1'
+        )
     return _address(
         name,
         address=info['address'],
         username=info['username'],
         password=info['password'],
         verify_ca=info['verify_ca'],
-        system=info['system_id'],
+        system=system,
         parallel_updates=_number(f"driver_info['{PARALLEL}'] of node {node.uuid}", node.driver_info.get(PARALLEL)),
     )
 

@@ -30,6 +30,7 @@ from baremetal_acc.model.custody import BreakCause
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
+from baremetal_acc.model.uri import systems_meant
 from baremetal_acc.model.witness import Witness
 from baremetal_acc.planning import custody
 from baremetal_acc.run import Tools
@@ -148,7 +149,7 @@ class Round:
         if known is not None:
             return known[1] if known[0] == address else None
         if address.system is not None:
-            return Ref(bmc=HOST, uri='/' + address.system.strip('/'))
+            return Ref(bmc=HOST, uri=systems_meant(address.system, {})[0])
         seen = memory.last_look(self._task.node, self._mind)
         facts = None if seen is None else seen.bmc(HOST)
         return None if facts is None else facts.system

@@ -280,6 +280,26 @@ def test_an_item_that_never_comes_holds_its_card(make):
     site.check()
 
 
+@pytest.mark.parametrize(('what', 'reset'), [(EROT, 'none'), (GPU, 'power-cycle')])
+def test_an_item_that_has_its_version_in_its_uri_is_found_again(make, what, reset):
+    """An update gives the item of a component another Id, at once or by the restart (captures of iDRACs: Installed-...)."""
+    site = make('item-renamed-by-version')
+    site.prepare(what, reset=reset)
+    site.check_done(site.apply(), what)
+
+
+def test_an_item_that_has_its_version_in_its_uri_is_restored(make):
+    """An update fails after it has changed the version, and so the URI (captures of iDRACs: Installed-...)."""
+    site = make('item-renamed-by-version')
+    site.prepare()
+    site.machine.fault('task-fails', completes=True, count=1)
+    done = site.apply()
+    assert (6, True) == (done.code, 'is restored to' in done.err), done.err
+    assert 'quarantine' not in done.err
+    assert (OLD[EROT], 2, True, True) == (site.runs(), len(site.images), site.is_on, site.is_locked)
+    site.check()
+
+
 def test_no_power_is_cut_while_a_root_of_trust_copies(make):
     """A root of trust copies the image to its second flash after the update (sonic-net/sonic-mgmt#26697)."""
     site = make()
@@ -360,6 +380,28 @@ def test_an_upload_that_is_refused_changes_nothing(make, front, what):
     assert (4, True) == (done.code, f'HTTP 400 Bad Request: {says}' in done.errors[0]), done.err
     assert (OLD[EROT], [], True, True) == (site.runs(), site.images, site.is_on, site.is_locked)
     site.check()
+
+
+GATEWAY = {
+    502: '<html><body><h1>502 Bad Gateway</h1></body></html>',
+    503: '<html><body><h1>503</h1>upstream timed out</body></html>',
+    504: '',
+}
+
+
+@pytest.mark.parametrize('status', GATEWAY)
+def test_an_upload_that_has_arrived_is_not_sent_again_whatever_the_web_server_in_front_says(make, front, status):
+    """The web server of a BMC answers before the service behind it does (RFC 9110, sections 15.6.3 to 15.6.5)."""
+
+    def rule(request: Request, ask: Callable[[], Answer]) -> Answer:
+        answer = ask()
+        if request.path != UPLOAD:
+            return answer
+        return Answer(status=status, body=GATEWAY[status].encode(), headers={'Retry-After': '1', 'Content-Type': 'text/html'})
+
+    site = make()
+    site.prepare(address=front(site, rule))
+    site.check_done(site.apply())
 
 
 def success_that_fails(message: str, place: str = '@Message.ExtendedInfo') -> Answer:

@@ -43,6 +43,9 @@ ITEMS = '/redfish/v1/UpdateService/FirmwareInventory'
 EROT, GPU, NIC, SLOT = 'erot', 'gpu', 'nic', 'slot'
 OLD = {EROT: '01.02.0060.0000_n00', GPU: '96.00.30.00.01', NIC: '32.39.2048'}
 NEW = {EROT: '01.03.0000.0000_n00', GPU: '96.00.74.00.0D', NIC: '32.41.1000'}
+GONE = '/redfish/v1/gone'
+"""What the emulator writes down of a path that is one no more."""
+
 ITEM = {EROT: 'HGX_FW_ERoT_GPU_{}', GPU: 'HGX_FW_GPU_{}', NIC: 'DPU_NIC'}
 MODEL = {EROT: 'h100', GPU: 'h100', NIC: 'bluefield3'}
 FITS = {EROT: Fit(pci='0x10de:0x2330'), GPU: Fit(pci='0x10de:0x2330'), NIC: Fit(part_number='900-9D3B6-00CV-AA0')}
@@ -229,8 +232,10 @@ class Rig:
 
     @property
     def was_met(self) -> bool:
-        """Whether a fault came to pass. A card that is gone is counted by nobody, but the BMC denies its item."""
-        denied = [e for e in self.machine.log(reads=True) if e['status'] == 404 and e['path'].startswith(ITEMS)]
+        """Whether a fault came to pass. A card that is gone is counted by nobody, but the BMC denies its item, as one of
+        another name.
+        """
+        denied = [e for e in self.machine.log(reads=True) if e['status'] == 404 and e['path'].startswith((ITEMS, GONE))]
         return bool(denied) or self.met + sum(rule['hits'] for rule in self.machine.faults()) > 0
 
     def save(self, job: Job) -> None:

@@ -145,6 +145,13 @@ class TestTarget(IronicCase):
         with pytest.raises(exception.InvalidParameterValue, match='is no child of this node'):
             self.bmcs()
 
+    def test_the_id_of_a_system_is_for_further_bmcs(self) -> None:
+        """Ironic itself asks for redfish_system_id as for a path; an Id is refused before anything was done."""
+        found = self.bmcs(acc_bmcs={'dpu': {'address': '192.0.2.7', 'system': 'Bluefield'}})
+        assert 'Bluefield' == found['dpu'].system
+        with pytest.raises(exception.InvalidParameterValue, match=r"redfish_system_id.*is 'Node0': Ironic itself takes no Id"):
+            self.bmcs(redfish_system_id='Node0')
+
     def test_what_is_wrong_in_acc_bmcs_is_named(self) -> None:
         """Key and node, and no password."""
         for wrong, why in (

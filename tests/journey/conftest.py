@@ -20,11 +20,13 @@ import pytest
 
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.emulator.ipmi.upgrade_image import Upload, build_upgrade_image
+from baremetal_acc.emulator.tray_package import tray_package
 from tests.journey.api import Node, Services
 
 GPU_OLD, GPU_NEW = '96.00.30.00.01', '96.00.74.00.01'
 FPGA_OLD, FPGA_NEW = '2.0.0', '2.1.0'
 DPU_OLD, DPU_NEW = '32.39.2048', '32.43.1014'
+TRAY_OLD, TRAY_NEW = '97.00.82.00.18', '97.00.82.00.20'
 HPM_OLD, HPM_NEW = '2.0.0', '2.1.4'
 SHOWN_OLD, SHOWN_NEW = '2.00', '2.01.04000000'
 """As HPM.1 tells these two."""
@@ -80,6 +82,12 @@ custody = "reported"
 name = "flash what is damaged"
 match = {{ resource_class = "damaged", kind = "GPU" }}
 firmware = {{ "*_FW_GPU_*" = "97.damaged" }}
+
+# a whole tray by one package
+[[rule]]
+name = "tray"
+match = {{ resource_class = "tray", kind = "GPU" }}
+firmware = {{ "HGX_FW_GPU_*" = "{TRAY_NEW}" }}
 
 # spoken to by IPMI alone
 [[rule]]
@@ -178,6 +186,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build(folder, 'tenant-slot', kind='function', model='d5005', component='slot', version=TENANT, function='miner')
     path = build(folder, 'damaged', model='h100', component='gpu', version='97.damaged')
     text.append(entry(path, version='97.damaged', restore='gpu-old', digest='0' * 64, **gpu))
+    text += (_bundle(folder, name, version) for name, version in (('old', TRAY_OLD), ('new', TRAY_NEW)))
     text += (_upgrade(folder, version, other) for version, other in ((HPM_OLD, HPM_NEW), (HPM_NEW, HPM_OLD)))
     (folder / 'catalogue.toml').write_text(''.join(text))
     (folder / 'baseline.toml').write_text(BASELINE)
@@ -186,6 +195,21 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     conf = CONF.replace('[redfish]\n', f'{IPMI_CONF}[redfish]\n') if shutil.which('ipmitool') else CONF
     (folder / 'ironic.conf').write_text(conf.format(folder=folder))
     return folder
+
+
+def _bundle(folder: Path, name: str, version: str) -> str:
+    """A package for a tray, and its ``[[bundle]]``."""
+    path = folder / f'tray-{name}.fwpkg'
+    path.write_bytes(data := tray_package('hgx-tray', {'HGX_FW_GPU_*': version}, version=name))
+    digest = hashlib.sha256(data).hexdigest()
+    restore = 'tray-old' if name == 'new' else 'none'
+    return (
+        f'[[bundle]]\nname = "{path.stem}"\nsource = "{path.name}"\nsize = {len(data)}\ndigest = "sha256:{digest}"\n'
+        'targets = ["/redfish/v1/UpdateService/FirmwareInventory/HGX_0"]\ncomponent_targets = true\n'
+        f'restore = "{restore}"\nsecurity_version = 1\nfits = [{{ pci = "0x10de:0x2901" }}]\n'
+        'apply = { reset = "power-cycle" }\n'
+        f'[[bundle.component]]\nname = "gpu"\ncomponent = "HGX_FW_GPU_*"\nidentifier = 0x0020\nversion = "{version}"\n\n'
+    )
 
 
 def _upgrade(folder: Path, version: str, other: str) -> str:

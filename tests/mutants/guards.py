@@ -801,9 +801,30 @@ GUARDS = (
     Guard(
         name='let an expanded member speak for another collection',
         file='baremetal_acc/bmc/redfish/reader.py',
-        guard="        if place.rpartition('/')[0] != collection:\n            return\n",
-        gone='',
+        guard='        return place if parent(place) == collection else None\n',
+        gone='        return place\n',
         tests='tests/wire/test_reader.py::test_an_expanded_member_does_not_speak_for_another_collection',
+    ),
+    Guard(
+        name='take the functions of one device for those of another',
+        file='baremetal_acc/bmc/redfish/reader.py',
+        guard='            return parent(self.place(link)) == owner\n',
+        gone='            return self.place(link) is not None\n',
+        tests='tests/wire/test_deep_expansion.py::test_a_device_does_not_speak_for_the_functions_of_another_one',
+    ),
+    Guard(
+        name='take functions that were cut off for all of them',
+        file='baremetal_acc/bmc/redfish/reader.py',
+        guard='        if (isinstance(count, int) and count != len(listed)) or not all(map(link_of, listed)):\n            return False\n',
+        gone='',
+        tests='tests/wire/test_deep_expansion.py::test_functions_that_did_not_come_whole_are_asked_for_by_themselves',
+    ),
+    Guard(
+        name='take a device of a System for one of two of Chassis that claim it',
+        file='baremetal_acc/bmc/redfish/walk.py',
+        guard='if len(mine) == 1 and (id(',
+        gone='if (id(',
+        tests='tests/wire/test_listed_again.py',
     ),
     Guard(
         name='take the last of two values of one name',

@@ -13,7 +13,7 @@ import requests
 import requests_mock
 
 from baremetal_acc.bmc.api import BmcAddress, Look
-from baremetal_acc.bmc.redfish import connector
+from baremetal_acc.bmc.redfish import connector, habits
 from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
 from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.retry import Patience
@@ -129,6 +129,12 @@ def bmc(monkeypatch: pytest.MonkeyPatch) -> FakeBmc:
     adapter = requests_mock.Adapter()
     monkeypatch.setattr(connector, '_adapter', lambda context, connections: adapter)
     return FakeBmc(adapter)
+
+
+@pytest.fixture
+def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long an answer takes says nothing of $expand: on a busy machine it may lose, and requests would not be the same."""
+    monkeypatch.setattr(habits, 'CHANCE', 3600.0)
 
 
 @pytest.fixture

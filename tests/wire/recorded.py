@@ -28,24 +28,27 @@ ADDRESS = 'https://192.0.2.1'
 
 EXPAND = '?$expand=.($levels=1)'
 
+DEEP = '?$expand=.($levels=3)'
 
-def bodies(top: Path, *, expand: bool = False) -> dict[str, Any]:
+
+def bodies(top: Path, *, expand: bool = False, levels: int = 1) -> dict[str, Any]:
     """The resources of a folder by URI.
 
     :param expand: the root says that collections can be expanded, and each is there expanded, too.
+    :param levels: how many of them at once.
     """
     tree: dict[str, Any] = {
         '/' + str(path.parent.relative_to(top)): path.read_bytes().decode('utf-8-sig')
         for path in top.glob('redfish/**/index.json')
     }
-    return expanded(tree) if expand else tree
+    return expanded(tree, levels) if expand else tree
 
 
-def expanded(tree: dict[str, Any]) -> dict[str, Any]:
+def expanded(tree: dict[str, Any], levels: int = 1) -> dict[str, Any]:
     """A tree whose root says that collections can be expanded; what a member leads to is looked up without case."""
     read = {uri: json.loads(body) if isinstance(body, str) else body for uri, body in tree.items()}
     read['/redfish/v1'] = read['/redfish/v1'] | {
-        'ProtocolFeaturesSupported': {'ExpandQuery': {'Levels': True, 'MaxLevels': 1, 'NoLinks': True}}
+        'ProtocolFeaturesSupported': {'ExpandQuery': {'Levels': True, 'MaxLevels': levels, 'NoLinks': True}}
     }
     for uri, body in list(read.items()):
         listed = body.get('Members') if isinstance(body, dict) else None
@@ -55,7 +58,25 @@ def expanded(tree: dict[str, Any]) -> dict[str, Any]:
                 read.get(link.rstrip('/'), m) if isinstance(link, str) else m for m, link in zip(listed, links, strict=True)
             ]
             read[uri + EXPAND] = body | {'Members': whole}
+            if levels >= 3:
+                read[uri + DEEP] = body | {'Members': [_with_all_below(m, read, 2) for m in whole]}
     return read
+
+
+def _with_all_below(body: Any, read: dict[str, Any], levels: int) -> Any:
+    """A resource with what its links lead to, but for those in Links. Source: DSP0266, "Use of the $expand query parameter"."""
+    if not isinstance(body, dict) or not levels:
+        return body
+
+    def put_in(value: Any) -> Any:
+        if isinstance(value, list):
+            return [put_in(item) for item in value]
+        if not isinstance(value, dict) or set(value) != {'@odata.id'}:
+            return value
+        found = read.get(str(value['@odata.id']).rstrip('/'), value)
+        return _with_all_below(found, read, levels - 1)
+
+    return {key: value if key == 'Links' else put_in(value) for key, value in body.items()}
 
 
 def device_lock(accelerator: Accelerator) -> str:

@@ -244,10 +244,45 @@ def test_the_operator_names_the_system(bmc: Any) -> None:
     bmc.collection('/redfish/v1/Systems', '1', '2')
     bmc.put('/redfish/v1/Systems/2', SystemType='Physical')
     assert '/redfish/v1/Systems/2' == bmc.look(system='/redfish/v1/Systems/2/').facts.system.uri
-    with pytest.raises(BmcAnswerInvalid, match='no System is there; there are: /redfish/v1/Systems/1, /redfish/v1/Systems/2'):
+    with pytest.raises(BmcAnswerInvalid) as caught:
         bmc.look(system='/redfish/v1/Systems/9')
+    there = 'there are: /redfish/v1/Systems/1 (Id 1), /redfish/v1/Systems/2 (Id 2)'
+    assert ('/redfish/v1/Systems/9', True) == (caught.value.uri, there in caught.value.what)
     bmc.tree['/redfish/v1/Systems/2'] = 'no JSON'
     assert any('could not be read' in gap.reason for gap in bmc.look(system='/redfish/v1/Systems/2').gaps if gap.hides)
+
+
+def test_the_operator_names_the_system_by_its_id(bmc: Any) -> None:
+    """As the BMC says it, or as its URI ends; what is none or several is an error that names those that there are."""
+    place = '/redfish/v1/Systems'
+    bmc.collection(place, '1', '2', '3')
+    bmc.put(f'{place}/2', SystemType='Physical', Id='Blade Two')
+    bmc.put(f'{place}/3', SystemType='Physical')
+    by_name = [bmc.look(system=name).facts.system.uri for name in ('1', 'Blade Two', '2', '3')]
+    assert [f'{place}/1', f'{place}/2', f'{place}/2', f'{place}/3'] == by_name
+    there = f'there are: {place}/1 (Id 1), {place}/2 (Id Blade Two), {place}/3 (Id 3)'
+    for name in ('9', '', 'blade two'):
+        with pytest.raises(BmcAnswerInvalid, match='no System is there') as caught:
+            bmc.look(system=name)
+        assert (place, True, 'URI or its Id' in str(caught.value)) == (caught.value.uri, there in caught.value.what, True)
+    bmc.tree[f'{place}/3']['Id'] = '1'
+    with pytest.raises(BmcAnswerInvalid, match=r'several Systems may be meant by 1; there are: .*/1 \(Id 1\), .*/3 \(Id 1\)'):
+        bmc.look(system='1')
+    assert f'{place}/1' == bmc.look(system=f'{place}/1').facts.system.uri
+
+
+def test_a_named_system_that_cannot_be_read_is_a_gap_by_its_id_too(bmc: Any) -> None:
+    """Its URI ends in it; where no list of Systems could be read, nobody knows which one it is."""
+    place = '/redfish/v1/Systems'
+    bmc.collection(place, '1', '2')
+    bmc.tree[f'{place}/2'] = 'no JSON'
+    look = bmc.look(system='2')
+    assert f'{place}/2' == look.facts.system.uri
+    assert any('could not be read' in gap.reason for gap in look.gaps if gap.hides)
+    bmc.tree[place] = 'no JSON'
+    look = bmc.look(system='2')
+    assert look.facts.system is None
+    assert any('System that was named could not be read' in gap.reason for gap in look.gaps if gap.hides)
 
 
 def test_two_looks_at_one_machine_are_equal_but_for_the_session(bmc: Any) -> None:

@@ -39,7 +39,7 @@ REQUESTS = {
     'dmtf/smartnic': 35,
     'supermicro/hgx-h100-8gpu': 230,
     'lenovo/sr670v2-8xl40-bluefield2': 130,
-    'dell/r750-h100-bluefield2': 140,
+    'dell/r750-h100-bluefield2': 105,
     'hpe/dl380a-gen11-2xh100nvl': 100,
 }
 """Most requests for one look, without $expand (these replies do not know it)."""

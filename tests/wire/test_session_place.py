@@ -138,3 +138,86 @@ def test_a_session_is_closed_though_the_connection_breaks(bmc: Any, reply: Calla
     _login(bmc, reply, {}, f'{SESSIONS}/7')
     bmc.replies['DELETE', f'{SESSIONS}/7'] = [requests.ConnectionError('closed'), reply(204)]
     assert [f'{SESSIONS}/7'] * 2 == _closed(bmc)
+
+
+def _ways(bmc: Any) -> list[tuple[str, str]]:
+    """What is asked at the place of the session, and by what right."""
+    asked = [r for r in bmc.requests if r.path_url == f'{SESSIONS}/7']
+    return [(r.method, 'Basic' if 'Authorization' in r.headers else r.headers['X-Auth-Token']) for r in asked]
+
+
+def _lost(bmc: Any, reply: Callable[..., Any], caplog: pytest.LogCaptureFixture, **address: Any) -> str:
+    """What is said of a session whose DELETE was refused."""
+    _login(bmc, reply, {}, f'{SESSIONS}/7')
+    caplog.set_level('INFO', logger='baremetal_acc.bmc.redfish.login')
+    with bmc.connect(username='admin', password='p' * 12, **address) as connection:
+        connection.writer().fresh(SYSTEM)
+    return '\n'.join(r.getMessage() for r in caplog.records)
+
+
+@pytest.mark.parametrize('status', [401, 403])
+def test_a_session_whose_end_is_refused_and_whose_token_is_good_is_left(
+    bmc: Any, reply: Callable[..., Any], caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    """The BMC answers 401 to the DELETE, and shows the session to its own token: it was not closed."""
+    bmc.replies['DELETE', f'{SESSIONS}/7'] = reply(status)
+    bmc.put(f'{SESSIONS}/7')
+    told = _lost(bmc, reply, caplog)
+    assert 'a session was not closed, and may be left: ' in told
+    assert 'unless' not in told
+    assert [('DELETE', TOKEN), ('GET', TOKEN)] == _ways(bmc)
+
+
+def test_a_session_whose_token_is_not_taken_any_more_may_be_left(
+    bmc: Any, reply: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may have ended by itself, and nobody says that it was closed."""
+    bmc.replies['DELETE', f'{SESSIONS}/7'] = reply(401)
+    bmc.replies['GET', f'{SESSIONS}/7'] = reply(401)
+    assert 'a session was not closed, and may be left, unless it has ended by itself: ' in _lost(bmc, reply, caplog)
+    assert [('DELETE', TOKEN), ('GET', TOKEN)] == _ways(bmc)
+
+
+@pytest.mark.parametrize('status', [404, 410])
+def test_a_session_that_is_not_there_any_more_is_closed(
+    bmc: Any, reply: Callable[..., Any], caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    """Whether its DELETE says so, or a read after a DELETE that was refused."""
+    bmc.replies['DELETE', f'{SESSIONS}/7'] = [reply(status), reply(401)]
+    bmc.replies['GET', f'{SESSIONS}/7'] = reply(status)
+    assert '' == _lost(bmc, reply, caplog)
+    assert '' == _lost(bmc, reply, caplog)
+    assert [('DELETE', TOKEN), ('DELETE', TOKEN), ('GET', TOKEN)] == _ways(bmc)
+
+
+def test_a_good_session_whose_token_may_not_end_it_is_closed_with_basic_authentication(
+    bmc: Any, reply: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the operator allows that: its own token has shown that it is this one."""
+    bmc.replies['DELETE', f'{SESSIONS}/7'] = [reply(401), reply(204)]
+    bmc.put(f'{SESSIONS}/7')
+    assert '' == _lost(bmc, reply, caplog, basic_auth=True)
+    assert [('DELETE', TOKEN), ('GET', TOKEN), ('DELETE', 'Basic')] == _ways(bmc)
+
+
+def test_what_stands_at_the_place_of_a_session_whose_token_is_dead_is_not_closed_with_basic_authentication(
+    bmc: Any, reply: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may be the session of somebody else by now."""
+    bmc.replies['DELETE', f'{SESSIONS}/7'] = reply(401)
+    bmc.replies['GET', f'{SESSIONS}/7'] = [reply(401), reply(200, {'Id': '7'})]
+    assert 'may be left, unless it has ended by itself' in _lost(bmc, reply, caplog, basic_auth=True)
+    assert [('DELETE', TOKEN), ('GET', TOKEN), ('GET', 'Basic')] == _ways(bmc)
+
+
+def test_a_session_whose_end_was_refused_counts_for_nobody_as_one_that_is_free(
+    bmc: Any, reply: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else the next login would be repeated for a session that the BMC still counts."""
+    bmc.replies['DELETE', f'{SESSIONS}/7'] = reply(401)
+    bmc.replies['GET', f'{SESSIONS}/7'] = reply(401)
+    _login(bmc, reply, {}, f'{SESSIONS}/7')
+    with bmc.connect(username='admin', password='p' * 12) as connection:
+        account = connection._login._account
+        connection.writer().fresh(SYSTEM)
+    assert (0, False, None) == (account.ended, account.lingers, account.take_left())

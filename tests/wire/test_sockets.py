@@ -15,7 +15,7 @@ import pytest
 from baremetal_acc.bmc.api import BmcAddress, Upload
 from baremetal_acc.bmc.redfish import connector as module
 from baremetal_acc.bmc.redfish.connector import Connector
-from baremetal_acc.bmc.redfish.update import Multipart
+from baremetal_acc.bmc.redfish.upload_body import Multipart
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcUnreachable
 from baremetal_acc.model.ref import HOST
@@ -186,11 +186,13 @@ def test_a_refusal_before_the_image_was_taken_is_busy_or_unknown_but_never_taken
 ) -> None:
     """The BMC answers 503 at once. If it goes on reading we see the answer; if it slams the door we may not, and say so."""
     pushes: list[int] = []
+    body = b'{"error": {"@Message.ExtendedInfo": [{"MessageId": "Base.1.16.ServiceTemporarilyUnavailable"}]}}'
+    head = b'HTTP/1.1 503 Busy\r\nContent-Length: %d\r\nRetry-After: 5\r\nConnection: close\r\n\r\n' % len(body)
 
     def busy(connection: socket.socket) -> None:
         _head(connection)
         pushes.append(1)
-        connection.sendall(b'HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n')
+        connection.sendall(head + body)
         while drain and connection.recv(1 << 20):
             continue
 

@@ -3,22 +3,27 @@
 """A target is its own System's resources: no request that changes anything leaves them, however a BMC links them."""
 
 import io
+import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.api import Document
+from baremetal_acc.bmc.api import BmcAddress, Document
+from baremetal_acc.bmc.redfish.driver import RedfishDriver
+from baremetal_acc.bmc.redfish.habits import Remembered
+from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.decide.baseline import Baseline, Match, NodeFacts, Rule
 from baremetal_acc.decide.plan import Part, plan
-from baremetal_acc.errors import BmcError, BmcUnsupported
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnsupported
 from baremetal_acc.model.image import Upload
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.lock import ResetKind, WritePath
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.run.looking import sessions
-from tests.wire.recorded import bodies, inventory_of, target_of, tools_of
+from tests.wire.recorded import ADDRESS, NOW, bodies, inventory_of, target_of, tools_of
 
 ROOT = '/redfish/v1'
 ITEMS = f'{ROOT}/UpdateService/FirmwareInventory'
@@ -159,7 +164,8 @@ def test_no_request_that_changes_anything_leaves_the_target(bmc: Any, seed: int)
     machines = Machines(bmc, seed)
     for system in machines.systems:
         own = {uri for uri, of in machines.truth.items() if of == {system}}
-        target, tools = target_of(system=system), tools_of(bmc, system=system)
+        named = machines.random.choice((system, f'{system}/', system.rpartition('/')[2]))
+        target, tools = target_of(system=named), tools_of(bmc, system=named)
         bmc.seen.clear()
         bmc.requests.clear()
         done = set()
@@ -188,7 +194,7 @@ def test_a_plan_and_an_inventory_hold_what_is_the_targets(bmc: Any, seed: int) -
     """What is another machine's is not shown; what is shared is shown and not written; what is nobody's hides."""
     machines = Machines(bmc, seed)
     for system in machines.systems:
-        seen = inventory_of(bmc, system=system)
+        seen = inventory_of(bmc, system=machines.random.choice((system, system.rpartition('/')[2])))
         shown = {ref.uri for a in seen.accelerators for ref in a.refs}
         hidden = {gap.ref.uri for gap in seen.gaps if gap.hides}
         for uri, of in machines.devices.items():
@@ -212,3 +218,32 @@ def test_a_bmc_of_several_machines_of_which_none_is_named_is_read_only(bmc: Any,
     with sessions(target_of(), tools_of(bmc)) as bmcs, pytest.raises(BmcUnsupported, match='not of this target alone'):
         bmcs[HOST].set_power(Ref(bmc=HOST, uri=f'{ROOT}/Systems/Node0'), PowerState.OFF)
     assert not [m for m, _ in bmc.seen if m != 'GET']
+
+
+def test_an_id_that_several_systems_have_writes_nothing(bmc: Any, shared: Any) -> None:
+    """Whoever has been told whose the resources are is told no System by such a name, whatever it asks for first."""
+    bmc.tree = {
+        uri: json.loads(body) for uri, body in bodies(shared / 'cases' / 'trees' / 'two-nodes-one-bmc-with-locks').items()
+    }
+    bmc.tree[f'{ROOT}/Systems/Node1']['Id'] = 'Node0'
+    with sessions(target_of(system='Node0'), tools_of(bmc, system='Node0')) as bmcs:
+        for system in ('Node0', 'Node1'):
+            with pytest.raises(BmcAnswerInvalid, match='several Systems may be meant by Node0'):
+                bmcs[HOST].set_power(Ref(bmc=HOST, uri=f'{ROOT}/Systems/{system}'), PowerState.OFF)
+    assert not [m for m, _ in bmc.seen if m != 'GET']
+
+
+def test_a_bmc_that_is_known_to_serve_one_machine_is_not_looked_at_again_for_its_id(bmc: Any) -> None:
+    """What was remembered of it tells what the Id means; another Id is looked for, and is not there."""
+    place = f'{ROOT}/Systems/1'
+    bmc.put(place, SystemType='Physical', Id='Node0', Actions={'#ComputerSystem.Reset': {'target': f'{place}/Reset'}})
+    driver = RedfishDriver(patience=Patience(sleep=bmc.slept.append), remembered=Remembered())
+    address = BmcAddress(name=HOST, address=ADDRESS, system='Node0')
+    with driver.connect(address) as connection:
+        connection.look(NOW)
+    bmc.seen.clear()
+    with driver.connect(address) as connection:
+        assert place == connection.ownership().named('Node0')
+    assert 0 == bmc.count('GET', f'{ROOT}/Systems')
+    with driver.connect(replace(address, system='Node9')) as connection, pytest.raises(BmcAnswerInvalid, match='no System'):
+        connection.ownership()

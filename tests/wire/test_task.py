@@ -115,6 +115,28 @@ def test_what_a_task_names_as_written_is_told(bmc: Any, messages: Any, written: 
     assert written == _task(bmc, TaskState='Completed', TaskStatus='OK', Messages=messages).written
 
 
+DETERMINED, AWAITS = 'Update.1.0.TargetDetermined', 'Update.1.0.AwaitToActivate'
+
+
+@pytest.mark.parametrize(
+    ('ends', 'waits'),
+    [
+        ([], False),
+        ([(AWAITS, ['2.0', 'GPU_0'])], False),
+        ([('Update.1.0.TransferFailed', ['2.0', 'GPU_1']), (AWAITS, ['2.0', 'GPU_0'])], True),
+        ([(AWAITS, ['2.0', '/a/GPU_1/']), (AWAITS, ['2.0', 'GPU_0'])], True),
+        ([(SKIPPED, ['GPU_1', 'equal']), (AWAITS, ['2.0', 'GPU_0'])], True),
+    ],
+)
+def test_a_task_that_has_components_before_it_waits_for_no_restart(bmc: Any, ends: Any, waits: bool) -> None:
+    """What its last message says is of one that it has written. Once all have come to their end it waits."""
+    told = [(DETERMINED, ['/a/GPU_0', '2.0']), (DETERMINED, ['GPU_1', '2.0']), *ends]
+    messages = [7, {'MessageId': 7}, {'MessageId': DETERMINED}]
+    messages += [{'MessageId': name, 'MessageArgs': arguments} for name, arguments in told]
+    assert waits is _task(bmc, TaskState='Running', Messages=messages).awaits_restart
+    assert _task(bmc, TaskState='Pending', Messages=messages).awaits_restart
+
+
 def test_what_a_task_says_against_a_component_is_kept_for_it(bmc: Any) -> None:
     """By its Id or its URI, whichever argument it is; the last counts, and what has no severity is no complaint."""
 

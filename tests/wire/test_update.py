@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from baremetal_acc.bmc.api import Upload
-from baremetal_acc.bmc.redfish.update import Multipart
+from baremetal_acc.bmc.redfish.upload_body import Multipart
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, ImageMismatch
 from baremetal_acc.model.inventory import Objection, TaskState, UpdateActivity
 from baremetal_acc.model.ref import HOST, Ref
@@ -264,6 +264,48 @@ def test_a_refusal_has_its_kind(bmc: Any, reply: Callable[..., Any], code: int, 
     with pytest.raises(error, match=f'because of {name}'):
         _push(bmc)
     assert 1 == bmc.count('POST')
+
+
+PROXY = '<html><head><title>Error</title></head><body>upstream timed out</body></html>'
+
+
+@pytest.mark.parametrize('code', [502, 503, 504])
+@pytest.mark.parametrize(
+    'body',
+    [
+        '',
+        PROXY,
+        '{"message": "no healthy upstream"}',
+        {'error': {'code': 'Base.1.16.GeneralError', 'message': 'A general error has occurred.'}},
+        {'error': {'@Message.ExtendedInfo': [{'MessageId': 'Base.1.16.InternalError', 'Message': 'x'}]}},
+    ],
+)
+def test_an_answer_of_the_web_server_in_front_says_nothing_of_the_upload(
+    bmc: Any, reply: Callable[..., Any], code: int, body: Any
+) -> None:
+    """It may have given the image to the service before it lost patience, and the image is not sent again."""
+    _service(bmc)
+    _take(bmc, reply(code, body, Retry_After='1'))
+    with pytest.raises(BmcUnreachable, match=f'HTTP {code}.*whether the request arrived is unknown') as told:
+        _push(bmc)
+    assert (1, True) == (bmc.count('POST'), told.value.sent)
+
+
+@pytest.mark.parametrize('name', ['Base.1.16.ResourceInUse', 'Update.1.0.UpdateInProgress', 'Maker.2.1.FlashBusy'])
+def test_a_service_that_says_itself_that_it_is_busy_has_taken_nothing(bmc: Any, reply: Callable[..., Any], name: str) -> None:
+    """Its error is one of Redfish, whose message says so."""
+    _service(bmc)
+    _take(bmc, reply(503, {'error': {'@Message.ExtendedInfo': [{'MessageId': name}]}}))
+    with pytest.raises(BmcBusy):
+        _push(bmc)
+
+
+def test_too_many_requests_are_turned_away_before_anything_is_taken(bmc: Any, reply: Callable[..., Any]) -> None:
+    """HTTP 429 is said of a request that nobody looks at (RFC 6585, section 4)."""
+    _service(bmc)
+    _take(bmc, reply(429, PROXY))
+    with pytest.raises(BmcBusy):
+        _push(bmc)
 
 
 def test_a_broken_upload_says_that_nobody_knows(bmc: Any) -> None:

@@ -99,17 +99,18 @@ class Account:
         with self._lock:
             self._ending += 1
 
-    def has_ended(self, left: Held | None) -> None:
+    def has_ended(self, left: Held | None, *, closed: bool) -> None:
         """Nothing more can be done to close it.
 
         :param left: the session, where it is not closed, and may still be good.
+        :param closed: the BMC has one session more that is free, or will have soon.
         """
         with self._lock:
             self._ending -= 1
-            if left is None:
+            if closed:
                 self._ended += 1
                 self._freed_until = time.monotonic() + LINGER
-            else:
+            elif left is not None:
                 self._left = left
 
     def take_left(self) -> Held | None:

@@ -113,6 +113,16 @@ Source: RFC 9110, section 15.5.13; RFC 6585, section 3; DSP8011, Base registry.
 
 _BUSY_IDS = frozenset({'ServiceTemporarilyUnavailable', 'UpdateInProgress', 'SessionLimitExceeded', 'ResourceInUse'})
 
+_NOT_TAKEN = re.compile(r'Busy|InProgress|Unavailable|InUse|NotReady|LimitExceeded|ShuttingDown|ServiceDisabled')
+"""Names of messages by which a service says with HTTP 503 that it has not taken a request; makers have names of their own.
+
+Source: DSP8011, registries Base (ServiceTemporarilyUnavailable, ServiceShuttingDown, ResourceInUse, SessionLimitExceeded) and
+Update (UpdateInProgress).
+"""
+
+_BY_GATEWAY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
+"""What the web server of a BMC answers where it gets no answer from the service behind it. Source: RFC 9110, section 15.6."""
+
 
 class Streamed(Protocol):
     """A request body that is sent piece by piece."""
@@ -238,6 +248,7 @@ class Connector(sushy.connector.Connector):
         stream: Streamed | None = None,
         headers: Mapping[str, str] | None = None,
         anonymous: bool = False,
+        closing: bool = False,
     ) -> Answer:
         """Send a write, exactly once; once more over a new session where the BMC has refused it because the session had ended.
 
@@ -246,7 +257,9 @@ class Connector(sushy.connector.Connector):
 
         :param body: JSON. ``stream``: bytes instead, with their Content-Type in headers.
         :param anonymous: without the session of this connector: a login, or with a token of its own in ``headers``.
-        :raises BmcUnreachable: the connection broke: whether it arrived is unknown.
+        :param closing: it restores what this run has changed for a moment, and is sent also when the run was stopped.
+        :raises BmcUnreachable: the connection broke, or a web server in front of the service answered for it: whether it
+            arrived is unknown.
         :raises BmcError: it was not accepted.
         """
         data: object = stream
@@ -256,7 +269,7 @@ class Connector(sushy.connector.Connector):
             wanted['Content-Type'] = 'application/json'
         timeout = PUSH_TIMEOUT if stream is not None else self._timeout
         path = self.path(uri)
-        if self.stopped and (method == 'POST' or not anonymous):
+        if self.stopped and not closing and (method == 'POST' or not anonymous):
             raise BmcUnreachable(bmc=self.label, uri=path, what='not sent: the run was stopped', sent=False)
 
         def once(place: str) -> Answer:
@@ -599,6 +612,10 @@ class Connector(sushy.connector.Connector):
         words = said(_json(answer.content), self.redact)
         text = f': {words.text}' if words.text else ''
         error: BmcError
+        if method not in _READS and status in _BY_GATEWAY and not any(map(_NOT_TAKEN.search, words.ids)):
+            # It may have given the request to the service, and lost only the answer.
+            what = f'{_status(status)}{text}, and no word of the service itself; whether the request arrived is unknown'
+            raise BmcUnreachable(bmc=self.label, uri=answer.url, what=what)
         if status == HTTPStatus.UNAUTHORIZED:
             error = self.not_authorised(answer.url, f'not logged in (HTTP 401){text}')
         elif status == HTTPStatus.FORBIDDEN:

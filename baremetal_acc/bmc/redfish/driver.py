@@ -39,7 +39,7 @@ from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
 from baremetal_acc.bmc.redfish.habits import Habits, Pace, Remembered
 from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.message import short
-from baremetal_acc.bmc.redfish.parse import View, component, power_state
+from baremetal_acc.bmc.redfish.parse import View, component, parent, power_state
 from baremetal_acc.bmc.redfish.reader import Reader, fresh, members
 from baremetal_acc.bmc.redfish.walk import MAX_TASKS, NOTHING, ROOT, Tree, Walk
 from baremetal_acc.bmc.redfish.writer import Writer
@@ -63,6 +63,7 @@ from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ownership import Ownership
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.uri import systems_meant
 
 LOG = logging.getLogger(__name__)
 
@@ -172,11 +173,10 @@ class RedfishConnection:
         )
         for gap in invariants.contradictions(seen):
             tree.gaps.append(gap)
-        named = self._named()
-        self._check_name(tree, named)
+        named = self._named(walk)
         owners = ownership.ownership(walk, reader, self._devices, found, items, named)
         self._ownership = owners
-        self._habits.machines = owners.machines
+        self._habits.alone = owners if len(owners.machines) < 2 else None
         home = self._system(tree, named, owners)
         accelerators = [
             self._accelerator(walk, device, owned, home, source)
@@ -212,9 +212,9 @@ class RedfishConnection:
 
         :raises BmcError: it could not be read.
         """
-        machines, named = self._habits.machines, self._named()
-        if self._ownership is None and machines is not None and len(machines) < 2 and (named is None or named in machines):
-            self._ownership = Ownership(machines=machines)
+        known, system = self._habits.alone, self.address.system
+        if self._ownership is None and known is not None and (system is None or known.named(system) in known.machines):
+            self._ownership = known
         if self._ownership is None:
             self.look(datetime.now(UTC))
         if self._ownership is None:
@@ -461,23 +461,31 @@ class RedfishConnection:
             state=device.state,
         )
 
-    def _named(self) -> str | None:
-        """The URI of the System that the target names."""
-        return None if self.address.system is None else '/' + self.address.system.strip('/')
+    def _named(self, walk: Walk) -> str | None:
+        """The URI of the System that the target names, by its URI or its Id; None where it names none, or none could be read.
 
-    def _check_name(self, tree: Tree, named: str | None) -> None:
-        """A System of another name is no reason to look at the wrong one, or to find nothing.
+        A System of another name is no reason to look at the wrong one, or to find nothing.
 
-        :raises BmcAnswerInvalid: there are Systems, all that are listed could be read, and none has the name.
+        :raises BmcAnswerInvalid: there are Systems, and none that is listed has the name, or several have.
         """
-        listed = any(gap.ref.uri == named for gap in tree.gaps)
-        if named is None or named in tree.systems or listed or not tree.systems:
-            return
+        tree, given = walk.tree, self.address.system
+        if given is None:
+            return None
+        place = ownership.systems_place(walk)
+        unread: dict[str, str | None] = {g.ref.uri: None for g in tree.gaps if parent(g.ref.uri) == place}
+        meant = systems_meant(given, unread | {uri: view.id for uri, view in tree.systems.items()})
+        listed = any(uri == gap.ref.uri for gap in tree.gaps for uri in meant)
+        if len(meant) == 1 and (meant[0] in tree.systems or listed or not tree.systems):
+            return meant[0]
+        if not meant and not tree.systems:
+            return None
+        many = len(meant) > 1
+        there = short(', '.join(f'{uri} (Id {view.id})' for uri, view in sorted(tree.systems.items())))
         raise BmcAnswerInvalid(
             bmc=self.address.label,
-            uri=named,
-            what=f'no System is there; there are: {short(", ".join(sorted(tree.systems)))}',
-            hint='name one of them (system), as the BMC writes it',
+            uri=meant[0] if len(meant) == 1 else place,
+            what=f'{"several Systems may be meant" if many else "no System is there"} by {short(given)}; there are: {there}',
+            hint='name one of them by its URI (system)' if many else 'name one of them (system), by its URI or its Id',
         )
 
     def _system(self, tree: Tree, named: str | None, owners: Ownership) -> Ref | None:
@@ -488,6 +496,10 @@ class RedfishConnection:
             if wanted.uri not in tree.systems:
                 tree.gaps.append(Gap(ref=wanted, reason='the System that was named could not be read', hides=True))
             return wanted
+        if self.address.system is not None:
+            place = Ref(bmc=name, uri=f'{ROOT}/Systems')
+            tree.gaps.append(Gap(ref=place, reason='the System that was named could not be read', hides=True))
+            return None
         candidates = _handed_out(tree)
         if len(candidates) == 1:
             return candidates[0].ref

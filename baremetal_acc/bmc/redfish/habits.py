@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from baremetal_acc.bmc.redfish.account import Accounts
+from baremetal_acc.model.ownership import Ownership
 
 CALM = 20
 """Good answers in a row after which one request more at a time is tried."""
@@ -71,11 +72,14 @@ class Expansion:
     the other is not taken for one that pays. What delays an answer by chance delays one of them: the cheapest members count.
     Expanding loses when a member costs more than a plain read does, shared by those that run at a time
     (facts/performance.md, section 1).
+
+    :ivar is_flat: one level is all that it expands, whatever it says.
     """
 
     plain: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     beyond: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     hopeless: bool = False
+    is_flat: bool = False
 
     def read(self, seconds: float) -> None:
         """A plain answer came."""
@@ -89,6 +93,10 @@ class Expansion:
     def failed(self) -> None:
         """An expanded answer did not come where a plain one did."""
         self.hopeless = True
+
+    def failed_deep(self) -> None:
+        """What was asked for more than one level deep was refused, or came as if one level had been asked for, or none."""
+        self.is_flat = True
 
     @property
     def known(self) -> bool:
@@ -115,7 +123,7 @@ class Habits:
     :ivar targets: what a whole look asked for, in order: paths, some with the query that expands.
     :ivar copies: what says whether it copies images in the background, paths.
     :ivar accounts: whose sessions this process has open with it.
-    :ivar machines: the Systems that are machines of their own, of the last look; None: nobody has looked.
+    :ivar alone: whose its resources were in the last look, where that was one machine; None: several, or nobody has looked.
     """
 
     pace: Pace
@@ -123,7 +131,7 @@ class Habits:
     targets: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     accounts: Accounts = field(default_factory=Accounts)
-    machines: frozenset[str] | None = None
+    alone: Ownership | None = None
 
 
 class Remembered:

@@ -144,6 +144,9 @@ def _built(walk: Walk, groups: _Groups) -> list[Device]:
             elif f.ref not in known:
                 known.add(f.ref)
                 device.functions += (f,)
+    for other, uri in tree.listed_again.items():
+        if uri in groups:
+            found[groups.find(uri)].extra.add(other)
     return list(found.values())
 
 

@@ -13,6 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from enum import Enum, auto
 from http import HTTPStatus
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -60,6 +61,18 @@ _SEGMENT = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@%-]+/?")
 
 _UNCLEAR = re.compile(r'/\.{1,2}(?:/|\Z)|%2[ef]|%5c', re.IGNORECASE)
 """Segments that a service resolves, and what unquotes to them: such a path may be that of another resource."""
+
+
+class _End(Enum):
+    """What became of a session that was to be closed.
+
+    ``CLOSED``: the BMC has closed it, or has no such session. ``LEFT``: it is open, or may be, and its token may be good.
+    ``UNKNOWN``: the BMC takes its token no more, and whether the session has ended by that nobody knows.
+    """
+
+    CLOSED = auto()
+    LEFT = auto()
+    UNKNOWN = auto()
 
 
 class Answered(Protocol):
@@ -247,12 +260,12 @@ class Login(sushy.auth.AuthBase):
             if held is None or self._in_use or held is self._stuck:
                 return False
             self._held, self._given_up = None, True
-        if self._end(held):
-            return True
-        with self._guard:
-            if self._given_up:  # nobody has opened another one meanwhile: it is still good, and can be shared
-                self._held, self._given_up, self._stuck = held, False, held
-        return False
+        became = self._end(held)
+        if became is _End.LEFT:
+            with self._guard:
+                if self._given_up:  # nobody has opened another one meanwhile: it is still good, and can be shared
+                    self._held, self._given_up, self._stuck = held, False, held
+        return became is _End.CLOSED
 
     # ---- logging in ----
 
@@ -408,32 +421,78 @@ class Login(sushy.auth.AuthBase):
         if held is not None:
             self._end(held)
 
-    def _end(self, held: Held) -> bool:
+    def _end(self, held: Held) -> _End:
         """Close a session, with its own token: whatever else lies at its place now is not ended.
 
-        :returns: it has ended. Else it may still be good.
+        That a BMC refuses the token (HTTP 401) is no end of the session: it may refuse to delete it, too.
         """
         what = 'the BMC does not say where it is'
-        closed = False
+        became = _End.LEFT
         self._account.ending()
         try:
-            for place in held.places or self._only_one(held):
+            places = held.places or self._only_one(held)
+            gone = 0
+            for place in places:
                 try:
                     self._delete(place, held.token)
                 except (BmcRefused, BmcAnswerInvalid) as exc:
                     what = exc.what
-                else:
-                    closed = True
+                    gone += isinstance(exc, BmcRefused) and exc.gone
+                except BmcNotAuthorised as exc:
+                    what, became = exc.what, self._refused_to_end(place, held.token)
                     break
+                else:
+                    became = _End.CLOSED
+                    break
+            if places and gone == len(places):
+                became = _End.CLOSED
         except BmcNotAuthorised as exc:
-            what, closed = exc.what, True  # the BMC does not know it any more
+            what, became = exc.what, _End.UNKNOWN
         except BmcError as exc:
             what = exc.what
         finally:
-            self._account.has_ended(None if closed else held)
-        if not closed:
-            LOG.info('%s: a session was not closed: %s', self._connector.label, what)
-        return closed
+            self._account.has_ended(held if became is _End.LEFT else None, closed=became is _End.CLOSED)
+        if became is not _End.CLOSED:
+            unless = ', unless it has ended by itself' if became is _End.UNKNOWN else ''
+            LOG.info('%s: a session was not closed, and may be left%s: %s', self._connector.label, unless, what)
+        return became
+
+    def _refused_to_end(self, place: str, token: str) -> _End:
+        """What is known of a session whose end was refused for its token: what stands at its place for that same token, and for
+        Basic authentication where that is allowed.
+        """
+        is_good = self._stands(place, {'X-Auth-Token': token})
+        if is_good is False:
+            return _End.CLOSED
+        became = _End.LEFT if is_good else _End.UNKNOWN
+        if not self._basic_allowed or self._account.basic_refused:
+            return became
+        basic = {'Authorization': basic_authorization(self._username or '', self._password or '')}
+        if not is_good:  # another session may stand there by now: it is looked at, and not closed
+            return _End.CLOSED if self._stands(place, basic) is False else became
+        try:
+            self._connector.send('DELETE', place, headers=basic, anonymous=True)
+        except BmcNotAuthorised:
+            self._account.basic_refused = True
+        except BmcError as exc:
+            LOG.info('%s', exc)
+        else:
+            return _End.CLOSED
+        return became
+
+    def _stands(self, place: str, headers: Mapping[str, str]) -> bool | None:
+        """Whether a session is there; None: the BMC does not say."""
+        try:
+            self._connector.send('GET', place, headers=headers, anonymous=True)
+        except BmcRefused as exc:
+            return False if exc.gone else None
+        except BmcNotAuthorised:
+            if 'Authorization' in headers:
+                self._account.basic_refused = True
+            return None
+        except BmcError:
+            return None
+        return True
 
     def _delete(self, place: str, token: str) -> None:
         """Close a session. Once more where the connection breaks at once or the BMC is busy: to close it twice changes nothing.

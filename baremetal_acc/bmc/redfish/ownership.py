@@ -40,12 +40,15 @@ def ownership(
     machines = _machines(walk, reader, devices)
     if named is not None:
         machines |= {named}
+    ids: dict[str, str | None] = dict.fromkeys(machines - {systems_place(walk)}) | {
+        uri: v.id for uri, v in tree.systems.items()
+    }
     if len(machines) < 2:
-        return Ownership(machines=machines)
+        return Ownership(machines=machines, ids=ids)
     listed = {machine: frozenset(_listed(walk, reader, machine)) for machine in machines}
     chassis = _chassis(walk, machines)
     # A list of Systems that cannot be read stands for machines that nobody has seen: it is none itself.
-    owners: _Owners = {machine: frozenset({machine}) for machine in machines if machine != _place(walk)}
+    owners: _Owners = {machine: frozenset({machine}) for machine in machines if machine != systems_place(walk)}
     owners |= chassis
     owners |= {uri: of for uri, view in tree.systems.items() if uri not in machines and (of := _part(walk, view, chassis))}
     owners |= _managers(walk, machines)
@@ -57,7 +60,7 @@ def ownership(
             if uri in tree.items:
                 owners[uri] = owners.get(uri, frozenset()) | of
     _items(walk, owners)
-    return Ownership(machines=machines, owners=owners)
+    return Ownership(machines=machines, owners=owners, ids=ids)
 
 
 def _machines(walk: Walk, reader: Reader, devices: Devices) -> frozenset[str]:
@@ -66,7 +69,7 @@ def _machines(walk: Walk, reader: Reader, devices: Devices) -> frozenset[str]:
     One that is listed and cannot be read may be a machine. So may be all of a list that cannot be read.
     """
     tree = walk.tree
-    place = _place(walk)
+    place = systems_place(walk)
     known = reader.at(place)
     found = set(tree.systems)
     if known is None or isinstance(known, Exception):
@@ -82,7 +85,7 @@ def _machines(walk: Walk, reader: Reader, devices: Devices) -> frozenset[str]:
     return frozenset(machines or found)
 
 
-def _place(walk: Walk) -> str:
+def systems_place(walk: Walk) -> str:
     """Where the Systems are listed."""
     usual = f'{ROOT}/Systems'
     return walk.settled(walk.tree.root.link('Systems') or usual) or usual

@@ -21,6 +21,7 @@ from baremetal_acc.bmc.redfish.agenda import Agenda
 from baremetal_acc.bmc.redfish.connector import MAX_URI, PLACE, Answer, Connector
 from baremetal_acc.bmc.redfish.habits import Habits
 from baremetal_acc.bmc.redfish.message import said
+from baremetal_acc.bmc.redfish.parse import parent
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.uri import Spellings, differ_in_case_only, normal
@@ -51,6 +52,12 @@ again; all else is read anew each time, whatever a BMC says of its ETags: many s
 KEPT = frozenset({'NetworkInterface', 'NetworkInterfaceCollection'})
 """Types that say nothing but which System uses which adapter. Over one connection they are not asked for again, while the
 Systems and adapters are those of the last look."""
+
+BELOW = {'PCIeDevices': 'PCIeFunctions'}
+"""Collections, by the end of their URI, each of whose members has a collection in a property that is nearly always wanted too:
+where the BMC expands three levels (members, their collections, the members of those) all of it is one request."""
+
+_LEVELS = 3
 
 Found = Document | BmcError
 Then = Callable[[Found], None]
@@ -107,6 +114,8 @@ class Reader:
         self._deadline = time.monotonic() + address.budget.total_seconds()
         features = root.body.get('ProtocolFeaturesSupported') if root is not None else None
         self._query = expand_query(features if isinstance(features, Mapping) else None)
+        deep = expand_query(features if isinstance(features, Mapping) else None, levels=_LEVELS)
+        self._deep = None if habits.expansion.is_flat else deep
         self._places: dict[str, _Place] = {}
         if root is not None:
             self._places[root.ref.uri] = _Place(found=root)
@@ -288,7 +297,7 @@ class Reader:
             path, mark, query = target.partition('?')
             if self.may_keep(path):
                 continue
-            if not mark or (self.expands and self._query == f'?{query}'):
+            if not mark or (self.expands and f'?{query}' in (self._query, self._deep)):
                 self.want(path, _nothing, whole=bool(mark), rank=rank)
 
     def may_keep(self, uri: str) -> bool:
@@ -389,9 +398,13 @@ class Reader:
         return replace(found, ref=Ref(bmc=self.name, uri=own))
 
     def _pages(self, place: str) -> Document:
-        first = self._first_page(place)
+        name = BELOW.get(place.rpartition('/')[2])
+        deep = self._deep_page(place, name) if name is not None and self.expands else None
+        first = deep if deep is not None else self._first_page(place)
         if 'Members@odata.nextLink' in first.body:
             first = self._all_pages(place, first)
+        if deep is not None and name is not None:
+            first = replace(first, body={**first.body, 'Members': self._taken_apart(first, name, place)})
         for member in members(first.body):
             if len(member) > 1:
                 self._remember(member, place)
@@ -436,6 +449,92 @@ class Reader:
             if place not in by_place or (mine and len(by_place[place]) < len(member)):
                 by_place[place] = member
         return [*by_place.values(), *odd]
+
+    def _deep_page(self, place: str, name: str) -> Document | None:
+        """The first page of a collection with what is below its members, expanded too.
+
+        :returns: None where the BMC does not do that, or not right; then one level may still work.
+        """
+        if self._deep is None:
+            return None
+        found = self._deep_answer(place, self._deep)
+        if found is None:
+            self._note_flat()
+            return None
+        page, seconds = found
+        got = members(page.body)
+        below = [m[name] for m in got if link_of(m.get(name)) is not None]
+        inside = [m for one in below for m in members(one) if len(m) > 1]
+        if below and not inside:
+            self._note_flat()
+        self._habits.expansion.expanded(seconds, len(got) + len(inside))
+        self._check_number(place, list(got))
+        return Document(ref=Ref(bmc=self.name, uri=place), body=page.body, etag=page.etag)
+
+    def _deep_answer(self, place: str, query: str) -> tuple[Document, float] | None:
+        """What comes, and how many seconds it took; None where it is not as it should be.
+
+        404 says that the collection is not there; anything else may be about the query.
+        """
+        try:
+            answer = self._ask(place + query)
+            page = self._document(answer)
+            got = _member_list(page.body, self._connector.label, place)
+        except BmcRefused as exc:
+            if exc.status == _GONE:
+                raise
+            return None
+        except BmcAnswerInvalid:
+            return None
+        except (BmcBusy, BmcUnreachable):
+            if self.left() <= 0:
+                raise
+            return None
+        count = page.body.get('Members@odata.count')
+        is_short = 'Members@odata.nextLink' not in page.body and isinstance(count, int) and count != len(got)
+        is_links = bool(got) and all(isinstance(m, dict) and len(m) == 1 for m in got)
+        return None if is_short or is_links or not all(map(link_of, got)) else (page, answer.seconds)
+
+    def _note_flat(self) -> None:
+        self._deep = None
+        self._habits.expansion.failed_deep()
+
+    def _taken_apart(self, page: Document, name: str, collection: str) -> list[object]:
+        """The members of a collection as they are when they are read singly; what is below them is kept as read."""
+        found: list[object] = []
+        for member in page.body['Members']:
+            place = self._place_in(collection, member) if isinstance(member, dict) else None
+            if place is None:
+                found.append(member)
+                continue
+            below = member.get(name)
+            if isinstance(below, dict) and self._is_whole(below, place):
+                self._keep_below(below)
+            found.append({key: _link_to(value, place) for key, value in member.items()})
+        return found
+
+    def _is_whole(self, below: JsonObject, owner: str) -> bool:
+        """A collection below a member has come with all that is in it.
+
+        One without any members, or with mere links, may be as far as the BMC went: it is read singly.
+        """
+        listed, count, link = below.get('Members'), below.get('Members@odata.count'), link_of(below)
+        if link is None or not isinstance(listed, list) or not listed or 'Members@odata.nextLink' in below:
+            return False
+        if (isinstance(count, int) and count != len(listed)) or not all(map(link_of, listed)):
+            return False
+        if len(listed) > MAX_MEMBERS or len(self._places) > MAX_RESOURCES or not any(len(m) > 1 for m in listed):
+            return False
+        try:
+            return parent(self.place(link)) == owner
+        except BmcAnswerInvalid:
+            return False
+
+    def _keep_below(self, below: JsonObject) -> None:
+        place = self.place(below['@odata.id'])
+        self._keep(Document(ref=Ref(bmc=self.name, uri=place), body=below))
+        for member in members(below):
+            self._remember(member, place)
 
     def _first_page(self, place: str) -> Document:
         page: Document | None = None
@@ -485,20 +584,28 @@ class Reader:
         Source: DSP0266, sections "Common resource properties" and "Use of the $expand query parameter"; seen broken on real
         BMCs (facts/redfish.md, section 5).
         """
+        place = self._place_in(collection, member)
+        if place is not None:
+            etag = member.get('@odata.etag')
+            self._keep(Document(ref=Ref(bmc=self.name, uri=place), body=member, etag=etag if isinstance(etag, str) else None))
+
+    def _place_in(self, collection: str, member: JsonObject) -> str | None:
+        """The place of a member that is complete, and is one of that collection."""
         uri, identifier, name = member.get('@odata.id'), member.get('Id'), member.get('Name')
         if not (uri and identifier and name and isinstance(uri, str) and isinstance(identifier, str) and isinstance(name, str)):
-            return
+            return None
         try:
             place = self.place(uri)
         except BmcAnswerInvalid:
-            return
-        if place.rpartition('/')[0] != collection:
-            return
+            return None
+        return place if parent(place) == collection else None
+
+    def _keep(self, found: Document) -> None:
+        """Take something for read, unless it was, or is about to be."""
+        place = found.ref.uri
         known = self._places.get(place)
         if known is not None and (known.found is not None or known.running):
             return
-        etag = member.get('@odata.etag')
-        found = Document(ref=Ref(bmc=self.name, uri=place), body=member, etag=etag if isinstance(etag, str) else None)
         with self._lock:
             known = self._places.get(place)
             if known is None:
@@ -668,18 +775,30 @@ def members(body: JsonObject) -> tuple[JsonObject, ...]:
     return tuple(m for m in found if isinstance(m, dict)) if isinstance(found, list) else ()
 
 
-def expand_query(features: JsonObject | None) -> str | None:
+def expand_query(features: JsonObject | None, levels: int = 1) -> str | None:
     """The $expand query that a BMC says it takes, None when it says none.
 
+    :param levels: more than one only where it says how many it takes at most, and not together with what Links lead to.
     Source: DSP8010 2025.4, ServiceRoot v1_20_0, ProtocolFeaturesSupported.ExpandQuery.
     """
     expand = features.get('ExpandQuery') if isinstance(features, Mapping) else None
     if not isinstance(expand, Mapping):
         return None
-    levels = '($levels=1)' if expand.get('Levels') is True else ''
+    counted = f'($levels={levels})' if expand.get('Levels') is True else ''
+    most = expand.get('MaxLevels')
+    if levels > 1 and not (counted and isinstance(most, int) and most >= levels and expand.get('NoLinks') is True):
+        return None
     if expand.get('NoLinks') is True:
-        return f'?$expand=.{levels}'
-    return f'?$expand=*{levels}' if expand.get('ExpandAll') is True else None
+        return f'?$expand=.{counted}'
+    return f'?$expand=*{counted}' if expand.get('ExpandAll') is True else None
+
+
+def _link_to(value: object, owner: str) -> object:
+    """A link in place of a resource that was put in below its owner; anything else as it is."""
+    link = link_of(value)
+    if link is None or not isinstance(value, dict) or '@odata.type' not in value or not ('Id' in value or 'Members' in value):
+        return value
+    return {'@odata.id': link} if link.startswith(f'{owner}/') and '#' not in link else value
 
 
 def link_of(member: object) -> str | None:

@@ -349,10 +349,40 @@ def _awaits_restart(view: View, word: str | None) -> bool:
     """Whether a task that is active waits for a restart of the host: by its state, its last message, or the words of that."""
     if word in _AWAITS_RESTART:
         return True
+    if word == 'Running' and _has_more_to_write(view):
+        return False
     name = _last_id(view)
     if name is not None and (name in RESTART_MESSAGES or RESTART_NAMES.search(name)):
         return True
     return word in _MAY_WAIT and RESTART_WORDS.search(_last_message(view) or '') is not None
+
+
+_PART_ENDS = frozenset({
+    'ActivateFailed', 'ApplyFailed', 'AwaitToActivate', 'AwaitToUpdate', 'ComponentUpdateSkipped', 'TransferFailed',
+    'UpdateSuccessful', 'VerificationFailed',
+})  # fmt: skip
+"""Messages after which no more is written to a component. Source: DSP8011, message registry Update."""
+
+
+def _has_more_to_write(view: View) -> bool:
+    """Whether a task that runs has components before it: what its last message says is of another one.
+
+    Source: DSP8011, message registry Update: TargetDetermined names each component before it is written, as its first argument,
+    by its name or its URI.
+    """
+    messages = view.body.get('Messages')
+    determined: set[str] = set()
+    ended: set[str] = set()
+    for entry in messages[:_MOST_MESSAGES] if isinstance(messages, list) else ():
+        name = entry.get('MessageId') if isinstance(entry, dict) else None
+        arguments = entry.get('MessageArgs') if isinstance(name, str) else None
+        texts = [a.rstrip('/').rsplit('/', 1)[-1] for a in arguments or () if isinstance(a, str)]
+        word = name.rsplit('.', 1)[-1] if isinstance(name, str) else None
+        if word == 'TargetDetermined':
+            determined |= set(texts[:1])
+        elif word in _PART_ENDS:
+            ended |= set(texts)
+    return not determined <= ended
 
 
 def _last_id(view: View) -> str | None:

@@ -1,51 +1,42 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Send an image to a BMC: one multipart POST, streamed, with one Target and the time to apply it.
+"""Send an image to a BMC: one POST, streamed, with one Target and the time to apply it.
 
-Where the BMC takes none, and the operator allows it, the BMC fetches our checked copy from us (:mod:`.serve`).
+That is a multipart push; where the BMC takes none, a push by HttpPushUri (:mod:`.http_push`) whose targets can be named. Else,
+where the operator allows it, the BMC fetches our checked copy from us (:mod:`.serve`): SimpleUpdate can name targets, too.
 
 Source: DSP8010 2025.4, UpdateService v1_17_0, MultipartHttpPushUri; DSP0266, section "Software update types". A request
 without Targets goes to everything that the image fits, as only bundles are sent; with two of them bmcweb refuses
 (facts/redfish.md, sections 3.1, 8).
 """
 
-import json
 import logging
 import re
-import secrets
 import time
 from collections.abc import Callable, Iterator
-from pathlib import PurePath
-from typing import BinaryIO
 
 from baremetal_acc.bmc.api import ImageServer, Upload
-from baremetal_acc.bmc.redfish import task
+from baremetal_acc.bmc.redfish import http_push, task
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.serve import Fetched
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnsupported, ImageMismatch
+from baremetal_acc.bmc.redfish.update_parameters import FORCE, apply_time, named, refuses_force, targets
+from baremetal_acc.bmc.redfish.upload_body import Multipart
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnsupported
 from baremetal_acc.model.inventory import Objection, Sending, TaskReading, TaskState, UpdateActivity, UpdateFacts, Way
 from baremetal_acc.model.ref import Ref
 
 LOG = logging.getLogger(__name__)
 
-CHUNK = 256 * 1024
-
-APPLY_TIMES = ('Immediate', 'OnReset')
-"""Those that need no maintenance window, the preferred first."""
-
 MULTIPART = 'MultipartHttpPushUri'
 
+NAMES_NO_TARGET = (
+    'it takes images by HttpPushUri alone, and has no HttpPushUriTargets: an image would go to everything that it fits'
+)
+"""Why an image for one component is not pushed to such a service."""
+
 SIMPLE_UPDATE = '#UpdateService.SimpleUpdate'
-
-FORCE = 'ForceUpdate'
-
-_NAMES_FORCE = re.compile(r'force[\s_-]?update', re.IGNORECASE)
-"""How a refusal names it."""
-
-_UNREAD = frozenset({'MalformedJSON', 'UnrecognizedRequestBody'})
-"""Messages that say of a whole request that it cannot be read. Source: DSP8011 (Base registry)."""
 
 _SCHEMA = re.compile(r'#UpdateService\.v(\d{1,3})_(\d{1,3})_\d{1,3}\.UpdateService')
 _FORCES_SINCE = (1, 11)
@@ -65,18 +56,33 @@ def sending(view: View, images: ImageServer | None) -> Sending | None:
     """
     if unavailable(view) is not None:
         return None
-    if view.text(MULTIPART) is not None:
-        way = Way.MULTIPART_PUSH
-    elif images is not None and pull_target(view) is not None:
-        way = Way.PULL
-    else:
-        return None
+    way = way_of(view, images)
+    if way is None:
+        # What can be fetched needs an operator who lets us serve it, and no other hint.
+        untold = view.text(http_push.PUSH_URI) is not None and pull_target(view) is None
+        return Sending(way=Way.HTTP_PUSH, apply_time=None, obstacle=NAMES_NO_TARGET) if untold else None
     try:
         when = asked_time(view, way)
     except BmcUnsupported as exc:
         return Sending(way=way, apply_time=None, obstacle=exc.what)
-    obstacle = None if way is Way.MULTIPART_PUSH or images is None else _other_protocol(view, images)
+    obstacle = None if way is not Way.PULL or images is None else _other_protocol(view, images)
     return Sending(way=way, apply_time=when, obstacle=obstacle)
+
+
+def way_of(view: View, images: ImageServer | None, *, targeted: bool = True) -> Way | None:
+    """How a service takes an image, the best way first; None where it takes none.
+
+    A push by HttpPushUri whose targets cannot be named would go to everything that the image fits: then SimpleUpdate is better,
+    which can name them.
+
+    :param images: where BMCs find us; None: nothing is served.
+    :param targeted: the image is for some targets; else it is for all that the BMC takes it for.
+    """
+    if view.text(MULTIPART) is not None:
+        return Way.MULTIPART_PUSH
+    if view.text(http_push.PUSH_URI) is not None and (http_push.names_targets(view) or not targeted):
+        return Way.HTTP_PUSH
+    return Way.PULL if images is not None and pull_target(view) is not None else None
 
 
 def asked_time(view: View, way: Way) -> str | None:
@@ -86,12 +92,18 @@ def asked_time(view: View, way: Way) -> str | None:
     """
     match way:
         case Way.MULTIPART_PUSH:
-            return apply_time(view, view.part(f'{MULTIPART}@Redfish.OperationApplyTimeSupport'))
+            return _supported_time(view, view.part(f'{MULTIPART}@Redfish.OperationApplyTimeSupport'))
+        case Way.HTTP_PUSH:
+            return http_push.asked_time(view)
         case Way.PULL:
             support = view.part('Actions', SIMPLE_UPDATE, '@Redfish.OperationApplyTimeSupport')
-            return None if support is None else apply_time(view, support)
+            return None if support is None else _supported_time(view, support)
         case Way.HPM_1:
             return None
+
+
+def _supported_time(view: View, support: View | None) -> str:
+    return apply_time(view, None if support is None else support.body.get('SupportedValues'))
 
 
 def facts(view: View, parallel: int, images: ImageServer | None = None) -> UpdateFacts:
@@ -107,7 +119,7 @@ def facts(view: View, parallel: int, images: ImageServer | None = None) -> Updat
         parallel=parallel,
         max_size=limit if limit is not None and limit > 0 else None,
         sending=how,
-        forces=how is not None and forces(view),
+        forces=how is not None and (http_push.forces(view) if how.way is Way.HTTP_PUSH else forces(view)),
     )
 
 
@@ -186,22 +198,6 @@ def _plain(word: str) -> str:
     return ''.join(c for c in word[:64] if c.isalnum()).casefold()
 
 
-def apply_time(view: View, support: View | None) -> str:
-    """The OperationApplyTime to ask for: what is advertised, Immediate before OnReset; Immediate when nothing is.
-
-    :param support: the annotation that advertises it.
-    :raises BmcUnsupported: only maintenance windows are offered.
-    """
-    values = support.body.get('SupportedValues') if support is not None else None
-    if not isinstance(values, list) or not values:
-        return APPLY_TIMES[0]
-    for wanted in APPLY_TIMES:
-        if wanted in values:
-            return wanted
-    offered = ', '.join(short(str(v)[:40]) for v in values[:5])
-    raise BmcUnsupported(bmc=view.ref.bmc, uri=view.ref.uri, what=f'it applies images only at {offered}')
-
-
 def push(
     connector: Connector, view: View | None, target: Ref, upload: Upload, images: ImageServer | None = None
 ) -> TaskReading | Objection | None:
@@ -219,16 +215,28 @@ def push(
     reason = unavailable(view)
     if reason is not None:
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=reason, hint='enable it on the BMC')
+    if view.boolean('HttpPushUriTargetsBusy') is True:
+        raise BmcBusy(bmc=connector.label, uri=view.ref.uri, what=http_push.reserved('HttpPushUriTargetsBusy'))
     if activity(view) is UpdateActivity.BUSY:
         raise BmcBusy(bmc=connector.label, uri=view.ref.uri, what='its update service says that it is writing')
-    uri = _on_this_bmc(connector, view.text(MULTIPART))
     limit = view.integer('MaxImageSizeBytes')
     if limit is not None and 0 < limit < upload.size_bytes:
         what = f'the image has {upload.size_bytes} bytes, it takes at most {limit} (MaxImageSizeBytes)'
         raise BmcRefused(bmc=connector.label, uri=view.ref.uri, what=what)
-    if uri is None:
-        return _let_fetch(connector, view, target, upload, images)
-    parameters = targets(target, upload) | {'@Redfish.OperationApplyTime': asked_time(view, Way.MULTIPART_PUSH)}
+    match way_of(view, images, targeted=bool(targets(target, upload))):
+        case Way.MULTIPART_PUSH:
+            return _push_multipart(connector, view, target, upload)
+        case Way.HTTP_PUSH:
+            uri = _on_this_bmc(connector, view.text(http_push.PUSH_URI))
+            return task.answered(connector, http_push.push(connector, view, uri, target, upload), target.bmc)
+        case _:
+            return _let_fetch(connector, view, target, upload, images)
+
+
+def _push_multipart(connector: Connector, view: View, target: Ref, upload: Upload) -> TaskReading | Objection | None:
+    """Send an image with its parameters in one request."""
+    uri = _on_this_bmc(connector, view.text(MULTIPART))
+    parameters = named(target, upload) | {'@Redfish.OperationApplyTime': asked_time(view, Way.MULTIPART_PUSH)}
 
     def send(more: dict[str, object]) -> Answer:
         with upload.open() as file:
@@ -236,13 +244,6 @@ def push(
             return connector.send('POST', uri, stream=body, headers={'Content-Type': body.content_type})
 
     return task.answered(connector, _forced(connector, upload, send), target.bmc)
-
-
-def targets(target: Ref, upload: Upload) -> dict[str, object]:
-    """What the BMC is told of where an image goes to: one component as a rule; a tray, or nothing, where its maker says so."""
-    if upload.untargeted:
-        return {}
-    return {'Targets': [target.uri] if upload.targets is None else list(upload.targets)}
 
 
 def _forced(connector: Connector, upload: Upload, send: Callable[[dict[str, object]], Answer]) -> Answer:
@@ -254,26 +255,19 @@ def _forced(connector: Connector, upload: Upload, send: Callable[[dict[str, obje
     try:
         return send({FORCE: True})
     except BmcRefused as exc:
-        if not _refuses_force(exc):
+        if not refuses_force(exc):
             raise
         LOG.warning('%s: it does not take ForceUpdate, and is sent the image without: %s', connector.label, exc.what)
         return send({})
 
 
-def _refuses_force(exc: BmcRefused) -> bool:
-    """A client error that names ForceUpdate, in whatever spelling, or that says of the whole request that it cannot be read."""
-    if exc.status is None or not (400 <= exc.status < 500 or exc.status == 501):
-        return False
-    return bool(exc.about & _UNREAD) or any(_NAMES_FORCE.search(text) for text in (exc.what, *exc.about))
-
-
-def _on_this_bmc(connector: Connector, uri: str | None) -> str | None:
+def _on_this_bmc(connector: Connector, uri: str | None) -> str:
     """Where an image is sent to.
 
     :raises BmcUnsupported: it leads to another machine, and nothing is sent there.
     """
     try:
-        return None if uri is None else connector.path(uri)
+        return connector.path(uri or '')
     except BmcAnswerInvalid as exc:
         raise BmcUnsupported(bmc=connector.label, what=f'where it takes images: {exc.what}') from exc
 
@@ -282,20 +276,23 @@ def _let_fetch(
     connector: Connector, view: View, target: Ref, upload: Upload, images: ImageServer | None
 ) -> TaskReading | Objection | None:
     """Tell the BMC where the image is, and serve it until it has it. Source: DSP8010 2025.4, UpdateService, SimpleUpdate."""
-    action = view.part('Actions', SIMPLE_UPDATE)
-    uri = _on_this_bmc(connector, pull_target(view))
-    if action is None or uri is None:
-        what = 'it offers neither MultipartHttpPushUri nor SimpleUpdate'
+    if pull_target(view) is None:
+        plain = view.text(http_push.PUSH_URI) is not None
+        what = NAMES_NO_TARGET if plain else 'it offers neither MultipartHttpPushUri nor HttpPushUri nor SimpleUpdate'
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what)
+    uri = _on_this_bmc(connector, pull_target(view))
     if images is None:
-        what = 'it can only pull an image (SimpleUpdate); pushing one (MultipartHttpPushUri) is not offered'
+        what = (
+            'it can only pull an image (SimpleUpdate); pushing one (MultipartHttpPushUri, or HttpPushUri with '
+            'HttpPushUriTargets) is not offered'
+        )
         hint = 'set option [baremetal_acc] image_server_host to the address at which BMCs reach this machine'
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what, hint=hint)
     other = _other_protocol(view, images)
     if other is not None:
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=other, hint='see image_server_certificate')
     with Fetched(upload, images, connector.label, host=connector.host) as served:
-        body: dict[str, object] = {'ImageURI': served.url, 'TransferProtocol': _protocol(images), **targets(target, upload)}
+        body: dict[str, object] = {'ImageURI': served.url, 'TransferProtocol': _protocol(images), **named(target, upload)}
         time_asked = asked_time(view, Way.PULL)
         if time_asked is not None:
             body['@Redfish.OperationApplyTime'] = time_asked
@@ -339,65 +336,3 @@ def _until_fetched(connector: Connector, served: Fetched, answer: TaskReading | 
         if ended:
             LOG.warning('%s: has ended its task without fetching its image', connector.label)
             return
-
-
-class Multipart:
-    """The body of the request: parameters, then the file, read piece by piece.
-
-    :ivar content_type: for the request's header.
-    """
-
-    def __init__(self, parameters: object, upload: Upload, file: BinaryIO) -> None:
-        boundary = secrets.token_hex(16)
-        name = PurePath(upload.file).name
-        safe = ''.join(c if c.isascii() and (c.isalnum() or c in '._-') else '_' for c in name) or 'image'
-        self.content_type = f'multipart/form-data; boundary={boundary}'
-        self._head = (
-            f'--{boundary}\r\nContent-Disposition: form-data; name="UpdateParameters"\r\n'
-            f'Content-Type: application/json\r\n\r\n{json.dumps(parameters)}\r\n'
-            f'--{boundary}\r\nContent-Disposition: form-data; name="UpdateFile"; filename="{safe}"\r\n'
-            'Content-Type: application/octet-stream\r\n\r\n'
-        ).encode()
-        self._tail = f'\r\n--{boundary}--\r\n'.encode()
-        self._upload = upload
-        self._file = file
-        self._length = len(self._head) + upload.size_bytes + len(self._tail)
-        self._pieces = self._all()
-        self._rest = b''
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self._pieces
-
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes, at most ``size``; empty at the end."""
-        if size is None or size < 0:
-            rest, self._rest = self._rest, b''
-            return rest + b''.join(self._pieces)
-        while not self._rest:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return b''
-            self._rest = piece
-        found, self._rest = self._rest[:size], self._rest[size:]
-        return found
-
-    def rewind(self) -> None:
-        """Begin again with the first byte."""
-        self._file.seek(0)
-        self._pieces, self._rest = self._all(), b''
-
-    def _all(self) -> Iterator[bytes]:
-        yield self._head
-        left = self._upload.size_bytes
-        while left:
-            piece = self._file.read(min(CHUNK, left))
-            if not piece:
-                raise ImageMismatch(image=self._upload.file, what=f'ends {left} bytes early: it changed since it was checked')
-            left -= len(piece)
-            yield piece
-        if self._file.read(1):
-            raise ImageMismatch(image=self._upload.file, what='has more bytes than when it was checked')
-        yield self._tail

@@ -15,7 +15,7 @@ from baremetal_acc.bmc.api import Document
 from baremetal_acc.bmc.devices import Class, Devices
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish.message import short
-from baremetal_acc.bmc.redfish.parse import Gaps, View, absent, last, parent, pci_ids, serial_of
+from baremetal_acc.bmc.redfish.parse import COMPUTES, Gaps, View, absent, base_class, last, parent, pci_ids, serial_of
 from baremetal_acc.bmc.redfish.reader import Found, Reader, identity_of, link_of
 from baremetal_acc.bmc.redfish.system import action_info
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
@@ -69,6 +69,7 @@ class Tree:
     :ivar offload: URI of the NetworkAdapter, by the URI of a Processor below it.
     :ivar items: of FirmwareInventory, then of SoftwareInventory.
     :ivar extensions: a vendor's own resources that are devices too; ``instances`` what says which PCI functions they are.
+    :ivar listed_again: URIs of PCIeDevices under which a System lists one of ``pcie_devices`` again, with that one's URI.
     """
 
     gaps: list[Gap]
@@ -90,6 +91,7 @@ class Tree:
     items: dict[str, View] = field(default_factory=dict)
     extensions: dict[str, View] = field(default_factory=dict)
     instances: dict[str, View] = field(default_factory=dict)
+    listed_again: dict[str, str] = field(default_factory=dict)
 
 
 class Walk:
@@ -104,6 +106,9 @@ class Walk:
         self._seen: set[tuple[int, str]] = set()
         self._offered: set[str] = set()
         self._array: list[str] = []
+        self._waiting: list[str] = []
+        self._twice: set[str] = set()
+        self._named_by_chassis = self._shown = _Stage(lambda: None)
         self._adapters_matter = self._managers_matter = False
         self._undecided: list[View] = []
         self._listed: set[str] = set()
@@ -121,19 +126,19 @@ class Walk:
         guess = None if any(root.has(name) for name in names) else f'{ROOT}/UpdateService'
         self.guessed = {guess, *(f'{ROOT}/{name}' for name in names if not root.has(name))}
         errors: dict[str, BmcError] = {}
-        chassis = _Stage(self._devices_of_arrays)
+        self._shown = _Stage(self._devices_listed_again)
+        self._named_by_chassis = _Stage(self._devices_of_arrays)
+        both = _Stage(self._named_by_chassis.end)
         top = _Stage(lambda: None)
 
         def failed(name: str) -> Callable[[BmcError], None]:
             return lambda exc: errors.update({name: exc})
 
-        self._members(places['Systems'], tree.systems, self._system, hides=True, error=failed('Systems'), stages=(top,))
-        self._members(
-            places['Chassis'], tree.chassis, self._chassis, hides=True, error=failed('Chassis'), stages=(top,), inner=(chassis,)
-        )
+        for name, into, then in (('Systems', tree.systems, self._system), ('Chassis', tree.chassis, self._chassis)):
+            self._members(places[name], into, then, hides=True, error=failed(name), stages=(top,), inner=(both,))
         # Last, so that its time tells how long a plain read waits in the BMC's queue (see habits.Expansion).
         self._updates(root.link('UpdateService') or guess, top)
-        chassis.end()
+        both.end()
         top.end()
         for _ in range(_ROUNDS):
             self._reader.run()
@@ -170,7 +175,8 @@ class Walk:
         tree = self.tree
         if self._named(view) is Class.DPU:
             self._look_at_managers()
-        self._collection(view, 'PCIeDevices', tree.pcie_devices, self._device)
+        stages = (self._named_by_chassis,)
+        self._collection(view, 'PCIeDevices', tree.pcie_devices, self._device, stages=stages, inner=(self._shown,))
         self._collection(view, 'NetworkAdapters', tree.adapters, self._adapter)
         self._collection(view, 'Processors', tree.processors, self._processor)
         self._extensions('chassis', view)
@@ -212,6 +218,9 @@ class Walk:
         row = self._devices.by_pci(ids.vendor_id, ids.device_id, display=False)
         if row is not None and row.kind in _NETWORKED:
             self._look_at_interfaces()
+        device = device_of(view.ref.uri)
+        if device is not None and device in self._twice:
+            self._functions_again(device)
 
     def _named(self, view: View) -> Class | None:
         """What the table of devices says of a name."""
@@ -279,9 +288,49 @@ class Walk:
                 self._members(collection, self.tree.items, hides=True, rank=_EARLY, inner_rank=_LATE)
 
     def _devices_of_arrays(self) -> None:
-        """Devices that a System lists one by one, but those that a collection of a chassis brings anyway."""
+        """Devices that a System lists one by one, but those that a collection of a chassis brings anyway.
+
+        Those that have the Id of a chassis's device may be that one: they wait until it is here.
+        """
         links = [uri for uri in self._array if parent(self.place(uri) or uri) not in self._offered]
-        self._each(links, self.tree.pcie_devices, self._device, hides=True)
+        ids = {last(uri).casefold() for uri in self._listed if parent(uri) in self._offered}
+        self._waiting = [uri for uri in links if last(self.place(uri) or uri).casefold() in ids]
+        waiting = set(self._waiting)
+        self._each((uri for uri in links if uri not in waiting), self.tree.pcie_devices, self._device, hides=True)
+        self._shown.end()
+
+    def _devices_listed_again(self) -> None:
+        """Devices that a System lists and a chassis too: the same ones, where the functions of the chassis's lie below them.
+
+        They are not read. Seen: recordings dell/r750-h100-bluefield2, where all are listed twice.
+        """
+        waiting, self._waiting = self._waiting, []
+        places = {place for uri in waiting if (place := self.place(uri)) is not None}
+        claims: dict[str, list[str]] = {}
+        for uri, view in self.tree.pcie_devices.items():
+            functions = View(view.ref, view.body, []).links('Links', 'PCIeFunctions')
+            above = {device and self.place(device) for device in map(device_of, functions)}
+            if len(above) == 1 and (other := above.pop()) is not None and other in places and _same_id(uri, other):
+                claims.setdefault(other, []).append(uri)
+        for other, mine in claims.items():
+            if len(mine) == 1 and (id(self.tree.pcie_devices), other) not in self._seen:
+                self.tree.listed_again[other] = mine[0]
+                self._twice.add(mine[0])
+                self._reader.means(other, mine[0])
+        for device in sorted(self._twice):
+            self._functions_again(device)
+        self._each(waiting, self.tree.pcie_devices, self._device, hides=True)
+
+    def _functions_again(self, device: str) -> None:
+        """Read the functions of a device below its other URI, where it may be an accelerator: more may be named there."""
+        found, view = self.tree.function_tables.get(device), self.tree.pcie_devices[device]
+        if found is not None and (self._named(view) not in (None, Class.NONE) or any(map(self._may_compute, found.values()))):
+            self._each(view.links('Links', 'PCIeFunctions'), found, hides=True, rank=_DEEP)
+
+    def _may_compute(self, function: View) -> bool:
+        ids = pci_ids(function)
+        row = self._devices.by_pci(ids.vendor_id, ids.device_id, display=True)
+        return row.kind is not Class.NONE if row is not None else base_class(function) in COMPUTES
 
     def _linked(self) -> bool:
         """Ask for what only links lead to. Nothing of it is usual; false when there was nothing."""
@@ -369,16 +418,28 @@ class Walk:
     # ---- reading ----
 
     def _collection(
-        self, view: View, name: str, into: dict[str, View], then: Callable[[View], None] | None = None, rank: int = 0
+        self,
+        view: View,
+        name: str,
+        into: dict[str, View],
+        then: Callable[[View], None] | None = None,
+        *,
+        stages: tuple['_Stage', ...] = (),
+        inner: tuple['_Stage', ...] = (),
+        rank: int = 0,
     ) -> None:
-        """A collection below a resource, or an array of links in its place."""
+        """A collection below a resource, or an array of links in its place.
+
+        :param stages: as of :meth:`_members`, and ``inner``.
+        """
         if isinstance(view.body.get(name), list):
-            self._each(view.links(name), into, then, hides=True, rank=rank)
+            self._each(view.links(name), into, then, hides=True, stages=inner, rank=rank)
             return
         link = view.link(name)
         if link is not None:
             self._offered.add(self.place(link) or link)
-            self._members(link, into, then, hides=into is not self.tree.interfaces, rank=rank)
+            hides = into is not self.tree.interfaces
+            self._members(link, into, then, hides=hides, stages=stages, inner=inner, rank=rank)
 
     def _members(
         self,
@@ -442,7 +503,7 @@ class Walk:
         for uri in uris:
             place = self.place(uri)
             mark = (id(into), place or uri)
-            if mark in self._seen:
+            if mark in self._seen or (into is self.tree.pcie_devices and place in self.tree.listed_again):
                 continue
             self._seen.add(mark)
             found = self._reader.at(place) if place is not None else None
@@ -561,6 +622,10 @@ def _sorted(table: dict[str, View]) -> tuple[View, ...]:
 def within(uri: str, outer: str) -> bool:
     """The URI is the other, or lies below it."""
     return uri == outer or uri.startswith(outer + '/')
+
+
+def _same_id(one: str, other: str) -> bool:
+    return one != other and last(one).casefold() == last(other).casefold()
 
 
 def siblings(one: str, other: str) -> bool:

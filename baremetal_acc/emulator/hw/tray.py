@@ -9,7 +9,8 @@ a GB200 are those of NVIDIA/open-nvfwupd, firmware_update_guide. **Found by:** t
 **Can do:** one package, by MultipartHttpPushUri, for the whole tray (the URI in Targets differs: DGX B200 and B300 firmware
 update guides; open-nvfwupd, gb200NVL.rst), for single components (the same), or for the other tray (no Targets, or none in it).
 With the feature ``http-push-uri`` also by HttpPushUri with HttpPushUriTargets and HttpPushUriOptions (recording
-``nvidia/gh200``; NVIDIA's nvfwupd guide, supplemental examples), with ``simple-update`` by SimpleUpdate (openbmc/bmcweb).
+``nvidia/gh200``; NVIDIA's nvfwupd guide, supplemental examples), with ``http-push-uri-busy`` in a form that clients can reserve
+(recording ``lenovo/sr670v2-8xl40-bluefield2``), with ``simple-update`` by SimpleUpdate (openbmc/bmcweb).
 **Update:** devices that are equal share a record and an image. What is equal is skipped, what is lower is refused, unless
 ForceUpdate says otherwise; a device that fails does not cost the others (openbmc/pldm as NVIDIA ships it: fw-update,
 error_handling.hpp, component_updater.cpp; gb200NVL.rst on downgrades). A task of which something has failed is an Exception
@@ -143,10 +144,16 @@ def add_tray(maker: Maker, layout: Layout) -> View:
 
 def _set_options(maker: Maker) -> None:
     """Multipart push alone, unless more is asked for."""
-    pulls, pushes = maker.feature('simple-update'), maker.feature('http-push-uri')
-    given = maker.parameters.options
+    pulls, pushes, locks = (maker.feature(name) for name in ('simple-update', 'http-push-uri', 'http-push-uri-busy'))
+    given = {'*': Options()} | dict(maker.parameters.options)
     options = {
-        name: replace(one, pull=one.pull and pulls, plain_push=pushes) for name, one in ({'*': Options()} | dict(given)).items()
+        name: replace(
+            one,
+            pull=one.pull and pulls,
+            plain_push=one.plain_push or pushes or locks,
+            plain_lock=one.plain_lock or locks,
+        )
+        for name, one in given.items()
     }
     maker.parameters = replace(maker.parameters, options=options)
 

@@ -44,6 +44,7 @@ SOFTWARE = f'{SERVICE}/SoftwareInventory'
 PUSH = f'{SERVICE}/update-multipart'
 PLAIN_PUSH = f'{SERVICE}/update'
 PLAIN_TARGETS = f'{SERVICE}/HttpPushUriTargets'
+PLAIN_LOCKS = ('HttpPushUriTargetsBusy', 'HttpPushUriOptionsBusy')
 PLAIN_FORCE = f'{SERVICE}/HttpPushUriOptions/ForceUpdate'
 PLAIN_TIME = f'{SERVICE}/HttpPushUriOptions/HttpPushUriApplyTime'
 SIMPLE_UPDATE = f'{SERVICE}/Actions/UpdateService.SimpleUpdate'
@@ -79,11 +80,16 @@ def add_update_service(view: View) -> None:
                 'ForceUpdate': view.machine.shown(PLAIN_FORCE),
                 'HttpPushUriApplyTime': {'ApplyTime': view.machine.shown(PLAIN_TIME)},
             }
+        if options.plain_push and options.plain_lock:
+            body |= {name: view.machine.shown(f'{SERVICE}/{name}') for name in PLAIN_LOCKS}
         return body
 
     if options.plain_push:
         for key, value in ((PLAIN_TARGETS, '[]'), (PLAIN_FORCE, False), (PLAIN_TIME, APPLY_TIMES[0])):
             view.machine.add_setting(key, value, bmc=view.name, uri=SERVICE)
+    if options.plain_push and options.plain_lock:
+        for name in PLAIN_LOCKS:
+            view.machine.add_setting(f'{SERVICE}/{name}', value=False, bmc=view.name, uri=SERVICE)
 
     actions: tuple[Action, ...] = ()
     if options.pull:
@@ -129,7 +135,9 @@ def _plain_writable(view: View) -> Writables:
             raise RedfishError(400, 'PropertyValueTypeError', json.dumps(value)[:80], 'HttpPushUriTargets')
         view.machine.configure(PLAIN_TARGETS, json.dumps(value))
 
+    locks = PLAIN_LOCKS if view.options.plain_lock else ()
     return {
+        **{name: view.setting(f'{SERVICE}/{name}', (bool,)) for name in locks},
         'HttpPushUriTargets': Writable(types=(list,), write=set_targets),
         'HttpPushUriOptions': {
             'ForceUpdate': view.setting(PLAIN_FORCE, (bool,)),

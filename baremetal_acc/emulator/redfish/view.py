@@ -21,6 +21,7 @@ class Options:
     :param push: whether it takes images by MultipartHttpPushUri.
     :param pull: whether it has SimpleUpdate.
     :param plain_push: whether it also takes images by HttpPushUri, with HttpPushUriTargets and HttpPushUriOptions.
+    :param plain_lock: whether clients can reserve these: HttpPushUriTargetsBusy, HttpPushUriOptionsBusy.
     :param strict_targets: exactly one Target per request; else none means all that the image fits, and several are taken.
     :param expand: whether it knows $expand.
     :param page_size: how many Members an answer holds; None: all.
@@ -33,6 +34,7 @@ class Options:
     push: bool = True
     pull: bool = True
     plain_push: bool = False
+    plain_lock: bool = False
     strict_targets: bool = True
     expand: bool = True
     page_size: int | None = None

@@ -540,6 +540,18 @@ def test_targets_are_chosen_by_name():
         ('address: https://192.0.2.1, username: a, system: /1', 'address: https://192.0.2.1, username: a', True),
         ('address: https://192.0.2.1, username: a', 'address: https://192.0.2.1, username: a, system: /1', True),
         ('address: https://192.0.2.1, username: a, system: /1', 'address: https://192.0.2.1, username: a, system: /2', False),
+        ('address: https://192.0.2.1, username: a, system: /s/N1', 'address: https://192.0.2.1, username: a, system: N1', True),
+        (
+            'address: https://192.0.2.1, username: a, system: /s/N1/',
+            'address: https://192.0.2.1, username: a, system: s/N1',
+            True,
+        ),
+        ('address: https://192.0.2.1, username: a, system: N0', 'address: https://192.0.2.1, username: a, system: N1', False),
+        (
+            'address: https://192.0.2.1, username: a, system: /a/N1',
+            'address: https://192.0.2.1, username: a, system: /b/N1',
+            False,
+        ),
         ('address: https://192.0.2.1, username: a', 'address: https://192.0.2.1:8443, username: a', False),
         ('address: https://192.0.2.1, username: a', 'address: https://192.0.2.1, username: b', False),
     ],

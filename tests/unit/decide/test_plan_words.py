@@ -423,7 +423,9 @@ SCENES = {
     'a BMC that offers nothing': (
         (v.gpu(),),
         {'bmc': {'update': UpdateFacts(push=False, pull=False)}},
-        firmware('BMC host offers no way to send an image, neither MultipartHttpPushUri nor SimpleUpdate'),
+        firmware(
+            'BMC host offers no way to send an image, neither MultipartHttpPushUri nor HttpPushUri nor SimpleUpdate',
+        ),
     ),
     'a BMC that would not take it': (
         (v.gpu(),),

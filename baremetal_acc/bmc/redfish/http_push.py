@@ -1,0 +1,328 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Push an image by HttpPushUri: set the targets and options of the update service, then POST the bytes.
+
+These settings are everybody's. They are reserved where the service lets them be, changed, read back before a byte is sent, and
+restored when the upload was answered, or has failed: the next push of somebody else must not go to our targets. A setting that
+somebody else has changed meanwhile is theirs, and stays. A process that is killed in between leaves them as it set them.
+
+Source: DSP8010 2025.4, UpdateService v1_17_0: HttpPushUri, HttpPushUriTargets, HttpPushUriTargetsBusy, HttpPushUriOptions,
+HttpPushUriOptionsBusy (deprecated since v1_15). The order is that of fwupd, plugins/redfish/fu-redfish-legacy-device.c.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from baremetal_acc.bmc import wait
+from baremetal_acc.bmc.api import Document, JsonObject
+from baremetal_acc.bmc.redfish import task
+from baremetal_acc.bmc.redfish.connector import Answer, Connector
+from baremetal_acc.bmc.redfish.message import short
+from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.update_parameters import FORCE, apply_time, refuses_force, targets
+from baremetal_acc.bmc.redfish.upload_body import Octets
+from baremetal_acc.bmc.redfish.writer import Writer
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcConflict, BmcError, BmcRefused, BmcUnreachable
+from baremetal_acc.model.image import Upload
+from baremetal_acc.model.ref import Ref
+from baremetal_acc.model.uri import normal
+
+LOG = logging.getLogger(__name__)
+
+PUSH_URI = 'HttpPushUri'
+
+TARGETS = 'HttpPushUriTargets'
+
+OPTIONS = 'HttpPushUriOptions'
+
+APPLY_TIME = ('HttpPushUriApplyTime', 'ApplyTime')
+"""The place of the apply time in the options."""
+
+RESERVED = {TARGETS: 'HttpPushUriTargetsBusy', OPTIONS: 'HttpPushUriOptionsBusy'}
+"""What tells that a client has reserved a setting."""
+
+SETTLES = 15.0
+"""Seconds that a service has to show what was set: some carry a change out after they have answered it."""
+
+BEGINS = 30.0
+"""Seconds that a task which has not begun is given, before the targets that it may yet read are restored."""
+
+BEAT = 1.0
+"""Seconds between two looks."""
+
+ATTEMPTS = 5
+"""Times that settings are restored where a look shows that they were not."""
+
+Place = tuple[str, ...]
+
+
+def names_targets(view: View) -> bool:
+    """Whether the service can be told where an image goes to that is pushed to HttpPushUri."""
+    return TARGETS in view.body and isinstance(view.body[TARGETS], list | None)
+
+
+def forces(view: View) -> bool:
+    """Whether it can be told to bypass update policies for such an image."""
+    options = view.body.get(OPTIONS)
+    return isinstance(options, Mapping) and FORCE in options
+
+
+def asked_time(view: View) -> str | None:
+    """The apply time that is set for such an image; None where the service offers none.
+
+    :raises BmcUnsupported: only maintenance windows are offered.
+    """
+    place = view.part(OPTIONS, APPLY_TIME[0])
+    if place is None or not place.has(APPLY_TIME[1]):
+        return None
+    return apply_time(view, place.body.get(f'{APPLY_TIME[1]}@Redfish.AllowableValues'))
+
+
+def push(connector: Connector, view: View, uri: str, target: Ref, upload: Upload) -> Answer:
+    """Send an image, once, with the settings that it needs.
+
+    :param view: the UpdateService as it is now. ``uri``: its HttpPushUri, on this BMC.
+    :returns: what the BMC answered to the bytes.
+    :raises BmcBusy: somebody else has reserved the settings, or changes them; nothing was sent. ``BmcUnreachable``: the
+        connection broke; its ``sent`` tells whether the image may have arrived. ``BmcRefused``: a setting, or the image, was
+        refused.
+    """
+    settings = _Settings(connector, view.ref)
+    try:
+        settings.take(target, upload)
+        with upload.open() as file:
+            body = Octets(upload, file)
+            answer = connector.send('POST', uri, stream=body, headers={'Content-Type': body.content_type})
+        _wait_for_begin(connector, answer, view.ref)
+        return answer
+    finally:
+        settings.restore()
+
+
+def _wait_for_begin(connector: Connector, answer: Answer, service: Ref) -> None:
+    """Give a task that has not begun a moment: it may read its targets only then."""
+    found = task.accepted(connector, answer, service.bmc)
+    until = time.monotonic() + BEGINS
+    while found is not None and found.unbegun and not found.awaits_restart and time.monotonic() < until:
+        wait.sleep(BEAT)
+        try:
+            found = task.read(connector, found.ref)
+        except BmcError as exc:
+            LOG.info('%s', exc)
+            return
+
+
+class _Settings:
+    """The settings of an update service while they are ours."""
+
+    def __init__(self, connector: Connector, service: Ref) -> None:
+        self._connector = connector
+        self._service = service
+        self._writer = Writer(connector, service.bmc, session='')
+        self._before: dict[Place, Any] = {}
+        self._ours: dict[Place, Any] = {}
+
+    def take(self, target: Ref, upload: Upload) -> None:
+        """Reserve the settings, and set them as the upload needs them.
+
+        :raises BmcError: it could not be done; nothing but settings was changed. :meth:`restore` has to follow.
+        """
+        try:
+            document = self._writer.fresh(self._service.uri)
+            wanted = _wanted(View.of(document, []), target, upload)
+            self._refuse_reserved(document, wanted)
+            flags = [RESERVED[name] for name in RESERVED if any(place[0] == name for place in wanted)]
+            mine = {(flag,): True for flag in flags if document.body.get(flag) is False}
+            document = self._set(document, mine)
+            self._set_options(document, wanted, upload)
+        except BmcConflict as exc:
+            what = f'somebody else changes its settings for pushed images: {exc.what}'
+            raise BmcBusy(bmc=self._connector.label, uri=self._service.uri, what=what) from exc
+        except BmcUnreachable as exc:
+            # Of the image nothing was sent, whatever has become of the settings.
+            raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=exc.what, hint=exc.hint, sent=False) from exc
+        except (BmcAnswerInvalid, BmcRefused) as exc:
+            what = f'no image was sent, as its targets and options could not be set: {exc.what}'
+            raise BmcRefused(bmc=self._connector.label, uri=self._service.uri, what=what) from exc
+
+    def _set_options(self, document: Document, wanted: dict[Place, Any], upload: Upload) -> None:
+        """Set targets and options; without ForceUpdate where just that is refused."""
+        try:
+            self._set(document, wanted)
+        except BmcRefused as exc:
+            if not upload.forced or not refuses_force(exc):
+                raise
+            LOG.warning('%s: it does not take ForceUpdate, and is sent the image without: %s', self._connector.label, exc.what)
+            forced = (OPTIONS, FORCE)
+            self._ours.pop(forced, None)
+            self._before.pop(forced, None)
+            self._set(self._writer.fresh(self._service.uri), {p: v for p, v in wanted.items() if p != forced})
+
+    def _refuse_reserved(self, document: Document, wanted: dict[Place, Any]) -> None:
+        """See that nobody else has reserved what is to be set.
+
+        :raises BmcBusy: somebody has.
+        """
+        for setting, flag in RESERVED.items():
+            if document.body.get(flag) is True and any(place[0] == setting for place in wanted):
+                raise BmcBusy(bmc=self._connector.label, uri=document.ref.uri, what=reserved(flag))
+
+    def _set(self, document: Document, wanted: dict[Place, Any]) -> Document:
+        """Set what is not so already, and read it back.
+
+        :returns: the service as it is then.
+        :raises BmcRefused: it does not show what was set.
+        """
+        changes = {place: value for place, value in wanted.items() if not _same(_at(document.body, place), value)}
+        if not changes:
+            return document
+        for place, value in changes.items():
+            self._before.setdefault(place, _at(document.body, place))
+            self._ours[place] = value
+        LOG.info('%s, %s: set for a pushed image: %s', self._connector.label, document.ref.uri, _told(changes, self._before))
+        try:
+            self._writer.patch(document, _body(changes))
+        except (BmcBusy, BmcConflict, BmcRefused):
+            # A reservation that was refused us is somebody else's, if there is one now.
+            for flag in RESERVED.values():
+                if (flag,) in changes:
+                    self._before.pop((flag,))
+            raise
+        return self._settled(wanted)
+
+    def _settled(self, wanted: dict[Place, Any]) -> Document:
+        """The service once it shows what was set.
+
+        :raises BmcRefused: it does not within the time that it has for that.
+        """
+        until = time.monotonic() + SETTLES
+        while True:
+            document = self._writer.fresh(self._service.uri)
+            other = [place for place, value in wanted.items() if not _same(_at(document.body, place), value)]
+            if not other:
+                return document
+            if time.monotonic() >= until:
+                shown = '; '.join(f'{"/".join(p)} is {short(str(_at(document.body, p))[:200])}' for p in other)
+                what = f'it took what was set, and shows something else; no image was sent: {shown}'
+                raise BmcRefused(bmc=self._connector.label, uri=self._service.uri, what=what)
+            wait.sleep(BEAT)
+
+    def restore(self) -> None:
+        """Give the settings back as they were. Never fails: what could not be restored is told in the log, with what to do."""
+        left = dict(self._before)
+        for attempt in range(ATTEMPTS):
+            if not left:
+                return
+            if attempt and not self._connector.stopped:
+                wait.sleep(attempt * BEAT)
+            try:
+                left = self._restored(left, together=attempt == 0)
+            except BmcError as exc:
+                LOG.info('%s', exc)
+        if not left:
+            return
+        LOG.error(
+            '%s, %s: its settings for pushed images could not be restored: PATCH there %s, or the next push of somebody goes '
+            'where ours went',
+            self._connector.label,
+            self._service.uri,
+            _body({place: _given_back(place, value) for place, value in left.items()}),
+        )
+
+    def _restored(self, left: dict[Place, Any], *, together: bool) -> dict[Place, Any]:
+        """Restore what is still as it was set.
+
+        :param together: in one request; else one for each, of which one that is refused does not cost the others.
+        :returns: what is not as it should be then.
+        """
+        if self._connector.stopped:
+            # Nothing can be read any more, and there are seconds left.
+            body = _body({place: _given_back(place, value) for place, value in left.items()})
+            self._connector.send('PATCH', self._service.uri, body=dict(body), closing=True)
+            return {}
+        document = self._writer.fresh(self._service.uri)
+        left = self._still_ours(document, left)
+        # The reservation is given up last.
+        ordered = sorted(left.items(), key=lambda one: one[0][0] in RESERVED.values())
+        for one in [dict(ordered)] if together else [{place: value} for place, value in ordered]:
+            if not one:
+                continue
+            try:
+                self._writer.patch(document, _body({place: _given_back(place, value) for place, value in one.items()}))
+            except BmcError as exc:
+                LOG.warning('%s', exc)
+            document = self._writer.fresh(self._service.uri)
+        return self._still_ours(document, left)
+
+    def _still_ours(self, document: Document, left: dict[Place, Any]) -> dict[Place, Any]:
+        """What is as it was set, and was something else before. Anything else is somebody else's by now."""
+        return {
+            place: value
+            for place, value in left.items()
+            if _same(_at(document.body, place), self._ours[place]) and not _same(_given_back(place, value), self._ours[place])
+        }
+
+
+def reserved(flag: str) -> str:
+    """Why nothing is pushed, where a client has reserved a setting."""
+    return f'another client has reserved its settings for pushed images ({flag} is true); set it to false where nobody pushes'
+
+
+def _wanted(view: View, target: Ref, upload: Upload) -> dict[Place, Any]:
+    """What the settings have to be for an upload: of those that the service shows."""
+    found: dict[Place, Any] = {}
+    if names_targets(view):
+        found[(TARGETS,)] = list(targets(target, upload))
+    when = asked_time(view)
+    if when is not None:
+        found[(OPTIONS, *APPLY_TIME)] = when
+    # One that somebody has left there would force ours.
+    if forces(view) and (upload.forced or _at(view.body, (OPTIONS, FORCE)) is True):
+        found[(OPTIONS, FORCE)] = upload.forced
+    return found
+
+
+def _at(body: object, place: Place) -> Any:
+    """What stands at a place; None where nothing does."""
+    for name in place:
+        body = body.get(name) if isinstance(body, Mapping) else None
+    return body
+
+
+def _same(shown: Any, value: Any) -> bool:
+    """A setting is shown as it was set. Of targets every one, in any order, and no other."""
+    if isinstance(value, list):
+        return isinstance(shown, list) and sorted(map(_plain, shown)) == sorted(map(_plain, value))
+    return type(shown) is type(value) and bool(shown == value)
+
+
+def _plain(uri: object) -> str:
+    return normal(uri) if isinstance(uri, str) else repr(uri)
+
+
+def _given_back(place: Place, value: Any) -> Any:
+    """What is written to restore a setting. One that was null becomes what null means, as few services take null."""
+    if value is None:
+        return [] if place == (TARGETS,) else False
+    return value
+
+
+def _body(settings: Mapping[Place, Any]) -> JsonObject:
+    """The body of a PATCH."""
+    body: dict[str, Any] = {}
+    for place, value in settings.items():
+        inner = body
+        for name in place[:-1]:
+            inner = inner.setdefault(name, {})
+        inner[place[-1]] = value
+    return body
+
+
+def _told(changes: Mapping[Place, Any], before: Mapping[Place, Any]) -> str:
+    """Settings with what they were before, for the log."""
+    return '; '.join(f'{"/".join(p)} {v!r} (was {short(str(before[p])[:200])})' for p, v in changes.items())
+
+
+__all__ = ['PUSH_URI', 'asked_time', 'forces', 'names_targets', 'push', 'reserved']

@@ -1,0 +1,64 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What an update service is told with an image: where it goes, when it is applied, and whether it is forced.
+
+Source: DSP8010 2025.4, UpdateService v1_17_0: SimpleUpdate, UpdateParameters, HttpPushUriOptions; Settings v1_4_0,
+OperationApplyTimeSupport.
+"""
+
+import re
+
+from baremetal_acc.bmc.redfish.message import short
+from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.errors import BmcRefused, BmcUnsupported
+from baremetal_acc.model.image import Upload
+from baremetal_acc.model.ref import Ref
+
+APPLY_TIMES = ('Immediate', 'OnReset')
+"""Those that need no maintenance window, the preferred first."""
+
+FORCE = 'ForceUpdate'
+
+_NAMES_FORCE = re.compile(r'force[\s_-]?update', re.IGNORECASE)
+"""How a refusal names it."""
+
+_UNREAD = frozenset({'MalformedJSON', 'UnrecognizedRequestBody'})
+"""Messages that say of a whole request that it cannot be read. Source: DSP8011 (Base registry)."""
+
+
+def targets(target: Ref, upload: Upload) -> tuple[str, ...]:
+    """Where an image goes to: one component as a rule; a tray, or an empty list, where its maker says so.
+
+    Of an upload that is told no targets at all it is empty, too.
+    """
+    if upload.untargeted:
+        return ()
+    return (target.uri,) if upload.targets is None else upload.targets
+
+
+def named(target: Ref, upload: Upload) -> dict[str, object]:
+    """The parameter Targets, where there is one."""
+    return {} if upload.untargeted else {'Targets': list(targets(target, upload))}
+
+
+def apply_time(view: View, values: object) -> str:
+    """The OperationApplyTime to ask for: what is advertised, Immediate before OnReset; Immediate when nothing is.
+
+    :param view: the UpdateService.
+    :param values: the values that it advertises.
+    :raises BmcUnsupported: only maintenance windows are offered.
+    """
+    if not isinstance(values, list) or not values:
+        return APPLY_TIMES[0]
+    for wanted in APPLY_TIMES:
+        if wanted in values:
+            return wanted
+    offered = ', '.join(short(str(v)[:40]) for v in values[:5])
+    raise BmcUnsupported(bmc=view.ref.bmc, uri=view.ref.uri, what=f'it applies images only at {offered}')
+
+
+def refuses_force(exc: BmcRefused) -> bool:
+    """A client error that names ForceUpdate, in whatever spelling, or that says of the whole request that it cannot be read."""
+    if exc.status is None or not (400 <= exc.status < 500 or exc.status == 501):
+        return False
+    return bool(exc.about & _UNREAD) or any(_NAMES_FORCE.search(text) for text in (exc.what, *exc.about))

@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies of requests that carry an image, read piece by piece: memory does not grow with the image."""
+
+import json
+import secrets
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import BinaryIO
+
+from baremetal_acc.errors import ImageMismatch
+from baremetal_acc.model.image import Upload
+
+CHUNK = 256 * 1024
+
+
+class Octets:
+    """The bytes of an image as they are.
+
+    :ivar content_type: for the request's header.
+    """
+
+    content_type = 'application/octet-stream'
+
+    def __init__(self, upload: Upload, file: BinaryIO, *, head: bytes = b'', tail: bytes = b'') -> None:
+        """Nothing is read yet.
+
+        :param file: the upload, opened. ``head`` and ``tail``: what stands before its bytes and after them.
+        """
+        self._head, self._tail = head, tail
+        self._upload = upload
+        self._file = file
+        self._pieces = self._all()
+        self._rest = b''
+
+    def __len__(self) -> int:
+        return len(self._head) + self._upload.size_bytes + len(self._tail)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._pieces
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, at most ``size``; empty at the end."""
+        if size is None or size < 0:
+            rest, self._rest = self._rest, b''
+            return rest + b''.join(self._pieces)
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return b''
+            self._rest = piece
+        found, self._rest = self._rest[:size], self._rest[size:]
+        return found
+
+    def rewind(self) -> None:
+        """Begin again with the first byte."""
+        self._file.seek(0)
+        self._pieces, self._rest = self._all(), b''
+
+    def _all(self) -> Iterator[bytes]:
+        if self._head:
+            yield self._head
+        left = self._upload.size_bytes
+        self._refuse_more(left)
+        while left:
+            piece = self._file.read(min(CHUNK, left))
+            if not piece:
+                raise ImageMismatch(image=self._upload.file, what=f'ends {left} bytes early: it changed since it was checked')
+            left -= len(piece)
+            # Before the last piece goes out: without it the BMC cannot take what it got for whole.
+            self._refuse_more(left)
+            yield piece
+        if self._tail:
+            yield self._tail
+
+    def _refuse_more(self, left: int) -> None:
+        """See that the file ends where it did when it was checked.
+
+        :raises ImageMismatch: it does not.
+        """
+        if not left and self._file.read(1):
+            raise ImageMismatch(image=self._upload.file, what='has more bytes than when it was checked')
+
+
+class Multipart(Octets):
+    """The body of a multipart push: parameters, then the file. Source: DSP0266, section "Software update types"."""
+
+    def __init__(self, parameters: object, upload: Upload, file: BinaryIO) -> None:
+        boundary = secrets.token_hex(16)
+        name = PurePath(upload.file).name
+        safe = ''.join(c if c.isascii() and (c.isalnum() or c in '._-') else '_' for c in name) or 'image'
+        head = (
+            f'--{boundary}\r\nContent-Disposition: form-data; name="UpdateParameters"\r\n'
+            f'Content-Type: application/json\r\n\r\n{json.dumps(parameters)}\r\n'
+            f'--{boundary}\r\nContent-Disposition: form-data; name="UpdateFile"; filename="{safe}"\r\n'
+            'Content-Type: application/octet-stream\r\n\r\n'
+        ).encode()
+        super().__init__(upload, file, head=head, tail=f'\r\n--{boundary}--\r\n'.encode())
+        self.content_type = f'multipart/form-data; boundary={boundary}'
