@@ -194,6 +194,7 @@ def patience(conf: cfg.ConfigOpts) -> Patience:
         stall=timedelta(seconds=group.stall_timeout),
         reset=timedelta(seconds=group.reset_timeout),
         claims=timedelta(seconds=group.claims_timeout),
+        person=timedelta(seconds=group.person_timeout),
         blind=timedelta(seconds=group.custody_blind_limit),
     )
 

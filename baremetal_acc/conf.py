@@ -210,6 +210,15 @@ OPTIONS = [
     ),
     cfg.FloatOpt('reset_timeout', default=900.0, min=1, help='Seconds that a System may take to be reset.'),
     cfg.FloatOpt(
+        'person_timeout',
+        default=28800.0,
+        min=1,
+        help=(
+            'Seconds that a job waits for somebody who has to pull the power cord of a machine, where an image of the '
+            'catalogue comes in force by that (apply.reset = "ac-power-cycle"). They do not count as time of the job.'
+        ),
+    ),
+    cfg.FloatOpt(
         'claims_timeout',
         default=300.0,
         min=0,

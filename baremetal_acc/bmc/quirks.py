@@ -28,6 +28,34 @@ RESTART_MESSAGES = frozenset({
 })  # fmt: skip
 """MessageIds, without registry and version, of a task that goes on only once its host is restarted."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandbyReset:
+    """An action that takes the standby power of a machine away and gives it back, with its BMC.
+
+    :ivar name: of the action, below ``Actions/Oem`` or in a part of it.
+    :ivar reset_type: the ResetType that does it, of a host that is off: none of them starts a host.
+    :ivar more: what else is sent with it.
+    """
+
+    name: str
+    reset_type: str
+    more: tuple[tuple[str, str], ...] = ()
+
+
+STANDBY_RESETS = (
+    # Without Force it is refused while the host is on. Seen: recordings nvidia/gh200, chassis BMC_0; DGX GB200 user guide,
+    # Redfish commands for the compute tray, virtual A/C cycle; NVIDIA/open-nvfwupd, RF_AUX_PWR_CYCLE.
+    StandbyReset(name='#NvidiaChassis.AuxPowerReset', reset_type='AuxPowerCycle'),
+    # Source: dell/dellemc-openmanage-ansible-modules, redfish_powerstate, oem_reset_type. No recording shows it.
+    StandbyReset(name='#DellOemChassis.ExtendedReset', reset_type='PowerCycle', more=(('FinalPowerState', 'Off'),)),
+    # Seen: recording hpe/dl380a-gen11-2xh100nvl, Systems/1.
+    StandbyReset(name='#HpeComputerSystemExt.SystemReset', reset_type='AuxCycle'),
+    # Seen: recording lenovo/sr670v2-8xl40-bluefield2, Systems/1.
+    StandbyReset(name='#LenovoComputerSystem.SystemReset', reset_type='ACPowerCycle'),
+)  # fmt: skip
+"""Actions of makers, of a Chassis or of the System. None was tried on hardware."""
+
 _RESTART = '(?:restart|reboot|reset|power[- ]?cycle)'
 
 RESTART_NAMES = re.compile(

@@ -144,10 +144,7 @@ def _part(table: toml.Table, whole: Image, shared: tuple[Fit, ...], security_ver
 
 
 def _reset(apply: toml.Table) -> ResetKind | None:
-    found = apply.choice('reset', ResetKind)
-    if found is ResetKind.BMC_RESET:
-        raise apply.error('reset', f'a bundle comes in force with a reset of its System; {found} is one of the BMC')
-    return found
+    return apply.choice('reset', ResetKind)
 
 
 def _own(name: str, bundle: str) -> str:

@@ -88,8 +88,6 @@ def _image(table: toml.Table, folder: Path) -> Image:
     kind = table.choice('kind', ImageKind, required=True) or ImageKind.FIRMWARE
     apply = table.table('apply')
     reset = apply.choice('reset', ResetKind) or ResetKind.NONE
-    if reset is ResetKind.BMC_RESET:
-        raise apply.error('reset', f'an image comes in force with a reset of its System; {reset} is one of the BMC')
     order = apply.integer('order', 0) or 0
     via = apply.strings('via') or ()
     apply.finish()

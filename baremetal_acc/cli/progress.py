@@ -16,6 +16,7 @@ from baremetal_acc.cli.text import PROGRAM, printable
 from baremetal_acc.decide.advance import describe, objected
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.planning.activation import waits_for_person
 
 _BAR = 24
 
@@ -87,7 +88,7 @@ class Progress:
         if doing is None:
             self._waits.pop(job.target, None)
             return
-        told = [i.message for i in job.items if i.state in _BUSY and i.message]
+        told = [i.message for i in job.items if i.state in _BUSY and i.message and i.message not in doing]
         what = self._named('; '.join([doing, *dict.fromkeys(told)]))
         same = re.sub('[0-9]+', '0', what)  # what only counts is the same wait
         known = self._waits.get(job.target)
@@ -205,7 +206,8 @@ def _message(item: Item) -> str:
         return ' (written without a condition: the BMC refuses the ETag that it shows, or shows none and demands one)'
     if item.objection is not None and item.state is ItemState.DONE:
         return objected(item)
-    return f' ({item.message})' if item.message and item.state in _TOLD else ''
+    is_told = item.state in _TOLD or waits_for_person(item)
+    return f' ({item.message})' if item.message and is_told else ''
 
 
 def _reason(item: Item) -> str | None:

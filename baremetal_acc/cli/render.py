@@ -280,6 +280,7 @@ def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[Bmc
         'bundle': None,
         'forced': False,
         'why': [],
+        'by': None,
     }
     match a:
         case Withdraw():
@@ -304,6 +305,8 @@ def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[Bmc
         case Reset():
             body |= {'subject': a.purpose.value, 'bmc': a.system.bmc, 'uri': a.system.uri, 'reset': a.kind.value}
             body |= {'to': {'hold': 'off', 'resume': 'on', 'enforce': 'reset'}[a.purpose.value], 'why': list(a.why)}
+            if a.by is not None:
+                body |= {'by': a.by.uri}
         case Publish():
             pass
     if isinstance(a, Release | Engage | Flash | Program):

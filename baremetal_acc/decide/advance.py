@@ -39,7 +39,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.model.ref import BmcName, Ref
-from baremetal_acc.planning import succession
+from baremetal_acc.planning import activation, succession
 from baremetal_acc.planning.waiting_tasks import UNPLANNED, shut_out
 
 UNASKED = 1_000_000
@@ -56,6 +56,7 @@ class Patience:
     :ivar stall: a task may claim to run this long without moving; then the device is asked. The slowest write that is known
         takes 40 minutes (facts/peers.md, section 3, no. 20), and nobody knows whether its task moves meanwhile.
     :ivar claims: an instance may take this long to let go of what it has claimed.
+    :ivar person: somebody who has to do by hand what no BMC can may take this long.
     :ivar blind: a host that was read off at both ends of this time has not run code of its own meanwhile: no machine that
         carries accelerators has its firmware, and a loader after it, done by then.
     """
@@ -65,6 +66,7 @@ class Patience:
     reset: timedelta = timedelta(minutes=15)
     stall: timedelta = timedelta(minutes=45)
     claims: timedelta = timedelta(minutes=5)
+    person: timedelta = timedelta(hours=8)
     blind: timedelta = timedelta(seconds=10)
 
 
@@ -185,9 +187,9 @@ def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
             return Move(job=job)
         case Stage.WRITE:
             return _due(job, _next_writes(job, sight))
-        case Stage.RESET:
-            return _due(job, _next_resets(job))
-        case Stage.RELEASE | Stage.ENGAGE as at:
+        case Stage.RESTART_BMC | Stage.RESET as at:
+            return _due(job, _next_resets(job, at))
+        case Stage.RELEASE | Stage.ENGAGE | Stage.REENGAGE as at:
             return _due(job, _next_locks(job, at, now))
         case Stage() as at:
             return _due(job, [n for n, i in enumerate(job.items) if stage(i.action) is at and not i.state.ended])
@@ -302,6 +304,10 @@ def describe(action: Action) -> str:
         case Program():
             return f'program {action.slot} of {action.accelerator} with {action.function}'
         case Reset():
+            if action.kind is ResetKind.AUX_POWER_CYCLE:
+                return f'cycle the standby power of {action.system}'
+            if action.kind is activation.BY_HAND:
+                return f'wait for somebody to pull the power cord of {action.system} and to plug it in again'
             verb = {ResetPurpose.HOLD: 'power off', ResetPurpose.RESUME: 'power on', ResetPurpose.ENFORCE: 'reset'}
             return f'{verb[action.purpose]} {action.system}'
         case Release():
@@ -495,11 +501,18 @@ def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         item = job.items[position]
         if item.state is not ItemState.RUNNING or not isinstance(item.action, Reset):
             continue
+        by_hand = item.action.kind is activation.BY_HAND
         if came:
+            job = _waited(job, item, now, patience) if by_hand else job
             job = ended(job, position, ItemState.DONE, now)
             job = _in_force(job, position, item.action, now)
-        elif came is None and item.action.kind is ResetKind.BMC_RESET and not item.silent:
+        elif came is None and item.action.kind.restarts_bmc and not item.silent:
             job = with_item(job, position, replace(item, silent=True))
+        elif by_hand:
+            if now - item.since > patience.person:
+                job = ended(
+                    _waited(job, item, now, patience), position, ItemState.FAILED, now, _nobody_came(job, item, patience)
+                )
         elif (came is False and now - item.since > patience.reset) or now > job.deadline + patience.reset:
             is_hold = _is(item.action, ResetPurpose.HOLD)
             what = f'{item.message}, and was not seen off' if is_hold and item.message else 'did not come'
@@ -507,8 +520,36 @@ def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
     return job
 
 
+def _waited(job: Job, item: Item, now: datetime, patience: Patience) -> Job:
+    """The job that has waited for a person, with its deadline as far away as it was when it began to."""
+    return replace(job, deadline=job.deadline - patience.person + (now - item.since))
+
+
+def _nobody_came(job: Job, item: Item, patience: Patience) -> str:
+    """What is left to do where a person was waited for in vain."""
+    if not isinstance(item.action, Reset):
+        raise TypeError('a person is waited for by a reset')
+    flashes = activation.brought_in_force(job, item.action)
+    parts = ', '.join(f'{a.component} of {a.accelerator} ({a.version})' for a in flashes) or 'what was written'
+    return (
+        f'nobody has done it by {item.since + patience.person:%Y-%m-%d %H:%M:%S}Z; {parts} is written and waits for it: pull '
+        'the power cord of the powered-off machine, plug it in again, and run this again'
+    )
+
+
 def _in_force(job: Job, position: int, reset: Reset, now: datetime) -> Job:
-    """A reset that came brings the locks in force that needed it. To be powered on resets a host that was off before."""
+    """A reset that came brings the locks in force that needed it. To be powered on resets a host that was off before.
+
+    With the standby power the BMC has restarted; what a start of the host brings in force comes with that.
+    """
+    if reset.kind.is_standby:
+        restarted = (
+            replace(e, reset_at=now)
+            if e.needs is ResetKind.BMC_RESET and e.reset_at is None and e.reset is not None and e.reset.bmc == reset.system.bmc
+            else e
+            for e in job.engagements
+        )
+        return replace(job, engagements=tuple(restarted))
     if reset.purpose is ResetPurpose.HOLD or (reset.purpose is ResetPurpose.RESUME and not _was_off(job, position, reset)):
         return job
     engagements = tuple(
@@ -554,7 +595,7 @@ def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
         if at is Stage.PUBLISH:
             return False  # what failed must not stay on offer
         # A host that is held is given back only at proven locks, so they are engaged for that alone.
-        return at <= Stage.WRITE or not (job.opened or (held and at is Stage.ENGAGE))
+        return at <= Stage.WRITE or not (job.opened or (held and at in (Stage.ENGAGE, Stage.REENGAGE)))
 
     items = tuple(i.to(ItemState.SKIPPED, now) if pointless(i) else i for i in job.items)
     return replace(job, items=items)
@@ -566,8 +607,14 @@ def _needed(job: Job, reset: Reset) -> bool:
     def takes(item: Item) -> bool:
         match item.action:
             case Flash() as flash:
-                written = item.state.begun and not item.untouched
-                return written and flash.reset is not ResetKind.NONE and flash.ref.bmc == reset.system.bmc
+                written = item.state.begun and not item.untouched and flash.ref.bmc == reset.system.bmc
+                is_enough = flash.reset.is_standby or not reset.kind.is_standby
+                return written and flash.reset is not ResetKind.NONE and is_enough
+            case Reset() as cycle:
+                # Whoever was powered off for that starts again.
+                return item.state.begun and cycle.kind.is_standby and cycle != reset and cycle.system == reset.system
+            case _ if reset.kind.is_standby:
+                return False
             case Engage() as engage:
                 return engage.needs is not ResetKind.NONE and item.state is not ItemState.SKIPPED
             case Release():
@@ -586,7 +633,8 @@ def _stands_in_the_way(failed: Action, action: Action) -> bool:
 
 
 def _next_writes(job: Job, sight: Sight) -> list[int]:
-    """Writes that may begin now: of each BMC lower orders first, one at a time to a card, and no more than the BMC takes.
+    """Writes that may begin now: lower orders first, whichever BMC they are of, one at a time to a card, and no more than its
+    BMC takes.
 
     What is sent in turns goes on.
 
@@ -600,9 +648,7 @@ def _next_writes(job: Job, sight: Sight) -> list[int]:
     # What made one write fail may be that the BMC had several: where something is to be put back it gets no two at once.
     # What it does besides may be the very write that has failed, going on under whatever name.
     careful = {a.ref.bmc for _, i, a in open_writes if i.restoring}
-    lowest: dict[BmcName, int] = {}
-    for _, _, a in open_writes:
-        lowest[a.ref.bmc] = min(a.order, lowest.get(a.ref.bmc, a.order))
+    lowest = min((a.order for _, _, a in open_writes), default=0)
     due = []
     for position, item, action in open_writes:
         if item.progress is not None:
@@ -611,7 +657,7 @@ def _next_writes(job: Job, sight: Sight) -> list[int]:
         bmc = action.ref.bmc
         takes = 1 if bmc in careful else dict(job.parallel).get(bmc, 1)
         free = 0 if sight.foreign.get(bmc, 0) else takes - load[bmc]
-        if position in due or item.state is not ItemState.PLANNED or action.order != lowest[bmc] or free <= 0:
+        if position in due or item.state is not ItemState.PLANNED or action.order != lowest or free <= 0:
             continue
         together = sharing_upload(job, position)
         theirs = {action.accelerator, *(f.accelerator for n in together if isinstance(f := job.items[n].action, Flash))}
@@ -664,9 +710,11 @@ def waits_for_lock(job: Job, position: int) -> bool:
     )
 
 
-def _next_resets(job: Job) -> list[int]:
-    """Resets that enforce go together, but those of BMCs before all others; the host is given back when they have ended."""
-    resets = [(n, i) for n, i in enumerate(job.items) if isinstance(i.action, Reset) and not i.state.ended]
+def _next_resets(job: Job, at: Stage) -> list[int]:
+    """Resets that enforce go together, but those of BMCs alone before standby power goes; the host is given back when they have
+    ended.
+    """
+    resets = [(n, i) for n, i in enumerate(job.items) if stage(i.action) is at and not i.state.ended]
     enforcing = [(n, i) for n, i in resets if _is(i.action, ResetPurpose.ENFORCE)]
     of_bmcs = [(n, i) for n, i in enforcing if isinstance(i.action, Reset) and i.action.kind is ResetKind.BMC_RESET]
     return [n for n, i in (of_bmcs or enforcing or resets) if i.state in (ItemState.PLANNED, ItemState.SENT)]

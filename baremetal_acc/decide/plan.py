@@ -40,7 +40,7 @@ from baremetal_acc.model.job import (
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, Undo, WritePath, closed_by_us
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
 from baremetal_acc.model.waiver import Waived
-from baremetal_acc.planning import known_later, succession
+from baremetal_acc.planning import activation, known_later, succession
 
 
 class Part(StrEnum):
@@ -84,9 +84,6 @@ NO_RECORD_HINT = (
 _MOST_NAMES = 4
 """Of devices in one text."""
 
-_SEVERITY = {kind: rank for rank, kind in enumerate(ResetKind)}
-"""The later ones bring in force what the earlier ones do. A reset of the BMC is never asked for together with another kind."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Write:
@@ -119,6 +116,7 @@ class _Draft:
     blockable: waiver.Blockable = frozenset()
     waived: list[Waived] = field(default_factory=list)
     resets: dict[Ref, tuple[ResetKind, list[str]]] = field(default_factory=dict)
+    cycles: dict[Ref, tuple[ResetKind, list[str]]] = field(default_factory=dict)
     wanted: dict[AcceleratorId, Demands] = field(default_factory=dict)
     demanded: dict[bundles.Place, str] = field(default_factory=dict)
 
@@ -131,10 +129,14 @@ class _Draft:
         self.refusals.append(Refusal(accelerator=which, label=label, subject=subject, reason=reason))
 
     def reset(self, system: Ref, kind: ResetKind, why: str) -> None:
-        """Reset a System, together with all that asks for the same one, however a BMC writes its URI."""
-        same = next((s for s in self.resets if _place(s) == _place(system)), system)
-        known, reasons = self.resets.pop(same, (ResetKind.NONE, []))
-        self.resets[min(same, system)] = (max(known, kind, key=_SEVERITY.__getitem__), [*reasons, why])
+        """Reset a System, together with all that asks for the same one, however a BMC writes its URI.
+
+        The loss of its standby power leaves it off, so that it is apart from the resets that start it.
+        """
+        resets = self.cycles if kind.is_standby else self.resets
+        same = next((s for s in resets if _place(s) == _place(system)), system)
+        known, reasons = resets.pop(same, (ResetKind.NONE, []))
+        resets[min(same, system)] = (activation.strongest(known, kind), [*reasons, why])
 
 
 def plan(
@@ -472,9 +474,9 @@ def _write(
     )
     draft.writes.append(_Write(action=action, image=image, step=len(before)))
     if image.reset is not ResetKind.NONE:
-        system = _system_of(draft, component.ref)
+        system = activation.reset_of(draft.inventory.bmc(component.ref.bmc), image.reset)
         if system is None:
-            draft.refuse(accelerator, subject, f'needs a {image.reset}, and the BMC shows no System to reset')
+            draft.refuse(accelerator, subject, activation.nothing_to_reset(image.reset))
         else:
             draft.reset(system, image.reset, f'{accelerator.label} {subject}')
     _release(draft, accelerator, evidence.Subject(scope=Scope.COMPONENT, part=component.id), component.ref)
@@ -993,8 +995,9 @@ def _refuse_shared(draft: _Draft) -> None:
                     part = f'firmware {action.component}' if isinstance(action, Flash) else f'function {action.slot}'
                     draft.refuse(device, part, _SHARED.format(ref=action.ref))
             case Reset():
-                if action.system in shared:
-                    draft.refuse(None, 'host', _SHARED.format(ref=action.system))
+                for ref in (action.system, action.by):
+                    if ref in shared:
+                        draft.refuse(None, 'host', _SHARED.format(ref=ref))
             case Withdraw() | CheckImage() | Publish():
                 pass
 
@@ -1049,6 +1052,7 @@ def _resets(draft: _Draft, *, hold: bool, give_back: bool, left: frozenset[Accel
     if hold and host is None:
         draft.refuse(None, 'host', NO_HOST)
     _refuse_missing_resets(draft, host)
+    _cycles(draft, host)
     was_off = host is not None and _power(draft, host) is PowerState.OFF
     if host is not None:
         held = ('the host must not run while locks are open',)
@@ -1069,9 +1073,43 @@ def _resets(draft: _Draft, *, hold: bool, give_back: bool, left: frozenset[Accel
         draft.actions.append(Reset(system=host, purpose=ResetPurpose.RESUME, kind=kind, why=why))
 
 
+def _cycles(draft: _Draft, held: Ref | None) -> None:
+    """What takes standby power away: for all that asks for it, and for what a restart of that BMC would be asked for."""
+    managers = activation.covered({ref: kind for ref, (kind, _) in draft.resets.items()}, draft.cycles)
+    for system, (kind, reasons) in sorted(draft.cycles.items()):
+        mine = sorted(ref for ref in managers if ref.bmc == system.bmc)
+        why = {*reasons, *(reason for ref in mine for reason in draft.resets.pop(ref)[1])}
+        facts = draft.inventory.bmc(system.bmc)
+        draft.actions.append(activation.cycle(facts, system, kind, tuple(sorted(why))))
+        is_held = held is not None and _place(system) == _place(held)
+        for reason in () if facts is None else activation.not_offered(facts, kind, held=is_held):
+            draft.refuse(None, 'host', f'{system} {reason}')
+        if kind is activation.BY_HAND:
+            text = f'somebody has to pull the power cord of {system} and plug it in again: the job waits for that'
+            draft.notes.append(Note(label=draft.inventory.target, text=text))
+        if (
+            not is_held
+            and _power(draft, system) is not PowerState.OFF
+            and not any(_place(s) == _place(system) for s in draft.resets)
+        ):
+            draft.actions.append(activation.given_back(system))
+    draft.actions += _closed_again(draft)
+
+
+def _closed_again(draft: _Draft) -> Iterator[Engage]:
+    """The locks that a BMC may lose by the restart that is planned for it: they are closed once more after it."""
+    restarted = {a.system.bmc for a in draft.actions if isinstance(a, Reset) and a.kind.restarts_bmc}
+    restarted |= {ref.bmc for ref, (kind, _) in draft.resets.items() if kind.restarts_bmc}
+    places = {r.place for a in draft.inventory.accelerators for r in a.locks if r.volatile and r.ref.bmc in restarted}
+    for action in tuple(draft.actions):
+        if isinstance(action, Engage) and (action.mechanism, action.ref, action.field) in places:
+            yield replace(action, again=True)
+
+
 def _refuse_missing_resets(draft: _Draft, held: Ref | None) -> None:
     """What a System does not offer is not found out when it is needed: with an image staged, or a host that stays off."""
     wanted = {system: kind for system, (kind, _) in draft.resets.items() if kind is not ResetKind.BMC_RESET}
+    wanted |= {system: ResetKind.NONE for system in draft.cycles if system not in wanted}
     if held is not None:
         wanted[held] = ResetKind.NONE
         if _power(draft, held) is PowerState.UNKNOWN:
@@ -1099,11 +1137,6 @@ def _not_given_back(draft: _Draft, left: frozenset[AcceleratorId], reasons: list
 
 def _host_system(draft: _Draft) -> Ref | None:
     facts = draft.inventory.bmc(HOST)
-    return None if facts is None else facts.system
-
-
-def _system_of(draft: _Draft, ref: Ref) -> Ref | None:
-    facts = draft.inventory.bmc(ref.bmc)
     return None if facts is None else facts.system
 
 

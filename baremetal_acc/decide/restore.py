@@ -18,7 +18,7 @@ from baremetal_acc.decide.advance import describe
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, revokes
-from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import (
     Action,
     Engage,
@@ -33,9 +33,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import LockReading, ResetKind, Scope
 from baremetal_acc.model.ref import AcceleratorId, Ref
-from baremetal_acc.planning import succession
-
-_SEVERITY = {kind: rank for rank, kind in enumerate(ResetKind)}
+from baremetal_acc.planning import activation, succession
 
 Place = tuple[AcceleratorId, Ref]
 """A device and the SoftwareInventory of it that is written."""
@@ -197,8 +195,11 @@ def _impossible(
     why = images.unfit(action, image, catalogue, accelerator, component, floor=0, back=True)
     if why is not None:
         return why
-    if image.reset is not ResetKind.NONE and _system_of(inventory, component.ref) is None:
-        return f'it needs a {image.reset}, and the BMC shows no System to reset'
+    if image.reset is not ResetKind.NONE and activation.reset_of(inventory.bmc(component.ref.bmc), image.reset) is None:
+        return f'it {activation.nothing_to_reset(image.reset)}'
+    facts = inventory.bmc(component.ref.bmc)
+    if image.reset is ResetKind.AUX_POWER_CYCLE and facts is not None and facts.standby_reset is None:
+        return f'it needs an {image.reset}, and the BMC offers no action for that'
     return None
 
 
@@ -216,9 +217,10 @@ def _with_what_it_takes(
     releases = list({_identity(r): r for r in releases}.values())
     opened = {_lock(r) for r in releases}
     engages = _engages(job, inventory, devices, opened)
-    needs = _resets_needed(inventory, written, engages)
+    needs, cycles = _resets_needed(inventory, written, engages)
     wanted: list[Action] = [*releases, *engages]
     items = list(job.items)
+    wanted += _cycles(items, cycles, devices, inventory)
     wanted += _resets(items, needs, devices)
     waiting = {_identity(i.action) for i in items if not i.state.ended}
     items += (Item(action=a, since=now, restoring=True) for a in wanted if _identity(a) not in waiting)
@@ -270,21 +272,49 @@ def _engages(job: Job, inventory: Inventory, devices: set[AcceleratorId], opened
 
 def _resets_needed(
     inventory: Inventory, written: list[tuple[Accelerator, Component, Flash]], engages: Iterable[Engage]
-) -> dict[Ref, ResetKind]:
+) -> tuple[dict[Ref, ResetKind], dict[Ref, ResetKind]]:
+    """What has to be reset, and of what the standby power has to go: that starts nothing."""
     needs: dict[Ref, ResetKind] = {}
+    cycles: dict[Ref, ResetKind] = {}
 
     def need(system: Ref | None, kind: ResetKind) -> None:
         if system is not None and kind is not ResetKind.NONE:
-            needs[system] = max(needs.get(system, kind), kind, key=_SEVERITY.__getitem__)
+            resets = cycles if kind.is_standby else needs
+            resets[system] = activation.strongest(resets.get(system, kind), kind)
 
     for _, component, action in written:
-        need(_system_of(inventory, component.ref), action.reset)
+        need(activation.reset_of(inventory.bmc(component.ref.bmc), action.reset), action.reset)
     for engage in engages:
         accelerator = inventory.accelerator(engage.accelerator)
         for reading in () if accelerator is None else accelerator.locks:
             if reading.place == _lock(engage):
                 need(reading.reset, engage.needs)
-    return needs
+    for ref in activation.covered(needs, cycles):
+        del needs[ref]
+    return needs, cycles
+
+
+def _cycles(
+    items: list[Item], cycles: Mapping[Ref, ResetKind], devices: set[AcceleratorId], inventory: Inventory
+) -> Iterator[Reset]:
+    """The losses of standby power that are missing; a System that is not held starts after them."""
+    for system, kind in cycles.items():
+        if _served(items, system, ResetPurpose.ENFORCE, kind):
+            continue
+        facts = inventory.bmc(system.bmc)
+        yield activation.cycle(facts, system, kind, _why(devices))
+        was_on = facts is not None and facts.power is not PowerState.OFF
+        if was_on and system != _host_of(items) and not _served(items, system, ResetPurpose.ENFORCE, ResetKind.POWER_CYCLE):
+            yield activation.given_back(system)
+
+
+def _why(devices: set[AcceleratorId]) -> tuple[str, ...]:
+    return (f'put back {", ".join(sorted(devices))}',)
+
+
+def _host_of(items: Iterable[Item]) -> Ref | None:
+    """The System that a job holds off, or has held off."""
+    return next((a.system for i in items if isinstance(a := i.action, Reset) and a.purpose is ResetPurpose.HOLD), None)
 
 
 def _resets(items: list[Item], needs: Mapping[Ref, ResetKind], devices: set[AcceleratorId]) -> Iterator[Reset]:
@@ -292,8 +322,8 @@ def _resets(items: list[Item], needs: Mapping[Ref, ResetKind], devices: set[Acce
 
     A host that the job has held and given back is held again, and given back again.
     """
-    why = (f'put back {", ".join(sorted(devices))}',)
-    host = next((a.system for i in items if isinstance(a := i.action, Reset) and a.purpose is ResetPurpose.HOLD), None)
+    why = _why(devices)
+    host = _host_of(items)
     for system, kind in needs.items():
         if system != host and not _served(items, system, ResetPurpose.ENFORCE, kind):
             yield Reset(system=system, purpose=ResetPurpose.ENFORCE, kind=kind, why=why)
@@ -315,8 +345,8 @@ def _served(items: list[Item], system: Ref, purpose: ResetPurpose, kind: ResetKi
         action = item.action
         if not isinstance(action, Reset) or item.state is not ItemState.PLANNED:
             continue
-        if (action.system, action.purpose) == (system, purpose):
-            strongest = max(action.kind, kind, key=_SEVERITY.__getitem__)
+        if (action.system, action.purpose, action.kind.is_standby) == (system, purpose, kind.is_standby):
+            strongest = activation.strongest(action.kind, kind)
             items[position] = replace(item, action=replace(action, kind=strongest))
             return True
     return False
@@ -330,6 +360,8 @@ def wrong(job: Job, inventory: Inventory) -> dict[int, str]:
     found = {}
     for place, written in _writes(job).items():
         position, item, action = written[-1]
+        if activation.waits_for_cycle(job, item):
+            continue
         if isinstance(action, Flash) and item.state in (ItemState.DONE, ItemState.STAGED):
             component = _component(inventory.accelerator(place[0]), place[1])
             if not _shows(component, action.version):
@@ -379,6 +411,9 @@ def judge(job: Job, inventory: Inventory | None) -> End:
         if _took(last, action, component, inventory):
             if last.restoring and not _is_retry(action):
                 restored.append(f'{name}: {_part(action)} is restored to {action.version} (image {action.image})')
+            continue
+        if accelerator is not None and activation.waits_for_cycle(job, last):
+            held.append(f'{name} is held: image {action.image} is written to {_part(action)}, and runs after {_cycle(action)}')
             continue
         if accelerator is not None and _may_be_written_to(last, action, component):
             held.append(
@@ -501,6 +536,16 @@ def lost(job: Job) -> tuple[AcceleratorId, ...]:
     written = _writes(job).items()
     good = (ItemState.DONE, ItemState.STAGED)
     return tuple(sorted({identity for (identity, _), writes in written if writes[-1][1].state not in good}))
+
+
+def _cycle(action: Flash | Program) -> str:
+    """What a write waits for, of which nobody knows when it comes."""
+    kind = action.reset if isinstance(action, Flash) else ResetKind.NONE
+    return f'an {kind}: ' + (
+        'let somebody pull the power cord and plug it in again, and run this again'
+        if kind is activation.BY_HAND
+        else 'run this again, or let somebody pull the power cord and plug it in again'
+    )
 
 
 def _part(action: Flash | Program) -> str:
@@ -709,11 +754,6 @@ def _identity(action: Action) -> tuple[object, ...]:
     if isinstance(action, Release | Engage):
         return (type(action), _owner(action.scope, action.accelerator), *_lock(action))
     return (action,)
-
-
-def _system_of(inventory: Inventory, ref: Ref) -> Ref | None:
-    facts = inventory.bmc(ref.bmc)
-    return None if facts is None else facts.system
 
 
 __all__ = [

@@ -22,6 +22,7 @@ class About:
         machine, as far as it is reached through that BMC.
     :ivar needs: the reset that a change needs before it is in force.
     :ivar wraps: while it holds the BMC refuses to change any other setting, so it is opened first and closed last.
+    :ivar volatile: a restart of its BMC may open it, be it by the loss of standby power: it is closed once more after that.
     :ivar licence: without which the BMC refuses it; None: no licence is known to be needed.
     :ivar read_back: where its state is read.
     :ivar cannot_prove: what a reading leaves open.
@@ -36,6 +37,7 @@ class About:
     source: str
     needs: ResetKind = ResetKind.NONE
     wraps: bool = False
+    volatile: bool = False
     licence: str | None = None
 
     @property

@@ -45,6 +45,8 @@ class FirmwareFirewall(OfWholeMachine):
         read_back='Get Command Support, Get Configurable Commands and Get Command Enables of channel Fh',
         cannot_prove='that commands of the vendor that cannot be closed write nothing',
         source='IPMI 2.0 revision 1.1, chapter 21',
+        # A controller may keep it in memory; nothing tells whether this one does.
+        volatile=True,
     )
 
     def places(self, reader: Reader, top: str) -> Iterator[Place]:

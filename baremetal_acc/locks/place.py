@@ -171,6 +171,7 @@ def reading(
     closes: str | None = None,
     leaves: str | None = None,
     reason: str | None = None,
+    volatile: bool = False,
 ) -> LockReading:
     """A reading of that value."""
     return LockReading(
@@ -194,4 +195,5 @@ def reading(
         closes=closes,
         leaves=leaves,
         reason=reason,
+        volatile=volatile,
     )

@@ -104,6 +104,7 @@ class OfWholeMachine(ABC):
                 closes=place.closes,
                 leaves=place.leaves,
                 reason=place.reason,
+                volatile=self.about.volatile,
             )
             for reader in Readers(readers).bmcs(accelerator)
             for place in self._places.of(reader, '/redfish/v1')

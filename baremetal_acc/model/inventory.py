@@ -265,6 +265,10 @@ class BmcFacts:
     :ivar last_reset: of that System, and so is all that follows it: as of :class:`HostReading`.
     :ivar resets: the resets that can be asked for of that System; ``none`` among them: it can be powered off and on. None where
         it does not say.
+    :ivar standby_reset: whose action takes the standby power of that System away and gives it back: a Chassis, or the System
+        itself; None where none is known.
+    :ivar manager: the Manager of the BMC that can be restarted; None where none says that it can.
+    :ivar power_restore: PowerRestorePolicy of that System: whether it comes on by itself once it has power again.
     """
 
     name: BmcName
@@ -286,6 +290,9 @@ class BmcFacts:
     power_event: frozenset[PowerEvent] | None = None
     log_mark: str | None = None
     resets: frozenset[ResetKind] | None = None
+    standby_reset: Ref | None = field(default=None, metadata=SPARSE)
+    manager: Ref | None = field(default=None, metadata=SPARSE)
+    power_restore: str | None = field(default=None, metadata=SPARSE)
 
     @property
     def host(self) -> HostReading:

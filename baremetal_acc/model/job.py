@@ -3,6 +3,7 @@
 """What is to be done to a target, how far it is, and how it ended."""
 
 from dataclasses import dataclass, field, replace
+from dataclasses import field as of_dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 
@@ -148,12 +149,18 @@ class Reset:
     """Reset a System, once for all that need it.
 
     ``hold`` powers it off before anything is released; ``resume`` powers it on again, which brings staged firmware in force.
+    One that takes the standby power powers the System off first and leaves it off: another one gives it back.
+
+    :ivar by: whose action does it, where that is not the System itself: a Chassis.
+    :ivar manager: the Manager that restarts with it, whose restart shows that it came; None where none is known.
     """
 
     system: Ref
     purpose: ResetPurpose
     kind: ResetKind
     why: tuple[str, ...]
+    by: Ref | None = field(default=None, metadata=SPARSE)
+    manager: Ref | None = field(default=None, metadata=SPARSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +170,7 @@ class Engage:
     :ivar blocks: what it blocks when it holds.
     :ivar scope: as in the reading: a lock of scope ``bmc`` is closed once for all devices, of which ``accelerator`` is one.
     :ivar wraps: as in the reading: it is closed after all others.
+    :ivar again: it is closed once more after its BMC was restarted, which may have opened it, before anything starts the host.
     """
 
     accelerator: AcceleratorId
@@ -173,6 +181,7 @@ class Engage:
     needs: ResetKind = ResetKind.NONE
     scope: Scope = Scope.DEVICE
     wraps: bool = False
+    again: bool = of_dataclass(default=False, metadata=SPARSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,9 +201,11 @@ class Stage(IntEnum):
     RELEASE = 4
     WRITE = 5
     ENGAGE = 6
-    RESET = 7
-    VERIFY = 8
-    PUBLISH = 9
+    RESTART_BMC = 7
+    REENGAGE = 8
+    RESET = 9
+    VERIFY = 10
+    PUBLISH = 11
 
 
 def stage(action: Action) -> Stage:
@@ -209,9 +220,11 @@ def stage(action: Action) -> Stage:
         case Flash() | Program():
             return Stage.WRITE
         case Engage():
-            return Stage.ENGAGE
+            return Stage.REENGAGE if action.again else Stage.ENGAGE
         case Reset(purpose=ResetPurpose.HOLD):
             return Stage.HOLD
+        case Reset() if action.kind.restarts_bmc:
+            return Stage.RESTART_BMC
         case Reset():
             return Stage.RESET
         case Publish():
@@ -389,6 +402,7 @@ class Item:
         any more once anything of it was seen to go on.
     :ivar task_failed: its task has ended, and said that it failed.
     :ivar strayed: since it was sent its component showed something else than it ran before, or no version.
+    :ivar shown: what a reset is to bring in force was shown as running before it: that it is shown proves no reset.
     :ivar rejected: how often the BMC has rejected it in a row. ``again``: it is not sent before then, UTC.
     """
 
@@ -417,6 +431,7 @@ class Item:
     objection: Objection | None = field(default=None, metadata=SPARSE)
     task_failed: bool = field(default=False, metadata=SPARSE)
     strayed: bool = field(default=False, metadata=SPARSE)
+    shown: bool = field(default=False, metadata=SPARSE)
     rejected: int = field(default=0, metadata=SPARSE)
     again: datetime | None = field(default=None, metadata=SPARSE)
 

@@ -4,9 +4,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from dataclasses import field as of_dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
 
@@ -44,14 +46,27 @@ class ResetKind(StrEnum):
     """What has to happen before something that was set or staged is in force.
 
     ``system-reset`` is any start of the System that it is of, also from power off: what the BIOS keeps comes with it.
-    ``bmc-reset`` is one of the Manager. Source: DSP8010 2025.4, Resource.ResetType (the words used for it are the driver's
-    business).
+    ``bmc-reset`` is one of the Manager. ``aux-power-cycle``: the standby power of the machine is taken away and given back, by
+    an action of its BMC, which restarts with it. ``ac-power-cycle``: a person does the same with the power cord. Source:
+    DSP8010 2025.4, Resource.ResetType (the words used for it are the driver's business); DSP0267 1.3.0, table 6.
     """
 
     NONE = 'none'
     BMC_RESET = 'bmc-reset'
     SYSTEM_RESET = 'system-reset'
     POWER_CYCLE = 'power-cycle'
+    AUX_POWER_CYCLE = 'aux-power-cycle'
+    AC_POWER_CYCLE = 'ac-power-cycle'
+
+    @property
+    def is_standby(self) -> bool:
+        """The standby power goes, and the BMC restarts with it: whatever another reset brings in force, this does too."""
+        return self in (ResetKind.AUX_POWER_CYCLE, ResetKind.AC_POWER_CYCLE)
+
+    @property
+    def restarts_bmc(self) -> bool:
+        """The BMC restarts: its sessions and tasks are gone, and so are the locks that it keeps in memory."""
+        return self is ResetKind.BMC_RESET or self.is_standby
 
 
 class Scope(StrEnum):
@@ -110,6 +125,7 @@ class LockReading(AtPlace):
     :ivar leaves: what engaging it leaves open since the device does not let it be closed and nobody demands that, as a short
         word that is another one when any of it is another, and empty where nothing is left; None where it does not tell.
     :ivar reason: why it is unknown, partial or pending, or cannot be closed, or None.
+    :ivar volatile: a restart of its BMC may open it.
     """
 
     mechanism: str
@@ -132,6 +148,7 @@ class LockReading(AtPlace):
     closes: str | None = None
     leaves: str | None = None
     reason: str | None = None
+    volatile: bool = of_dataclass(default=False, metadata=SPARSE)
 
     @property
     def to_close(self) -> ResetKind:

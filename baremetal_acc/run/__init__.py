@@ -16,7 +16,7 @@ from baremetal_acc.decide.advance import Move, Patience, advance, current, descr
 from baremetal_acc.errors import AccError, BmcNotAuthorised
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Engage, Flash, ItemState, Job, Outcome, Program, Release, Reset, Right, Stage, Wait
-from baremetal_acc.planning import setting_changes, succession
+from baremetal_acc.planning import activation, setting_changes, succession
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.binding import bound, origin
 from baremetal_acc.run.checking import check_idle, check_image
@@ -150,6 +150,9 @@ def doing(job: Job) -> str:
     if at is Stage.VERIFY:
         return 'verifying'
     busy = [i for i in job.items if i.state in (ItemState.SENT, ItemState.RUNNING)]
+    person = next(filter(activation.waits_for_person, busy), None)
+    if person is not None:
+        return f'{at.name.lower()}: {describe(person.action)}, {person.message}'
     names = [describe(i.action) + (f' {i.percent} %' if i.percent is not None else '') for i in busy]
     return f'{at.name.lower()}: {", ".join(names)}' if names else at.name.lower()
 

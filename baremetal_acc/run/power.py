@@ -10,11 +10,13 @@ from datetime import UTC, datetime, timedelta
 from baremetal_acc.bmc.api import Connection
 from baremetal_acc.decide import interference, restore
 from baremetal_acc.decide.advance import describe, ended, objected, with_item
+from baremetal_acc.decide.images import same_version
 from baremetal_acc.errors import AccError, BmcBusy, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import Inventory, Objection, PowerState, UpdateActivity
 from baremetal_acc.model.job import Item, ItemState, Job, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
+from baremetal_acc.planning import activation
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import Bmcs, check, observe, unprotected
 from baremetal_acc.run.sighting import awaiting_tasks, not_ours, stuck_tasks
@@ -60,6 +62,11 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 return ended(job, position, ItemState.FAILED, now, 'the host stays powered off: ' + '; '.join(why))
             _wait_for_updates(bmc, action, job)
             job = _switched(job, position, bmc, action.system, PowerState.ON, tools)
+        case ResetPurpose.ENFORCE if action.kind.is_standby:
+            if item.before is None:
+                return _cycled(job, position, action, target, tools, bmc, now)
+        case ResetPurpose.ENFORCE if activation.was_cycled(job, action.system) and bmc.power(action.system) is PowerState.ON:
+            pass  # it has started by itself once it had power again
         case ResetPurpose.ENFORCE if action.kind is ResetKind.BMC_RESET:
             if item.before is None:
                 _wait_for_updates(bmc, action, job)
@@ -95,6 +102,37 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
     return with_item(job, position, replace(item.to(ItemState.RUNNING, now, told), objection=objection))
 
 
+def _cycled(job: Job, position: int, action: Reset, target: Target, tools: Tools, bmc: Connection, now: datetime) -> Job:
+    """Take the standby power of a System away that is off, or is powered off for that; or wait for somebody who does.
+
+    The BMC sees nothing while it restarts. So locks that cover that time are proven closed right before it.
+    """
+    item = job.items[position]
+    _wait_for_updates(bmc, action, job)
+    power = bmc.power(action.system)
+    if power is not PowerState.OFF:
+        if now - item.since > tools.patience.reset or now > job.deadline + tools.patience.reset:
+            why = f'did not power off within {tools.patience.reset}{objected(item)}'
+            return ended(job, position, ItemState.FAILED, now, why)
+        return job if power is PowerState.POWERING_OFF else _switched(job, position, bmc, action.system, PowerState.OFF, tools)
+    before = '' if action.manager is None else bmc.last_reset(action.manager) or ''
+    by_hand = action.kind is activation.BY_HAND
+    if not by_hand and _just_now(before, now):
+        return job
+    if action.system in held(job):
+        inventory = observe(target, tools, now + timedelta(microseconds=1))
+        job = custody_feed.after_reading(job, inventory, target, tools)
+    if not by_hand:
+        item = _asked(job, position, action, tools, bmc, before)
+        return with_item(job, position, item.to(ItemState.RUNNING, now))
+    flashes = activation.brought_in_force(job, action)
+    shown = all(same_version(bmc.component(flash.ref).version, flash.version) for flash in flashes)
+    told = f'up to {now + tools.patience.person:%Y-%m-%d %H:%M:%S}Z, with the machine powered off; it is noticed by itself'
+    LOG.warning('%s: %s, %s', job.target, describe(action), told)
+    item = replace(item, before=before, shown=shown).to(ItemState.RUNNING, now, told)
+    return with_item(replace(job, deadline=job.deadline + tools.patience.person), position, item)
+
+
 def _just_now(last: str, now: datetime) -> bool:
     """Whether a System or BMC was reset in the last moments: another reset in the same second would not show.
 
@@ -114,7 +152,7 @@ def _asked(job: Job, position: int, action: Reset, tools: Tools, bmc: Connection
     if tools.polling is not None:
         tools.polling.end()
     try:
-        item = replace(item, objection=bmc.reset(action.system, action.kind))
+        item = replace(item, objection=bmc.reset(action.by or action.system, action.kind))
     except BmcUnreachable as exc:
         # Whether it arrived shows in LastResetTime; a second reset could meet a card that applies its firmware.
         LOG.warning('%s: %s: %s', job.target, describe(action), exc)

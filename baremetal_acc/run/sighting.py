@@ -21,7 +21,7 @@ from baremetal_acc.model.inventory import HostReading, PowerState, TaskReading, 
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName, Ref
-from baremetal_acc.planning import setting_changes, succession, waiting_tasks
+from baremetal_acc.planning import activation, setting_changes, succession, waiting_tasks
 from baremetal_acc.run.looking import Bmcs
 
 LOG = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
                 seen = hosts.get(action.system)
                 resets[position] = None if seen is None else seen.power is PowerState.OFF
             else:
-                resets[position] = _reset_came(item, action, bmcs)
+                resets[position] = _reset_came(job, item, action, bmcs)
     return Sight(
         writes=writes,
         resets=resets,
@@ -423,10 +423,12 @@ def _card_without(action: Flash | Program, bmcs: Bmcs, now: datetime) -> Acceler
     return None if card is None or is_partial or part_of(card, action.ref) is not None else card
 
 
-def _reset_came(item: Item, action: Reset, bmcs: Bmcs) -> bool | None:
+def _reset_came(job: Job, item: Item, action: Reset, bmcs: Bmcs) -> bool | None:
     """Whether a reset came; None: the BMC is silent."""
     try:
         bmc = bmcs[action.system.bmc]
+        if action.kind.is_standby:
+            return _cycle_came(job, item, action, bmc)
         if action.purpose is ResetPurpose.ENFORCE and action.kind is ResetKind.BMC_RESET:
             last = bmc.last_reset(action.system)
             return last not in (None, item.before) if item.before else item.silent
@@ -436,5 +438,22 @@ def _reset_came(item: Item, action: Reset, bmcs: Bmcs) -> bool | None:
     except AccError as exc:
         LOG.info('%s', exc)
         # A BMC that is busy, or that refuses, is there: only one that nobody reaches may be restarting.
-        there = action.kind is ResetKind.BMC_RESET and not isinstance(exc, BmcUnreachable)
+        there = action.kind.restarts_bmc and not isinstance(exc, BmcUnreachable)
         return False if there else None
+
+
+def _cycle_came(job: Job, item: Item, action: Reset, bmc: Connection) -> bool:
+    """Whether the standby power of a System was away, and its BMC is back.
+
+    The BMC has restarted. What a person does shows by the versions that run after it besides: a BMC may have restarted alone.
+
+    :raises BmcError: it is silent, or does not say.
+    """
+    last = None if action.manager is None else bmc.last_reset(action.manager)
+    bmc.power(action.system)
+    restarted = last not in (None, item.before) if item.before else item.silent
+    flashes = activation.brought_in_force(job, action)
+    if action.kind is not activation.BY_HAND or not flashes:
+        return restarted
+    runs = all(same_version(bmc.component(flash.ref).version, flash.version) for flash in flashes)
+    return runs and (restarted or not item.shown)

@@ -444,7 +444,7 @@ GUARDS = (
     Guard(
         name='go on writing after a failure',
         file=ADVANCE,
-        guard='        return at <= Stage.WRITE or not (job.opened or (held and at is Stage.ENGAGE))',
+        guard='        return at <= Stage.WRITE or not (job.opened or (held and at in (Stage.ENGAGE, Stage.REENGAGE)))',
         gone='        return False',
         tests='tests/unit/run/test_tick.py',
     ),
@@ -1102,7 +1102,7 @@ GUARDS = (
     Guard(
         name='reset a System twice that is written in two ways',
         file='baremetal_acc/decide/plan.py',
-        guard='next((s for s in self.resets if _place(s) == _place(system)), system)',
+        guard='next((s for s in resets if _place(s) == _place(system)), system)',
         gone='system',
         tests='tests/unit/decide/test_plan.py',
     ),

@@ -22,7 +22,18 @@ from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, Look, Upload
 from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.quirks import BACKGROUND_COPY, Quirks
-from baremetal_acc.bmc.redfish import firmware, glance, identify, integrity, invariants, ownership, system, task, update
+from baremetal_acc.bmc.redfish import (
+    firmware,
+    glance,
+    identify,
+    integrity,
+    invariants,
+    ownership,
+    standby,
+    system,
+    task,
+    update,
+)
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
 from baremetal_acc.bmc.redfish.habits import Habits, Pace, Remembered
@@ -370,10 +381,12 @@ class RedfishConnection:
         return system.set_power(self._connector, system_ref, wanted)
 
     def reset(self, system_ref: Ref, kind: ResetKind) -> Objection | None:
-        """Ask for a restart or a power cycle.
+        """Ask for a restart or a power cycle; for that of standby power, of whom the facts name for it.
 
         :raises BmcUnsupported: it offers none. ``BmcError``: it was not accepted.
         """
+        if kind is ResetKind.AUX_POWER_CYCLE:
+            return standby.cycle(self._connector, system_ref)
         return system.reset(self._connector, system_ref, kind)
 
     def offers_reset(self, system_ref: Ref, kind: ResetKind) -> bool:
@@ -500,6 +513,8 @@ class RedfishConnection:
         manager = tree.managers.get(provider or '') or (next(iter(tree.managers.values())) if len(tree.managers) == 1 else None)
         view = tree.systems.get(home.uri) if home is not None else None
         host = system.host(view) if view is not None else HostReading(power=PowerState.UNKNOWN)
+        own = self._own_manager(tree, view, reader)
+        alone = self._habits.machines is None or len(self._habits.machines) < 2
         return BmcFacts(
             name=self.address.name,
             address=self.address.address,
@@ -511,12 +526,15 @@ class RedfishConnection:
             power=host.power,
             last_reset=host.last_reset,
             boot_progress=host.boot_progress,
-            bmc_reset=self._bmc_reset(tree, view, reader),
+            bmc_reset=own.literal('LastResetTime') if own is not None else None,
             resets=system.resets(view, reader.get) if view is not None else None,
+            standby_reset=standby.place(view, tree.chassis, reader.get) if view is not None and alone else None,
+            manager=own.ref if own is not None and alone and system.restartable(own) else None,
+            power_restore=view.literal('PowerRestorePolicy') if view is not None else None,
         )
 
-    def _bmc_reset(self, tree: Tree, home: View | None, reader: Reader) -> str | None:
-        """LastResetTime of the Manager that answers us: that of the service, else the only one that manages the System.
+    def _own_manager(self, tree: Tree, home: View | None, reader: Reader) -> View | None:
+        """The Manager that answers us: that of the service, else the only one that manages the System.
 
         It is read as locks read Managers, so that whoever reads locks after this look asks for nothing twice. That it cannot be
         read hides no device.
@@ -529,7 +547,7 @@ class RedfishConnection:
             return None
         try:
             reader.collection(root.link('Managers') or f'{ROOT}/Managers')
-            return View.of(reader.get(links[0]), []).literal('LastResetTime')
+            return View.of(reader.get(links[0]), [])
         except BmcError as exc:
             LOG.info('%s', exc)
             return None

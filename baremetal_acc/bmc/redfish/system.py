@@ -31,8 +31,12 @@ WORDS: dict[ResetKind, tuple[str, ...]] = {
     ResetKind.BMC_RESET: ('GracefulRestart', 'ForceRestart'),
     ResetKind.SYSTEM_RESET: ('ForceRestart', 'GracefulRestart', 'PowerCycle'),
     ResetKind.POWER_CYCLE: ('PowerCycle',),
+    ResetKind.AUX_POWER_CYCLE: (),
+    ResetKind.AC_POWER_CYCLE: (),
 }
-"""The ResetTypes that bring about a kind, the preferred first. A restart is no power cycle."""
+"""The ResetTypes that bring about a kind, the preferred first. A restart is no power cycle. How standby power is cycled is in
+:mod:`baremetal_acc.bmc.redfish.standby`.
+"""
 
 SWITCH: dict[PowerState, tuple[str, ...]] = {PowerState.ON: ('On', 'ForceOn'), PowerState.OFF: ('ForceOff',)}
 
@@ -102,6 +106,12 @@ def reset(connector: Connector, system: Ref, kind: ResetKind) -> Objection | Non
     return _reset(connector, read(connector, system), words, name)
 
 
+def restartable(view: View) -> bool:
+    """The Manager offers Manager.Reset."""
+    action = view.part('Actions', MANAGER_RESET)
+    return action is not None and action.text('target') is not None
+
+
 def resettable(view: View) -> bool:
     """The System offers ComputerSystem.Reset."""
     action = view.part('Actions', RESET)
@@ -122,7 +132,7 @@ def resets(view: View, get: Callable[[str], Document]) -> frozenset[ResetKind] |
     :param get: reads an ActionInfo, which is asked for only where the action itself does not list its ResetTypes.
     """
     action = view.part('Actions', RESET)
-    values = None if action is None else _offered(action, get)
+    values = None if action is None else offered(action, get)
     if values is None:
         return None
     switches = all(any(word in values for word in words) for words in SWITCH.values())
@@ -137,8 +147,8 @@ def offers_reset(connector: Connector, system: Ref, kind: ResetKind) -> bool:
     """
     view = read(connector, system)
     action = view.part('Actions', RESET)
-    offered = None if action is None else _offered(action, partial(fresh, connector, view.ref.bmc))
-    return offered is None or any(word in offered for word in WORDS[kind])
+    values = None if action is None else offered(action, partial(fresh, connector, view.ref.bmc))
+    return values is None or any(word in values for word in WORDS[kind])
 
 
 def _reset(connector: Connector, view: View, words: tuple[str, ...], name: str = RESET) -> Objection | None:
@@ -148,13 +158,13 @@ def _reset(connector: Connector, view: View, words: tuple[str, ...], name: str =
         raise BmcUnsupported(
             bmc=connector.label, uri=view.ref.uri, what=f'this {name[1:].partition(".")[0]} has no Reset action'
         )
-    offered = _offered(action, partial(fresh, connector, view.ref.bmc))
-    word = words[0] if offered is None else next((w for w in words if w in offered), None)
+    values = offered(action, partial(fresh, connector, view.ref.bmc))
+    word = words[0] if values is None else next((w for w in words if w in values), None)
     if word is None:
         raise BmcUnsupported(
             bmc=connector.label,
             uri=view.ref.uri,
-            what=short(f'it offers none of {", ".join(words)}; ResetTypes are {", ".join(sorted(offered or ()))}'),
+            what=short(f'it offers none of {", ".join(words)}; ResetTypes are {", ".join(sorted(values or ()))}'),
         )
     try:
         answer = connector.send('POST', target, body={'ResetType': word})
@@ -165,7 +175,7 @@ def _reset(connector: Connector, view: View, words: tuple[str, ...], name: str =
     return said_against(connector, answer, view.ref.bmc)
 
 
-def _offered(action: View, get: Callable[[str], Document]) -> frozenset[str] | None:
+def offered(action: View, get: Callable[[str], Document]) -> frozenset[str] | None:
     """The ResetTypes that are advertised, at the action or in its ActionInfo; None when nothing is said."""
     values = action.body.get(_ALLOWED)
     info = _action_info(action)

@@ -119,7 +119,7 @@ def test_a_denied_version_of_one_component_is_that_of_this_component():
         ('name = "tray-1"', 'name = "tray-2"', None, "two bundles are called 'tray-2'"),
         ('name = "switch"', 'name = "gpu"', None, "two components of bundle tray-2 are called 'gpu'"),
         ('identifier = 0x0020', 'identifier = 0x10000', 19, 'more than 65535'),
-        ('reset = "system-reset"', 'reset = "bmc-reset"', None, 'one of the BMC'),
+        ('reset = "system-reset"', 'reset = "reboot"', None, "'reboot' is none of none"),
         ('component_targets = true', 'component_target = true', 10, 'component_target'),
         ('security_version = 3\nfits = [{ pci = "0x10de:0x2901" }]\n\n', '\n', None, 'missing'),
     ],

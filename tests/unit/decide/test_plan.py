@@ -982,10 +982,10 @@ def test_no_plan_that_passes_does_what_must_not_be_done(scene):
 
 
 def check_resets(result):
-    """The host is held once at most, and each System comes back once at most."""
+    """The host is held once at most, each System comes back once at most, and its standby power goes once at most."""
     resets = [a for a in result.actions if isinstance(a, Reset)]
     for purposes in ({ResetPurpose.HOLD}, {ResetPurpose.ENFORCE, ResetPurpose.RESUME}):
-        places = [(a.system.bmc, a.system.uri.rstrip('/').lower()) for a in resets if a.purpose in purposes]
+        places = [(a.system.bmc, a.system.uri.rstrip('/').lower(), a.kind.is_standby) for a in resets if a.purpose in purposes]
         assert len(set(places)) == len(places)
 
 

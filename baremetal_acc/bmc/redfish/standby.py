@@ -1,0 +1,112 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Find the action that cycles the standby power of a machine, and ask for it.
+
+The standard has the ResetType ``FullPowerCycle`` for it, of a Chassis: as if the utility lines were removed and restored.
+``PowerCycle`` is none: external power stays; and ``FullPowerCycle`` of a System starts it. Makers have actions of their own
+(:data:`baremetal_acc.bmc.quirks.STANDBY_RESETS`).
+
+Source: DSP8010 2025.4, Resource v1_22, ResetType; Chassis v1_28_0, Reset.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from baremetal_acc.bmc.api import Document
+from baremetal_acc.bmc.quirks import STANDBY_RESETS
+from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.reader import fresh
+from baremetal_acc.bmc.redfish.system import offered
+from baremetal_acc.bmc.redfish.task import said_against
+from baremetal_acc.errors import BmcUnreachable, BmcUnsupported
+from baremetal_acc.model.inventory import Objection
+from baremetal_acc.model.ref import Ref
+
+_FULL = 'FullPowerCycle'
+
+_CHASSIS_RESET = '#Chassis.Reset'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """What is sent where."""
+
+    target: str
+    body: Mapping[str, str]
+
+
+def place(system: View, chassis: Mapping[str, View], get: Callable[[str], Document]) -> Ref | None:
+    """Whose action cycles the standby power of a System; None where none is known.
+
+    What makers have for it comes first: it starts no host. That of the standard is looked for at the Chassis of the System.
+
+    :param chassis: of its BMC, which serves no other machine, by URI.
+    :param get: reads an ActionInfo.
+    """
+    views = [*(chassis[uri] for uri in sorted(chassis)), system]
+    by_maker = next((view.ref for view in views if _of_maker(_quiet(view), get) is not None), None)
+    if by_maker is not None:
+        return by_maker
+    linked = (chassis[uri] for uri in _quiet(system).links('Links', 'Chassis') if uri in chassis)
+    return next((view.ref for view in linked if _standard(_quiet(view), get) is not None), None)
+
+
+def cycle(connector: Connector, ref: Ref) -> Objection | None:
+    """Ask for it.
+
+    :param ref: as of :func:`place`.
+    :returns: what the BMC says against it although it has accepted it.
+    :raises BmcUnsupported: there is no such action any more. ``BmcError``: it was not accepted.
+    """
+    view = View.of(fresh(connector, ref.bmc, ref.uri), [])
+    get = partial(fresh, connector, ref.bmc)
+    found = _of_maker(view, get) or _standard(view, get)
+    if found is None:
+        raise BmcUnsupported(bmc=connector.label, uri=ref.uri, what='it offers no action that cycles its standby power')
+    try:
+        answer = connector.send('POST', found.target, body=found.body)
+    except BmcUnreachable as exc:
+        if not exc.sent:
+            raise
+        what = f'{exc.what}; {found.body["ResetType"]} may have arrived'
+        raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=what, hint=exc.hint) from exc
+    return said_against(connector, answer, ref.bmc)
+
+
+def _quiet(view: View) -> View:
+    """The same, of which nothing odd is told: who reads it for something else has done so."""
+    return View(view.ref, view.body, [])
+
+
+def _of_maker(view: View, get: Callable[[str], Document]) -> _Request | None:
+    """A maker's own action of a resource."""
+    oem = view.part('Actions', 'Oem')
+    parts = [] if oem is None else [oem, *(View(view.ref, part, []) for part in oem.body.values() if isinstance(part, dict))]
+    for row in STANDBY_RESETS:
+        for part in parts:
+            target = _target(part, row.name, row.reset_type, get)
+            if target is not None:
+                return _Request(target=target, body={'ResetType': row.reset_type, **dict(row.more)})
+    return None
+
+
+def _standard(view: View, get: Callable[[str], Document]) -> _Request | None:
+    """The action of the standard, of a Chassis."""
+    actions = view.part('Actions')
+    target = None if actions is None else _target(actions, _CHASSIS_RESET, _FULL, get)
+    return None if target is None else _Request(target=target, body={'ResetType': _FULL})
+
+
+def _target(actions: View, name: str, reset_type: str, get: Callable[[str], Document]) -> str | None:
+    """Where an action of that name is sent; None where it does not advertise the ResetType."""
+    action = actions.part(name)
+    target = None if action is None else action.text('target')
+    if action is None or target is None:
+        return None
+    values = offered(action, get)
+    return target if values is not None and reset_type in values else None
+
+
+__all__ = ['cycle', 'place']

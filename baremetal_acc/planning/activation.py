@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Choose the resets that bring what was written in force: whose they are, which covers others, and what still waits for one.
+
+A machine whose standby power is cycled has been power-cycled, and its BMC restarted: no other reset of those is asked for with
+it. What the power cord has to be pulled for nobody can do out of band: then a person is waited for (:data:`BY_HAND`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from baremetal_acc.model.inventory import BmcFacts, PowerState
+from baremetal_acc.model.job import Flash, Item, ItemState, Job, Reset, ResetPurpose
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ref import Ref
+
+SEVERITY = {kind: rank for rank, kind in enumerate(ResetKind)}
+"""The later ones bring in force what the earlier ones do; a restart of the BMC alone is covered by those of standby power."""
+
+BY_HAND = ResetKind.AC_POWER_CYCLE
+
+COMES_ON = 'AlwaysOn'
+"""PowerRestorePolicy. Source: DSP8010 2025.4, ComputerSystem v1_27_0."""
+
+GIVE_BACK = 'give the host back'
+
+
+def strongest(*kinds: ResetKind) -> ResetKind:
+    """The one of some resets that covers the others."""
+    return max(kinds, key=SEVERITY.__getitem__)
+
+
+def reset_of(facts: BmcFacts | None, kind: ResetKind) -> Ref | None:
+    """Whose reset a component needs that a BMC shows: the Manager's, or the System's. None: the BMC shows none."""
+    if facts is None:
+        return None
+    return facts.manager if kind is ResetKind.BMC_RESET else facts.system
+
+
+def nothing_to_reset(kind: ResetKind) -> str:
+    """Why a reset that an image needs is impossible where a BMC shows nothing to reset, as the end of a sentence."""
+    what = 'no Manager that can be restarted' if kind is ResetKind.BMC_RESET else 'no System to reset'
+    return f'needs {"an" if kind.is_standby else "a"} {kind}, and the BMC shows {what}'
+
+
+def not_offered(facts: BmcFacts, kind: ResetKind, *, held: bool) -> Iterator[str]:
+    """Why the standby power of a System cannot be cycled, each as the end of a sentence about it.
+
+    :param held: the System must not come on by itself.
+    """
+    if kind is ResetKind.AUX_POWER_CYCLE and facts.standby_reset is None:
+        yield (
+            f'has to do an {kind}, and its BMC offers no action for that; with apply.reset = "{BY_HAND}" in the catalogue '
+            'somebody is waited for who pulls the power cord'
+        )
+    if facts.power is PowerState.UNKNOWN:
+        yield 'must be powered off before its standby power goes, and its BMC does not tell whether it is on'
+    if held and facts.power_restore == COMES_ON:
+        yield (
+            f'comes on by itself once it has power again (PowerRestorePolicy {COMES_ON}), and must stay off until its locks '
+            'are proven: set LastState or AlwaysOff'
+        )
+
+
+def cycle(facts: BmcFacts | None, system: Ref, kind: ResetKind, why: tuple[str, ...]) -> Reset:
+    """The reset that takes the standby power of a System away."""
+    by = facts.standby_reset if facts is not None and kind is not BY_HAND else None
+    return Reset(
+        system=system,
+        purpose=ResetPurpose.ENFORCE,
+        kind=kind,
+        why=why,
+        by=None if by == system else by,
+        manager=None if facts is None else facts.manager,
+    )
+
+
+def given_back(system: Ref) -> Reset:
+    """The start of a System that is not held, and that was powered off for its standby power to go."""
+    return Reset(system=system, purpose=ResetPurpose.ENFORCE, kind=ResetKind.POWER_CYCLE, why=(GIVE_BACK,))
+
+
+def covered(resets: Mapping[Ref, ResetKind], cycled: Iterable[Ref]) -> frozenset[Ref]:
+    """The Managers among what is to be reset that restart with the standby power anyway.
+
+    :param cycled: the Systems whose standby power is cycled.
+    """
+    bmcs = {system.bmc for system in cycled}
+    return frozenset(ref for ref, kind in resets.items() if kind is ResetKind.BMC_RESET and ref.bmc in bmcs)
+
+
+def was_cycled(job: Job, system: Ref) -> bool:
+    """The job has taken the standby power of a System away, and given it back."""
+    return any(i.state is ItemState.DONE and _cycles(i, system) for i in job.items)
+
+
+def waits_for_cycle(job: Job, item: Item) -> bool:
+    """A write has ended well and waits for the loss of standby power, which did not come: whenever it comes, it runs."""
+    action = item.action
+    if not isinstance(action, Flash) or item.state is not ItemState.STAGED or not action.reset.is_standby:
+        return False
+    asked = [i for i in job.items if isinstance(i.action, Reset) and _cycles(i, i.action.system)]
+    last = next((i for i in reversed(asked) if isinstance(i.action, Reset) and i.action.system.bmc == action.ref.bmc), None)
+    return last is not None and last.state is not ItemState.DONE
+
+
+def brought_in_force(job: Job, reset: Reset) -> tuple[Flash, ...]:
+    """The writes of a job that wait for this loss of standby power."""
+    return tuple(
+        i.action
+        for i in job.items
+        if isinstance(i.action, Flash)
+        and i.state is ItemState.STAGED
+        and i.action.reset.is_standby
+        and i.action.ref.bmc == reset.system.bmc
+    )
+
+
+def waits_for_person(item: Item) -> bool:
+    """It waits for a person now."""
+    return item.state is ItemState.RUNNING and isinstance(item.action, Reset) and item.action.kind is BY_HAND
+
+
+def _cycles(item: Item, system: Ref) -> bool:
+    return isinstance(item.action, Reset) and item.action.kind.is_standby and item.action.system == system
+
+
+__all__ = [
+    'BY_HAND',
+    'COMES_ON',
+    'GIVE_BACK',
+    'SEVERITY',
+    'brought_in_force',
+    'covered',
+    'cycle',
+    'given_back',
+    'not_offered',
+    'nothing_to_reset',
+    'reset_of',
+    'strongest',
+    'waits_for_cycle',
+    'waits_for_person',
+    'was_cycled',
+]
