@@ -89,6 +89,7 @@ def apply(desk, *more):
     return desk.run('apply', '--execute', '--no-publish', '-f', 'json', *desk.options, *more)
 
 
+@pytest.mark.shows('inventory', 'flash', 'verify', hardware=('tray',), how='cli')
 def test_one_upload_and_one_restart_bring_all_to_the_versions_of_a_bundle(desk, emulated_machine):
     """By the journal of the machine. The plan tells what is sent where; a second time nothing is; all goes back, forced."""
     machine = emulated_machine('hgx-tray', gpus=GPUS, flash_seconds=0.3, reset_seconds=0.1)
@@ -114,6 +115,7 @@ def test_one_upload_and_one_restart_bring_all_to_the_versions_of_a_bundle(desk, 
     assert [(['HGX_0'], False)] == uploads(machine)
     assert 0 == apply(desk).code
     assert (1,) == count(machine, 'upload')
+    assert 0 == desk.run('verify', *desk.options).code
 
     want(desk, OLD, 'downgrade = "allow"')
     text = (desk.folder / 'catalogue.toml').read_text()

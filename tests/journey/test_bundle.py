@@ -33,6 +33,7 @@ def open_up(machine: Any) -> None:
             assert http.patch(f'{bmc.address}/redfish/v1/{place}', json=body, timeout=10).status_code < 300
 
 
+@pytest.mark.shows('inventory', 'flash', 'lock host path', 'verify', hardware=('tray',), how='ironic')
 def test_a_tray_from_an_old_bundle_to_a_new_one_and_back_from_its_tenant(enrol: Enrol) -> None:
     """One upload for both cards; a write of the tenant under the same version breaks the chain; it is written over."""
     node = enrol('hgx-tray', 'tray', parameters={'gpus': 2})

@@ -34,6 +34,7 @@ VERBS = ('inventory', 'flash', 'program', 'lock host path', 'lock BMC path', 've
 
 HARDWARE = {
     'hgx-gpu': 'NVIDIA HGX and MGX GPUs behind roots of trust',
+    'tray': 'Trays of GPUs that are flashed by one package',
     'pcie-gpu': 'NVIDIA GPUs as PCIe cards, behind the BMC of Dell, HPE, Lenovo or Supermicro',
     'fpga': 'FPGA cards with reconfiguration slots',
     'bluefield': 'NVIDIA BlueField DPUs with a BMC of their own',
@@ -44,6 +45,7 @@ HARDWARE = {
 
 NOT_FOR = {
     ('program', 'hgx-gpu'),
+    ('program', 'tray'),
     ('program', 'pcie-gpu'),
     ('program', 'bluefield'),
     ('program', 'smartnic'),
