@@ -102,12 +102,23 @@ class BmcUnreachable(BmcError):
     """No answer in time, or the connection broke, or a server in front of the service answered a write for it.
 
     :ivar sent: what was to be done may have reached it. False where not even a login did: then nothing has happened.
+    :ivar cut: the end of what was to be sent was never sent, so that the whole of it cannot have reached it.
     """
 
     waiting_helps = True
 
-    def __init__(self, *, bmc: str, what: str, uri: str | None = None, hint: str | None = None, sent: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        bmc: str,
+        what: str,
+        uri: str | None = None,
+        hint: str | None = None,
+        sent: bool = True,
+        cut: bool = False,
+    ) -> None:
         self.sent = sent
+        self.cut = cut
         super().__init__(bmc=bmc, what=what, uri=uri, hint=hint)
 
 

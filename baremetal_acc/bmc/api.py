@@ -15,6 +15,7 @@ from baremetal_acc.model.inventory import (
     BmcFacts,
     Gap,
     HostReading,
+    ManagerReading,
     Objection,
     PlatformDevice,
     PowerState,
@@ -361,6 +362,12 @@ class Connection(Protocol):
         """LastResetTime of a System or a Manager as text, None when it has none; only compared for being another than before.
 
         :raises BmcError: it could not be read.
+        """
+
+    def managers(self) -> Sequence[ManagerReading]:
+        """What the Managers of the BMC say of their last restart, read now; none where it does not tell.
+
+        :raises BmcError: one of them could not be read.
         """
 
 

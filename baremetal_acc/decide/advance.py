@@ -84,6 +84,7 @@ class WriteSight:
     :ivar told_written: its task says of the very component that it was written.
     :ivar installed: when the component was written last, as the BMC says it.
     :ivar successor: the item that shows the component now, where the update has given it another URI.
+    :ivar told_busy: without its task, the component or the update service says that it writes.
     """
 
     seen: Seen
@@ -98,6 +99,7 @@ class WriteSight:
     told_written: bool = False
     installed: str | None = None
     successor: Component | None = None
+    told_busy: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +180,7 @@ def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
     job = _resets_seen(job, sight, now, patience)
     job = interference.watched(job, sight.hosts, now, interference.tail(patience.poll))
     job = _busy_for_too_long(job, sight, now, patience)
+    job = _not_beside_what_may_go_on(job, now)
     job = _give_up_what_is_pointless(job, now)
     match current(job):
         case None | Stage.VERIFY:
@@ -265,6 +268,8 @@ def ended(
     :param unsure: it was given up, and whether the write has ended nobody knows.
     """
     item = replace(job.items[position].to(state, now, message), untouched=untouched, unsure=unsure, progress=None)
+    if state.ended:
+        item = replace(item, managers=())  # what they said is asked for no more, and stored jobs have their bounds
     items = (*job.items[:position], item, *job.items[position + 1 :])
     reasons = job.reasons
     counts = stage(item.action) <= Stage.WRITE or isinstance(item.action, Reset) or stage(item.action) is Stage.PUBLISH
@@ -364,6 +369,7 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         if job.items[position].state in (ItemState.STAGED, ItemState.DONE):
             job = with_item(job, position, replace(job.items[position], evidence=item.evidence or _ended_by(action, seen)))
         item = replace(job.items[position], stalled=seen.stalled, strayed=item.strayed or _strays(action, seen))
+        item = replace(item, told_busy=item.told_busy or seen.told_busy)
         if item.state is ItemState.FAILED:
             percent = item.percent if seen.percent is None else seen.percent
             item = replace(item, task_failed=seen.seen is Seen.FAILED, percent=percent)
@@ -496,6 +502,26 @@ def _busy_for_too_long(job: Job, sight: Sight, now: datetime, patience: Patience
     return job
 
 
+def given_up(job: Job) -> Iterator[Flash | Program]:
+    """The writes that may go on unseen: they were given up, nothing proves that they have ended, and no task tells of them.
+
+    One whose task claims to run keeps its BMC busy as the task of somebody else does.
+    """
+    items = (i for i in job.items if i.unsure and i.state.ended and not i.stalled)
+    return (a for i in items if isinstance(a := i.action, Flash | Program))
+
+
+def _not_beside_what_may_go_on(job: Job, now: datetime) -> Job:
+    """Nothing is put back by a BMC that may still carry out a write which the job has given up."""
+    writing = {a.ref.bmc: a for a in given_up(job)}
+    for position, item, action in tuple(_open_writes(job)):
+        other = writing.get(action.ref.bmc)
+        if other is not None and item.restoring and item.state is ItemState.PLANNED:
+            why = f'whether its BMC has ended to {describe(other)} is not known'
+            job = ended(job, position, ItemState.FAILED, now, why, untouched=True)
+    return job
+
+
 def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> Job:
     for position, came in sight.resets.items():
         item = job.items[position]
@@ -513,10 +539,15 @@ def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
                 job = ended(
                     _waited(job, item, now, patience), position, ItemState.FAILED, now, _nobody_came(job, item, patience)
                 )
+        elif came is False and item.again is not None and now >= item.again and now <= job.deadline:
+            # The BMC has answered with an error of its own, and nothing shows that the reset came: it is read once more, and
+            # asked for once more where it has not.
+            job = with_item(job, position, replace(item, state=ItemState.PLANNED, rejected=2, again=None))
         elif (came is False and now - item.since > patience.reset) or now > job.deadline + patience.reset:
             is_hold = _is(item.action, ResetPurpose.HOLD)
             what = f'{item.message}, and was not seen off' if is_hold and item.message else 'did not come'
-            job = ended(job, position, ItemState.FAILED, now, f'{what} within {patience.reset}{objected(item)}')
+            said = f' ({item.message})' if item.rejected and item.message and not is_hold else ''
+            job = ended(job, position, ItemState.FAILED, now, f'{what} within {patience.reset}{objected(item)}{said}')
     return job
 
 

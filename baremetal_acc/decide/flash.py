@@ -22,8 +22,11 @@ class Seen(StrEnum):
     ``working``: our task runs. ``awaits``: it goes on only once the host is restarted. ``succeeded``: our task says that it
     succeeded, and the version is not (yet) there. ``failed``: it says that it failed. ``stalled``: it claims to run, has not
     moved for long, and the version is not there. ``other``: it says that it succeeded, and another version is staged.
-    ``vanished``: the BMC has forgotten the task, and the version is not there. ``nothing``: no task was ever seen, the BMC says
-    that it writes nothing, and the version is not there. ``refused``: the same, and the BMC has answered the upload with
+    ``vanished``: the BMC has forgotten the task, the version is not there, and it is proven that nothing is written any more.
+    ``forgotten``: the same, and nothing proves that: what writes may go on after the service that had the task was restarted.
+    ``nothing``: no task was ever seen, the BMC says
+    that it writes nothing, and the version is not there. ``unanswered``: nobody knows whether the BMC has taken the image, it
+    shows no task, and it may have forgotten one. ``refused``: the same, and the BMC has answered the upload with
     a failure; the component is as it was. ``missing``: the BMC shows the card with the version under another name, and not the
     component. ``untold``: neither a task nor the update service nor the device says whether the write has
     ended. ``unshown``: our task says that it succeeded, and the device shows no version. ``silent``: the BMC does not answer,
@@ -40,7 +43,9 @@ class Seen(StrEnum):
     STALLED = 'stalled'
     OTHER = 'other'
     VANISHED = 'vanished'
+    FORGOTTEN = 'forgotten'
     NOTHING = 'nothing'
+    UNANSWERED = 'unanswered'
     REFUSED = 'refused'
     MISSING = 'missing'
     UNTOLD = 'untold'
@@ -90,6 +95,8 @@ def _ask(state: ItemState, why: str) -> Next:
 
 _UNTOLD = 'neither a task nor the update service of the BMC says whether the write has ended, and the version is not there'
 _UNSHOWN = 'the BMC says that the update succeeded, and shows no version'
+_FORGOTTEN = 'the BMC has forgotten the update, nothing proves that its write has ended, and the version is not there'
+_UNANSWERED = 'it was sent, the BMC shows neither a task nor the version, and nothing proves that it did not take the image'
 _MISSING = 'the card is there, and what was written is not'
 _REFUSED = 'the BMC took the image, and said in its answer that the update failed; nothing was written'
 _STALLED = Next(
@@ -113,6 +120,8 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
     (_S, Seen.STALLED): _STALLED,
     (_S, Seen.OTHER): _settle(_S, 'the BMC says that the update succeeded, and another version is staged'),
     (_S, Seen.VANISHED): _settle(_S, 'the BMC has forgotten the update, and the version is not there'),
+    (_S, Seen.FORGOTTEN): _ask(_S, _FORGOTTEN),
+    (_S, Seen.UNANSWERED): _ask(_S, _UNANSWERED),
     (_S, Seen.NOTHING): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),
     (_S, Seen.REFUSED): _settle(_S, _REFUSED),
     (_S, Seen.MISSING): _settle(_S, _MISSING),
@@ -130,6 +139,8 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
     (_R, Seen.STALLED): _STALLED,
     (_R, Seen.OTHER): _settle(_R, 'the BMC says that the update succeeded, and another version is staged'),
     (_R, Seen.VANISHED): _settle(_R, 'the BMC has forgotten the update, and the version is not there'),
+    (_R, Seen.FORGOTTEN): _ask(_R, _FORGOTTEN),
+    (_R, Seen.UNANSWERED): _ask(_R, _UNANSWERED),
     (_R, Seen.NOTHING): _settle(_R, 'the BMC shows neither a task nor the version'),
     (_R, Seen.REFUSED): _settle(_R, _REFUSED),
     (_R, Seen.MISSING): _settle(_R, _MISSING),
@@ -169,6 +180,8 @@ def classify(
     cancelled: bool = False,
     restarts: bool = False,
     failed_at_once: bool = False,
+    is_over: bool = False,
+    cut: bool = False,
 ) -> Seen:
     """What a look shows. Running, staged and wanted version are three things: with another one staged nothing has ended.
 
@@ -179,6 +192,11 @@ def classify(
     :param stalled: our task has not moved for longer than anything takes, so that the device is asked and not the task.
     :param answered: the BMC has answered the upload. One that shows its tasks, and has taken an image without one, does not
         tell of its updates by tasks; of one whose answer was lost it is believed that it does.
+    :param is_over: it is proven that what was written when the image was sent is not written any more: the BMC itself has
+        restarted since (:mod:`~baremetal_acc.planning.bmc_restart`), or without the task it said that it writes, and does not
+        say so any more. A task that is gone is no such proof, nor is a service that says that it is idle after it has forgotten
+        the task: both are the memory of a service that may have been restarted while what writes goes on.
+    :param cut: the image was not sent to its end.
     :param restarts: the host is to be restarted after the write. A task that has not begun for longer than anything takes waits
         for just that, though it does not say so.
     :param failed_at_once: the BMC has answered the upload as a success, and said in that answer that it failed, and nothing was
@@ -218,9 +236,13 @@ def classify(
     no_task = failed_at_once and task is None
     if no_task and service in (UpdateActivity.IDLE, UpdateActivity.TOLD_BY_TASKS) and _same(version, before):
         return Seen.REFUSED if _same(staged, staged_before) else Seen.NOTHING
-    if not idle:
+    if not idle and not is_over:
         return Seen.UNTOLD
-    return Seen.VANISHED if state is TaskState.GONE else Seen.NOTHING
+    if task is not None and state is TaskState.GONE:
+        # What tells of itself that no command runs in it is no memory of a service, but what writes.
+        told = is_over or (service is UpdateActivity.IDLE and not task.opaque)
+        return Seen.VANISHED if told else Seen.FORGOTTEN
+    return Seen.NOTHING if is_over or cut or service is UpdateActivity.IDLE else Seen.UNANSWERED
 
 
 def _same(one: str | None, other: str | None) -> bool:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from baremetal_acc.decide import bundles, evidence, images
-from baremetal_acc.decide.advance import describe
+from baremetal_acc.decide.advance import describe, given_up
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, revokes
@@ -60,13 +60,14 @@ def _due(job: Job, now: datetime) -> list[tuple[int, Item, Flash, str]]:
     if now > job.deadline:
         return []
     tried = {_place(i.action) for i in job.items if i.restoring and isinstance(i.action, Flash)}
+    unknown = {a.ref.bmc for a in given_up(job)}
     found: dict[Place, tuple[int, Item, Flash, str]] = {}
     for position, item in enumerate(job.items):
         action = item.action
         if not isinstance(action, Flash) or item.restoring or item.state is not ItemState.FAILED or item.untouched:
             continue
-        if item.unsure:
-            continue  # it may still be written to: nothing more is sent to it
+        if item.unsure or action.ref.bmc in unknown:
+            continue  # it, or another one of its BMC, may still be written to: nothing more is sent there
         name = action.restore if action.upload is None else _of_bundle(job, action)
         if name is not None and _place(action) not in tried:
             found[_place(action)] = (position, item, action, name)
@@ -388,7 +389,8 @@ class End:
 
     :ivar restored: one sentence for each component that runs what was put back.
     :ivar why: one sentence for each component that makes a device unusable; ``quarantined`` are these devices.
-    :ivar held: one sentence for each component that may still be written to; their devices are not quarantined.
+    :ivar held: one sentence for each component that may still be written to, or that nobody could look at in the end although
+        its write is not known to have failed; their devices are not quarantined.
     """
 
     restored: tuple[str, ...]
@@ -417,10 +419,14 @@ def judge(job: Job, inventory: Inventory | None) -> End:
             continue
         if accelerator is not None and _may_be_written_to(last, action, component):
             held.append(
-                f'{name} is held: whether the write of image {action.image} to {_part(action)} has ended is not known'
-                f'{_task_of(last)}; in the end it {found_in(accelerator, component)}. Nothing more is sent to it: the '
-                'next job reads it, and goes on once its BMC works on no update'
+                f'{name} is held: {_unknown_end(last, action)}; in the end it {found_in(accelerator, component)}. {_GO_ON}'
             )
+            continue
+        if inventory is None and _is_unknown(last):
+            unknown = (
+                _unknown_end(last, action) if last.unsure else f'whether {_part(action)} is as it was written is not known'
+            )
+            held.append(f'{name} is held: {unknown}, as nobody could look at it in the end. {_GO_ON}')
             continue
         proof = _proof([i for _, i, _ in written], component)
         if accelerator is not None and proof is not None:
@@ -453,6 +459,22 @@ def forgiven(job: Job, inventory: Inventory) -> Job:
 
 def _is_retry(action: Flash | Program) -> bool:
     return isinstance(action, Flash) and action.retry
+
+
+_GO_ON = (
+    'Nothing more is sent to it. To go on run apply --execute, or the step, again: that reads the card first, and writes once '
+    'its BMC works on no update. Restart the BMC before that where it has forgotten the update or never ends it'
+)
+"""What to do with a card that may still be written to. A BMC that has restarted writes no more of what it wrote before."""
+
+
+def _unknown_end(last: Item, action: Flash | Program) -> str:
+    return f'whether the write of image {action.image} to {_part(action)} has ended is not known{_task_of(last)}'
+
+
+def _is_unknown(last: Item) -> bool:
+    """The last write of a place is not known to have failed: it has ended well as far as it was seen, or was given up."""
+    return last.unsure or last.state in (ItemState.DONE, ItemState.STAGED)
 
 
 def _may_be_written_to(last: Item, action: Flash | Program, component: Component | None) -> bool:
@@ -562,6 +584,8 @@ def _not_restored(job: Job, last: Item, action: Flash | Program) -> str:
         return f'image {action.image} was to be put back: {last.message or last.state}'
     if action.restore is None:
         return f'image {action.image} was written, and it has no image to go back to'
+    if action.ref.bmc in {a.ref.bmc for a in given_up(job)}:
+        return f'image {action.image} was written, and {action.restore} is not put back while its BMC may write another card'
     late = 'there was no time left' if not job.second else 'it was too late'
     return f'image {action.image} was written, and {late} to put {action.restore} back'
 

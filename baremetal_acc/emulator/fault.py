@@ -103,6 +103,11 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     'upload-stalls': ({'after_bytes': 4096}, 'the BMC takes no more of an upload, and the connection stays open'),
     'memory-exhausted': ({'at_once': 1}, 'more updates than that at a time make the BMC restart'),
     # the BMC
+    'service-restarts': (
+        {'at_percent': 50, 'completes': True},
+        'the Redfish service alone restarts in the middle of an update and forgets its tasks; the update goes on (without '
+        'completes: is lost), and a further one is taken beside it',
+    ),
     'bmc-restart': (
         {'at_percent': 50, 'completes': False, 'seconds': None},
         'the BMC restarts in the middle of an update, and is silent for that long',

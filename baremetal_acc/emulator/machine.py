@@ -63,6 +63,7 @@ FATES = (
     'task-completed-version-unchanged',
     'task-completed-critical',
     'task-id-reused',
+    'service-restarts',
     'bmc-restart',
     'power-lost',
 )
@@ -535,7 +536,7 @@ class Machine:
     def busy(self, bmc_name: str, targets: Iterable[str]) -> str | None:
         """Why no update of these components can begin now; None when it can."""
         bmc = self.bmcs[bmc_name]
-        running = [task for task in bmc.tasks.values() if task.is_open]
+        running = [task for task in bmc.tasks.values() if task.is_open and not task.forgotten]
         held = {target for task in running for target in task.targets} | bmc.reserved
         for target in targets:
             if target in held:
@@ -875,12 +876,25 @@ class Machine:
                 if not task.fate['completes']:
                     # It is gone for good, and so is its hold on the targets.
                     self.bmcs[task.bmc].tasks.pop(task.id)
+            case 'service-restarts':
+                self._forget_tasks(task.bmc)
+                if not task.fate['completes']:
+                    self.bmcs[task.bmc].tasks.pop(task.id)
             case 'task-stuck':
                 task.frozen_percent = int(task.fate['at_percent'])
             case 'bmc-restart':
                 if task.fate['completes']:
                     self._write(task)
                 self.reset_bmc(task.bmc, task.fate.get('seconds'))
+
+    def _forget_tasks(self, name: str) -> None:
+        """The service is another process now, and knows of no update; what writes is not, and goes on."""
+        tasks = self.bmcs[name].tasks
+        for task in [one for one in tasks.values() if not one.is_open]:
+            tasks.pop(task.id)
+        for task in tasks.values():
+            task.gone = task.forgotten = True
+        self.note('service-restarted', bmc=name)
 
     def _reuse(self, task: Task, at: float) -> None:
         """Somebody else's job has the id now."""

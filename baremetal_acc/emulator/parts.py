@@ -298,7 +298,7 @@ class Task:
     ``fate`` is what a fault rule has in store for it, ``status`` what TaskStatus says then. Percentages come from the clock
     between ``starts`` and ``ends``. ``is_installed_by_restart``: the image is written in a restart, and needs no other one.
     ``package`` is the version of the package that was sent; None: it was an image by itself. ``forced``: ForceUpdate was
-    said. ``told`` are the components that it says to be written.
+    said. ``told`` are the components that it says to be written. ``forgotten``: it goes on, and the BMC knows nothing of it.
     """
 
     id: int
@@ -318,6 +318,7 @@ class Task:
     told: list[str] = field(default_factory=list)
     fate: dict[str, Any] | None = None
     gone: bool = False
+    forgotten: bool = False
     frozen_percent: int | None = None
     status: str | None = None
     is_installed_by_restart: bool = False

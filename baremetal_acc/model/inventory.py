@@ -87,6 +87,19 @@ class HostReading:
     log_mark: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerReading:
+    """What a Manager says of its own last restart.
+
+    :ivar last_reset: Manager.LastResetTime, as the BMC writes it; None where it shows none.
+    :ivar time: Manager.DateTime, the clock that this is told by.
+    """
+
+    ref: Ref
+    last_reset: str | None = None
+    time: str | None = None
+
+
 class TaskState(StrEnum):
     """What is known of a task of a BMC, in the only three ways that matter, and why there is a fourth.
 

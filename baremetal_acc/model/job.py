@@ -11,7 +11,7 @@ from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.firmware import ItemIdentity
 from baremetal_acc.model.image import Progress
-from baremetal_acc.model.inventory import Objection
+from baremetal_acc.model.inventory import ManagerReading, Objection
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.waiver import Relaxation, Waived
@@ -403,6 +403,10 @@ class Item:
     :ivar task_failed: its task has ended, and said that it failed.
     :ivar strayed: since it was sent its component showed something else than it ran before, or no version.
     :ivar shown: what a reset is to bring in force was shown as running before it: that it is shown proves no reset.
+    :ivar pushed: when its image was about to be sent, UTC; ``managers``: what the Managers of its BMC said right before that of
+        their last restart.
+    :ivar told_busy: since its task is gone its component or the update service has said that it writes.
+    :ivar cut: the image was not sent to its end, so that the BMC cannot have the whole of it.
     :ivar rejected: how often the BMC has rejected it in a row. ``again``: it is not sent before then, UTC.
     """
 
@@ -432,6 +436,10 @@ class Item:
     task_failed: bool = field(default=False, metadata=SPARSE)
     strayed: bool = field(default=False, metadata=SPARSE)
     shown: bool = field(default=False, metadata=SPARSE)
+    pushed: datetime | None = field(default=None, metadata=SPARSE)
+    managers: tuple[ManagerReading, ...] = field(default=(), metadata=SPARSE)
+    told_busy: bool = field(default=False, metadata=SPARSE)
+    cut: bool = field(default=False, metadata=SPARSE)
     rejected: int = field(default=0, metadata=SPARSE)
     again: datetime | None = field(default=None, metadata=SPARSE)
 

@@ -25,7 +25,8 @@ def followed(job: Job, tasks: Mapping[Ref, TaskReading], now: datetime, stall: t
     """The job after its tasks were read, and whether one of them still goes on.
 
     One that has not moved for ``stall`` is given up, and whether its write has ended nobody knows. Once a task has ended well,
-    or is gone, the device decides, and has its time for that.
+    the device decides, and has its time for that. So it does of one that is gone; but where it does not show the version then,
+    nobody knows whether the write has ended: the service that had the task may have been restarted under it.
 
     :param tasks: one that could not be read is missing.
     """
@@ -35,7 +36,8 @@ def followed(job: Job, tasks: Mapping[Ref, TaskReading], now: datetime, stall: t
             continue
         task = tasks.get(item.task)
         if task is not None and task.state in (TaskState.SUCCEEDED, TaskState.GONE):
-            job, goes_on = with_item(job, position, replace(item, follows=False, since=now)), True
+            is_gone = task.state is TaskState.GONE
+            job, goes_on = with_item(job, position, replace(item, follows=False, since=now, unsure=is_gone)), True
         elif task is not None and task.state is TaskState.FAILED:
             said = f' ({task.message})' if task.message else ''
             why = f'the BMC says that the update failed after the restart of the host{said}'

@@ -87,7 +87,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     if patient and changed and (wrong or any(_may_settle(f, job, tools) for f in unmet)):
         return job
     for position, found in wrong.items():
-        job = ended(job, position, ItemState.FAILED, now, found)
+        job = ended(job, position, ItemState.FAILED, now, found, unsure=job.items[position].unsure)
     if wrong and not job.second and restore.due(job, now):
         return replace(job, second=True)
     for position in restore.in_force(job, inventory):
@@ -140,11 +140,11 @@ def _unseen(job: Job, target: Target, tools: Tools, exc: AccError, now: datetime
     end = restore.judge(job, None)
     open_ones = [f'{describe(a)}: nobody could see whether it is closed again' for a in _to_be_closed(job)]
     off: tuple[str, ...] | None = ()
-    if open_ones or end.quarantined:
+    if open_ones or end.quarantined or end.held:
         job, off = _kept_off(job, None, target, tools, now)
         if off is None:
             return job
-    reasons = (*job.reasons, f'the final look failed: {exc}', *open_ones, *(off or ()), *end.why)
+    reasons = (*job.reasons, f'the final look failed: {exc}', *open_ones, *(off or ()), *end.why, *end.held)
     lost = Verdict(target=job.target, findings=())
     return replace(job, verdict=lost, reasons=tuple(dict.fromkeys(reasons)), quarantined=end.quarantined)
 
@@ -154,13 +154,14 @@ def shut_out(job: Job, exc: BmcShutOut, now: datetime) -> Job:
     for position, item in enumerate(job.items):
         if not item.state.ended and stage(item.action) < Stage.VERIFY:
             state = ItemState.FAILED if item.state.begun else ItemState.SKIPPED
-            job = ended(job, position, state, now, 'what became of it is not known')
+            unsure = item.state.begun and isinstance(item.action, Flash | Program)
+            job = ended(job, position, state, now, 'what became of it is not known', unsure=unsure)
     end = restore.judge(job, None)
     open_ones = [f'{describe(a)}: nobody could see whether it is closed again' for a in _to_be_closed(job)]
     kept_off = [
         f'{system} was powered off, and not on again by us; the host may run if others did that' for system in held(job)
     ]
-    reasons = (str(exc), *job.reasons, *open_ones, *kept_off, *end.why)
+    reasons = (str(exc), *job.reasons, *open_ones, *kept_off, *end.why, *end.held)
     lost = Verdict(target=job.target, findings=())
     return replace(job, verdict=lost, reasons=tuple(dict.fromkeys(reasons)), quarantined=end.quarantined)
 

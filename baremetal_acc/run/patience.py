@@ -69,6 +69,9 @@ def not_performed(job: Job, position: int, exc: AccError, patience: Patience, no
         if isinstance(item.action, Engage) and isinstance(exc, BmcRefused | BmcConflict | BmcAnswerInvalid):
             return with_item(job, position, _rejected(item, exc, patience, now))
         return with_item(job, position, replace(item, message=str(exc)))
+    if isinstance(item.action, Reset) and isinstance(exc, BmcRefused) and not took_nothing(exc) and not item.rejected:
+        # An error of its own says nothing of what it has done: the power is read again, and it is asked once more.
+        return with_item(job, position, replace(item, rejected=1, message=str(exc)))
     if isinstance(exc, BmcShutOut):
         job = replace(job, reasons=tuple(dict.fromkeys((*job.reasons, str(exc)))))
     waited = f', waited for {(now - item.since).total_seconds():.0f} s' if exc.waiting_helps and now > item.since else ''

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from baremetal_acc.bmc.api import Connection
 from baremetal_acc.decide import interference, restore
-from baremetal_acc.decide.advance import describe, ended, objected, with_item
+from baremetal_acc.decide.advance import describe, ended, given_up, objected, with_item
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.errors import AccError, BmcBusy, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import Inventory, Objection, PowerState, UpdateActivity
@@ -19,6 +19,7 @@ from baremetal_acc.model.ref import Ref
 from baremetal_acc.planning import activation
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import Bmcs, check, observe, unprotected
+from baremetal_acc.run.patience import took_nothing
 from baremetal_acc.run.sighting import awaiting_tasks, not_ours, stuck_tasks
 from baremetal_acc.run.tools import Target, Tools
 
@@ -33,6 +34,10 @@ _LEADS_TO: dict[PowerState, frozenset[PowerState]] = {
 }
 """The states in which a System is as it is wanted, or becomes so with nobody doing anything."""
 
+_ASKS_ONCE_MORE = 2
+"""As :attr:`~baremetal_acc.model.job.Item.rejected` of a reset: the BMC has rejected it with an error of its own, and has had
+its time to show that it came."""
+
 _TOLD_OFF, _FOUND_OFF = 'it was told to power off', 'it was found off'
 """What a host that is waited for was told: where it is not seen off in the end, nobody else knows whether it will go off."""
 
@@ -42,6 +47,10 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
     item = job.items[position]
     bmc = bmcs[action.system.bmc]
     told = None
+    unknown = next(given_up(job), None)
+    if action.purpose is ResetPurpose.ENFORCE and item.before is None and unknown is not None:
+        beside = f'it is not reset under a write that may go on: whether the BMC has ended to {describe(unknown)} is not known'
+        return ended(job, position, ItemState.FAILED, now, beside)
     match action.purpose:
         case ResetPurpose.HOLD:
             told = _FOUND_OFF
@@ -67,6 +76,12 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 return _cycled(job, position, action, target, tools, bmc, now)
         case ResetPurpose.ENFORCE if activation.was_cycled(job, action.system) and bmc.power(action.system) is PowerState.ON:
             pass  # it has started by itself once it had power again
+        case ResetPurpose.ENFORCE if item.rejected == _ASKS_ONCE_MORE and item.before is not None:
+            _wait_for_updates(bmc, action, job)
+            has_not_come = _has_not_come(item, action, bmc)
+            item = replace(item, rejected=_ASKS_ONCE_MORE + 1)  # there is no third time
+            if has_not_come and item.before is not None:
+                item = _asked(with_item(job, position, item), position, action, tools, bmc, item.before, now)
         case ResetPurpose.ENFORCE if action.kind is ResetKind.BMC_RESET:
             if item.before is None:
                 _wait_for_updates(bmc, action, job)
@@ -74,7 +89,7 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 before = bmc.last_reset(action.system) or ''
                 if _just_now(before, now):
                     return job
-                item = _asked(job, position, action, tools, bmc, before)
+                item = _asked(job, position, action, tools, bmc, before, now)
         case ResetPurpose.ENFORCE if bmc.power(action.system) is PowerState.OFF:
             _wait_for_updates(bmc, action, job)
             job = _switched(job, position, bmc, action.system, PowerState.ON, tools)
@@ -97,7 +112,7 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 # than the ramdisk.
                 inventory = observe(target, tools, now + timedelta(microseconds=1))
                 job = custody_feed.after_reading(job, inventory, target, tools, starting=action.system)
-            item = _asked(job, position, action, tools, bmc, last)
+            item = _asked(job, position, action, tools, bmc, last, now)
     objection = job.items[position].objection or item.objection
     return with_item(job, position, replace(item.to(ItemState.RUNNING, now, told), objection=objection))
 
@@ -123,7 +138,7 @@ def _cycled(job: Job, position: int, action: Reset, target: Target, tools: Tools
         inventory = observe(target, tools, now + timedelta(microseconds=1))
         job = custody_feed.after_reading(job, inventory, target, tools)
     if not by_hand:
-        item = _asked(job, position, action, tools, bmc, before)
+        item = _asked(job, position, action, tools, bmc, before, now)
         return with_item(job, position, item.to(ItemState.RUNNING, now))
     flashes = activation.brought_in_force(job, action)
     shown = all(same_version(bmc.component(flash.ref).version, flash.version) for flash in flashes)
@@ -145,9 +160,9 @@ def _just_now(last: str, now: datetime) -> bool:
     return abs(now - (at if at.tzinfo is not None else at.replace(tzinfo=UTC))) < _MOMENT
 
 
-def _asked(job: Job, position: int, action: Reset, tools: Tools, bmc: Connection, last: str) -> Item:
+def _asked(job: Job, position: int, action: Reset, tools: Tools, bmc: Connection, last: str, now: datetime) -> Item:
     """Ask once for a reset, and store before that what will show whether it came."""
-    item = replace(job.items[position], before=last)
+    item = replace(job.items[position], before=last, again=None)
     tools.save(with_item(job, position, item))
     if tools.polling is not None:
         tools.polling.end()
@@ -156,7 +171,24 @@ def _asked(job: Job, position: int, action: Reset, tools: Tools, bmc: Connection
     except BmcUnreachable as exc:
         # Whether it arrived shows in LastResetTime; a second reset could meet a card that applies its firmware.
         LOG.warning('%s: %s: %s', job.target, describe(action), exc)
+    except BmcRefused as exc:
+        if took_nothing(exc):
+            raise
+        # An error of its own says nothing of what it has done: what it shows decides, and it has its time for that.
+        LOG.warning('%s: %s: %s', job.target, describe(action), exc)
+        again = None if item.rejected else now + tools.patience.settle
+        item = replace(item, rejected=item.rejected or 1, again=again, message=str(exc))
     return item
+
+
+def _has_not_come(item: Item, action: Reset, bmc: Connection) -> bool:
+    """A reset that the BMC has answered with an error of its own has not been carried out, as far as it shows.
+
+    A System that is not simply on is on its way.
+    """
+    if action.kind is not ResetKind.BMC_RESET and bmc.power(action.system) is not PowerState.ON:
+        return False
+    return (bmc.last_reset(action.system) or '') == item.before
 
 
 def _switched(job: Job, position: int, bmc: Connection, system: Ref, wanted: PowerState, tools: Tools) -> Job:

@@ -21,12 +21,15 @@ from baremetal_acc.model.inventory import HostReading, PowerState, TaskReading, 
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName, Ref
-from baremetal_acc.planning import activation, setting_changes, succession, waiting_tasks
+from baremetal_acc.planning import activation, bmc_restart, setting_changes, succession, waiting_tasks
 from baremetal_acc.run.looking import Bmcs
 
 LOG = logging.getLogger(__name__)
 
-_UNSEEN = frozenset({Seen.UNTOLD, Seen.UNSHOWN, Seen.NOTHING, Seen.VANISHED})
+_UNPROVEN = frozenset({Seen.UNTOLD, Seen.FORGOTTEN, Seen.UNANSWERED})
+"""Nothing proves that a write has ended, unless its BMC has restarted since."""
+
+_UNSEEN = _UNPROVEN | {Seen.UNSHOWN, Seen.NOTHING, Seen.VANISHED}
 """Neither the task nor the item of a component tells what became of a write."""
 
 _UNWRITTEN = _UNSEEN | {Seen.SUCCEEDED}
@@ -205,6 +208,7 @@ def _write_sight(
         task = _of_part(task, action, component)
         ours = _adopted(item, others)
         service = UpdateActivity.BUSY if busy or component.is_updating else bmc.update_activity()
+        told_busy = service is UpdateActivity.BUSY and not busy and unread is None and _is_without_task(item, task)
     except AccError as exc:
         card = _card_without(action, bmcs, now) if _is_gone(exc) else None
         if card is not None:
@@ -220,7 +224,7 @@ def _write_sight(
     at_once = item.state is ItemState.RUNNING and item.moved is None and not component.is_updating
     lost = at_once and task is not None and task.state is TaskState.GONE
 
-    def classified(staged: str | None) -> Seen:
+    def classified(staged: str | None, *, has_restarted: bool = False) -> Seen:
         return classify(
             task=None if lost else task,
             version=component.version,
@@ -234,19 +238,23 @@ def _write_sight(
             cancelled=item.cancelled is not None,
             restarts=isinstance(action, Flash) and action.reset is not ResetKind.NONE,
             failed_at_once=item.objection is not None and item.objection.fails,
+            is_over=has_restarted or (item.told_busy and unread is None and service is not UpdateActivity.UNKNOWN),
+            cut=item.cut,
         )
 
     seen = classified(component.staged)
+    has_restarted = seen in _UNPROVEN and _has_restarted(item, bmc, now)
+    seen = classified(component.staged, has_restarted=has_restarted)
     if seen in _UNWRITTEN and successor is None and _is_due(item, now, poll):
         # Some BMCs answer for an item that they list no more.
         card = _card_without(action, bmcs, now)
         successor = None if card is None else succession.successor(job, action, card)
         if successor is not None:
             component = successor
-            seen = classified(component.staged)
+            seen = classified(component.staged, has_restarted=has_restarted)
     if seen in _UNSEEN and component.staged is None and _is_looked_at(item, action, now, poll):
         staged = _staged_by_card(action, bmcs, now)
-        seen = seen if staged is None else classified(staged)
+        seen = seen if staged is None else classified(staged, has_restarted=has_restarted)
     said = task.message if task is not None else None if unread is None else unread.message
     return WriteSight(
         seen=seen,
@@ -260,6 +268,7 @@ def _write_sight(
         and any(task.names_as_written(ref, name) for ref, name in ((action.ref, component.id), (component.ref, component.id))),
         installed=component.installed,
         successor=successor,
+        told_busy=told_busy,
     )
 
 
@@ -308,6 +317,22 @@ def _is_gone(exc: AccError) -> bool:
 def _is_due(item: Item, now: datetime, poll: timedelta) -> bool:
     """A whole look at the card is worth it: it is slow, so that what has not come true is looked for some times a minute."""
     return (now - item.since) % _SOME_TIMES <= poll
+
+
+def _is_without_task(item: Item, task: TaskReading | None) -> bool:
+    """The BMC has no task for a write (any more): what it says of itself then is no memory of that."""
+    return item.task is None if task is None else task.state is TaskState.GONE
+
+
+def _has_restarted(item: Item, bmc: Connection, now: datetime) -> bool:
+    """The BMC has proven to have restarted since an image was sent to it. What could not be read proves nothing."""
+    if not item.managers:
+        return False
+    try:
+        return bmc_restart.has_restarted(item.managers, bmc.managers(), pushed=item.pushed, now=now)
+    except AccError as exc:
+        LOG.info('%s', exc)
+        return False
 
 
 def _own_task(item: Item, bmc: Connection, tasks: dict[Ref, TaskReading]) -> tuple[TaskReading | None, AccError | None]:

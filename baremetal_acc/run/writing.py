@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from baremetal_acc.bmc.api import Connection
 from baremetal_acc.decide import interference
 from baremetal_acc.decide.advance import describe, ended, sharing_upload, with_item
 from baremetal_acc.decide.baseline import demands
@@ -93,9 +94,17 @@ def _ready(job: Job, position: int, target: Target, tools: Tools, inventory: Inv
     if hidden is not None and now <= job.deadline:
         since = item.waiting or now
         by_hold = known_later.hidden_by_hold(job, inventory, action.accelerator) is not None
-        # What a BMC hides while the host is off comes back with the host, and not before.
-        if not by_hold or now - since <= tools.patience.settle:
-            return with_item(job, position, replace(item.to(ItemState.PLANNED, now, hidden), waiting=since))
+        # A card that is to be put back is lost to everybody if it is not; and what a BMC hides while the host is off comes back
+        # with the host, and not before.
+        limit = tools.patience.reset if item.restoring and not by_hold else tools.patience.settle
+        if now - since <= limit:
+            waits = f'{hidden}; waiting until {since + limit:%H:%M:%S}Z for the BMC to show all of it'
+            if item.waiting is None:
+                LOG.warning('%s: %s: %s', job.target, describe(action), waits)
+            return with_item(job, position, replace(item.to(ItemState.PLANNED, now, waits), waiting=since))
+        if not by_hold:
+            gave_up = f'{hidden}; waited for {limit} for the BMC to show all of it, and nothing was written'
+            return ended(job, position, ItemState.FAILED, now, gave_up, untouched=True)
     latest = _as_now(action, found, inventory)
     if latest != action and moved is None:
         # What is there now is not there by this write, and must not count as its result: that is stored first.
@@ -139,6 +148,7 @@ def _send(job: Job, parts: tuple[int, ...], tools: Tools, bmcs: Bmcs, now: datet
             return each(lambda j, n: with_item(j, n, replace(j.items[n].to(ItemState.PLANNED, now, why), waiting=since)))
         return each(lambda j, n: ended(j, n, ItemState.FAILED, now, why, untouched=True))
     try:
+        job = _before_push(job, parts, bmcs[action.ref.bmc], tools, now)
         answer = bmcs[action.ref.bmc].push(action.ref, upload)
     except BmcBusy as exc:
         busy = exc
@@ -156,7 +166,8 @@ def _send(job: Job, parts: tuple[int, ...], tools: Tools, bmcs: Bmcs, now: datet
         if took_nothing(exc):
             return each(lambda j, n: ended(j, n, ItemState.FAILED, now, why, untouched=True))
         # Whether it arrived is unknown: it stays as sent, and the next look decides.
-        return each(lambda j, n: with_item(j, n, replace(j.items[n], message=said)))
+        cut = isinstance(exc, BmcUnreachable) and exc.cut
+        return each(lambda j, n: with_item(j, n, replace(j.items[n], message=said, cut=cut)))
     return each(lambda j, n: _accepted(j, n, answer, now))
 
 
@@ -175,6 +186,19 @@ def _upload(item: Item, action: Flash | Program, tools: Tools) -> Upload:
         targets = image.bundle.targets
         upload = replace(upload, targets=targets, untargeted=targets is None)
     return upload
+
+
+def _before_push(job: Job, parts: tuple[int, ...], bmc: Connection, tools: Tools, now: datetime) -> Job:
+    """The job with what will show whether the BMC has restarted after an image was sent: stored before it is."""
+    try:
+        managers = tuple(one for one in bmc.managers() if one.last_reset is not None)
+    except BmcError as exc:
+        LOG.info('%s', exc)
+        managers = ()
+    for part in parts:
+        job = with_item(job, part, replace(job.items[part], pushed=now, managers=managers, told_busy=False, cut=False))
+    tools.save(job)
+    return job
 
 
 def _accepted(job: Job, position: int, answer: TaskReading | Objection | Progress | None, now: datetime) -> Job:

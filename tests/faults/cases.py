@@ -41,6 +41,7 @@ class Case:
     :ivar opens: the fault opens a lock by itself.
     :ivar idle: no fault of the machine comes to pass, as the job gives it no occasion.
     :ivar machine: parameters of the emulator. ``address``: what the operator says of the BMC.
+    :ivar image_bytes: of each image. What is small is gone from us before a BMC that takes no more of it shows that.
     """
 
     number: str
@@ -55,6 +56,7 @@ class Case:
     slow: bool = False
     machine: dict[str, Any] = field(default_factory=dict)
     address: dict[str, Any] = field(default_factory=dict)
+    image_bytes: int = 40_000
 
 
 # ------------------------------------------------------------------------------------------------------ when it goes wrong
@@ -133,6 +135,12 @@ CARD = {'device': 'GPU_0'}
 ITEM_URI = f'{ITEMS}/{ITEM[EROT].format(0)}'
 PUSH = '*/update-multipart'
 A_FORTNIGHT = 14 * 86400
+LARGE = 24_000_000
+TELLS_NO_RESET: dict[str, Any] = {'options': {'*': {'host_history': False}}}
+"""BMCs of which neither a Manager nor a System shows LastResetTime."""
+OUTLASTS: dict[str, Any] = {'flash_seconds': 5000.0}
+"""A write that goes on for longer than the job."""
+UNKNOWN_END = 'whether the write of image erot-new to HGX_FW_ERoT_GPU_0 has ended is not known'
 
 CASES: dict[str, Case] = {
     # ---- the BMC and its tasks
@@ -141,6 +149,21 @@ CASES: dict[str, Case] = {
         meets=fault('upload-cut', count=1, **CARD),
         ends=Ending.RESTORED,
         says=('neither a task nor the version', 'update-multipart: the connection broke'),
+        image_bytes=LARGE,
+    ),
+    'upload-cut-when-all-of-it-was-sent': Case(
+        number='F1',
+        meets=fault('upload-cut', count=1, **CARD),
+        ends=Ending.UNKNOWN,
+        says=('nothing proves that it did not take the image', UNKNOWN_END),
+        image_bytes=8_000,
+    ),
+    'answer-lost-as-the-service-restarts': Case(
+        number='F1',
+        machine=OUTLASTS,
+        meets=both(fault('hang', uri=PUSH, after=True, count=1), fault('service-restarts', at_percent=0, count=1, **CARD)),
+        ends=Ending.UNKNOWN,
+        says=('nothing proves that it did not take the image', UNKNOWN_END, 'To go on run apply --execute, or the step, again'),
     ),
     'upload-cut-by-restart': Case(
         number='F1',
@@ -154,14 +177,25 @@ CASES: dict[str, Case] = {
         ends=Ending.RESTORED,
         says=('forgotten the update', 'the BMC no longer has the task'),
     ),
+    'bmc-dies-mid-flash-and-does-not-tell-of-it': Case(
+        number='F2',
+        machine=TELLS_NO_RESET,
+        meets=fault('bmc-restart', count=1, seconds=400, **CARD),
+        ends=Ending.UNKNOWN,
+        says=('has forgotten the update, nothing proves that its write has ended', UNKNOWN_END),
+    ),
     'bmc-dies-mid-flash-which-goes-on': Case(
         number='F2', meets=fault('bmc-restart', count=1, seconds=400, completes=True, **CARD), ends=Ending.DONE
     ),
     'bmc-dies-for-good': Case(
         number='F2',
         meets=fault('bmc-restart', count=1, seconds=A_FORTNIGHT, **CARD),
-        ends=Ending.QUARANTINED,
-        says=('not done by the deadline', 'the connection broke (check address, network and power of the BMC)'),
+        ends=Ending.UNKNOWN,
+        says=(
+            'as nobody could look at it in the end',
+            'not done by the deadline',
+            'the connection broke (check address, network and power of the BMC)',
+        ),
     ),
     'bmc-dies-before-the-version-is-read': Case(
         number='F3', meets=fault('bmc-restart-on-request', uri=ITEM_URI, method='GET', count=1), ends=Ending.DONE
@@ -175,11 +209,44 @@ CASES: dict[str, Case] = {
         ends=Ending.RESTORED,
         says=('forgotten the update', 'the BMC no longer has the task'),
     ),
+    'bmc-restarts-and-does-not-tell-of-it': Case(
+        number='F4',
+        machine=TELLS_NO_RESET,
+        meets=fault('bmc-restart', count=1, **CARD),
+        ends=Ending.UNKNOWN,
+        says=('has forgotten the update, nothing proves that its write has ended', UNKNOWN_END),
+    ),
+    'service-restarts-and-the-write-goes-on': Case(
+        number='F4', machine={'flash_seconds': 250.0}, meets=fault('service-restarts', count=1, **CARD), ends=Ending.DONE
+    ),
+    'service-restarts-and-the-write-outlasts-the-job': Case(
+        number='F4',
+        machine=OUTLASTS,
+        meets=fault('service-restarts', at_percent=1, count=1, **CARD),
+        ends=Ending.UNKNOWN,
+        says=(
+            'has forgotten the update, nothing proves that its write has ended',
+            UNKNOWN_END,
+            'To go on run apply --execute, or the step, again',
+            'the host stays powered off',
+        ),
+    ),
+    'service-restarts-and-the-clock-of-its-bmc-is-set': Case(
+        number='F4',
+        machine=OUTLASTS,
+        meets=both(fault('service-restarts', at_percent=1, count=1, **CARD), meanwhile('clock-jumps')),
+        ends=Ending.UNKNOWN,
+        says=('has forgotten the update, nothing proves that its write has ended', UNKNOWN_END),
+    ),
     'task-vanishes': Case(
         number='F4',
         meets=fault('task-vanishes', count=1, **CARD),
-        ends=Ending.RESTORED,
-        says=('forgotten the update', 'the BMC no longer has the task'),
+        ends=Ending.UNKNOWN,
+        says=(
+            'has forgotten the update, nothing proves that its write has ended',
+            'the BMC no longer has the task',
+            UNKNOWN_END,
+        ),
     ),
     'task-vanishes-and-the-write-goes-on': Case(
         number='F4', meets=fault('task-vanishes', count=1, completes=True, **CARD), ends=Ending.DONE
@@ -292,16 +359,19 @@ CASES: dict[str, Case] = {
     'password-rotated': Case(
         number='F11',
         meets=meanwhile('password-rotated'),
-        ends=Ending.QUARANTINED,
-        says=('login refused (check username and password',),
+        ends=Ending.UNKNOWN,
+        says=('login refused (check username and password', UNKNOWN_END, 'as nobody could look at it in the end'),
     ),
     'password-rotated-for-a-while': Case(number='F11', meets=for_a_while('password-rotated'), ends=Ending.DONE),
     'certificate-changed': Case(
         number='F12',
         machine={'tls': True},
         meets=meanwhile('certificate-changed'),
-        ends=Ending.QUARANTINED,
-        says=('its certificate is not trusted: unable to get local issuer certificate (set verify_ca',),
+        ends=Ending.UNKNOWN,
+        says=(
+            'its certificate is not trusted: unable to get local issuer certificate (set verify_ca',
+            'as nobody could look at it in the end',
+        ),
     ),
     'certificate-changed-for-a-while': Case(
         number='F12', machine={'tls': True}, meets=for_a_while('certificate-changed'), ends=Ending.DONE
@@ -317,6 +387,7 @@ CASES: dict[str, Case] = {
         meets=fault('upload-stalls', count=1, **CARD),
         ends=Ending.RESTORED,
         says=('neither a task nor the version', 'update-multipart: no answer in time'),
+        image_bytes=LARGE,
     ),
     'truncated-json': Case(number='F15', meets=meanwhile('truncated-json', count=10), ends=Ending.DONE),
     'truncated-json-for-good': Case(
@@ -434,12 +505,24 @@ CASES: dict[str, Case] = {
         ends=Ending.RESTORED,
         says=('forgotten the update', 'the BMC no longer has the task'),
     ),
+    'dpu-bmc-restarts-mid-flash-and-does-not-tell-of-it': Case(
+        number='F4',
+        what=NIC,
+        machine=TELLS_NO_RESET,
+        meets=fault('bmc-restart', bmc='dpu', count=1),
+        ends=Ending.UNKNOWN,
+        says=('has forgotten the update, nothing proves that its write has ended', 'the BMC no longer has the task'),
+    ),
     'dpu-bmc-dies-for-good': Case(
         number='F2',
         what=NIC,
         meets=fault('bmc-restart', bmc='dpu', count=1, seconds=A_FORTNIGHT),
-        ends=Ending.QUARANTINED,
-        says=('not done by the deadline (BMC dpu', 'the connection broke (check address, network and power of the BMC)'),
+        ends=Ending.UNKNOWN,
+        says=(
+            'as nobody could look at it in the end',
+            'not done by the deadline (BMC dpu',
+            'the connection broke (check address, network and power of the BMC)',
+        ),
     ),
     # ---- a host that the tenant has shut down
     'host-found-off': Case(number='F20', what=GPU, found_off=True, meets=nothing, ends=Ending.DONE, idle=True),

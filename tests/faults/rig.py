@@ -108,6 +108,7 @@ class Rig:
     held: bool = False
     met: int = 0
     catalogue: tuple[Image, ...] = ()
+    image_bytes: int = 40_000
 
     def __post_init__(self) -> None:
         self.catalogue = tuple(
@@ -146,7 +147,7 @@ class Rig:
             component=what,
             version=version,
             security_version=security_version,
-            size_bytes=40_000,
+            size_bytes=self.image_bytes,
         )
         path = self.folder / f'{name}.img'
         path.write_bytes(data)

@@ -16,7 +16,7 @@ from tests.faults.rig import CARDS, EROT, ITEM, NEW, OLD, Rig
 def test_a_job_that_meets_a_fault_ends_as_the_table_says(name: str, rig: Callable[..., Rig]) -> None:
     """Judged by what the machine knows; the row says the end and a part of the error."""
     case = CASES[name]
-    found = rig(what=case.what, hold=case.hold, machine=case.machine, address=case.address)
+    found = rig(what=case.what, hold=case.hold, machine=case.machine, address=case.address, image_bytes=case.image_bytes)
     if case.found_off:
         found.power_off()
     assert () == found.begin()
@@ -66,7 +66,7 @@ def _ended(rig: Rig, case: Case) -> None:
         case Ending.UNKNOWN:
             # Nothing was sent to it after that, and its host stays off.
             assert () == quarantined, rig.reasons
-            assert 'is held: whether the write of' in rig.reasons
+            assert 'is held: whether ' in rig.reasons
             assert 1 == len(rig.pushes(0))
             assert not case.hold or rig.host_is_off
         case Ending.UNTOUCHED:

@@ -37,6 +37,7 @@ from baremetal_acc.model.inventory import (
     BmcFacts,
     Gap,
     HostReading,
+    ManagerReading,
     Objection,
     PowerState,
     TaskReading,
@@ -630,6 +631,14 @@ class Connection:
 
     def host(self, system: Ref) -> HostReading:
         return HostReading(power=self.power(system), last_reset=self.last_reset(system))
+
+    def managers(self) -> tuple[ManagerReading, ...]:
+        self.site.reach(self.bmc)
+        if not self.site.tells_bmc_reset:
+            return ()
+        clock, ref = self.site.machine.clock, Ref(bmc=self.bmc, uri='/redfish/v1/Managers/BMC')
+        reset = self.site.machine.bmcs[self.bmc].last_reset
+        return (ManagerReading(ref=ref, last_reset=clock.wall(reset), time=clock.wall()),)
 
     def last_reset(self, system: Ref) -> str | None:
         self.site.reach(self.bmc)

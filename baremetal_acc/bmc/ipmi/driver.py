@@ -55,7 +55,16 @@ from baremetal_acc.errors import BmcBusy, BmcError, BmcRefused, BmcUnreachable, 
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress
-from baremetal_acc.model.inventory import BmcFacts, Gap, HostReading, PowerState, TaskReading, TaskState, UpdateActivity
+from baremetal_acc.model.inventory import (
+    BmcFacts,
+    Gap,
+    HostReading,
+    ManagerReading,
+    PowerState,
+    TaskReading,
+    TaskState,
+    UpdateActivity,
+)
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import Ref
@@ -420,6 +429,10 @@ class IpmiConnection:
     def last_reset(self, system: Ref) -> str | None:
         """IPMI does not tell when a machine was last reset."""
         return None
+
+    def managers(self) -> Sequence[ManagerReading]:
+        """IPMI does not tell when a BMC was last restarted."""
+        return ()
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -52,6 +52,7 @@ from baremetal_acc.model.inventory import (
     BmcFacts,
     Gap,
     HostReading,
+    ManagerReading,
     Objection,
     PowerState,
     TaskReading,
@@ -66,6 +67,9 @@ from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.uri import systems_meant
 
 LOG = logging.getLogger(__name__)
+
+MAX_MANAGERS = 16
+"""Of one BMC that are asked when they were last restarted; no real one shows more than four."""
 
 _REMEMBERED = Remembered()
 
@@ -409,6 +413,24 @@ class RedfishConnection:
         :raises BmcError: it could not be read.
         """
         return system.read(self._connector, system_ref).literal('LastResetTime')
+
+    def managers(self) -> Sequence[ManagerReading]:
+        """LastResetTime and DateTime of every Manager; none where there are so many that not all of them are read.
+
+        :raises BmcError: one of them could not be read.
+        """
+        name = self.address.name
+        link = View.of(self._root, []).link('Managers')
+        if link is None:
+            return ()
+        body = fresh(self._connector, name, link).body
+        links = [m.get('@odata.id') for m in members(body)]
+        if not 0 < len(links) <= MAX_MANAGERS or 'Members@odata.nextLink' in body:
+            return ()
+        views = [View.of(fresh(self._connector, name, one), []) for one in links if isinstance(one, str)]
+        return tuple(
+            ManagerReading(ref=one.ref, last_reset=one.literal('LastResetTime'), time=one.literal('DateTime')) for one in views
+        )
 
     def _learn(self) -> None:
         """Remember what the last look needed, the reading of its locks included."""

@@ -94,7 +94,11 @@ def push(connector: Connector, view: View, uri: str, target: Ref, upload: Upload
         settings.take(target, upload)
         with upload.open() as file:
             body = Octets(upload, file)
-            answer = connector.send('POST', uri, stream=body, headers={'Content-Type': body.content_type})
+            try:
+                answer = connector.send('POST', uri, stream=body, headers={'Content-Type': body.content_type})
+            except BmcUnreachable as exc:
+                exc.cut = not body.is_sent
+                raise
         _wait_for_begin(connector, answer, view.ref)
         return answer
     finally:

@@ -23,7 +23,7 @@ from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.serve import Fetched
 from baremetal_acc.bmc.redfish.update_parameters import FORCE, apply_time, named, refuses_force, targets
 from baremetal_acc.bmc.redfish.upload_body import Multipart
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnsupported
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.inventory import Objection, Sending, TaskReading, TaskState, UpdateActivity, UpdateFacts, Way
 from baremetal_acc.model.ref import Ref
 
@@ -241,7 +241,11 @@ def _push_multipart(connector: Connector, view: View, target: Ref, upload: Uploa
     def send(more: dict[str, object]) -> Answer:
         with upload.open() as file:
             body = Multipart(parameters | more, upload, file)
-            return connector.send('POST', uri, stream=body, headers={'Content-Type': body.content_type})
+            try:
+                return connector.send('POST', uri, stream=body, headers={'Content-Type': body.content_type})
+            except BmcUnreachable as exc:
+                exc.cut = not body.is_sent
+                raise
 
     return task.answered(connector, _forced(connector, upload, send), target.bmc)
 

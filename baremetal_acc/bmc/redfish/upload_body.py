@@ -18,6 +18,7 @@ class Octets:
     """The bytes of an image as they are.
 
     :ivar content_type: for the request's header.
+    :ivar is_sent: all of it was taken by what sends it, which asks for more only once it has sent what it has.
     """
 
     content_type = 'application/octet-stream'
@@ -32,6 +33,7 @@ class Octets:
         self._file = file
         self._pieces = self._all()
         self._rest = b''
+        self.is_sent = False
 
     def __len__(self) -> int:
         return len(self._head) + self._upload.size_bytes + len(self._tail)
@@ -56,6 +58,7 @@ class Octets:
         """Begin again with the first byte."""
         self._file.seek(0)
         self._pieces, self._rest = self._all(), b''
+        self.is_sent = False
 
     def _all(self) -> Iterator[bytes]:
         if self._head:
@@ -72,6 +75,7 @@ class Octets:
             yield piece
         if self._tail:
             yield self._tail
+        self.is_sent = True
 
     def _refuse_more(self, left: int) -> None:
         """See that the file ends where it did when it was checked.

@@ -55,7 +55,7 @@ def test_a_task_that_waits_for_a_restart_gets_the_one_that_is_planned(state):
 
 
 @pytest.mark.parametrize('state', [ItemState.SENT, ItemState.RUNNING])
-@pytest.mark.parametrize('seen', [Seen.UNTOLD, Seen.UNSHOWN])
+@pytest.mark.parametrize('seen', [Seen.UNTOLD, Seen.UNSHOWN, Seen.FORGOTTEN, Seen.UNANSWERED])
 def test_what_nobody_tells_is_asked_for_longer_than_the_slowest_write(state, seen):
     """It never fails because a time is over that no evidence stands for."""
     assert (state, Effect.ASK) == (following(state, seen, ResetKind.NONE).state, TABLE[state, seen].effect)
@@ -109,7 +109,12 @@ UNBEGUN = replace(ACTIVE, unbegun=True)
         ({'version': '2', 'staged': '3'}, Seen.NOTHING),
         ({'version': '2', 'staged': 'v2'}, Seen.RUNNING),
         ({'task': GONE}, Seen.VANISHED),
-        ({'task': GONE, 'service': TASKS}, Seen.VANISHED),
+        ({'task': GONE, 'service': TASKS}, Seen.FORGOTTEN),
+        ({'task': GONE, 'service': TASKS, 'is_over': True}, Seen.VANISHED),
+        ({'task': GONE, 'service': UNKNOWN, 'is_over': True}, Seen.VANISHED),
+        ({'task': GONE, 'service': BUSY, 'is_over': True}, Seen.ELSEWHERE),
+        ({'task': GONE, 'version': None, 'is_over': True}, Seen.UNTOLD),
+        ({'task': GONE, 'version': '2', 'is_over': True}, Seen.RUNNING),
         ({'task': GONE, 'service': UNKNOWN}, Seen.UNTOLD),
         ({'task': GONE, 'service': BUSY}, Seen.ELSEWHERE),
         ({'version': 'V2 '}, Seen.RUNNING),
@@ -139,7 +144,13 @@ UNBEGUN = replace(ACTIVE, unbegun=True)
         ({'staged': '2', 'service': BUSY}, Seen.ELSEWHERE),
         ({'service': BUSY}, Seen.ELSEWHERE),
         ({'service': TASKS}, Seen.UNTOLD),
-        ({'service': TASKS, 'answered': False}, Seen.NOTHING),
+        ({'service': TASKS, 'answered': False}, Seen.UNANSWERED),
+        ({'service': TASKS, 'answered': False, 'cut': True}, Seen.NOTHING),
+        ({'service': TASKS, 'answered': False, 'is_over': True}, Seen.NOTHING),
+        ({'service': UNKNOWN, 'answered': False, 'is_over': True}, Seen.NOTHING),
+        ({'service': UNKNOWN, 'answered': False, 'cut': True}, Seen.UNTOLD),
+        ({'service': BUSY, 'answered': False, 'cut': True}, Seen.ELSEWHERE),
+        ({'service': TASKS, 'is_over': True}, Seen.NOTHING),
         ({'service': UNKNOWN, 'answered': False}, Seen.UNTOLD),
         ({'service': UNKNOWN}, Seen.UNTOLD),
         ({}, Seen.NOTHING),
@@ -151,7 +162,7 @@ UNBEGUN = replace(ACTIVE, unbegun=True)
         ({'failed_at_once': True, 'before': '1', 'task': ACTIVE}, Seen.WORKING),
         ({'failed_at_once': True, 'before': '1', 'task': SAYS_202}, Seen.WORKING),
         ({'failed_at_once': True, 'before': '1', 'task': SUCCEEDED}, Seen.SUCCEEDED),
-        ({'failed_at_once': True, 'before': '1', 'task': GONE, 'service': TASKS}, Seen.VANISHED),
+        ({'failed_at_once': True, 'before': '1', 'task': GONE, 'service': TASKS}, Seen.FORGOTTEN),
         ({'failed_at_once': True, 'before': '1', 'version': '2'}, Seen.RUNNING),
         ({'failed_at_once': True, 'before': '1', 'staged': '2'}, Seen.STAGED),
         ({'failed_at_once': True, 'before': '1', 'staged': '3'}, Seen.NOTHING),
@@ -176,6 +187,10 @@ UNBEGUN = replace(ACTIVE, unbegun=True)
         ({'task': SAYS_400, 'service': BUSY}, Seen.ELSEWHERE),
         ({'task': SAYS_400, 'version': '2'}, Seen.RUNNING),
         ({'task': SAYS_404, 'version': '2'}, Seen.RUNNING),
+        # A service that has forgotten the task knows nothing of its write, whatever it says of itself.
+        ({'task': SAYS_404}, Seen.FORGOTTEN),
+        ({'task': SAYS_404, 'is_over': True}, Seen.VANISHED),
+        ({'task': SAYS_404, 'cancelled': True, 'service': TASKS}, Seen.UNTOLD),
     ],
 )
 def test_a_look_is_told_apart(change, seen):
@@ -189,15 +204,18 @@ def test_a_look_is_told_apart(change, seen):
 @pytest.mark.parametrize('before', ['1', '2'])
 @pytest.mark.parametrize('stalled', [False, True])
 @pytest.mark.parametrize('failed_at_once', [False, True])
-def test_nothing_fails_that_may_still_be_written(service, ours, version, before, stalled, failed_at_once):
+@pytest.mark.parametrize('answered', [False, True])
+def test_nothing_fails_that_may_still_be_written(service, ours, version, before, stalled, failed_at_once, answered):
     """What fails at once or when it had the time to settle is put back: only what is known to have ended may be.
 
-    The BMC says of an upload that it failed, shows its tasks, and none: that is an end while the component is as it was.
+    The BMC says of an upload that it failed, shows its tasks, and none: that is an end while the component is as it was. That
+    it has forgotten the task is none, whatever its service says of itself then.
     """
     look = {'task': ours, 'version': version, 'service': service, 'before': before, 'stalled': stalled}
-    seen = classify(**(BASE | look), failed_at_once=failed_at_once)
+    seen = classify(**(BASE | look), failed_at_once=failed_at_once, answered=answered)
     ended = ours is not None and ours.state in (TaskState.SUCCEEDED, TaskState.FAILED)
-    told = ended or service is IDLE or (service is TASKS and ours is not None and ours.state is TaskState.GONE)
+    forgotten = ours is not None and ours.state is TaskState.GONE and ours.opaque
+    told = ended or (service is IDLE and not forgotten)
     told = told or (failed_at_once and service is TASKS and ours is None and version == before)
     for state in LOOKED_AT:
         if following(state, seen, ResetKind.NONE).effect in (Effect.FAIL, Effect.SETTLE):

@@ -460,6 +460,10 @@ def test_the_last_write_of_a_place_is_the_one_that_counts():
 
 
 NAME = 'H100 GPU_0 (uuid:gpu-0)'
+GO_ON = (
+    'To go on run apply --execute, or the step, again: that reads the card first, and writes once its BMC works on no update. '
+    'Restart the BMC before that where it has forgotten the update or never ends it'
+)
 TO_DO = 'Write a good image to it, or replace the card, before anybody uses it'
 BACK = flash(image='gpu-old', version=v.OLD, restore=None)
 
@@ -511,14 +515,53 @@ def test_a_second_time_that_came_too_late_is_told_as_that():
 
 def test_what_nobody_could_look_at_is_not_known_to_be_good():
     """Neither firmware that ended well nor a function; the card is told by its identity."""
-    why = (
-        'uuid:gpu-0 is quarantined: GPU_0 could not be looked at in the end; image gpu-new was written, and there was no time '
-        f'left to put gpu-old back. {TO_DO}',
-        'uuid:fpga-1 is quarantined: Slot0 could not be looked at in the end; gzip was to be programmed, and a function has '
-        f'no image to go back to. {TO_DO}',
+    held = (
+        'uuid:gpu-0 is held: whether GPU_0 is as it was written is not known, as nobody could look at it in the end. Nothing '
+        f'more is sent to it. {GO_ON}',
+        'uuid:fpga-1 is held: whether Slot0 is as it was written is not known, as nobody could look at it in the end. Nothing '
+        f'more is sent to it. {GO_ON}',
     )
     value = job((flash(), 'done'), (program(), 'done'))
-    assert restore.End(restored=(), why=why, quarantined=(v.FPGA, v.GPU)) == restore.judge(value, None)
+    assert restore.End(restored=(), why=(), quarantined=(), held=held) == restore.judge(value, None)
+
+
+@pytest.mark.parametrize(
+    ('items', 'held'),
+    [
+        ([(flash(), 'failed', {'unsure': True})], True),
+        ([(flash(), 'staged')], True),
+        ([FAILED, (BACK, 'done', {'restoring': True})], True),
+        ([FAILED, (BACK, 'failed', {'restoring': True, 'unsure': True})], True),
+        ([FAILED], False),
+        ([FAILED, (BACK, 'failed', {'restoring': True})], False),
+        ([FAILED, (BACK, 'failed', {'restoring': True, 'untouched': True})], False),
+    ],
+)
+def test_a_card_that_nobody_can_look_at_is_quarantined_only_where_its_last_write_is_known_to_have_failed(items, held):
+    """Of what was given up, or has ended well, nobody knows more than before: the next job reads it."""
+    end = restore.judge(job(*items), None)
+    assert ((), (v.GPU,))[not held] == end.quarantined
+    assert ((1, 0) if held else (0, 1)) == (len(end.held), len(end.why))
+
+
+def test_nothing_is_put_back_beside_a_write_that_may_go_on():
+    """A BMC writes one image at a time, and nobody knows whether it still does."""
+    other = flash('B', restore=None)
+    value = job((flash(), 'failed'), (other, 'failed', {'unsure': True}))
+    assert () == restore.due(value, v.NOW)
+    assert (0,) == restore.due(job((flash(), 'failed'), (other, 'failed')), v.NOW)
+    elsewhere = replace(other, ref=replace(other.ref, bmc='dpu'))
+    assert (0,) == restore.due(job((flash(), 'failed'), (elsewhere, 'failed', {'unsure': True})), v.NOW)
+    firmware = (v.component(version='broken'), v.component('B'))
+    told = restore.judge(value, v.inventory(v.gpu(firmware=firmware)))
+    assert any('gpu-old is not put back while its BMC may write another card' in why for why in told.why), told.why
+
+
+def test_of_a_write_that_was_given_up_its_task_is_named_where_nobody_can_look():
+    """It is what an operator looks for on the BMC."""
+    task = v.ref('TaskService/Tasks/9')
+    (told,) = restore.judge(job((flash(), 'failed', {'unsure': True, 'task': task})), None).held
+    assert f'whether the write of image gpu-new to GPU_0 has ended is not known (task {task}), as nobody could' in told
 
 
 def test_what_was_put_back_and_shows_is_restored_and_what_was_written_well_is_not_told():
@@ -827,7 +870,7 @@ def ended(made, state):
     return job(*((a, state if isinstance(a, Flash) else 'done') for a in made.actions))
 
 
-@pytest.mark.parametrize(('state', 'look'), [('failed', True), ('failed', False), ('done', False)])
+@pytest.mark.parametrize(('state', 'look'), [('failed', True), ('failed', False)])
 @pytest.mark.parametrize(
     ('keys', 'rules'),
     [('7', REVOKING), ('7', v.baseline(block=frozenset())), ('6', v.baseline(block=frozenset()))],

@@ -20,7 +20,7 @@ from baremetal_acc.model.accelerator import (
 )
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.inventory import Gap, Inventory, Objection
+from baremetal_acc.model.inventory import Gap, Inventory, ManagerReading, Objection
 from baremetal_acc.model.job import Engage, Flash, Flow, Item, ItemState, Job, Publish, Withdraw
 from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
@@ -151,10 +151,16 @@ def test_a_sparse_field_is_left_out_at_its_default_and_comes_back():
         'strayed',
         'rejected',
         'again',
+        'pushed',
+        'managers',
+        'told_busy',
+        'cut',
     }
     assert {f.name for f in fields(Item)} - sparse == encode(item).keys() - {'type'}
     assert item == decode(Item, encode(item))
     told = replace(item, cancelled=NOW, uncancelled='no', waits=True, unconditional=True, rejected=2, again=NOW)
     told = replace(told, objection=Objection(text='bad', fails=True), task_failed=True, strayed=True)
+    manager = ManagerReading(ref=Ref(bmc='host', uri='/redfish/v1/Managers/1'), last_reset='2026-11-21T12:00:00Z')
+    told = replace(told, pushed=NOW, managers=(manager,), told_busy=True, cut=True)
     assert {f.name for f in fields(Item)} == encode(told).keys() - {'type'}
     assert told == decode(Item, encode(told))

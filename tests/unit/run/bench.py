@@ -280,6 +280,9 @@ class Connection:
     def last_reset(self, system):
         return str(self.machine.resets)
 
+    def managers(self):
+        return ()
+
 
 class Images:
     """Images that are what they say, unless told otherwise."""

@@ -30,6 +30,9 @@ class Bmc:
         self.answer = answer
         self.uploads: list[Upload] = []
 
+    def managers(self) -> tuple[Any, ...]:
+        return ()
+
     def push(self, target: Any, upload: Upload) -> Any:
         self.uploads.append(upload)
         if isinstance(self.answer, Exception):
@@ -59,6 +62,7 @@ def written(now: Any, answer: Any = ACCEPTED, *, catalogue: Any = NEW, error: Ex
         images=SimpleNamespace(open=open_image),
         baseline=v.baseline(block=frozenset()),
         patience=Patience(settle=timedelta(seconds=60)),
+        save=lambda job: None,
     )
     for position in one_for_each_upload(job, writes(job)):
         job = perform(job, position, SimpleNamespace(node=v.NODE), tools, {HOST: bmc}, now, v.NOW)  # type: ignore[arg-type]
@@ -148,6 +152,7 @@ def test_a_part_alone_goes_to_its_own_item():
         images=SimpleNamespace(open=lambda _: upload),
         baseline=v.baseline(block=frozenset()),
         patience=Patience(),
+        save=lambda job: None,
     )
     node = SimpleNamespace(node=v.NODE)
     perform(job, writes(job)[0], node, tools, {HOST: bmc}, tray(v.OLD, v.OLD), v.NOW)  # type: ignore[arg-type]

@@ -54,7 +54,9 @@ def test_a_password_that_was_changed_while_a_job_writes_is_tried_five_times_in_t
         'BMC host (https://192.0.2.1): it refused us 5 times, and is not asked any more: the password is wrong (check username '
         'and password; give it credentials that hold, see that the account is not locked out, and begin anew)'
     )
-    assert ('release' == when) == (() == outcome.quarantined)
+    # Nobody knows what became of what was sent: the card is held, and the next job reads it.
+    assert () == outcome.quarantined
+    assert ('release' == when) is not any(f'{v.GPU} is held: ' in r for r in outcome.reasons)
     assert 'publish' not in bench.machine.log
     assert 'withdraw everything' == bench.machine.log[-1]
     assert PowerState.OFF is bench.machine.power

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from baremetal_acc.errors import BmcAnswerInvalid, BmcRefused
-from baremetal_acc.model.inventory import Objection, PowerState, TaskReading, TaskState, UpdateActivity
+from baremetal_acc.model.inventory import ManagerReading, Objection, PowerState, TaskReading, TaskState, UpdateActivity
 from baremetal_acc.model.job import Done, Failed, Flash, ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
@@ -217,7 +217,7 @@ def test_what_was_there_is_put_back_only_once_the_write_is_known_to_have_ended(w
     machine = Slow(takes=timedelta(minutes=4), becomes_new=False, **EVERY_WAY[way])
     bench, _, outcome = ended(machine, hold=True)
     assert isinstance(outcome, Failed)
-    by_tasks = ('a task', 'a task that is forgotten', 'a monitor', 'a task that is only listed', 'the state of its item')
+    by_tasks = ('a task', 'a monitor', 'a task that is only listed', 'the state of its item')
     known = way in (*by_tasks, 'the state of its service')
     assert (['gpu-new', 'gpu-old'] if known else ['gpu-new']) == pushes(machine)
     held = [r for r in outcome.reasons if 'is held: whether the write of image gpu-new to GPU_0 has ended is not known' in r]
@@ -254,9 +254,7 @@ def test_an_upload_that_is_answered_with_a_failure_and_written_is_done(way, take
     assert (v.NEW, ['gpu-new']) == (machine.version, pushes(machine))
 
 
-@pytest.mark.parametrize(
-    'way', ['the state of its service', 'a task', 'a task that is only listed', 'a task that is forgotten', 'a monitor']
-)
+@pytest.mark.parametrize('way', ['the state of its service', 'a task', 'a task that is only listed', 'a monitor'])
 def test_a_write_that_goes_on_after_it_was_answered_with_a_failure_has_written(way):
     """What was seen to run is put back once it has ended."""
     machine = Slow(takes=timedelta(minutes=4), becomes_new=False, objects=True, **EVERY_WAY[way])
@@ -539,3 +537,57 @@ def test_nothing_is_begun_beside_a_task_that_an_earlier_job_has_given_up():
     machine.becomes_new = True
     _, outcome = bench.run(bench.job(timeout=timedelta(hours=3), hold=True), ticks=3000)
     assert isinstance(outcome, Done), outcome
+
+
+RESET_BEFORE = '2026-11-01T00:00:00+00:00'
+
+
+class Managed(Tells):
+    """A BMC whose Manager tells of its restarts: the machine's ``restarted`` is when it was restarted last, or None."""
+
+    def managers(self):
+        at = getattr(self.machine, 'restarted', None)
+        last = RESET_BEFORE if at is None else at.isoformat()
+        return (ManagerReading(ref=v.ref('Managers/1'), last_reset=last, time=self.machine.now.isoformat()),)
+
+
+FORGOTTEN = {'shows': TASK, 'says': 'gone', 'idle': UpdateActivity.TOLD_BY_TASKS, 'becomes_new': False}
+
+
+@pytest.mark.parametrize('restarts', [False, True])
+@pytest.mark.parametrize('idle', [UpdateActivity.TOLD_BY_TASKS, UpdateActivity.IDLE, UpdateActivity.UNKNOWN])
+def test_a_forgotten_write_is_put_back_only_where_its_bmc_has_restarted(restarts, idle):
+    """A service that was restarted alone knows nothing of what goes on; that it says idle is no more than that."""
+    machine = Slow(takes=timedelta(minutes=2), **(FORGOTTEN | {'idle': idle}))
+
+    class Restarts(Managed):
+        def __init__(self, machine):
+            super().__init__(machine)
+            ended = machine.writes_began and not machine.writing
+            if restarts and ended and getattr(machine, 'restarted', None) is None:
+                machine.restarted = machine.now - timedelta(seconds=10)
+
+    bench = bench_of(machine)
+    bench.tools = replace(bench.tools, connect=lambda _: Restarts(machine))
+    _, outcome = bench.run(bench.job(timeout=timedelta(hours=3)), ticks=3000)
+    assert isinstance(outcome, Failed)
+    assert (['gpu-new', 'gpu-old'] if restarts else ['gpu-new']) == pushes(machine)
+    assert () == outcome.quarantined
+    assert restarts is not any('is held: whether the write of image gpu-new' in r for r in outcome.reasons)
+
+
+def test_a_forgotten_write_that_its_item_still_told_of_has_ended_when_it_does_not_any_more():
+    """That is no memory of the service: the item says it by itself."""
+    machine = Slow(takes=timedelta(minutes=4), item_says=True, **(FORGOTTEN | {'says': 'never', 'shows': MONITOR}))
+    _, _, outcome = ended(machine)
+    assert isinstance(outcome, Failed)
+    assert ['gpu-new', 'gpu-old'] == pushes(machine)
+
+
+def test_a_task_that_is_gone_after_the_restart_proves_no_end():
+    """The service that had it may have been restarted under it: nothing is put back, and the card is held."""
+    machine = Slow(awaits=True, shows=TASK, listed=True, takes=timedelta(minutes=4), becomes_new=False, says='gone')
+    _, _, outcome = ended(machine, ResetKind.POWER_CYCLE)
+    assert isinstance(outcome, Failed)
+    assert (['gpu-new'], ()) == (pushes(machine), outcome.quarantined)
+    assert any('is held: whether the write of image gpu-new' in r for r in outcome.reasons), outcome.reasons

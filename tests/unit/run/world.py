@@ -617,6 +617,9 @@ class Connection:
     def last_reset(self, system):
         return str(self.system.resets) if self.system.tells else None
 
+    def managers(self):
+        return ()
+
 
 class Mechanism:
     """One lock for each card."""

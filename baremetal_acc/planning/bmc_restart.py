@@ -1,0 +1,52 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tell whether a BMC itself has restarted since an image was sent to it: then what it wrote is not written any more.
+
+A service that has forgotten its tasks proves nothing: it may have been restarted alone, while the process that writes goes on.
+Manager.LastResetTime tells the two apart, as it is of the whole Manager (DSP8010 2025.4, Manager v1_24_0). Some BMCs store it
+when they start, others count it back from their clock whenever they are asked (openbmc/phosphor-state-manager,
+bmc_state_manager.cpp): there it moves by a second between two reads, and by as much as the clock when that is set. So two
+things have to hold: it is another time than before, and the time from it to the Manager's own clock is shorter than the
+time since the image was sent.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from baremetal_acc.model.inventory import ManagerReading
+
+WOBBLE = timedelta(seconds=5)
+"""Two readings of one and the same restart differ by less: BMCs write whole seconds, and round."""
+
+
+def has_restarted(
+    before: Iterable[ManagerReading], after: Iterable[ManagerReading], *, pushed: datetime | None, now: datetime
+) -> bool:
+    """Every Manager of the BMC has restarted since then; nobody knows which of them writes.
+
+    One that shows no time, or is not shown any more, proves nothing.
+
+    :param before: the Managers right before the image was sent, and ``after`` as they are now.
+    :param pushed: when that was by our clock; None where nobody knows.
+    """
+    known = {one.ref: one for one in before}
+    found = {one.ref: one for one in after}
+    if pushed is None or not known or known.keys() != found.keys():
+        return False
+    return all(_has(known[ref], found[ref], now - pushed) for ref in known)
+
+
+def _has(before: ManagerReading, after: ManagerReading, since: timedelta) -> bool:
+    then, last, clock = _at(before.last_reset), _at(after.last_reset), _at(after.time)
+    if then is None or last is None or clock is None:
+        return False
+    return abs(last - then) > WOBBLE and -WOBBLE <= clock - last < since - WOBBLE
+
+
+def _at(text: str | None) -> datetime | None:
+    """A time as a BMC writes it; one without an offset is UTC. None: it is no time."""
+    try:
+        at = None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at is None or at.tzinfo is not None else at.replace(tzinfo=UTC)
