@@ -30,6 +30,8 @@ EXPAND = '?$expand=.($levels=1)'
 
 DEEP = '?$expand=.($levels=3)'
 
+ONLY = '?only'
+
 
 def bodies(top: Path, *, expand: bool = False, levels: int = 1) -> dict[str, Any]:
     """The resources of a folder by URI.
@@ -60,6 +62,17 @@ def expanded(tree: dict[str, Any], levels: int = 1) -> dict[str, Any]:
             read[uri + EXPAND] = body | {'Members': whole}
             if levels >= 3:
                 read[uri + DEEP] = body | {'Members': [_with_all_below(m, read, 2) for m in whole]}
+    return read
+
+
+def of_one(tree: dict[str, Any]) -> dict[str, Any]:
+    """A tree whose root says that a collection of one can be asked for that one, and does it; it cannot expand."""
+    read = {uri: json.loads(body) if isinstance(body, str) else body for uri, body in tree.items()}
+    read['/redfish/v1'] = read['/redfish/v1'] | {'ProtocolFeaturesSupported': {'OnlyMemberQuery': True}}
+    for uri, body in list(read.items()):
+        listed = body.get('Members') if isinstance(body, dict) else None
+        if isinstance(listed, list) and len(listed) == 1 and listed[0]['@odata.id'].rstrip('/') in read:
+            read[uri + ONLY] = read[listed[0]['@odata.id'].rstrip('/')]
     return read
 
 

@@ -124,6 +124,7 @@ class Habits:
     :ivar copies: what says whether it copies images in the background, paths.
     :ivar accounts: whose sessions this process has open with it.
     :ivar alone: whose its resources were in the last look, where that was one machine; None: several, or nobody has looked.
+    :ivar only: it answers the query ``only`` as it should, or does not; None: nobody knows.
     """
 
     pace: Pace
@@ -132,6 +133,7 @@ class Habits:
     copies: tuple[str, ...] = ()
     accounts: Accounts = field(default_factory=Accounts)
     alone: Ownership | None = None
+    only: bool | None = None
 
 
 class Remembered:

@@ -59,6 +59,15 @@ where the BMC expands three levels (members, their collections, the members of t
 
 _LEVELS = 3
 
+_ONLY = '?only'
+"""Brings the one member of a collection in place of it. Source: DSP0266, section "Query parameters", only."""
+
+_OF_ONE = 'PCIeFunctions'
+"""Collections, by the end of their URI, that mostly have one member."""
+
+_OF_SEVERAL = 'Processors'
+"""Collections that mostly have several members: their answer shows whether a BMC that offers ``only`` does it right."""
+
 Found = Document | BmcError
 Then = Callable[[Found], None]
 
@@ -116,6 +125,7 @@ class Reader:
         self._query = expand_query(features if isinstance(features, Mapping) else None)
         deep = expand_query(features if isinstance(features, Mapping) else None, levels=_LEVELS)
         self._deep = None if habits.expansion.is_flat else deep
+        self._offers_only = isinstance(features, Mapping) and features.get('OnlyMemberQuery') is True
         self._places: dict[str, _Place] = {}
         if root is not None:
             self._places[root.ref.uri] = _Place(found=root)
@@ -297,7 +307,8 @@ class Reader:
             path, mark, query = target.partition('?')
             if self.may_keep(path):
                 continue
-            if not mark or (self.expands and f'?{query}' in (self._query, self._deep)):
+            expands = self.expands and f'?{query}' in (self._query, self._deep)
+            if not mark or expands or (target.endswith(_ONLY) and not self.expands):
                 self.want(path, _nothing, whole=bool(mark), rank=rank)
 
     def may_keep(self, uri: str) -> bool:
@@ -397,7 +408,47 @@ class Reader:
             self._aliases[place] = own
         return replace(found, ref=Ref(bmc=self.name, uri=own))
 
+    def _only_of(self, place: str) -> str:
+        """The query that asks a collection for its only member where that wins; empty where it does not."""
+        if not self._offers_only or self.expands or self._habits.only is False:
+            return ''
+        name = place.rpartition('/')[2]
+        if name == _OF_ONE:
+            return _ONLY if self._habits.only else ''
+        return _ONLY if name == _OF_SEVERAL and self._habits.only is None else ''
+
+    def _only_page(self, place: str) -> Document:
+        """A collection that was asked for its only member; what comes is that, or the collection as if nobody had asked.
+
+        That a BMC brings one of several members shows where there are several: what it brings there is not taken.
+        """
+        try:
+            answer = self._ask(place + _ONLY)
+            found = self._document(answer)
+        except BmcRefused as exc:
+            if exc.status == _GONE:
+                raise
+            self._habits.only = False
+            return self._pages(place)
+        except BmcAnswerInvalid:
+            self._habits.only = False
+            return self._pages(place)
+        self._habits.expansion.read(answer.seconds)
+        if 'Members' in found.body:
+            listed = _member_list(found.body, self._connector.label, place)
+            self._habits.only = self._habits.only or (True if len(listed) > 1 else None)
+            first = Document(ref=Ref(bmc=self.name, uri=place), body=found.body, etag=found.etag)
+            return self._all_pages(place, first) if 'Members@odata.nextLink' in found.body else first
+        if self._habits.only is None or self._place_in(place, found.body) is None:
+            # It may be one of several, or of another collection.
+            self._habits.only = False
+            return self._pages(place)
+        self._remember(found.body, place)
+        return Document(ref=Ref(bmc=self.name, uri=place), body={'Members': [{'@odata.id': found.body['@odata.id']}]})
+
     def _pages(self, place: str) -> Document:
+        if self._only_of(place):
+            return self._only_page(place)
         name = BELOW.get(place.rpartition('/')[2])
         deep = self._deep_page(place, name) if name is not None and self.expands else None
         first = deep if deep is not None else self._first_page(place)

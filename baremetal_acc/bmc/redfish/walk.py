@@ -108,6 +108,7 @@ class Walk:
         self._array: list[str] = []
         self._waiting: list[str] = []
         self._twice: set[str] = set()
+        self._by_device: tuple[int, dict[str, frozenset[str]]] = (0, {})
         self._named_by_chassis = self._shown = _Stage(lambda: None)
         self._adapters_matter = self._managers_matter = False
         self._undecided: list[View] = []
@@ -206,12 +207,49 @@ class Walk:
             return
         found: dict[str, View] = {}
         self.tree.function_tables[view.ref.uri] = found
+        listed: tuple[str, ...] = ()
         if isinstance(view.body.get('PCIeFunctions'), dict):
             link = view.link('PCIeFunctions')
-            if link is not None:
+            listed = () if self._reader.expands else self._functions_listed(view)
+            if link is not None and not listed:
                 self._members(link, found, self._function, hides=True, rank=_DEEP)
         else:
-            self._each(view.links('Links', 'PCIeFunctions'), found, self._function, hides=True, rank=_DEEP)
+            listed = view.links('Links', 'PCIeFunctions')
+        self._each(listed, found, self._function, hides=True, rank=_DEEP)
+
+    def _functions_listed(self, device: View) -> tuple[str, ...]:
+        """All functions of a device, where it lists them itself, or its System does: a request less than by their collection.
+
+        Empty where they may not be all: lists that differ, one function of a device that says it has several, and what lies
+        elsewhere.
+        """
+        uri = device.ref.uri
+        quiet = View(device.ref, device.body, [])
+        own = quiet.links('Links', 'PCIeFunctions')
+        mine = {place for link in own if (place := self.place(link)) is not None}
+        of_system = self._functions_of_systems().get(uri, frozenset())
+        found = mine or of_system
+        links = quiet.part('Links')
+        count = links.body.get('PCIeFunctions@odata.count') if links is not None else None
+        if (mine and of_system and mine != of_system) or (mine and isinstance(count, int) and count != len(own)):
+            return ()
+        if len(found) == 1 and quiet.literal('DeviceType') == 'MultiFunction':
+            return ()
+        return tuple(sorted(found)) if all(device_of(place) == uri for place in found) else ()
+
+    def _functions_of_systems(self) -> dict[str, frozenset[str]]:
+        """The PCIeFunctions that Systems list, by the device below which they lie."""
+        if self._by_device[0] != len(self.tree.systems):
+            found: dict[str, set[str]] = {}
+            for system in self.tree.systems.values():
+                quiet = View(system.ref, system.body, [])
+                links = quiet.links('PCIeFunctions') if isinstance(system.body.get('PCIeFunctions'), list) else ()
+                for place in filter(None, map(self.place, links)):
+                    device = device_of(place)
+                    if device is not None:
+                        found.setdefault(device, set()).add(place)
+            self._by_device = (len(self.tree.systems), {uri: frozenset(places) for uri, places in found.items()})
+        return self._by_device[1]
 
     def _function(self, view: View) -> None:
         ids = pci_ids(view)
