@@ -5,7 +5,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.accelerator import Accelerator
@@ -190,6 +190,32 @@ class Look:
     machines: int = 1
     ownership: Ownership | None = None
     later: Callable[[], tuple[Gap, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lead:
+    """How a place is found that is read after a look, as a lock's is: by a link of what the service root lists.
+
+    :ivar above: the property of the service root that lists the resources with the link.
+    :ivar path: of the link, or of an array of links, in each of these; empty: they are the places themselves.
+    :ivar beside: of an object that such a resource has where there is anything to read.
+    :ivar of_its_name: of several links the one whose last segment is that of the resource.
+    :ivar is_collection: its members are read too.
+    """
+
+    above: str = 'Managers'
+    path: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    of_its_name: bool = False
+    is_collection: bool = False
+
+
+@runtime_checkable
+class ReadsAhead(Protocol):
+    """A connection that may read beside a look what is read after it."""
+
+    def read_ahead(self, leads: Iterable[Lead]) -> None:
+        """Say, before a look, what is going to be read after it where an accelerator is found."""
 
 
 class Connection(Protocol):

@@ -20,7 +20,7 @@ Source: NVIDIA/libredfish dell.rs:1368-1411 (facts/redfish.md, section 6.2); Del
 
 from collections.abc import Iterator
 
-from baremetal_acc.bmc.api import Reader
+from baremetal_acc.bmc.api import Lead, Reader
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.place import last_of, linked, value_at
 from baremetal_acc.locks.whole import Found, Switch, managers, read
@@ -43,6 +43,7 @@ class SystemLockdown(Switch):
         cannot_prove='anything of GPUs, which the host reaches past the iDRAC; of network cards, since 4.40, no more',
         source='NVIDIA/libredfish dell.rs; recording dell/r750-h100-bluefield2; iDRAC9 user guide, System Lockdown mode',
     )
+    leads = (Lead(path=('Links', 'Oem', 'Dell', 'DellAttributes'), of_its_name=True),)
     path = ('Attributes', ATTRIBUTE)
     closed = ('Enabled',)
     open = ('Disabled',)

@@ -17,7 +17,7 @@ Source: DSP8010 2025.4, HostInterface v1_3_2, InterfaceEnabled; DSP0270 1.3 (Red
 
 from collections.abc import Iterator
 
-from baremetal_acc.bmc.api import Reader
+from baremetal_acc.bmc.api import Lead, Reader
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.place import value_at
 from baremetal_acc.locks.whole import Found, Switch, managers, members
@@ -36,6 +36,7 @@ class HostInterface(Switch):
         cannot_prove='that it stays off where KCS is open; that the host has no other way to the network of the BMC',
         source='DSP8010 2025.4, HostInterface v1_3_2; DSP0270 1.3; recordings',
     )
+    leads = (Lead(path=('HostInterfaces',), is_collection=True),)
     path = ('InterfaceEnabled',)
     closed = (False,)
     open = (True,)

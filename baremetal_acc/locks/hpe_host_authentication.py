@@ -16,7 +16,7 @@ Source: HPE, iLO 6 Redfish reference, HpeiLO, RequireHostAuthentication; facts/r
 
 from collections.abc import Iterator
 
-from baremetal_acc.bmc.api import Reader
+from baremetal_acc.bmc.api import Lead, Reader
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.whole import Found, Switch, managers
 from baremetal_acc.model.lock import Scope, WritePath
@@ -34,6 +34,7 @@ class HostAuthentication(Switch):
         cannot_prove='that nobody on the host has an account of the iLO',
         source='HPE iLO 6 Redfish reference, HpeiLO; recording hpe/dl380a-gen11-2xh100nvl',
     )
+    leads = (Lead(),)
     path = ('Oem', 'Hpe', 'RequireHostAuthentication')
     closed = (True,)
     open = (False,)

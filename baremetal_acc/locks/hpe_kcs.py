@@ -17,7 +17,7 @@ releasing.
 
 from collections.abc import Iterator
 
-from baremetal_acc.bmc.api import Reader
+from baremetal_acc.bmc.api import Lead, Reader
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.place import value_at
 from baremetal_acc.locks.whole import Found, Switch, below, managers
@@ -36,6 +36,7 @@ class KcsEnabled(Switch):
         cannot_prove='that the iLO answers nothing on the interface',
         source='NVIDIA/libredfish hpe.rs; recording hpe/dl380a-gen11-2xh100nvl',
     )
+    leads = (Lead(path=('NetworkProtocol',), beside=('Oem', 'Hpe')),)
     path = ('Oem', 'Hpe', 'KcsEnabled')
     closed = (False,)
     open = (True,)

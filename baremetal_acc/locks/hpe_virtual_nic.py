@@ -16,7 +16,7 @@ Source: HPE, iLO 6 Redfish reference, HpeiLO, VirtualNICEnabled and Configuratio
 
 from collections.abc import Iterator
 
-from baremetal_acc.bmc.api import Document, Reader
+from baremetal_acc.bmc.api import Document, Lead, Reader
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.place import value_at
 from baremetal_acc.locks.whole import Found, Place, Switch, managers
@@ -39,6 +39,7 @@ class VirtualNic(Switch):
         cannot_prove='what is in force before the iLO was reset',
         source='HPE iLO 6 Redfish reference, HpeiLO; recording hpe/dl380a-gen11-2xh100nvl',
     )
+    leads = (Lead(),)
     path = ('Oem', 'Hpe', 'VirtualNICEnabled')
     closed = (False,)
     open = (True,)

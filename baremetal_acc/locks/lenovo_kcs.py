@@ -15,7 +15,7 @@ Source: NVIDIA/libredfish lenovo.rs:1121-1143 (facts/redfish.md, section 6.2).
 
 from collections.abc import Iterator
 
-from baremetal_acc.bmc.api import Reader
+from baremetal_acc.bmc.api import Lead, Reader
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.whole import Found, Switch, managers
 from baremetal_acc.model.lock import Scope, WritePath
@@ -33,6 +33,7 @@ class KcsEnabled(Switch):
         cannot_prove='that the XCC answers nothing on the interface',
         source='NVIDIA/libredfish lenovo.rs; recording lenovo/sr670v2-8xl40-bluefield2',
     )
+    leads = (Lead(),)
     path = ('Oem', 'Lenovo', 'KCSEnabled')
     closed = (False, 'Disabled', 'false')
     open = (True, 'Enabled', 'true')

@@ -15,7 +15,7 @@ Source: NVIDIA/libredfish supermicro.rs:258-300 (facts/redfish.md, section 6.2);
 
 from collections.abc import Iterator
 
-from baremetal_acc.bmc.api import Reader
+from baremetal_acc.bmc.api import Lead, Reader
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.whole import Found, Switch, below, managers
 from baremetal_acc.model.lock import Scope, WritePath
@@ -33,6 +33,7 @@ class KcsPrivilege(Switch):
         cannot_prove="that every command of the vendor's own is refused at privilege Callback",
         source='NVIDIA/libredfish supermicro.rs; recording supermicro/hgx-h100-8gpu',
     )
+    leads = (Lead(path=('Oem', 'Supermicro', 'KCSInterface')),)
     path = ('Privilege',)
     closed = ('Callback',)
     open = ('Administrator', 'Operator', 'User')

@@ -18,7 +18,7 @@ Source: NVIDIA/libredfish supermicro.rs:258-300 (facts/redfish.md, section 6.2).
 
 from collections.abc import Iterator
 
-from baremetal_acc.bmc.api import Reader
+from baremetal_acc.bmc.api import Lead, Reader
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.whole import Found, Switch, below, managers
 from baremetal_acc.model.lock import Scope, WritePath
@@ -38,6 +38,7 @@ class SysLockdown(Switch):
         cannot_prove='anything of GPUs: what it blocks for them is not known',
         source='NVIDIA/libredfish supermicro.rs; recording supermicro/hgx-h100-8gpu',
     )
+    leads = (Lead(path=('Oem', 'Supermicro', 'SysLockdown')),)
     path = ('SysLockdownEnabled',)
     closed = (True,)
     open = (False,)

@@ -10,14 +10,14 @@ from datetime import datetime
 from typing import cast
 
 from baremetal_acc.bmc import wait
-from baremetal_acc.bmc.api import BmcAddress, Connection, Look, Reader
+from baremetal_acc.bmc.api import BmcAddress, Connection, Look, Reader, ReadsAhead
 from baremetal_acc.decide import evidence
 from baremetal_acc.decide.baseline import Measure, demands
 from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.target_limit import TargetLimit, written_places
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import BmcError
-from baremetal_acc.locks.api import Mechanism
+from baremetal_acc.locks.api import Leading, Mechanism
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import Gap, Inventory, TaskState
 from baremetal_acc.model.job import Finding, Flow, Verdict
@@ -52,6 +52,8 @@ def observe(
     def look(address: BmcAddress) -> tuple[Look, tuple[Gap, ...]]:
         connection = tools.connect(address)
         connections.append((address, connection))
+        if isinstance(connection, ReadsAhead):
+            connection.read_ahead(dict.fromkeys(lead for m in tools.mechanisms if isinstance(m, Leading) for lead in m.leads))
         return _with_tasks(connection, connection.look(now)) if tasks else (connection.look(now), ())
 
     try:

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from baremetal_acc.bmc import devices as table
-from baremetal_acc.bmc.api import BmcAddress, Document, Look, Upload
+from baremetal_acc.bmc.api import BmcAddress, Document, Lead, Look, Upload
 from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.quirks import BACKGROUND_COPY, Quirks
 from baremetal_acc.bmc.redfish import (
@@ -134,6 +134,7 @@ class RedfishConnection:
         self._habits = habits
         self._devices = devices
         self._before: dict[str, Document] = {}
+        self._leads: tuple[Lead, ...] = ()
         self._last: Reader | None = None
         self._ownership: Ownership | None = None
 
@@ -153,6 +154,10 @@ class RedfishConnection:
         """Let every read from now on fail at once, so that whoever looks comes to an end and logs out. From any thread."""
         self._connector.stop()
 
+    def read_ahead(self, leads: Iterable[Lead]) -> None:
+        """Say, before a look, what is going to be read after it where an accelerator is found."""
+        self._leads = tuple(leads)
+
     def look(self, now: datetime) -> Look:
         """Read everything about the BMC's accelerators.
 
@@ -161,7 +166,7 @@ class RedfishConnection:
         self._learn()
         reader = self._last = self._reader()
         quirks = _quirks(View.of(self._root, []))
-        walk = Walk(reader, self._root, quirks, self._devices)
+        walk = Walk(reader, self._root, quirks, self._devices, self._leads)
         reader.expect(self._habits.targets)
         tree = walk.run()
         found, platform = identify.identify(walk, self._devices)

@@ -273,11 +273,12 @@ class Reader:
 
     # ---- for a walk ----
 
-    def want(self, uri: str, then: Then, *, whole: bool = False, rank: int = 0) -> None:
+    def want(self, uri: str, then: Then, *, whole: bool = False, rank: int = 0, ahead: bool = False) -> None:
         """Read a resource when its turn comes, and do something then.
 
         :param whole: it is a collection: all its pages, expanded where that wins.
         :param rank: lower ones come first.
+        :param ahead: somebody else is going to ask for it, or nobody: what becomes of it is no matter until then.
         """
         try:
             place = self.place(uri)
@@ -288,7 +289,7 @@ class Reader:
             known = self._places.get(place)
             if known is None:
                 known = self._places[place] = _Place()
-            known.wanted = known.wanted or then is not _nothing
+            known.wanted = known.wanted or not (ahead or then is _nothing)
             if known.running:
                 known.waiting.append((then, whole))
                 return

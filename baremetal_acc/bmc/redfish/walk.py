@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from baremetal_acc.bmc.api import Document
+from baremetal_acc.bmc.api import Document, JsonObject, Lead
 from baremetal_acc.bmc.devices import Class, Devices
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import COMPUTES, Gaps, View, absent, base_class, last, parent, pci_ids, serial_of
-from baremetal_acc.bmc.redfish.reader import Found, Reader, identity_of, link_of
+from baremetal_acc.bmc.redfish.reader import Found, Reader, identity_of, link_of, members
 from baremetal_acc.bmc.redfish.system import action_info
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
 from baremetal_acc.model.inventory import Gap
@@ -27,7 +27,7 @@ ROOT = '/redfish/v1'
 
 MAX_TASKS = 100
 
-_EARLY, _DEEP, _LATE = 1, 2, 8
+_EARLY, _DEEP, _LATE, _LAST = 1, 2, 8, 9
 """Ranks: what much may follow from goes first, what nothing follows from fills the gaps."""
 
 CARRIER = re.compile(
@@ -37,6 +37,9 @@ CARRIER = re.compile(
 
 _NETWORKED = frozenset({Class.DPU, Class.NIC, Class.FPGA})
 """Accelerators that may be network adapters too."""
+
+_ACCELERATORS = frozenset({'GPU', 'FPGA', 'DSP', 'Accelerator'})
+"""ProcessorTypes of accelerators. Source: DSP8010 2025.4, Processor v1_22_0."""
 
 _GONE = 404
 
@@ -97,8 +100,13 @@ class Tree:
 class Walk:
     """One walk through a BMC: what a resource says decides what is read next, as soon as it is there."""
 
-    def __init__(self, reader: Reader, root: Document, quirks: Quirks, devices: Devices) -> None:
+    def __init__(self, reader: Reader, root: Document, quirks: Quirks, devices: Devices, leads: Iterable[Lead] = ()) -> None:
+        """Nothing is asked yet.
+
+        :param leads: what is going to be read afterwards where there is an accelerator.
+        """
         self._reader = reader
+        self._leads = tuple(leads)
         self._quirks = quirks
         self._devices = devices
         self.gaps: list[Gap] = Gaps()
@@ -183,6 +191,8 @@ class Walk:
         self._extensions('chassis', view)
 
     def _processor(self, view: View) -> None:
+        if view.literal('ProcessorType') in _ACCELERATORS or self._named(view) not in (None, Class.NONE):
+            self._follow_leads()
         link = view.link('AccelerationFunctions')
         if link is not None:
             found: dict[str, View] = {}
@@ -192,6 +202,7 @@ class Walk:
     def _adapter(self, view: View) -> None:
         if self._named(view) in _NETWORKED:
             self._look_at_interfaces()
+            self._follow_leads()
         link = view.link('Processors')
         if link is not None:
             self._look_at_interfaces()
@@ -203,8 +214,11 @@ class Walk:
             self._members(link, self.tree.processors, processor, hides=True)
 
     def _device(self, view: View) -> None:
-        if absent(view) or self._named(view) is Class.NONE:
+        named = self._named(view)
+        if absent(view) or named is Class.NONE:
             return
+        if named is not None:
+            self._follow_leads()
         found: dict[str, View] = {}
         self.tree.function_tables[view.ref.uri] = found
         listed: tuple[str, ...] = ()
@@ -256,9 +270,48 @@ class Walk:
         row = self._devices.by_pci(ids.vendor_id, ids.device_id, display=False)
         if row is not None and row.kind in _NETWORKED:
             self._look_at_interfaces()
+        if self._leads and self._may_compute(view):
+            self._follow_leads()
         device = device_of(view.ref.uri)
         if device is not None and device in self._twice:
             self._functions_again(device)
+
+    def _follow_leads(self) -> None:
+        """Read what is going to be read afterwards, where slots idle: an accelerator was recognised."""
+        leads, self._leads = self._leads, ()
+        by_list: dict[str, list[Lead]] = {}
+        for lead in leads:
+            by_list.setdefault(lead.above, []).append(lead)
+        for name, mine in by_list.items():
+            link = self.tree.root.link(name)
+            if link is not None:
+                self._ahead(link, functools.partial(self._listed_ahead, mine), whole=True)
+
+    def _listed_ahead(self, leads: list[Lead], listed: Document) -> None:
+        for link in filter(None, map(link_of, members(listed.body))):
+            self._ahead(link, functools.partial(self._lead_on, leads))
+
+    def _lead_on(self, leads: list[Lead], found: Document) -> None:
+        for lead in leads:
+            if lead.beside and not isinstance(_at(found.body, lead.beside), dict):
+                continue
+            value = _at(found.body, lead.path) if lead.path else None
+            links = [link for one in (value if isinstance(value, list) else [value]) if (link := link_of(one)) is not None]
+            for link in links:
+                if lead.of_its_name and last(link).casefold() != last(found.ref.uri).casefold():
+                    continue
+                self._ahead(link, self._members_ahead if lead.is_collection else _no_more, whole=lead.is_collection)
+
+    def _members_ahead(self, found: Document) -> None:
+        for link in filter(None, map(link_of, members(found.body))):
+            self._ahead(link, _no_more)
+
+    def _ahead(self, link: str, then: Callable[[Document], None], *, whole: bool = False) -> None:
+        def here(found: Found) -> None:
+            if isinstance(found, Document):
+                then(found)
+
+        self._reader.want(link, here, whole=whole, rank=_LAST, ahead=True)
 
     def _named(self, view: View) -> Class | None:
         """What the table of devices says of a name."""
@@ -635,6 +688,17 @@ class _Stage:
             self._waiting.append(then)
         else:
             then()
+
+
+def _no_more(found: Document) -> None:
+    """Whoever asks for it afterwards knows what to do with it."""
+
+
+def _at(body: JsonObject, path: tuple[str, ...]) -> object:
+    value: object = body
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def device_of(function: str) -> str | None:
