@@ -307,11 +307,11 @@ class Connection(Protocol):
         :raises BmcRefused: it refused.
         """
 
-    def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Progress:
+    def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Objection | Progress | None:
         """Take one turn of an upload that :meth:`push` has begun: seconds, not minutes. Of a driver that asks for it only.
 
         :param upload: the same image; its bytes are read anew.
-        :returns: the task once it is brought in force; until then how far it is.
+        :returns: the task once it is brought in force, or as of :meth:`push` where there is none; until then how far it is.
         :raises BmcBusy: it is at something else; nothing was changed.
         :raises BmcUnreachable: it does not answer. What is whole may be in force; what is not has to begin anew.
         :raises BmcError: the upload has failed.

@@ -281,7 +281,7 @@ class _Upload:
                     text = await _read_part(part)
                     if self._names is not None and self._names.changed:
                         text = self._names.inward(text.decode(errors='replace')).encode()
-                    parameters = update.read_parameters(text)
+                    parameters = update.read_parameters(self._site.view, text)
                     keys = self._prepare(parameters)
                 elif part.name == 'UpdateFile':
                     reader = UploadReader()

@@ -57,6 +57,12 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
         'a task stays Pending, Scheduled or New until the host has been restarted; then the image is written, and is in force; '
         'without says no message tells of it',
     ),
+    'task-waits-for-start': (
+        {'asked': True, 'new_task': False},
+        'an image is written once UpdateService.StartUpdate was asked for; until then its task is Pending. With asked no '
+        'other time is offered than OnStartUpdateRequest; with new_task the task ends once the image was checked, and '
+        'StartUpdate begins another one',
+    ),
     'location-elsewhere': (
         {'base': 'https://bmc.internal.example'},
         'Location is absolute, with the address that the BMC believes to have',

@@ -35,6 +35,7 @@ _NO_TASK = 'canonical/testflinger#255, HewlettPackard/python-ilorest-library#57,
 _MONITOR = 'DSP0266, asynchronous operations: the URI of a monitor is for the service to choose'
 _WEAK = 'ansible-collections/community.general#6434, #11270'
 _LATER = 'DMTF/Redfish-Protocol-Validator#55'
+_START = 'DSP8010, UpdateService StartUpdate; Settings, OperationApplyTime'
 _SESSIONS = 'stmcginnis/gofish#75, bb-Ricardo/check_redfish#89, #198'
 _RESETS = 'DMTF/Redfish-Tacklebox#82, ansible-collections/community.general#7083'
 # Told of HGX and BlueField; the report is of an inventory that could not be read after an update of the BMC.
@@ -88,6 +89,24 @@ _ALL = (
         what='writes an image once the host has been restarted; until then the task is New, and nothing says why',
         source='dellemc-openmanage-ansible-modules#716; DSP8010, TaskState New',
         rules=({'name': 'task-waits-for-restart', 'state': 'New', 'says': False},),
+    ),
+    Habit(
+        name='update-waits-for-start',
+        what='takes images OnStartUpdateRequest alone; the task is Pending until StartUpdate, and goes on then',
+        source=_START,
+        rules=({'name': 'task-waits-for-start'},),
+    ),
+    Habit(
+        name='update-starts-anew',
+        what='takes images OnStartUpdateRequest alone; the task ends with the check of the image, StartUpdate begins another',
+        source='bmc-toolbox/bmclib, StartUpdateForUploadedFirmware',
+        rules=({'name': 'task-waits-for-start', 'new_task': True},),
+    ),
+    Habit(
+        name='update-waits-unasked',
+        what='takes images at any time; the task is Pending until StartUpdate all the same, and says AwaitToUpdate',
+        source='DSP8011, message registry Update, AwaitToUpdate; no public report of just this',
+        rules=({'name': 'task-waits-for-start', 'asked': False},),
     ),
     Habit(
         name='weak-etags',

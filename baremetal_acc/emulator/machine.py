@@ -765,8 +765,42 @@ class Machine:
         text, stage = str(rule.parameters['message']), str(rule.parameters['stage'])
         return Objection(result=Result.FAILED, reason='device-refused', text=text, failure=stage)
 
-    def _begin_or_wait(self, task: Task, now: float) -> None:
-        """Write at once, or with the next restart where a fault has it so."""
+    def _wait_for_start(self, task: Task, now: float, *, ends: bool) -> None:
+        """Write nothing until somebody asks for it.
+
+        :param ends: the task is over with that.
+        """
+        task.waits_for_start = True
+        if ends:
+            task.state, task.ended = TaskState.COMPLETED, now
+            task.messages.append(message('The image was checked, and waits to be started.', reason='checked'))
+        else:
+            task.state = TaskState.PENDING
+            task.messages.append(message('It waits for the action of the update service.', reason='start-needed'))
+        self.revision += 1
+
+    def start_updates(self, bmc_name: str) -> list[Task]:
+        """Write everything that waits to be started: StartUpdate. One that has ended has a task of its own for that.
+
+        :raises Refused: ``busy``: something of it is being written.
+        """
+        started = []
+        for task in [one for one in self.bmcs[bmc_name].tasks.values() if one.waits_for_start]:
+            going = task
+            if task.state is TaskState.COMPLETED:
+                going = self.begin_update(bmc_name, task.targets, on_reset=task.on_reset, forced=task.forced)
+                going.writes, going.package = task.writes, task.package
+            task.waits_for_start = False
+            self._begin_or_wait(going, self.clock.now(), started=True)
+            started.append(going)
+        return started
+
+    def _begin_or_wait(self, task: Task, now: float, *, started: bool = False) -> None:
+        """Write at once, once it is started, or with the next restart where a fault has it so."""
+        starts = None if started else self._task_fault('task-waits-for-start', task)
+        if starts is not None:
+            self._wait_for_start(task, now, ends=bool(starts.parameters['new_task']))
+            return
         waits = self._task_fault('task-waits-for-restart', task)
         if waits is None:
             self._begin_writing(task, now)

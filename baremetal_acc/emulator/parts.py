@@ -297,6 +297,7 @@ class Task:
 
     ``fate`` is what a fault rule has in store for it, ``status`` what TaskStatus says then. Percentages come from the clock
     between ``starts`` and ``ends``. ``is_installed_by_restart``: the image is written in a restart, and needs no other one.
+    ``waits_for_start``: it is written once StartUpdate was asked for.
     ``package`` is the version of the package that was sent; None: it was an image by itself. ``forced``: ForceUpdate was
     said. ``told`` are the components that it says to be written. ``forgotten``: it goes on, and the BMC knows nothing of it.
     """
@@ -322,11 +323,13 @@ class Task:
     frozen_percent: int | None = None
     status: str | None = None
     is_installed_by_restart: bool = False
+    waits_for_start: bool = False
 
     @property
     def is_open(self) -> bool:
         """Whether it still holds its targets."""
-        return self.state in (TaskState.NEW, TaskState.RUNNING) or self.awaits_restart
+        is_held = self.waits_for_start and self.state is TaskState.PENDING
+        return self.state in (TaskState.NEW, TaskState.RUNNING) or self.awaits_restart or is_held
 
     @property
     def awaits_restart(self) -> bool:

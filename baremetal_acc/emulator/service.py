@@ -383,7 +383,7 @@ def _as_reply(outcome: Outcome) -> Reply:
 def _find_action(path: str, resources: Mapping[str, Resource]) -> tuple[Resource, Action] | None:
     for resource in resources.values():
         for action in resource.actions:
-            if action.target == path:
+            if action.target == path and action.is_offered():
                 return resource, action
     return None
 

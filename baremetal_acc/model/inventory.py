@@ -150,6 +150,8 @@ class TaskReading:
     :ivar opaque: a task monitor that says no more than whether it has ended; False: a resource with a state of its own.
     :ivar awaits_restart: it goes on only once the host is restarted.
     :ivar unbegun: it says that it has not begun yet.
+    :ivar is_waiting: it says that nothing of it goes on: it waits for something.
+    :ivar awaits_start: it waits, and says that an action of the update service starts it, or may do so.
     :ivar was_cancelled: it has ended because it was cancelled.
     :ivar written: what its messages name that it has written, and not what they name that it has skipped.
     :ivar complaints: what its messages say against something, by what they name, an Id or a URI.
@@ -167,6 +169,8 @@ class TaskReading:
     opaque: bool = False
     awaits_restart: bool = False
     unbegun: bool = False
+    is_waiting: bool = False
+    awaits_start: bool = False
     was_cancelled: bool = False
     objection: Objection | None = None
     written: tuple[str, ...] = ()

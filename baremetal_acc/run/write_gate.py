@@ -98,7 +98,7 @@ class GatedConnection:
         self._check(target.uri)
         return self._connection.push(target, upload)
 
-    def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Progress:
+    def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Objection | Progress | None:
         """Take one turn of an upload.
 
         :raises BmcUnsupported: the component is not the target's alone.

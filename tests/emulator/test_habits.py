@@ -124,6 +124,67 @@ def test_location_names_another_authority(pushed):
     assert login.headers['Location'].startswith(f'{elsewhere}{SESSIONS}/')
 
 
+START = f'{SERVICE}/Actions/UpdateService.StartUpdate'
+SUPPORT = 'MultipartHttpPushUri@Redfish.OperationApplyTimeSupport'
+ON_START = {'Targets': [ITEM], '@Redfish.OperationApplyTime': 'OnStartUpdateRequest'}
+
+
+def test_without_a_habit_there_is_nothing_to_start(pair):
+    """No action is shown, and none taken."""
+    _, bmc = pair()
+    shown = bmc.get(SERVICE)
+    assert (['Immediate', 'OnReset'], False) == (
+        shown[SUPPORT]['SupportedValues'],
+        '#UpdateService.StartUpdate' in shown['Actions'],
+    )
+    assert 404 == bmc.post(START, {}).status_code
+
+
+def test_an_image_waits_for_start_update_and_its_task_goes_on(pair, gpu_image):
+    """No other time is taken. A restart of the host starts nothing, a second start finds nothing."""
+    machine, bmc = pair('update-waits-for-start')
+    shown = bmc.get(SERVICE)
+    assert (['OnStartUpdateRequest'], START) == (
+        shown[SUPPORT]['SupportedValues'],
+        shown['Actions']['#UpdateService.StartUpdate']['target'],
+    )
+    image = gpu_image(component='erot')
+    assert 400 == bmc.push(ITEM, image).status_code
+    task = bmc.push(None, image, ON_START).json()['@odata.id']
+    machine.advance(FLASH)
+    power(machine, bmc, 'ForceRestart')
+    waiting = bmc.get(task)
+    assert ('Pending', 0, OLD) == (waiting['TaskState'], waiting['PercentComplete'], version(machine))
+    assert 'Update.1.2.AwaitToUpdate' == waiting['Messages'][-1]['MessageId']
+    assert 503 == bmc.push(None, image, ON_START).status_code
+    answer = bmc.post(START, {})
+    assert (202, task, 'Running') == (answer.status_code, answer.json()['@odata.id'], bmc.get(task)['TaskState'])
+    assert 400 == bmc.post(START, {}).status_code
+    machine.advance(FLASH)
+    assert ('Completed', NEW) == (bmc.get(task)['TaskState'], version(machine))
+
+
+def test_start_update_begins_another_task(pair, gpu_image):
+    """That of the upload has ended well, and nothing was written by it."""
+    machine, bmc = pair('update-starts-anew')
+    first = bmc.push(None, gpu_image(component='erot'), ON_START).json()
+    assert ('Completed', OLD) == (first['TaskState'], version(machine))
+    second = bmc.post(START, {}).json()
+    assert ('Running', True) == (second['TaskState'], second['@odata.id'] != first['@odata.id'])
+    machine.advance(FLASH)
+    assert ('Completed', NEW) == (bmc.get(second['@odata.id'])['TaskState'], version(machine))
+    assert 400 == bmc.post(START, {}).status_code
+
+
+def test_an_image_waits_for_start_update_though_it_was_to_be_applied_at_once(pushed):
+    """The task says that it waits for an action; the action is shown."""
+    machine, bmc, answer = pushed('update-waits-unasked')
+    assert ('Pending', 'Update.1.2.AwaitToUpdate') == (answer.json()['TaskState'], answer.json()['Messages'][-1]['MessageId'])
+    assert 202 == bmc.post(START, {}).status_code
+    machine.advance(FLASH)
+    assert NEW == version(machine)
+
+
 @pytest.mark.parametrize(
     ('habit', 'state'), [('update-waits-for-restart', 'Pending'), ('update-scheduled-for-restart', 'Scheduled')]
 )

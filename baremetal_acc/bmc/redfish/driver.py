@@ -6,7 +6,8 @@ What hardware: any service of DSP0266 1.6 and later; each vendor's oddities are 
 How it is found: by the scheme of the BMC's address, ``https`` (or ``http``, if the operator writes that).
 What it can do: look, read and write settings, push images or let the BMC fetch them, follow tasks, power and reset.
 Which write paths it blocks: none; locks do that.
-How an update behaves: one POST with one Target; the task is polled by its resource; success is read back by the caller.
+How an update behaves: one POST with one Target, and StartUpdate where it waits for that; the task is polled by its resource;
+success is read back by the caller.
 What it was tried on: the eight recordings (see doc/source/inventory.rst) and the emulator; no hardware.
 """
 
@@ -30,6 +31,7 @@ from baremetal_acc.bmc.redfish import (
     invariants,
     ownership,
     standby,
+    start_update,
     system,
     task,
     update,
@@ -44,7 +46,7 @@ from baremetal_acc.bmc.redfish.reader import Reader, fresh, members
 from baremetal_acc.bmc.redfish.walk import MAX_TASKS, NOTHING, ROOT, Tree, Walk
 from baremetal_acc.bmc.redfish.writer import Writer
 from baremetal_acc.bmc.retry import Patience
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnsupported
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress
@@ -268,8 +270,8 @@ class RedfishConnection:
     def judge(self, targets: Sequence[Ref], image: Image, upload: Upload) -> None:
         """Redfish does not tell what an image has to be: that shows when it is sent."""
 
-    def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | None:
-        """Send an image to one Target, once.
+    def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | Progress | None:
+        """Send an image to one Target, once. Where it has to be started after that, :meth:`go_on` does it.
 
         :raises BmcError: as the contract says.
         """
@@ -277,16 +279,28 @@ class RedfishConnection:
         if copying is not None:
             what = 'its root of trust copies an image in the background'
             raise BmcBusy(bmc=self.address.label, uri=copying, what=what)
-        link = View.of(self._root, []).link('UpdateService')
-        view = View.of(fresh(self._connector, self.address.name, link), []) if link is not None else None
-        return update.push(self._connector, view, target, upload, self.address.images)
+        return update.push(self._connector, self._update_service(), target, upload, self.address.images)
 
-    def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading:
-        """A BMC takes an image at once over Redfish: there is nothing to go on with.
+    def _update_service(self) -> View | None:
+        """The UpdateService as it is now; None where there is none.
 
-        :raises BmcUnsupported: always.
+        :raises BmcError: it could not be read.
         """
-        raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what='nothing is sent to it in turns')
+        link = View.of(self._root, []).link('UpdateService')
+        return View.of(fresh(self._connector, self.address.name, link), []) if link is not None else None
+
+    def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Objection | None:
+        """Start an update that was uploaded, and waits for that.
+
+        :raises BmcError: as the contract says.
+        """
+        try:
+            view = self._update_service()
+        except BmcUnreachable as exc:
+            raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=exc.what, hint=exc.hint, sent=False) from exc
+        if view is None:
+            raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what='it has no UpdateService any more')
+        return start_update.go_on(self._connector, view, progress, self.active_tasks)
 
     def task(self, ref: Ref) -> TaskReading:
         """Read one task.

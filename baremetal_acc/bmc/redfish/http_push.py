@@ -21,7 +21,7 @@ from baremetal_acc.bmc.redfish import task
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View
-from baremetal_acc.bmc.redfish.update_parameters import FORCE, apply_time, refuses_force, targets
+from baremetal_acc.bmc.redfish.update_parameters import FORCE, ON_START, apply_time, refuses_force, targets
 from baremetal_acc.bmc.redfish.upload_body import Octets
 from baremetal_acc.bmc.redfish.writer import Writer
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcConflict, BmcError, BmcRefused, BmcUnreachable
@@ -99,7 +99,8 @@ def push(connector: Connector, view: View, uri: str, target: Ref, upload: Upload
             except BmcUnreachable as exc:
                 exc.cut = not body.is_sent
                 raise
-        _wait_for_begin(connector, answer, view.ref)
+        if asked_time(view) != ON_START:
+            _wait_for_begin(connector, answer, view.ref)
         return answer
     finally:
         settings.restore()

@@ -9,6 +9,7 @@ used: it takes a Task's answer 200 for its end (facts/redfish.md, section 4.2).
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -75,8 +76,14 @@ others are words of Jobs of makers.
 _UNBEGUN = frozenset({'New', 'Starting'})
 """States before the first step. Source: DSP8010 2025.4, Task v1_7_4, TaskState."""
 
+_WAITS = frozenset({'New', 'Pending', 'Suspended', 'Interrupted'}) | _AWAITS_RESTART
+"""States in which nothing of a task or a job goes on."""
+
 _MAY_WAIT = _UNBEGUN | {'Suspended', 'Interrupted', 'Service', 'UserIntervention', 'Waiting', 'Queued'}
 """States in which the words of a message are read, too: a task that runs may speak of a restart that follows."""
+
+_START = re.compile(r'\bStart ?Update\b|StartUpdate(?:Required|Pending|Request)')
+"""How a message names the action that starts an update."""
 
 _NO_DELETE = frozenset({400, 404, 405, 409, 501})
 """Statuses by which BMCs say that a task cannot be deleted. Source: RFC 9110, section 15.5 and 15.6."""
@@ -154,6 +161,8 @@ def reading(view: View) -> TaskReading:
         is_update=_is_update(view),
         started=view.literal('StartTime'),
         awaits_restart=means is TaskState.ACTIVE and _awaits_restart(view, word),
+        is_waiting=word in _WAITS,
+        awaits_start=word in _WAITS and _awaits_start(view),
         unbegun=word in _UNBEGUN and not percent,
         was_cancelled=word == 'Cancelled',
         written=_written(view),
@@ -347,6 +356,8 @@ def _is_resource(view: View) -> bool:
 
 def _awaits_restart(view: View, word: str | None) -> bool:
     """Whether a task that is active waits for a restart of the host: by its state, its last message, or the words of that."""
+    if _names_start(view):
+        return False
     if word in _AWAITS_RESTART:
         return True
     if word == 'Running' and _has_more_to_write(view):
@@ -383,6 +394,25 @@ def _has_more_to_write(view: View) -> bool:
         elif word in _PART_ENDS:
             ended |= set(texts)
     return not determined <= ended
+
+
+def _awaits_start(view: View) -> bool:
+    """Whether a task that waits says that StartUpdate starts it: by a message for just that, or by naming the action.
+
+    The message AwaitToUpdate leaves open for which action it waits. Where its words speak of a restart, it is not this one.
+    Source: DSP8011, message registry Update.
+    """
+    if _names_start(view):
+        return True
+    return _last_id(view) == 'AwaitToUpdate' and RESTART_WORDS.search(_last_message(view) or '') is None
+
+
+def _names_start(view: View) -> bool:
+    """Whether the last message of a task names the action StartUpdate."""
+    found = view.body.get('Messages')
+    last = next((m for m in reversed(found if isinstance(found, list) else []) if isinstance(m, dict)), view.body)
+    told = (last.get(name) for name in ('MessageId', 'Message', 'Resolution'))
+    return any(isinstance(text, str) and _START.search(text[:1000]) is not None for text in told)
 
 
 def _last_id(view: View) -> str | None:

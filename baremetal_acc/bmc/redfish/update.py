@@ -16,14 +16,15 @@ import time
 from collections.abc import Callable, Iterator
 
 from baremetal_acc.bmc.api import ImageServer, Upload
-from baremetal_acc.bmc.redfish import http_push, task
+from baremetal_acc.bmc.redfish import http_push, start_update, task
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.serve import Fetched
-from baremetal_acc.bmc.redfish.update_parameters import FORCE, apply_time, named, refuses_force, targets
+from baremetal_acc.bmc.redfish.update_parameters import FORCE, ON_START, apply_time, named, refuses_force, targets
 from baremetal_acc.bmc.redfish.upload_body import Multipart
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported
+from baremetal_acc.model.image import Progress
 from baremetal_acc.model.inventory import Objection, Sending, TaskReading, TaskState, UpdateActivity, UpdateFacts, Way
 from baremetal_acc.model.ref import Ref
 
@@ -116,7 +117,8 @@ def facts(view: View, parallel: int, images: ImageServer | None = None) -> Updat
     return UpdateFacts(
         push=how is not None,
         pull=unavailable(view) is None and pull_target(view) is not None,
-        parallel=parallel,
+        # StartUpdate starts all that waits.
+        parallel=1 if how is not None and how.apply_time == ON_START else parallel,
         max_size=limit if limit is not None and limit > 0 else None,
         sending=how,
         forces=how is not None and (http_push.forces(view) if how.way is Way.HTTP_PUSH else forces(view)),
@@ -200,12 +202,13 @@ def _plain(word: str) -> str:
 
 def push(
     connector: Connector, view: View | None, target: Ref, upload: Upload, images: ImageServer | None = None
-) -> TaskReading | Objection | None:
+) -> TaskReading | Objection | Progress | None:
     """Send an image to one target, once; or let the BMC fetch it, if it takes none.
 
     :param view: the UpdateService as it is now, None when there is none.
     :param images: where BMCs find us; None: nothing is served.
-    :returns: the task; where the BMC accepted without one what it says against that, None for nothing.
+    :returns: the task; where the BMC accepted without one what it says against that, None for nothing; where it has to be
+        started, where :func:`.start_update.go_on` begins.
     :raises BmcUnsupported: it takes no image in a way that is allowed. ``BmcBusy``: it has taken nothing. ``BmcUnreachable``:
         whether it arrived is unknown. ``BmcRefused``: it refused. ``ImageMismatch``: the file changed while it was sent.
         ``UsageError``: nothing can be served as the operator wants it.
@@ -225,12 +228,16 @@ def push(
         raise BmcRefused(bmc=connector.label, uri=view.ref.uri, what=what)
     match way_of(view, images, targeted=bool(targets(target, upload))):
         case Way.MULTIPART_PUSH:
-            return _push_multipart(connector, view, target, upload)
+            answer = _push_multipart(connector, view, target, upload)
+            asked = asked_time(view, Way.MULTIPART_PUSH)
         case Way.HTTP_PUSH:
             uri = _on_this_bmc(connector, view.text(http_push.PUSH_URI))
-            return task.answered(connector, http_push.push(connector, view, uri, target, upload), target.bmc)
+            asked = asked_time(view, Way.HTTP_PUSH)
+            answer = task.answered(connector, http_push.push(connector, view, uri, target, upload), target.bmc)
         case _:
-            return _let_fetch(connector, view, target, upload, images)
+            answer = _let_fetch(connector, view, target, upload, images)
+            asked = asked_time(view, Way.PULL)
+    return start_update.deferred(connector, view, answer, asked)
 
 
 def _push_multipart(connector: Connector, view: View, target: Ref, upload: Upload) -> TaskReading | Objection | None:

@@ -17,6 +17,11 @@ from baremetal_acc.model.ref import Ref
 APPLY_TIMES = ('Immediate', 'OnReset')
 """Those that need no maintenance window, the preferred first."""
 
+ON_START = 'OnStartUpdateRequest'
+"""The time of what waits for the action StartUpdate. It is asked for only where nothing better is offered."""
+
+START = '#UpdateService.StartUpdate'
+
 FORCE = 'ForceUpdate'
 
 _NAMES_FORCE = re.compile(r'force[\s_-]?update', re.IGNORECASE)
@@ -44,6 +49,8 @@ def named(target: Ref, upload: Upload) -> dict[str, object]:
 def apply_time(view: View, values: object) -> str:
     """The OperationApplyTime to ask for: what is advertised, Immediate before OnReset; Immediate when nothing is.
 
+    OnStartUpdateRequest comes last, and where there is an action to start it alone.
+
     :param view: the UpdateService.
     :param values: the values that it advertises.
     :raises BmcUnsupported: only maintenance windows are offered.
@@ -53,8 +60,16 @@ def apply_time(view: View, values: object) -> str:
     for wanted in APPLY_TIMES:
         if wanted in values:
             return wanted
+    if ON_START in values and start_target(view) is not None:
+        return ON_START
     offered = ', '.join(short(str(v)[:40]) for v in values[:5])
     raise BmcUnsupported(bmc=view.ref.bmc, uri=view.ref.uri, what=f'it applies images only at {offered}')
+
+
+def start_target(view: View) -> str | None:
+    """Where StartUpdate is posted to; None where the service has no such action."""
+    action = view.part('Actions', START)
+    return None if action is None else action.text('target')
 
 
 def refuses_force(exc: BmcRefused) -> bool:

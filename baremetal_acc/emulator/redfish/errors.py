@@ -87,6 +87,8 @@ BASE_MESSAGES: Mapping[str, tuple[str, int, str, str]] = {
 UPDATE_MESSAGES: Mapping[str, tuple[str, int, str, str]] = {
     'InstallingOnComponent': ('The image %1 is being written to %2.', 2, 'OK', 'None'),
     'UpdateSuccessful': ('%1 was updated with the image %2.', 2, 'OK', 'None'),
+    'VerifyingAtComponent': ('The image %1 is being checked at %2.', 2, 'OK', 'None'),
+    'AwaitToUpdate': ('The image %1 on %2 waits for an action.', 2, 'OK', 'Ask for the action that it waits for.'),
     'AwaitToActivate': ('The image %1 on %2 waits for activation.', 2, 'OK', 'Restart the system.'),
     'TransferFailed': ('The image %1 could not be brought to %2.', 2, 'Critical', 'Send the image again.'),
     'VerificationFailed': ('The image %1 was found wrong for %2.', 2, 'Critical', 'Use an image that fits.'),

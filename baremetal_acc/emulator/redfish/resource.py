@@ -87,15 +87,18 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """An action of a resource: ``#Type.Name``, where it is posted to, and what it does. ``is_oem``: it stands under Oem."""
+    """An action of a resource: ``#Type.Name``, where it is posted to, and what it does. ``is_oem``: it stands under Oem.
+    ``is_offered`` tells whether it is there today.
+    """
 
     name: str
     target: str
     parameters: tuple[Parameter, ...]
     invoke: Callable[[Caller, Body], Outcome]
     privilege: str = 'ConfigureComponents'
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = field(default_factory=dict)
     is_oem: bool = False
+    is_offered: Callable[[], bool] = lambda: True
 
     def describe(self) -> Body:
         """What stands under Actions."""
@@ -104,7 +107,7 @@ class Action:
             values = parameter.values()
             if values is not None and parameter.show_allowed:
                 shown[f'{parameter.name}@Redfish.AllowableValues'] = list(values)
-        return shown | dict(self.extra)
+        return shown | dict(self.extra() if callable(self.extra) else self.extra)
 
     def check(self, given: Mapping[str, Any]) -> Body:
         """The parameters, checked.
@@ -260,9 +263,9 @@ def body_of(resource: Resource, hidden: frozenset[str] = frozenset()) -> Body:
         members = [uri for uri in resource.members() if uri not in hidden]
         body['Members@odata.count'] = len(members)
         body['Members'] = refs(members)
-    if resource.actions:
+    if offered := [action for action in resource.actions if action.is_offered()]:
         shown = body.setdefault('Actions', {})
-        for action in resource.actions:
+        for action in offered:
             place = shown.setdefault('Oem', {}) if action.is_oem else shown
             place[action.name] = action.describe()
     if hidden:

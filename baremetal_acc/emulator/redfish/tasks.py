@@ -31,6 +31,8 @@ _MESSAGES = {
     'completed': 'UpdateSuccessful',
     'reset-required': 'AwaitToActivate',
     'restart-needed': 'AwaitToActivate',
+    'start-needed': 'AwaitToUpdate',
+    'checked': 'VerifyingAtComponent',
     'bad-image': 'VerificationFailed',
     'fits-nothing': 'VerificationFailed',
     'wrong-kind': 'VerificationFailed',

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
+from baremetal_acc.emulator.fault import Fault
 from baremetal_acc.emulator.image import BadImage, Kind
 from baremetal_acc.emulator.parts import Refused, Task
 from baremetal_acc.emulator.pldm import Package
@@ -48,7 +49,9 @@ PLAIN_LOCKS = ('HttpPushUriTargetsBusy', 'HttpPushUriOptionsBusy')
 PLAIN_FORCE = f'{SERVICE}/HttpPushUriOptions/ForceUpdate'
 PLAIN_TIME = f'{SERVICE}/HttpPushUriOptions/HttpPushUriApplyTime'
 SIMPLE_UPDATE = f'{SERVICE}/Actions/UpdateService.SimpleUpdate'
+START_UPDATE = f'{SERVICE}/Actions/UpdateService.StartUpdate'
 APPLY_TIMES = ('Immediate', 'OnReset')
+ON_START = 'OnStartUpdateRequest'
 APPLY_TIME = '@Redfish.OperationApplyTime'
 # A URI to fetch from; longer ones are nobody's.
 MAX_URI = 2048
@@ -72,13 +75,16 @@ def add_update_service(view: View) -> None:
         }
         if options.push:
             body['MultipartHttpPushUri'] = PUSH
-            body[f'MultipartHttpPushUri{APPLY_TIME}Support'] = _support()
+            body[f'MultipartHttpPushUri{APPLY_TIME}Support'] = _support(view)
         if options.plain_push:
             body['HttpPushUri'] = PLAIN_PUSH
             body['HttpPushUriTargets'] = _plain_targets(view)
             body['HttpPushUriOptions'] = {
                 'ForceUpdate': view.machine.shown(PLAIN_FORCE),
-                'HttpPushUriApplyTime': {'ApplyTime': view.machine.shown(PLAIN_TIME)},
+                'HttpPushUriApplyTime': {
+                    'ApplyTime': _plain_time(view),
+                    'ApplyTime@Redfish.AllowableValues': list(_apply_times(view)),
+                },
             }
         if options.plain_push and options.plain_lock:
             body |= {name: view.machine.shown(f'{SERVICE}/{name}') for name in PLAIN_LOCKS}
@@ -103,12 +109,27 @@ def add_update_service(view: View) -> None:
                     Parameter(name='TransferProtocol', allowed=('HTTP', 'HTTPS')),
                     Parameter(name='Targets', types=(list,)),
                     Parameter(name='ForceUpdate', types=(bool,)),
-                    Parameter(name=APPLY_TIME, allowed=APPLY_TIMES, show_allowed=False),
+                    Parameter(
+                        name=APPLY_TIME,
+                        allowed=(*APPLY_TIMES, ON_START),
+                        show_allowed=False,
+                        refused=lambda: frozenset({*APPLY_TIMES, ON_START}) - frozenset(_apply_times(view)),
+                    ),
                 ),
-                extra={f'{APPLY_TIME}Support': _support()},
+                extra=lambda: {f'{APPLY_TIME}Support': _support(view)},
                 invoke=lambda caller, body: _simple_update(view, body),
             ),
         )
+    actions += (
+        Action(
+            name='#UpdateService.StartUpdate',
+            target=START_UPDATE,
+            privilege='ConfigureManager',
+            parameters=(),
+            is_offered=lambda: _start_rule(view) is not None,
+            invoke=lambda caller, body: _start_update(view),
+        ),
+    )
     view.tree.add(
         Resource(
             uri=SERVICE,
@@ -129,6 +150,12 @@ def _plain_targets(view: View) -> list[str]:
     return [str(one) for one in found]
 
 
+def _plain_time(view: View) -> str:
+    """ApplyTime of HttpPushUriOptions: what was set, where that is offered today."""
+    found, offered = str(view.machine.settings[PLAIN_TIME].value), _apply_times(view)
+    return found if found in offered else offered[0]
+
+
 def _plain_writable(view: View) -> Writables:
     def set_targets(value: list[object]) -> None:
         if not all(isinstance(one, str) for one in value):
@@ -141,7 +168,7 @@ def _plain_writable(view: View) -> Writables:
         'HttpPushUriTargets': Writable(types=(list,), write=set_targets),
         'HttpPushUriOptions': {
             'ForceUpdate': view.setting(PLAIN_FORCE, (bool,)),
-            'HttpPushUriApplyTime': {'ApplyTime': view.setting(PLAIN_TIME, (str,), APPLY_TIMES)},
+            'HttpPushUriApplyTime': {'ApplyTime': view.setting(PLAIN_TIME, (str,), _apply_times(view))},
         },
     }
 
@@ -152,7 +179,7 @@ def plain_parameters(view: View) -> Body:
     return {
         'Targets': _plain_targets(view),
         'ForceUpdate': settings[PLAIN_FORCE].value is True,
-        APPLY_TIME: str(settings[PLAIN_TIME].value),
+        APPLY_TIME: _plain_time(view),
     }
 
 
@@ -163,11 +190,36 @@ def _says_updating(view: View) -> bool:
     return rule is not None and bool(rule.parameters['service_says']) and is_busy
 
 
-def _support() -> Body:
+def _start_rule(view: View) -> Fault | None:
+    """The rule by which an image waits for StartUpdate."""
+    return view.machine.faults.find('task-waits-for-start', bmc=view.name, use=False)
+
+
+def _apply_times(view: View) -> tuple[str, ...]:
+    """The times at which images are taken today."""
+    rule = _start_rule(view)
+    return APPLY_TIMES if rule is None or not rule.parameters['asked'] else (ON_START,)
+
+
+def _support(view: View) -> Body:
     return {
         '@odata.type': '#Settings.v1_4_0.OperationApplyTimeSupport',
-        'SupportedValues': list(APPLY_TIMES),
+        'SupportedValues': list(_apply_times(view)),
     }
+
+
+def _start_update(view: View) -> Outcome:
+    """Start everything that waits for it.
+
+    :raises RedfishError: 400 where nothing does; 503.
+    """
+    try:
+        started = view.machine.start_updates(view.name)
+    except Refused as why:
+        raise busy(RETRY_AFTER_SECONDS) from why
+    if not started:
+        raise RedfishError(400, 'GeneralError', text='No image waits to be started.')
+    return accepted(view, started[0])
 
 
 def add_item(
@@ -237,7 +289,7 @@ def add_item(
     view.tree.join(uri.rsplit('/', 1)[0], uri)
 
 
-def read_parameters(text: bytes) -> Body:
+def read_parameters(view: View, text: bytes) -> Body:
     """The part UpdateParameters.
 
     :raises RedfishError: 400, naming what is wrong.
@@ -260,7 +312,7 @@ def read_parameters(text: bytes) -> Body:
             raise RedfishError(400, 'PropertyUnknown', name)
         if not isinstance(value, rules[name]):
             raise RedfishError(400, 'PropertyValueTypeError', json.dumps(value), name)
-    if parameters.get(APPLY_TIME, 'Immediate') not in APPLY_TIMES:
+    if parameters.get(APPLY_TIME, _apply_times(view)[0]) not in _apply_times(view):
         raise RedfishError(400, 'PropertyValueNotInList', parameters[APPLY_TIME], APPLY_TIME)
     return parameters
 

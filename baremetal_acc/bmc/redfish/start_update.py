@@ -1,0 +1,189 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Start an update that waits for UpdateService.StartUpdate: one POST, in a turn of its own, then the task is followed.
+
+What was uploaded waits where the BMC offers OnStartUpdateRequest alone, or where its task says that it waits for the action.
+The turn is stored as begun before the request goes out. It is sent once: when its answer is lost, the next turn only looks.
+The action starts everything that waits, so it is not sent while a task that is not ours waits, too.
+
+Two forms are known: the task of the upload goes on, or it ends once the image was checked, and the answer names another one.
+
+Source: DSP8010 2025.4, UpdateService v1_7, StartUpdate, and Settings v1_3_4, OperationApplyTime OnStartUpdateRequest; DSP8011,
+message registry Update, AwaitToUpdate; bmc-toolbox/bmclib, internal/redfishwrapper/firmware.go, for the second form.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from baremetal_acc.bmc import wait
+from baremetal_acc.bmc.redfish import task
+from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.update_parameters import ON_START, start_target
+from baremetal_acc.errors import (
+    BmcAnswerInvalid,
+    BmcBusy,
+    BmcError,
+    BmcNotAuthorised,
+    BmcRefused,
+    BmcUnreachable,
+    BmcUnsupported,
+)
+from baremetal_acc.model.image import Progress
+from baremetal_acc.model.inventory import Objection, TaskReading, TaskState
+
+LOG = logging.getLogger(__name__)
+
+UNSENT = 'StartUpdate was not sent'
+"""How far an upload is whose turn is to come. Without it nobody knows whether it was sent."""
+
+BEGINS = 15.0
+"""Seconds that a task has to begin once it was started, before it counts as one that waits for something else."""
+
+BEAT = 1.0
+"""Seconds between two looks."""
+
+
+def deferred(
+    connector: Connector, view: View, answer: TaskReading | Objection | None, asked: str | None
+) -> TaskReading | Objection | Progress | None:
+    """What an upload comes to that was taken: where it has to be started, the turn that does so.
+
+    :param view: the UpdateService.
+    :param asked: the apply time that was asked for.
+    """
+    if start_target(view) is None or isinstance(answer, Objection):
+        return answer
+    if isinstance(answer, TaskReading) and answer.state is TaskState.FAILED:
+        return answer
+    if asked != ON_START and not _says_so(connector, answer):
+        return answer
+    if answer is not None and answer.objection is not None:
+        LOG.warning('%s: it took the image, and said: %s', connector.label, answer.objection.text)
+    return Progress(task=view.ref if answer is None else answer.ref, so_far=UNSENT, percent=100)
+
+
+def _says_so(connector: Connector, answer: TaskReading | None) -> bool:
+    """Whether the task of an upload waits for the action, though it was asked for another time."""
+    if answer is None:
+        return False
+    with contextlib.suppress(BmcError):
+        return (task.read(connector, answer.ref) if answer.opaque else answer).awaits_start
+    return False
+
+
+def go_on(
+    connector: Connector, view: View, progress: Progress, active: Callable[[], Sequence[TaskReading]]
+) -> TaskReading | Objection | None:
+    """Start what was uploaded; where that may have been done already, only look.
+
+    :param view: the UpdateService as it is now.
+    :param active: tells the tasks of the BMC that run.
+    :returns: the task to follow; what the BMC says against it where there is none, None for nothing.
+    :raises BmcBusy: the image is still being checked, or something else waits to be started; nothing was sent.
+    :raises BmcUnreachable: its ``sent`` tells whether the action may have arrived.
+    :raises BmcRefused: the BMC did not take the image, or does not start it. ``BmcNotAuthorised``: we may not.
+    """
+    uploaded = _uploaded(connector, view, progress)
+    if progress.so_far != UNSENT:
+        LOG.warning(
+            '%s: whether %s was started is unknown: its task and its device are looked at', connector.label, progress.task
+        )
+        return uploaded
+    _refuse_too_early(connector, view, uploaded, active)
+    place = start_target(view)
+    if place is None:
+        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what='it has no StartUpdate any more')
+    try:
+        answer = connector.send('POST', connector.path(place), body={})
+    except (BmcAnswerInvalid, BmcNotAuthorised, BmcRefused) as exc:
+        return _not_started(connector, uploaded, exc)
+    found = task.answered(connector, answer, view.ref.bmc)
+    if isinstance(found, TaskReading):
+        return _begun(connector, found)
+    if uploaded is None or uploaded.state is not TaskState.ACTIVE:
+        return found
+    return replace(_begun(connector, uploaded), objection=found)
+
+
+def _uploaded(connector: Connector, view: View, progress: Progress) -> TaskReading | None:
+    """The task of the upload; None where it has none.
+
+    :raises BmcBusy: it cannot be read now. ``BmcUnreachable``: likewise; nothing was sent.
+    """
+    if progress.task == view.ref:
+        return None
+    try:
+        return task.read(connector, progress.task)
+    except BmcUnreachable as exc:
+        raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=exc.what, hint=exc.hint, sent=False) from exc
+    except BmcError as exc:
+        raise BmcBusy(bmc=connector.label, uri=progress.task.uri, what=f'its task cannot be read: {exc.what}') from exc
+
+
+def _refuse_too_early(
+    connector: Connector, view: View, uploaded: TaskReading | None, active: Callable[[], Sequence[TaskReading]]
+) -> None:
+    """See that the image was taken, and that nothing but ours would be started.
+
+    A monitor tells nothing but that its operation has not ended: a Task that waits beside it is the same.
+
+    :raises BmcRefused: it was not taken. ``BmcBusy``: it is still being checked, or somebody else's waits, too.
+    """
+    if uploaded is not None and uploaded.state is TaskState.FAILED:
+        what = f'it took the upload, and not the image: {uploaded.message or uploaded.raw}'
+        raise BmcRefused(bmc=connector.label, uri=uploaded.ref.uri, what=what)
+    is_active = uploaded is not None and uploaded.state is TaskState.ACTIVE
+    if uploaded is not None and is_active and not (uploaded.opaque or uploaded.is_waiting or uploaded.awaits_start):
+        raise BmcBusy(bmc=connector.label, uri=uploaded.ref.uri, what=f'it still checks the image ({uploaded.raw})')
+    try:
+        others = [t for t in active() if t.is_waiting and (uploaded is None or t.ref != uploaded.ref)]
+    except BmcUnreachable as exc:
+        raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=exc.what, hint=exc.hint, sent=False) from exc
+    except BmcError as exc:
+        raise BmcBusy(bmc=connector.label, uri=view.ref.uri, what=f'its tasks cannot be read: {exc.what}') from exc
+    if len(others) > (1 if is_active and uploaded is not None and uploaded.opaque else 0):
+        what = f'StartUpdate would start something that is not ours, too: {others[0].ref.uri} ({others[0].raw})'
+        raise BmcBusy(bmc=connector.label, uri=view.ref.uri, what=what)
+
+
+def _not_started(
+    connector: Connector, uploaded: TaskReading | None, exc: BmcAnswerInvalid | BmcNotAuthorised | BmcRefused
+) -> TaskReading | Objection | None:
+    """What an answer to the action means that is none of success.
+
+    One that leaves open whether it was carried out is looked at. One that refuses it, where the task of the upload has ended
+    well, may come from a BMC that needed no start: then the device tells. Else what waits is cancelled, as nobody starts it.
+
+    :raises BmcError: it was refused, and what was uploaded waits.
+    """
+    LOG.warning('%s: StartUpdate: %s', connector.label, exc.what)
+    unknown = isinstance(exc, BmcAnswerInvalid) or (
+        isinstance(exc, BmcRefused) and exc.status is not None and exc.status >= 500
+    )
+    against = Objection(text=exc.what, fails=not unknown)
+    if uploaded is not None and uploaded.state is TaskState.ACTIVE and not unknown:
+        if uploaded.unbegun and isinstance(exc, BmcRefused):
+            raise BmcBusy(bmc=connector.label, uri=uploaded.ref.uri, what=f'it starts nothing yet: {exc.what}') from exc
+        with contextlib.suppress(BmcError):
+            task.cancel(connector, uploaded.ref)
+        raise exc
+    if uploaded is None or uploaded.state is TaskState.GONE:
+        return against
+    return replace(uploaded, objection=against)
+
+
+def _begun(connector: Connector, found: TaskReading) -> TaskReading:
+    """A task that was started, once it has begun. One that still waits after a moment waits for something else."""
+    until = time.monotonic() + BEGINS
+    while found.state is TaskState.ACTIVE and found.is_waiting and time.monotonic() < until:
+        wait.sleep(BEAT)
+        try:
+            found = replace(task.read(connector, found.ref), objection=found.objection)
+        except BmcError as exc:
+            LOG.info('%s', exc)
+            break
+    return found
