@@ -50,7 +50,7 @@ def service(bmc: Any, reply: Callable[..., Any]) -> Callable[..., list[bytes]]:
             context.status_code = 204
             return ''
 
-        def take(request: Any, context: Any) -> str | bytes:
+        def take(request: Any, context: Any) -> Any:
             got.append(b''.join(request.body))
             return reply(202, TASK)(request, context)
 
@@ -177,7 +177,7 @@ def test_a_bmc_that_refuses_to_be_forced_is_sent_the_image_without(
     got = service(HttpPushUriOptions=OPTIONS)
     keep = bmc.replies['PATCH', SERVICE]
 
-    def refuse(request: Any, context: Any) -> str | bytes:
+    def refuse(request: Any, context: Any) -> Any:
         if 'ForceUpdate' not in request.text:
             return keep(request, context)
         info = [{'MessageId': 'Base.1.16.PropertyNotWritable', 'Message': 'ForceUpdate is read only'}]
@@ -202,6 +202,17 @@ def test_where_the_targets_cannot_be_set_no_image_is_sent(
     assert [] == got
     assert getattr(caught.value, 'status', None) is None
     assert not getattr(caught.value, 'sent', False)
+
+
+def test_what_a_bmc_does_not_show_after_it_was_set_was_not_set(
+    bmc: Any, service: Callable[..., list[bytes]], reply: Callable[..., Any]
+) -> None:
+    """Success is what is read back: an image would go to everything that it fits."""
+    got = service()
+    bmc.replies['PATCH', SERVICE] = reply(204)
+    with pytest.raises(BmcRefused, match='shows something else; no image was sent: HttpPushUriTargets is'):
+        _push(bmc)
+    assert [] == got
 
 
 def test_a_lost_answer_to_a_setting_is_no_lost_answer_to_an_image(bmc: Any, service: Callable[..., list[bytes]]) -> None:
@@ -243,7 +254,7 @@ def test_a_reservation_that_comes_first_is_somebody_elses(
     got = service(HttpPushUriTargetsBusy=False)
     bmc.etags[SERVICE] = '"1"'
 
-    def lost(request: Any, context: Any) -> str | bytes:
+    def lost(request: Any, context: Any) -> Any:
         bmc.tree[SERVICE]['HttpPushUriTargetsBusy'] = True
         bmc.etags[SERVICE] = '"2"'
         return reply(412)(request, context)
@@ -261,7 +272,7 @@ def test_settings_that_cannot_be_restored_are_tried_again_one_by_one_and_told(
     service(HttpPushUriTargetsBusy=False, HttpPushUriOptions={'ForceUpdate': True})
     keep, take = bmc.replies['PATCH', SERVICE], bmc.replies['POST', PUSH]
 
-    def refuse(request: Any, context: Any) -> str | bytes:
+    def refuse(request: Any, context: Any) -> Any:
         return keep(request, context) if list(request.json()) == ['HttpPushUriTargetsBusy'] else reply(500)(request, context)
 
     def taken(request: Any, context: Any) -> Any:
@@ -304,9 +315,12 @@ def test_targets_are_restored_only_once_the_task_has_begun(bmc: Any, service: Ca
         return json.dumps(TASK | {'TaskState': next(states)})
 
     bmc.replies['GET', TASK_URI] = task
-    bmc.replies['POST', PUSH] = lambda request, context: (
-        got.append(b''.join(request.body)) or json.dumps(TASK | {'TaskState': 'New'})
-    )
+
+    def take(request: Any, context: Any) -> str:
+        got.append(b''.join(request.body))
+        return json.dumps(TASK | {'TaskState': 'New'})
+
+    bmc.replies['POST', PUSH] = take
     _push(bmc)
     assert ([[TARGET.uri]] * 3, []) == (seen, bmc.tree[SERVICE]['HttpPushUriTargets'])
 

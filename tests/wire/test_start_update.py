@@ -4,6 +4,7 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,13 @@ import requests
 
 from baremetal_acc.bmc.api import Upload
 from baremetal_acc.bmc.redfish import start_update
+from baremetal_acc.decide import advance
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.image import Progress
 from baremetal_acc.model.inventory import Objection, TaskReading, TaskState
+from baremetal_acc.model.job import Item, ItemState, Publish
 from baremetal_acc.model.ref import HOST, Ref
+from tests.wire.conftest import NOW
 
 SERVICE = '/redfish/v1/UpdateService'
 PUSH = f'{SERVICE}/update-multipart'
@@ -188,6 +192,31 @@ def test_what_could_not_be_asked_before_has_started_nothing(bmc: Any, service: C
     with pytest.raises(BmcUnreachable) as caught:
         go_on(bmc, progress)
     assert (False, 0) == (caught.value.sent, bmc.count('POST', START))
+
+
+def test_nothing_is_started_beside_a_task_of_somebody_else_that_waits(bmc: Any, service: Callable[..., None]) -> None:
+    """The action starts everything."""
+    service()
+    bmc.tree['/redfish/v1']['Tasks'] = {'@odata.id': '/redfish/v1/TaskService'}
+    bmc.put('/redfish/v1/TaskService', Tasks={'@odata.id': '/redfish/v1/TaskService/Tasks'})
+    bmc.collection('/redfish/v1/TaskService/Tasks', '7', '8')
+    bmc.put(NEXT_URI, **task('Pending', NEXT_URI))
+    with pytest.raises(BmcBusy, match=f'not ours, too: {NEXT_URI}'):
+        turn(bmc)
+    assert 0 == bmc.count('POST', START)
+
+
+def test_a_turn_that_was_interrupted_is_one_of_which_nobody_knows_whether_it_was_sent(
+    bmc: Any, service: Callable[..., None]
+) -> None:
+    """What is stored before a turn, and taken up by another process, is looked at."""
+    service()
+    progress = push(bmc)
+    item = Item(action=Publish(), since=NOW, state=ItemState.SENT, progress=replace(progress, turning=True))
+    stored = advance._taken_up(item).progress
+    assert stored is not None
+    assert TASK_URI == go_on(bmc, stored).ref.uri
+    assert 0 == bmc.count('POST', START)
 
 
 @pytest.mark.parametrize(('code', 'error'), [(400, BmcRefused), (403, BmcNotAuthorised)])
