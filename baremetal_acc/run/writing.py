@@ -223,6 +223,19 @@ def _accepted(job: Job, position: int, answer: TaskReading | Objection | Progres
 
 
 def go_on(job: Job, position: int, action: Flash | Program, progress: Progress, tools: Tools, bmcs: Bmcs, now: datetime) -> Job:
+    """One more turn of an image that is sent in turns; of a bundle one for all of its parts, which are as far then."""
+    parts = sharing_upload(job, position)
+    job = _turn(job, position, action, progress, tools, bmcs, now)
+    first = job.items[position]
+    for part in parts:
+        if part != position and first.state is ItemState.FAILED:
+            job = ended(job, part, ItemState.FAILED, now, first.message, untouched=first.untouched, unsure=first.unsure)
+        elif part != position:
+            job = with_item(job, part, replace(first, action=job.items[part].action))
+    return job
+
+
+def _turn(job: Job, position: int, action: Flash | Program, progress: Progress, tools: Tools, bmcs: Bmcs, now: datetime) -> Job:
     """One more turn of an image that is sent in turns.
 
     Nobody looks at the card meanwhile: while it takes firmware it need not say what it is. That it is the card that was planned

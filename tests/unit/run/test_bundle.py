@@ -12,13 +12,13 @@ import pytest
 
 from baremetal_acc.decide.advance import Patience, sent
 from baremetal_acc.errors import BmcBusy, BmcRefused, BmcUnreachable, ImageMismatch
-from baremetal_acc.model.image import Upload
+from baremetal_acc.model.image import Progress, Upload
 from baremetal_acc.model.inventory import Gap, TaskReading, TaskState
 from baremetal_acc.model.job import Flash, ItemState, Job
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.run.performing import one_for_each_upload, perform
 from tests.unit.decide import values as v
-from tests.unit.decide.test_bundles import NEW, begun, bundle, tray, writes
+from tests.unit.decide.test_bundles import NEW, begun, tray, writes
 
 TASK = v.ref('TaskService/Tasks/1')
 
@@ -33,6 +33,9 @@ class Bmc:
     def managers(self) -> tuple[Any, ...]:
         return ()
 
+    def go_on(self, target: Any, upload: Upload, progress: Any) -> Any:
+        return self.push(target, upload)
+
     def push(self, target: Any, upload: Upload) -> Any:
         self.uploads.append(upload)
         if isinstance(self.answer, Exception):
@@ -43,14 +46,11 @@ class Bmc:
 ACCEPTED = TaskReading(ref=TASK, state=TaskState.ACTIVE, raw='Running/OK')
 
 
-def written(now: Any, answer: Any = ACCEPTED, *, catalogue: Any = NEW, error: Exception | None = None, opened: Any = None):
-    """The job after all that was due was performed, and its BMC.
+def performed(job: Job, bmc: Bmc, now: Any, *, catalogue: Any = NEW, error: Exception | None = None) -> Job:
+    """The job after all that is due was performed.
 
-    :param now: what is there when it is.
+    :param now: what is there then.
     """
-    job = begun(opened or tray(v.OLD, v.OLD, v.OLD), catalogue)
-    job = sent(job, writes(job), v.NOW)
-    bmc = Bmc(answer)
 
     def open_image(image: Any) -> Upload:
         if error is not None:
@@ -66,7 +66,14 @@ def written(now: Any, answer: Any = ACCEPTED, *, catalogue: Any = NEW, error: Ex
     )
     for position in one_for_each_upload(job, writes(job)):
         job = perform(job, position, SimpleNamespace(node=v.NODE), tools, {HOST: bmc}, now, v.NOW)  # type: ignore[arg-type]
-    return job, bmc
+    return job
+
+
+def written(now: Any, answer: Any = ACCEPTED, *, catalogue: Any = NEW, error: Exception | None = None):
+    """A job whose bundle was due, and its BMC."""
+    job = begun(tray(v.OLD, v.OLD, v.OLD), catalogue)
+    bmc = Bmc(answer)
+    return performed(sent(job, writes(job), v.NOW), bmc, now, catalogue=catalogue, error=error), bmc
 
 
 def states(job: Job) -> list[ItemState]:
@@ -138,23 +145,26 @@ def test_a_file_that_is_another_one_now_fails_all_of_them_before_anything_is_sen
     assert [(ItemState.FAILED, True)] * 3 == [(job.items[n].state, job.items[n].untouched) for n in writes(job)]
 
 
+@pytest.mark.parametrize(
+    ('answer', 'state'), [(ACCEPTED, ItemState.RUNNING), (BmcRefused(bmc='host', what='no', status=400), ItemState.FAILED)]
+)
+def test_a_bundle_that_has_to_be_started_is_started_once(answer: Any, state: ItemState):
+    """Its turn is that of all parts: a second StartUpdate would start something else."""
+    job, bmc = written(tray(v.OLD, v.OLD, v.OLD), Progress(task=TASK, so_far='not started', percent=100))
+    assert [ItemState.SENT] * 3 == states(job)
+    bmc.answer = answer
+    bmc.uploads.clear()
+    job = performed(sent(job, writes(job), v.NOW), bmc, tray(v.OLD, v.OLD, v.OLD))
+    assert (1, [state] * 3) == (len(bmc.uploads), states(job))
+    assert {None} == {job.items[n].progress for n in writes(job)}
+
+
 def test_a_part_alone_goes_to_its_own_item():
     """As any other image; forced."""
     job = begun(tray(v.OLD, v.OLD))
     alone = [
         replace(i, action=replace(i.action, alone=True, forced=True)) if isinstance(i.action, Flash) else i for i in job.items
     ]
-    job = sent(replace(job, items=tuple(alone)), writes(job), v.NOW)
     bmc = Bmc(ACCEPTED)
-    upload = Upload(file='tray.fwpkg', size_bytes=3, open=lambda: io.BytesIO(b'abc'))
-    tools = SimpleNamespace(
-        catalogue=NEW,
-        images=SimpleNamespace(open=lambda _: upload),
-        baseline=v.baseline(block=frozenset()),
-        patience=Patience(),
-        save=lambda job: None,
-    )
-    node = SimpleNamespace(node=v.NODE)
-    perform(job, writes(job)[0], node, tools, {HOST: bmc}, tray(v.OLD, v.OLD), v.NOW)  # type: ignore[arg-type]
-    assert [(None, False, True)] == [(u.targets, u.untargeted, u.forced) for u in bmc.uploads]
-    assert bundle('new', v.NEW)[0].bundle is not None
+    performed(sent(replace(job, items=tuple(alone)), writes(job), v.NOW), bmc, tray(v.OLD, v.OLD))
+    assert [(None, False, True)] * 2 == [(u.targets, u.untargeted, u.forced) for u in bmc.uploads]
