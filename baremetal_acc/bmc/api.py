@@ -63,6 +63,8 @@ class BmcAddress:
     :ivar images: where it may fetch images from us, if it takes them in no other way; None: nowhere.
     :ivar cipher_suite: of IPMI: 17, or 3 (SHA-1) where the operator says so.
     :ivar key: of IPMI: K_G, the key of the BMC; None where it has none.
+    :ivar until: by the monotonic clock, when whoever asks has to be done: no answer is waited for past it. What is asked after
+        it has a short time. None: there is no such time.
     """
 
     name: BmcName
@@ -79,6 +81,7 @@ class BmcAddress:
     images: ImageServer | None = None
     cipher_suite: int = 17
     key: bytes | None = field(default=None, repr=False)
+    until: float | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:

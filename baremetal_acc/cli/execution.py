@@ -132,6 +132,7 @@ class Execution:
         :raises KeyboardInterrupt: jobs are stored and can be resumed; that was said.
         """
         with ExitStack() as stack:
+            stack.enter_context(self._progress.watching())
             ready = []
             for entry in self._using.entries:
                 try:

@@ -7,11 +7,15 @@ Elsewhere each change of a job is one line, and a fleet is not counted.
 
 import re
 import shutil
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TextIO
 
+from baremetal_acc.bmc import pending
 from baremetal_acc.cli.text import PROGRAM, printable
 from baremetal_acc.decide.advance import describe, objected
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program
@@ -28,6 +32,9 @@ _BUSY = (ItemState.SENT, ItemState.RUNNING)
 
 _LONG = 10.0
 """Seconds of a wait after which it is said."""
+
+_LOOK = 1.0
+"""Seconds between two looks at the requests that wait."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,6 +66,8 @@ class Progress:
         self._bars: dict[str, list[str]] = {}
         self._drawn = 0
         self._waits: dict[str, _Wait] = {}
+        self._asked: set[tuple[str, str]] = set()
+        self._lock = threading.RLock()
 
     def labels(self, labels: Mapping[AcceleratorId, str]) -> None:
         """What to call devices."""
@@ -71,6 +80,10 @@ class Progress:
         """
         if self._quiet:
             return
+        with self._lock:
+            self._show(job, doing)
+
+    def _show(self, job: Job, doing: str | None) -> None:
         for position, item in enumerate(job.items):
             # What is performed within one tick is not seen as being done, only as done; what is put off comes back each time.
             saying = (item.state, _reason(item))
@@ -100,8 +113,38 @@ class Progress:
 
     def clear(self) -> None:
         """Remove the bars, so that something else can be printed."""
-        self._erase()
-        self._bars.clear()
+        with self._lock:
+            self._erase()
+            self._bars.clear()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """While this lasts, it is said of each request that a BMC does not answer for long: jobs are shown between requests."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(_LOOK):
+                self.say_requests()
+
+        if not self._quiet:
+            threading.Thread(target=watch, name='waits', daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
+
+    def say_requests(self) -> None:
+        """Say once of each request that waits for long what it waits for, and until when it does at the latest."""
+        now = self._clock()
+        for one in pending.requests():
+            with self._lock:
+                if now - one.since < _LONG or (one.bmc, one.what) in self._asked:
+                    continue
+                self._asked.add((one.bmc, one.what))
+                until = datetime.now(UTC) + timedelta(seconds=max(0.0, one.until - now))
+                self._line(f'{PROGRAM}: waiting: {one.bmc} to answer {one.what} (until {until:%H:%M:%S}Z at the latest)')
+                if self._moving:
+                    self._draw()
 
     def _running(self, job: Job) -> list[str]:
         busy = [i for i in job.items if i.state in _BUSY and isinstance(i.action, Flash | Program)]

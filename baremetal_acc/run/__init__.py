@@ -8,9 +8,12 @@ a write has broken is put back (:mod:`~baremetal_acc.decide.restore`).
 """
 
 import logging
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from baremetal_acc.bmc.api import BmcAddress, Connection
 from baremetal_acc.decide import admission, interference, restore
 from baremetal_acc.decide.advance import Move, Patience, advance, current, describe, sent, taken_up, waits_for_lock
 from baremetal_acc.errors import AccError, BmcNotAuthorised
@@ -45,14 +48,15 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
     if job.ended:
         return job, outcome_of(job)
     job = bound(job, target)
-    entry = Credentials(job.turned_away, tools.connect, now, most=admission.most(job))
+    until = time.monotonic() + (job.deadline - now).total_seconds()
+    entry = Credentials(job.turned_away, _in_time(tools.connect, until), now, most=admission.most(job))
 
     def noted(job: Job) -> Job:
         return replace(job, turned_away=entry.noted())
 
     # What the plan was made for was there: a card that a write or a reset has lost is not met.
     save = tools.save
-    apart = tools.connect_apart or tools.connect
+    apart = _in_time(tools.connect_apart or tools.connect, until)
     with HostPolling(apart, target.bmcs, now, limit=tools.patience.blind) as polling:
         tools = replace(
             tools,
@@ -72,6 +76,14 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
     job = shut_out(job, away(gone, label), now)
     tools.save(job)
     return job, Wait(delay=_NOW, doing=doing(job))
+
+
+def _in_time(connect: Callable[[BmcAddress], Connection], until: float) -> Callable[[BmcAddress], Connection]:
+    """Sessions whose requests end with the deadline of the job.
+
+    :param until: of the monotonic clock. Past it locks are closed and the machine is read all the same.
+    """
+    return lambda address: connect(replace(address, until=until))
 
 
 def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: datetime) -> tuple[Job, Outcome]:

@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What does the connector make of a peer that misbehaves on the wire? Real sockets on loopback, no library in between."""
 
+import contextlib
 import io
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from baremetal_acc.bmc import pending
 from baremetal_acc.bmc.api import BmcAddress, Upload
 from baremetal_acc.bmc.redfish import connector as module
 from baremetal_acc.bmc.redfish.connector import Connector
@@ -246,3 +249,111 @@ def test_a_connection_that_does_not_come_is_told_as_such() -> None:
         finally:
             for sock in waiting:
                 sock.close()
+
+
+def _by(connector: Connector, seconds: float) -> Connector:
+    """A connector that would wait a minute for an answer, of somebody who has to be done after these seconds."""
+    address = replace(connector._address, timeout=timedelta(minutes=1), until=time.monotonic() + seconds)
+    return Connector(address, Patience(attempts=1, sleep=lambda seconds: None))
+
+
+def _hang(connection: socket.socket) -> None:
+    _head(connection)
+    connection.recv(1)
+
+
+def _bits(connection: socket.socket) -> None:
+    """A byte of the head of the answer now and then."""
+    connection.settimeout(0.2)
+    with contextlib.suppress(TimeoutError):
+        while connection.recv(1 << 20):
+            continue
+    for byte in b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}':
+        connection.sendall(bytes([byte]))
+        time.sleep(0.5)
+
+
+SENDS: dict[str, Callable[[Connector], Any]] = {
+    'read': lambda connector: connector.read('/redfish/v1'),
+    'write': lambda connector: connector.send('PATCH', '/redfish/v1', body={}),
+    'image': lambda connector: _push(connector, 1000),
+}
+
+
+@pytest.mark.parametrize('handle', [_hang, _bits])
+@pytest.mark.parametrize('sends', SENDS)
+def test_no_answer_is_waited_for_past_the_deadline_of_who_asks(
+    peer: Callable[[Peer], Connector], handle: Peer, sends: str
+) -> None:
+    """Whether nothing comes, or a byte now and then, which keeps each single read alive."""
+    connector = _by(peer(handle), 1.5)
+    started = time.monotonic()
+    with pytest.raises(BmcUnreachable) as told:
+        SENDS[sends](connector)
+    assert 6 > time.monotonic() - started
+    assert (sends == 'image') <= ('whether the request arrived is unknown' in told.value.what)
+
+
+def test_an_image_that_is_taken_by_bits_and_pieces_is_broken_off_at_the_deadline(
+    peer: Callable[[Peer], Connector], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each piece is taken in time, and all of it never."""
+    monkeypatch.setattr(module, 'LATE', 0.5)
+
+    def sip(connection: socket.socket) -> None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        _head(connection)
+        while connection.recv(4096):
+            time.sleep(0.05)
+
+    started = time.monotonic()
+    with pytest.raises(BmcUnreachable, match='whether the request arrived is unknown'):
+        _push(_by(peer(sip), 1.5), 50_000_000)
+    assert 8 > time.monotonic() - started
+
+
+def test_past_the_deadline_there_is_a_short_time_and_less_for_what_was_silent(
+    peer: Callable[[Peer], Connector], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Locks are closed all the same, by a BMC that takes its time; one that hangs holds nobody up again and again."""
+    monkeypatch.setattr(module, 'LATE', 2.0)
+    monkeypatch.setattr(module, 'SILENT', 0.2)
+    taken = []
+    connector = _by(peer(_hang), 0.0)
+    for _ in range(2):
+        started = time.monotonic()
+        with pytest.raises(BmcUnreachable):
+            connector.read('/redfish/v1')
+        taken.append(time.monotonic() - started)
+    assert 1.5 < taken[0] < 4
+    assert taken[1] < 1.9
+    assert {'/redfish/v1'} == connector.silent
+
+
+def test_what_is_answered_again_is_not_silent_any_more(peer: Callable[[Peer], Connector]) -> None:
+    """It has its whole time from then on."""
+
+    def serve(connection: socket.socket) -> None:
+        _head(connection)
+        connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}')
+
+    connector = peer(serve)
+    connector.silent = {'/redfish/v1', '/redfish/v1/Systems'}
+    connector.read('/redfish/v1')
+    assert {'/redfish/v1/Systems'} == connector.silent
+
+
+def test_who_waits_inside_a_request_knows_what_for(peer: Callable[[Peer], Connector]) -> None:
+    """From any thread, with the time at which it is given up."""
+    seen = []
+
+    def late(connection: socket.socket) -> None:
+        _head(connection)
+        seen.extend(pending.requests())
+        connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}')
+
+    connector = peer(late)
+    connector.read('/redfish/v1/Systems')
+    mine = [one for one in seen if one.bmc == connector.label]
+    assert [('GET /redfish/v1/Systems', 1.0)] == [(one.what, round(one.until - one.since, 1)) for one in mine]
+    assert [] == [one for one in pending.requests() if one.bmc == connector.label]

@@ -10,10 +10,12 @@ an error of ours. sushy's resources run on it as on theirs. Images are pushed by
 """
 
 import base64
+import contextlib
 import functools
 import json
 import logging
 import re
+import socket
 import ssl
 import threading
 import time
@@ -32,7 +34,7 @@ from requests.adapters import BaseAdapter, HTTPAdapter
 from requests.structures import CaseInsensitiveDict
 from requests.utils import requote_uri
 
-from baremetal_acc.bmc import stopping
+from baremetal_acc.bmc import pending, stopping
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.redfish import tls, trouble
 from baremetal_acc.bmc.redfish.login import MAX_LOGINS, Login, basic_authorization
@@ -69,10 +71,19 @@ PIECE_TIMEOUT = 60.0
 PUSH_TIMEOUT = 600.0
 """Seconds to wait for the answer to a pushed image: a BMC may check all of it before it answers."""
 
+LATE = 30.0
+"""Seconds for an answer past the deadline of whoever asks: real BMCs take up to 23 s for some (facts/redfish.md, section 5)."""
+
+SILENT = 5.0
+"""Seconds past that deadline for the answer to what was not answered in time before."""
+
 REDIRECTS = 3
 
 
 _DAY = 86_400.0
+
+_BEAT = 1.0
+"""Seconds between two looks of who watches an upload: its end may come nearer once the image is sent."""
 
 _HEADERS = {
     'Accept': 'application/json',
@@ -153,6 +164,95 @@ class Answer:
     generation: int = 0
 
 
+class _Tracked(urllib3.connection.HTTPConnection):
+    """A connection that is known to the thread that sends an image by it."""
+
+    def request(self, *args: Any, **kwargs: Any) -> None:
+        _HERE.connections = (*getattr(_HERE, 'connections', ()), self)
+        super().request(*args, **kwargs)
+
+
+class _TrackedSecure(urllib3.connection.HTTPSConnection):
+    """The same over TLS."""
+
+    def request(self, *args: Any, **kwargs: Any) -> None:
+        _HERE.connections = (*getattr(_HERE, 'connections', ()), self)
+        super().request(*args, **kwargs)
+
+
+_HERE = threading.local()
+
+
+class _Watch:
+    """Breaks off an upload when its time is over, be it that the image goes out or the answer comes in by bits and pieces.
+
+    :ivar is_late: it was broken off.
+    :param until: by the monotonic clock, when all of it has to be done.
+    :param timeout: seconds for the answer, once the image is sent.
+    """
+
+    def __init__(self, request: requests.PreparedRequest, *, until: float, timeout: float) -> None:
+        self.is_late = False
+        self._until = until
+        self._timeout = timeout
+        self._over = threading.Event()
+        self._connections: Callable[[], tuple[Any, ...]] = lambda: ()
+        request.body = _Noted(request.body, self._sent)  # type: ignore[assignment]
+
+    def __enter__(self) -> '_Watch':
+        found = _HERE.__dict__
+        found['connections'] = ()
+        self._connections = lambda: found['connections']
+        threading.Thread(target=self._watch, name='upload-watch', daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _sent(self) -> None:
+        self._until = min(self._until, time.monotonic() + self._timeout)
+
+    def _watch(self) -> None:
+        while not self._over.wait(max(0.0, min(_BEAT, self._until - time.monotonic()))):
+            if time.monotonic() < self._until:
+                continue
+            self.is_late = True
+            for connection in self._connections():
+                if connection.sock is not None:
+                    with contextlib.suppress(OSError):
+                        socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
+            return
+
+
+class _Noted:
+    """A streamed body that tells when its last byte was taken."""
+
+    def __init__(self, inner: Any, ended: Callable[[], None]) -> None:
+        self._inner = inner
+        self._ended = ended
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._inner
+        self._ended()
+
+    def read(self, size: int = -1) -> bytes:
+        piece: bytes = self._inner.read(size)
+        if not piece:
+            self._ended()
+        return piece
+
+
+class _Pool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _Tracked
+
+
+class _SecurePool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _TrackedSecure
+
+
 class _Adapter(HTTPAdapter):
     """For images: one TLS context for all connections; loading trust roots for each costs 17 to 34 ms of CPU."""
 
@@ -164,6 +264,7 @@ class _Adapter(HTTPAdapter):
         if self._context is not None:
             kwargs['ssl_context'] = self._context
         super().init_poolmanager(*args, blocksize=256 * 1024, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = {'http': _Pool, 'https': _SecurePool}
 
     def build_connection_pool_key_attributes(
         self, request: requests.PreparedRequest, verify: bool | str, cert: Any = None
@@ -183,6 +284,7 @@ class Connector(sushy.connector.Connector):
     :ivar requests: how many were sent.
     :ivar pushed_back: told of every read that the BMC could not take.
     :ivar stopped: nothing more is read; logging out is possible.
+    :ivar silent: paths that were not answered in time when they were asked for last.
     """
 
     def __init__(self, address: BmcAddress, patience: Patience | None = None) -> None:
@@ -195,7 +297,9 @@ class Connector(sushy.connector.Connector):
         self.requests = 0
         self.pushed_back: Callable[[], None] = lambda: None
         self.stopped = False
+        self.silent: set[str] = set()
         self._address = address
+        self._until = float('inf') if address.until is None else address.until
         self._patience = patience or Patience()
         parts = _origin(address)
         super().__init__(f'{parts[0]}://{parts[1]}', verify=bool(address.verify_ca))
@@ -336,6 +440,17 @@ class Connector(sushy.connector.Connector):
             self._auth.forbids()
         return answer
 
+    def within(self, seconds: float, path: str | None = None, *, late: float | None = None) -> float:
+        """That many seconds, or what is left of the time of whoever asks.
+
+        :param path: of what is read.
+        :param late: seconds where nothing is left, as locks are closed all the same; None: those for one answer.
+        """
+        left = self._until - time.monotonic()
+        if left <= 0:
+            return min(seconds, SILENT if path in self.silent else LATE if late is None else late)
+        return min(seconds, max(1.0, left))
+
     def path(self, uri: str, base: str = '/') -> str:
         """A URI as a path on this BMC.
 
@@ -464,13 +579,14 @@ class Connector(sushy.connector.Connector):
     ) -> Answer:
         self.requests += 1
         started = time.monotonic()
-        timeout = min(timeout, max(0.1, self._closing_until - started))
+        timeout = self.within(min(timeout, max(0.1, self._closing_until - started)), path)
         status: object = 'no answer'
         try:
-            if self._lean is not None and (data is None or isinstance(data, bytes)):
-                answer = self._small(self._lean, method, path, data, headers, timeout, anonymous=anonymous)
-            else:
-                answer = self._large(method, path, data, headers, timeout, anonymous=anonymous)
+            with pending.waiting(self.label, f'{method} {self.redact(path)}', timeout):
+                if self._lean is not None and (data is None or isinstance(data, bytes)):
+                    answer = self._small(self._lean, method, path, data, headers, timeout, anonymous=anonymous)
+                else:
+                    answer = self._large(method, path, data, headers, timeout, anonymous=anonymous)
         except TooSlow as exc:
             raise BmcUnreachable(bmc=self.label, uri=path, what=str(exc)) from exc
         except TooLong as exc:
@@ -484,8 +600,11 @@ class Connector(sushy.connector.Connector):
             raise BmcAnswerInvalid(bmc=self.label, uri=path, what='redirected to a place that cannot be') from exc
         else:
             status = answer.status
+            self.silent.discard(path)
             return answer
         finally:
+            if status == 'no answer' and time.monotonic() - started > SILENT:
+                self.silent.add(path)
             if LOG.isEnabledFor(logging.DEBUG):
                 # Neither bodies nor headers: they hold passwords and tokens.
                 taken = time.monotonic() - started
@@ -527,14 +646,29 @@ class Connector(sushy.connector.Connector):
             headers=self._standing(headers, anonymous=anonymous),
         ).prepare()
         # The first also bounds each piece that is sent: a BMC may pause while it writes what it has got so far.
-        first = min(CONNECT_TIMEOUT if data is None or isinstance(data, bytes) else PIECE_TIMEOUT, timeout)
-        deadline = time.monotonic() + timeout
+        is_small = data is None or isinstance(data, bytes)
+        first = min(CONNECT_TIMEOUT if is_small else PIECE_TIMEOUT, timeout)
         with self._block_lock:
             if not self._mounted:
                 self._session.mount(f'{self._origin[0]}://', _adapter(self._context, max(1, self._address.concurrency)))
                 self._mounted = True
-        with self._session.send(request, stream=True, timeout=(first, timeout), allow_redirects=False, proxies={}) as response:
-            content = self._body(response, path, deadline)
+        send = functools.partial(
+            self._session.send, request, stream=True, timeout=(first, timeout), allow_redirects=False, proxies={}
+        )
+        if is_small:
+            return self._answered(send, path, timeout)
+        late = time.monotonic() + LATE
+        with _Watch(request, until=max(self._until, late), timeout=timeout) as watch:
+            try:
+                return self._answered(send, path, timeout)
+            except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as exc:
+                if watch.is_late:
+                    raise TimeoutError('timed out') from exc
+                raise
+
+    def _answered(self, send: Callable[[], requests.Response], path: str, timeout: float) -> Answer:
+        with send() as response:
+            content = self._body(response, path, time.monotonic() + timeout)
             taken = response.elapsed.total_seconds()
             return Answer(status=response.status_code, headers=response.headers, content=content, url=path, seconds=taken)
 

@@ -104,6 +104,7 @@ class RedfishDriver:
         habits = self._remembered.of(address.address, lambda: Habits(pace=Pace(ceiling=max(1, address.concurrency))))
         habits.pace.bound(max(1, address.concurrency))
         connector.pushed_back = habits.pace.pushed_back
+        connector.silent = habits.silent
         login = Login(address, habits.accounts.of(address.username, address.password))
         # One request at a time means one at a time: a fleet keeps to one connection for each BMC.
         arrived = login.ahead(connector) if address.concurrency > 1 else lambda: None

@@ -125,6 +125,7 @@ class Habits:
     :ivar accounts: whose sessions this process has open with it.
     :ivar alone: whose its resources were in the last look, where that was one machine; None: several, or nobody has looked.
     :ivar only: it answers the query ``only`` as it should, or does not; None: nobody knows.
+    :ivar silent: paths that were not answered in time when they were asked for last.
     """
 
     pace: Pace
@@ -134,6 +135,7 @@ class Habits:
     accounts: Accounts = field(default_factory=Accounts)
     alone: Ownership | None = None
     only: bool | None = None
+    silent: set[str] = field(default_factory=set)
 
 
 class Remembered:

@@ -87,6 +87,10 @@ class _Place:
     waiting: list[tuple[Then, bool]] = field(default_factory=list)
 
 
+LATE_LOOK = 120.0
+"""Seconds for a whole look past the deadline of whoever looks."""
+
+
 class Reader:
     """Reads for one look. Safe to use from several threads.
 
@@ -120,7 +124,7 @@ class Reader:
         self._habits = habits
         self._frugal = frugal
         self._before = before or {}
-        self._deadline = time.monotonic() + address.budget.total_seconds()
+        self._deadline = time.monotonic() + connector.within(address.budget.total_seconds(), late=LATE_LOOK)
         features = root.body.get('ProtocolFeaturesSupported') if root is not None else None
         self._query = expand_query(features if isinstance(features, Mapping) else None)
         deep = expand_query(features if isinstance(features, Mapping) else None, levels=_LEVELS)

@@ -3,11 +3,16 @@
 """Progress: bars on a terminal, plain lines elsewhere, and nothing that a BMC could write to a terminal."""
 
 import io
+import re
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from baremetal_acc.bmc import pending
+from baremetal_acc.bmc.pending import Pending
+from baremetal_acc.cli import progress as module
 from baremetal_acc.cli.progress import Count, Progress
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan
@@ -153,3 +158,37 @@ def test_a_count_that_has_nothing_to_go_by_promises_nothing():
     now[0] = 190.0
     count.ended(failed=False)
     assert ', 0.7 per minute, 4 h 58 min left' in stream.getvalue()
+
+
+def test_a_request_that_is_not_answered_for_ten_seconds_is_said_once_with_its_end(monkeypatch):
+    """A job is shown between requests: what hangs inside one would be silence. Another request is another wait."""
+    stream, now = io.StringIO(), [100.0]
+    progress = Progress(stream, clock=lambda: now[0])
+    host = Pending(bmc='host (https://bmc)', what='GET /redfish/v1/Systems/1', since=100.0, until=145.0)
+    monkeypatch.setattr(pending, 'requests', lambda: (host,))
+    for now[0] in (100.0, 109.9):
+        progress.say_requests()
+    assert '' == stream.getvalue()
+    for now[0] in (110.0, 111.0, 144.0):
+        progress.say_requests()
+    said = (
+        r'baremetal-acc: waiting: host \(https://bmc\) to answer GET /redfish/v1/Systems/1 \(until ..:..:..Z at the latest\)\n'
+    )
+    assert re.fullmatch(said, stream.getvalue())
+    monkeypatch.setattr(pending, 'requests', lambda: (host, replace(host, what='GET /redfish/v1')))
+    progress.say_requests()
+    assert 2 == stream.getvalue().count('waiting')
+
+
+def test_requests_are_watched_while_a_command_executes_and_not_when_it_is_quiet(monkeypatch):
+    """By a thread, as the one that executes is inside the request."""
+    monkeypatch.setattr(module, '_LOOK', 0.01)
+    hangs = Pending(bmc='host', what='GET /x', since=-100.0, until=1e9)
+    monkeypatch.setattr(pending, 'requests', lambda: (hangs,))
+    stream, quiet = io.StringIO(), io.StringIO()
+    with Progress(stream).watching(), Progress(quiet, quiet=True).watching():
+        for _ in range(500):
+            if stream.getvalue():
+                break
+            time.sleep(0.01)
+    assert (1, '') == (stream.getvalue().count('to answer GET /x'), quiet.getvalue())

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job goes the straight path, ends whatever happens, and leaves nothing open."""
 
+import time
 from dataclasses import replace
 from datetime import timedelta
 
@@ -31,6 +32,24 @@ def test_the_straight_path():
     assert ['withdraw', 'push gpu-new on open', 'engage', 'reset power-cycle', 'publish'] == bench.machine.log
     assert v.NEW == bench.machine.version
     assert [LockState.LOCKED_VERIFIED] == [f.state for f in job.verdict.findings if f.state]
+
+
+def test_each_session_of_a_turn_ends_with_the_deadline_of_the_job():
+    """A BMC that does not answer holds nobody up past it; by the clock of this process, whatever the time of the job is."""
+    bench = Bench(machine=Machine())
+    connect, late = bench.tools.connect, []
+    job = bench.job(timeout=timedelta(hours=10))
+
+    def noting(address):
+        left = (job.deadline - bench.now).total_seconds()
+        late.append(address.until - time.monotonic() - left)
+        return connect(address)
+
+    bench.tools = replace(bench.tools, connect=noting)
+    _, outcome = bench.run(job)
+    assert isinstance(outcome, Done)
+    assert late
+    assert all(-60 < seconds <= 0 for seconds in late)
 
 
 def test_a_held_host_is_off_while_anything_is_open():
