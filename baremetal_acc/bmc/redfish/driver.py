@@ -556,7 +556,7 @@ class RedfishConnection:
         view = tree.systems.get(home.uri) if home is not None else None
         host = system.host(view) if view is not None else HostReading(power=PowerState.UNKNOWN)
         own = self._own_manager(tree, view, reader)
-        alone = self._ownership is None or len(self._ownership.machines) < 2
+        alone = len(_handed_out(tree)) < 2
         return BmcFacts(
             name=self.address.name,
             address=self.address.address,
