@@ -32,7 +32,7 @@ _RESETS = (
     (Activation.DC_POWER_CYCLE, ResetKind.POWER_CYCLE),
     (Activation.SYSTEM_REBOOT, ResetKind.SYSTEM_RESET),
 )
-"""What of the requested activation methods a reset of the System does, the strongest first. None: no reset that there is."""
+"""What of the requested activation methods a reset does, the strongest first. None: which one does it depends on the BMC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,5 +184,8 @@ def _reset(activation: Activation) -> Iterator[str]:
             yield f'apply = {{ reset = "{reset}" }}  # as its header requests'
             return
         if method in activation:
-            yield '# apply = { reset = "power-cycle" }  # its header requests an AC power cycle: look up what is enough'
+            yield (
+                f'# apply = {{ reset = "{ResetKind.AUX_POWER_CYCLE}" }}  # fill in: its header requests an AC power cycle; '
+                f'"{ResetKind.AC_POWER_CYCLE}" where the BMC has no action for it'
+            )
             return
