@@ -603,7 +603,7 @@ def _was_off(job: Job, position: int, resume: Reset) -> bool:
 
 
 def _strong_enough(done: ResetKind, needed: ResetKind) -> bool:
-    return done is needed or (done is ResetKind.POWER_CYCLE and needed is not ResetKind.BMC_RESET)
+    return done is needed or (done is ResetKind.POWER_CYCLE and needed is ResetKind.SYSTEM_RESET)
 
 
 def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
