@@ -31,11 +31,12 @@ from baremetal_acc.decide.watch import Alarm, Trouble, TroubleKind
 from baremetal_acc.errors import AccError, CertificateInvalid
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
-from baremetal_acc.model.lock import Engagement, LockReading, Scope, to_be_closed
+from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, to_be_closed
 from baremetal_acc.model.witness import Witness
 from baremetal_acc.run import Tools, locking
 from baremetal_acc.run.glancing import Glance
 from baremetal_acc.run.looking import sessions
+from baremetal_acc.run.patience import took_nothing
 from baremetal_acc_ironic import alarm, certificate, opts, outcome, round_reading, untended, watch_states, work
 from baremetal_acc_ironic import handed as handed_to
 from baremetal_acc_ironic import node as memory
@@ -220,6 +221,7 @@ class _Round:
         watched = mind.watched
         self._watched = watched if watched is not None and watched.lifecycle == mind.lifecycle else None
         self._tools: Tools | None = None
+        self._unanswered: list[tuple[LockReading, str, AccError]] = []
         self._found: tuple[list[Trouble], Inventory | None, Inventory | None, bool] | None = None
 
     def run(self) -> None:
@@ -306,8 +308,10 @@ class _Round:
             try:
                 again = self._look()
             except AccError as exc:
+                alarm.told(self._task, [f'{_named(r)} could not be closed again: {said}' for r, _, said in self._unanswered])
                 self._step([watch.unreadable(str(exc))], handed, None, blind=True, first=False)
                 return
+            self._read_back(again)
             self._step(list(self._troubles(handed, again)), handed, again, first=False)
 
     def locked_out(self) -> None:
@@ -397,9 +401,10 @@ class _Round:
             return False
         mechanisms = {m.name: m for m in tools.mechanisms}
         wrote = False
+        self._unanswered = []
         with sessions(target_of(self._task), tools) as bmcs:
             for reading in readings:
-                name = f'{reading.mechanism} of {reading.accelerator} at {reading.ref} {reading.field}'
+                session = None
                 try:
                     writer = bmcs[reading.ref.bmc].writer()
                     memory.held(self._task.node)
@@ -407,35 +412,64 @@ class _Round:
                     if undos != self._mind.undos:
                         self._mind = replace(self._mind, undos=undos)
                         memory.store(self._task.node, self._mind)
+                    session = writer.session
                     locking.close(mechanisms[reading.mechanism], writer, reading, undos)
                 except AccError as exc:
-                    alarm.told(self._task, [f'{name} could not be closed again: {exc}'])
+                    if session is not None and not took_nothing(exc):
+                        # It may be closed all the same, and only the answer was lost: it is read back.
+                        self._unanswered.append((reading, session, exc))
+                        wrote = True
+                        continue
+                    alarm.told(self._task, [f'{_named(reading)} could not be closed again: {exc}'])
                     continue
                 wrote = True
-                shared = [r for a in inventory.accelerators for r in a.locks if r.place == reading.place]
-                whole = reading.scope is Scope.BMC
-                records = [
-                    Engagement(
-                        mechanism=r.mechanism,
-                        accelerator=r.accelerator,
-                        ref=r.ref,
-                        field=r.field,
-                        lifecycle=self._mind.lifecycle,
-                        flow=Flow.SERVICE,
-                        session=writer.session,
-                        at=self._now,
-                        part=r.part,
-                        needs=r.needs,
-                        reset=r.reset,
-                        scope=r.scope,
-                        leaves=r.leaves,
-                    )
-                    for r in ([reading] if whole else shared)
-                ]
-                self._mind = self._mind.proven_by(records)
-                memory.store(self._task.node, self._mind)
-                alarm.told(self._task, [f'{name} was closed again; it is read back next'])
+                self._closed(reading, session, inventory)
+                alarm.told(self._task, [f'{_named(reading)} was closed again; it is read back next'])
         return wrote
+
+    def _closed(self, reading: LockReading, session: str, inventory: Inventory) -> None:
+        """Keep the record of a lock that we have closed, as evidence for what is read back over another session."""
+        shared = [r for a in inventory.accelerators for r in a.locks if r.place == reading.place]
+        whole = reading.scope is Scope.BMC
+        records = [
+            Engagement(
+                mechanism=r.mechanism,
+                accelerator=r.accelerator,
+                ref=r.ref,
+                field=r.field,
+                lifecycle=self._mind.lifecycle,
+                flow=Flow.SERVICE,
+                session=session,
+                at=self._now,
+                part=r.part,
+                needs=r.needs,
+                reset=r.reset,
+                scope=r.scope,
+                leaves=r.leaves,
+            )
+            for r in ([reading] if whole else shared)
+        ]
+        self._mind = self._mind.proven_by(records)
+        memory.store(self._task.node, self._mind)
+
+    def _read_back(self, again: Inventory) -> None:
+        """See what became of the locks that a BMC was told to close, and has answered with an error of its own or not at all.
+
+        One whose value is another one now, and closed, was closed by that.
+        """
+        for reading, session, exc in self._unanswered:
+            name = _named(reading)
+            now = next((r for a in again.accelerators for r in a.locks if r.place == reading.place), None)
+            if now is None or now.state is not LockState.LOCKED_REPORTED or now.value == reading.value:
+                alarm.told(self._task, [f'{name} could not be closed again: {exc}'])
+                continue
+            self._closed(reading, session, again)
+            alarm.told(self._task, [f'{name} was closed again, although its BMC has answered that with: {exc}'])
+        self._unanswered = []
+
+
+def _named(reading: LockReading) -> str:
+    return f'{reading.mechanism} of {reading.accelerator} at {reading.ref} {reading.field}'
 
 
 def _maintain(node: Any, one: Alarm) -> None:

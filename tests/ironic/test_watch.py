@@ -14,6 +14,8 @@ from ironic.common import states
 from ironic.conductor import task_manager
 from oslo_messaging.notify import _impl_test
 
+from baremetal_acc.bmc.redfish.writer import Writer
+from baremetal_acc.errors import BmcRefused
 from baremetal_acc.model.lock import LockState
 from baremetal_acc_ironic import alarm, outcome, round_reading, watch
 from baremetal_acc_ironic import node as memory
@@ -178,6 +180,43 @@ class TestLostLock(WatchCase):
         self.round()
         assert [('start', 'lock'), ('end', 'lock')] == self.told()
         assert [] == self.alarms()
+
+
+class TestErrors(WatchCase):
+    """A BMC answers the write to a lock with an error of its own."""
+
+    def closed_by(self, *, carries_out: bool, status: int = 500) -> None:
+        """One round in which it does."""
+        patch = Writer.patch
+        error = BmcRefused(bmc='host', what=f'PATCH refused with HTTP {status}', status=status)
+
+        def errs(writer: Writer, document: Any, body: Any) -> None:
+            if carries_out:
+                patch(writer, document, body)
+            raise error
+
+        with mock.patch.object(Writer, 'patch', errs):
+            self.round()
+
+    def test_a_lock_that_was_closed_all_the_same_is_read_back_and_proven(self) -> None:
+        """The alarm is over with the same round, and what closed it is on record."""
+        self.handed_over()
+        self.open_root()
+        self.closed_by(carries_out=True)
+        assert True is self.locks()['HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled']
+        assert [('start', 'lock'), ('end', 'lock')] == self.told(), self.history()
+        assert [] == self.alarms()
+        assert any('was closed again, although its BMC has answered that with' in e for e in self.history())
+
+    def test_a_lock_that_is_still_open_is_told_with_what_the_bmc_said(self) -> None:
+        """It stays an alarm, and the next round closes it."""
+        self.handed_over()
+        self.open_root()
+        self.closed_by(carries_out=False)
+        assert ['lock'] == self.alarms()
+        assert any('could not be closed again: ' in e and 'HTTP 500' in e for e in self.history())
+        self.round()
+        assert [('start', 'lock'), ('end', 'lock')] == self.told()
 
 
 class TestShared(WatchCase):
