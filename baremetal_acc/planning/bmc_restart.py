@@ -16,7 +16,10 @@ from datetime import UTC, datetime, timedelta
 from baremetal_acc.model.inventory import ManagerReading
 
 WOBBLE = timedelta(seconds=5)
-"""Two readings of one and the same restart differ by less: BMCs write whole seconds, and round."""
+"""Two readings of one and the same restart differ by less, where a BMC counts it back from its clock."""
+
+ROUNDING = timedelta(seconds=2)
+"""Two times of whole seconds are as far apart as they say, give or take less than this."""
 
 
 def has_restarted(
@@ -40,7 +43,7 @@ def _has(before: ManagerReading, after: ManagerReading, since: timedelta) -> boo
     then, last, clock = _at(before.last_reset), _at(after.last_reset), _at(after.time)
     if then is None or last is None or clock is None:
         return False
-    return abs(last - then) > WOBBLE and -WOBBLE <= clock - last < since - WOBBLE
+    return abs(last - then) > WOBBLE and -ROUNDING <= clock - last < since - ROUNDING
 
 
 def _at(text: str | None) -> datetime | None:

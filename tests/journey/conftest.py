@@ -108,6 +108,7 @@ baseline = {folder}/baseline.toml
 catalogue = {folder}/catalogue.toml
 poll_interval = 0.3
 settle_timeout = 3
+stall_timeout = 30
 reset_timeout = 30
 job_timeout = 90
 bmc_timeout = 10

@@ -346,7 +346,7 @@ GUARDS = (
     Guard(
         name='take a clock that was set for a restart of its BMC',
         file='baremetal_acc/planning/bmc_restart.py',
-        guard=' and -WOBBLE <= clock - last < since - WOBBLE\n',
+        guard=' and -ROUNDING <= clock - last < since - ROUNDING\n',
         gone='\n',
         tests='tests/unit/planning/test_bmc_restart.py',
     ),
@@ -486,8 +486,8 @@ GUARDS = (
     Guard(
         name='leave the host on with a card that nobody could look at',
         file=f'{RUN}/ending.py',
-        guard='    if open_ones or end.quarantined:\n',
-        gone='    if open_ones and not end.quarantined:\n',
+        guard='    if open_ones or end.quarantined or end.held:\n',
+        gone='    if open_ones and not (end.quarantined or end.held):\n',
         tests='tests/unit/run/test_restore.py::test_a_host_whose_card_nobody_can_look_at_in_the_end_is_powered_off_again',
     ),
     Guard(
