@@ -5,6 +5,7 @@
 A read is idempotent: asking twice changes nothing. A write is sent once, and whoever sent it looks before deciding.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -57,14 +58,18 @@ class Patience:
         :param left: seconds that the caller still has.
         :raises BmcError: the last try's error.
         """
+        began = time.monotonic()
         try:
             return once()
         except Later as later:
             first = later
-        return self._again(once, first, left)
+        return self._again(once, first, left, time.monotonic() - began)
 
-    def _again(self, once: Callable[[], T], first: Later, left: Callable[[], float]) -> T:
-        """Begin with a first try that has failed: tenacity is for those few reads that need it."""
+    def _again(self, once: Callable[[], T], first: Later, left: Callable[[], float], taken: float) -> T:
+        """Begin with a first try that has failed: tenacity is for those few reads that need it.
+
+        :param taken: seconds by that try.
+        """
         paused = 0.0
         tries = iter((first,))
 
@@ -80,7 +85,7 @@ class Patience:
             return wanted if wanted is not None else 0.5 * 2.0 ** (state.attempt_number - 1)
 
         def enough(state: tenacity.RetryCallState) -> bool:
-            spent = max(paused, state.seconds_since_start or 0.0) + state.upcoming_sleep
+            spent = taken + max(paused, state.seconds_since_start or 0.0) + state.upcoming_sleep
             return state.attempt_number >= self.attempts or spent > self.patience or state.upcoming_sleep > left()
 
         def sleep(seconds: float) -> None:

@@ -357,3 +357,18 @@ def test_who_waits_inside_a_request_knows_what_for(peer: Callable[[Peer], Connec
     mine = [one for one in seen if one.bmc == connector.label]
     assert [('GET /redfish/v1/Systems', 1.0)] == [(one.what, round(one.until - one.since, 1)) for one in mine]
     assert [] == [one for one in pending.requests() if one.bmc == connector.label]
+
+
+def test_past_the_deadline_a_read_is_not_repeated(peer: Callable[[Peer], Connector], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks has no time left for it."""
+    monkeypatch.setattr(module, 'LATE', 0.3)
+    asked = []
+
+    def hang(connection: socket.socket) -> None:
+        asked.append(_head(connection))
+        connection.recv(1)
+
+    address = replace(peer(hang)._address, until=time.monotonic())
+    with pytest.raises(BmcUnreachable):
+        Connector(address, Patience(sleep=lambda seconds: None)).read('/redfish/v1')
+    assert 1 == len(asked)

@@ -341,7 +341,7 @@ class Connector(sushy.connector.Connector):
                 self.pushed_back()
                 raise
 
-        return self._patience.read(once, left=lambda: 0.0 if self.stopped else left())
+        return self._patience.read(once, left=lambda: 0.0 if self.stopped else min(left(), self._until - time.monotonic()))
 
     def send(
         self,

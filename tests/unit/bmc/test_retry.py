@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often is a read repeated, and how long is waited for it?"""
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -82,3 +83,18 @@ def test_longer_than_the_caller_has_is_not_waited() -> None:
 def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
     """RFC 9110; anything else says nothing."""
     assert seconds == retry_after(value, datetime(2026, 11, 20, 12, 0, tzinfo=UTC))
+
+
+def test_the_first_try_takes_of_our_patience_too() -> None:
+    """A read that was not answered for longer than that is not begun again: it would hold its caller up twice as long."""
+    tries = 0
+
+    def once() -> None:
+        nonlocal tries
+        tries += 1
+        time.sleep(0.06)
+        raise Later(BUSY)
+
+    with pytest.raises(BmcBusy):
+        Patience(patience=0.55, sleep=lambda seconds: None).read(once)
+    assert 1 == tries
