@@ -95,7 +95,10 @@ def spoilt(**changes):
 
 
 def put_back(value, inventory=None, catalogue=(OLD_IMAGE,), now=LATER):
-    return restore.put_back(value, inventory or spoilt(), catalogue, now, SETTLE)
+    """By what an item is known again is the subject of tests/unit/planning/test_succession.py."""
+    after = restore.put_back(value, inventory or spoilt(), catalogue, now, SETTLE)
+    items = (replace(i, action=replace(i.action, item=None)) if isinstance(i.action, Flash) else i for i in after.items)
+    return replace(after, items=tuple(items))
 
 
 def added(value, inventory=None, catalogue=(OLD_IMAGE,)):

@@ -149,6 +149,7 @@ def test_a_sparse_field_is_left_out_at_its_default_and_comes_back():
         'objection',
         'task_failed',
         'strayed',
+        'shown',
         'rejected',
         'again',
         'pushed',
@@ -159,7 +160,7 @@ def test_a_sparse_field_is_left_out_at_its_default_and_comes_back():
     assert {f.name for f in fields(Item)} - sparse == encode(item).keys() - {'type'}
     assert item == decode(Item, encode(item))
     told = replace(item, cancelled=NOW, uncancelled='no', waits=True, unconditional=True, rejected=2, again=NOW)
-    told = replace(told, objection=Objection(text='bad', fails=True), task_failed=True, strayed=True)
+    told = replace(told, objection=Objection(text='bad', fails=True), task_failed=True, strayed=True, shown=True)
     manager = ManagerReading(ref=Ref(bmc='host', uri='/redfish/v1/Managers/1'), last_reset='2026-11-21T12:00:00Z')
     told = replace(told, pushed=NOW, managers=(manager,), told_busy=True, cut=True)
     assert {f.name for f in fields(Item)} == encode(told).keys() - {'type'}
