@@ -507,7 +507,7 @@ def test_a_lock_that_holds_again_without_a_reset_needs_none_unless_it_was_opened
         flash(v.image(), v.OLD, reset=ResetKind.NONE),
         engage(held, ResetKind.SYSTEM_RESET),
         reset('H100 GPU_0 wp', kind=ResetKind.SYSTEM_RESET),
-    ) == opened.actions
+    ) == tuple(map(without_identity, opened.actions))
 
 
 def test_what_is_opened_for_a_write_is_closed_though_no_rule_asks_for_it():
@@ -550,7 +550,7 @@ def test_a_card_that_is_not_chosen_is_locked_where_the_host_is_held():
     )
     only = {'only': frozenset({v.GPU}), 'catalogue': (v.image(reset=ResetKind.NONE),)}
     expected = [CheckImage(image='gpu-new', content=v.image().content), flash(v.image(), v.OLD, reset=ResetKind.NONE)]
-    assert (*expected, engage(NO_RESET)) == made(v.gpu(), other, **only).actions
+    assert (*expected, engage(NO_RESET)) == tuple(map(without_identity, made(v.gpu(), other, **only).actions))
     check, write = expected
     assert (
         check,
@@ -559,7 +559,7 @@ def test_a_card_that_is_not_chosen_is_locked_where_the_host_is_held():
         engage(NO_RESET),
         engage(replace(NO_RESET, accelerator=TWIN)),
         resume(),
-    ) == made(v.gpu(), other, hold=True, **only).actions
+    ) == tuple(map(without_identity, made(v.gpu(), other, hold=True, **only).actions))
 
 
 @pytest.mark.parametrize(('staged', 'written'), [(None, False), (v.NEW, False), (v.OLD, True)])

@@ -776,7 +776,8 @@ class Renamed(Connection):
         found = super().look(now)
         if not self.machine.renamed:
             return found
-        new = replace(v.component('GPU_0_1', v.NEW), ref=v.ref('UpdateService/FirmwareInventory/GPU_0_1'))
+        # Another SoftwareId: nothing says that it is the component that was written.
+        new = replace(v.component('GPU_0_1', v.NEW, software_id='0x0099'), ref=v.ref('UpdateService/FirmwareInventory/GPU_0_1'))
         gaps = (Gap(ref=v.ref('Chassis'), reason='HTTP 500', hides=True),) if self.machine.hides else ()
         cards = (v.gpu(firmware=(new,), locks=()),) if self.machine.shows else ()
         return replace(found, accelerators=cards, gaps=gaps)
