@@ -15,7 +15,7 @@ from baremetal_acc.errors import AccError, BmcBusy, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import Inventory, Objection, PowerState, UpdateActivity
 from baremetal_acc.model.job import Item, ItemState, Job, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
-from baremetal_acc.model.ref import Ref
+from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.planning import activation
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import Bmcs, check, observe, unprotected
@@ -47,7 +47,8 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
     item = job.items[position]
     bmc = bmcs[action.system.bmc]
     told = None
-    unknown = next(given_up(job), None)
+    # A reset of the host cuts the power of all its cards, whatever BMC writes them; one of a DPU that of its own.
+    unknown = next((a for a in given_up(job) if action.system.bmc in (HOST, a.ref.bmc)), None)
     if action.purpose is ResetPurpose.ENFORCE and item.before is None and unknown is not None:
         beside = f'it is not reset under a write that may go on: whether the BMC has ended to {describe(unknown)} is not known'
         return ended(job, position, ItemState.FAILED, now, beside)
