@@ -183,7 +183,7 @@ def _change(a: dict[str, Any]) -> tuple[str, ...]:
     if a['action'] == 'flash' and not a['restoring']:
         lines.append(f'restore image {a["restore"]}' if a['restore'] else 'no restore image')
     if needs:
-        lines.append(f'by {needs}' if a['action'] == 'reset' else f'then {needs}')
+        lines.append((f'by {needs}' + (f' of {a["by"]}' if a['by'] else '')) if a['action'] == 'reset' else f'then {needs}')
     return tuple(filter(None, (*lines, *(f'why: {why}' for why in a['why']))))
 
 
