@@ -95,7 +95,10 @@ class Needed:
         return max(chain, sum(map(cost.of, self.requests[:end])) / cost.slots)
 
     def schedule(self, cost: Cost) -> float:
-        """Seconds of a client that asks for each at once when it knows of it, the longest remaining chain first."""
+        """Seconds of a client that asks for each at once when it knows of it, the longest remaining chain first.
+
+        Where the login follows nothing, all that follows it waits for the service root too.
+        """
         below: dict[int, list[Request]] = {}
         for request in self.requests[:-1]:
             below.setdefault(request.after, []).append(request)
@@ -108,7 +111,19 @@ class Needed:
         busy: list[tuple[float, int, Request]] = []
         now = 0.0
 
+        gate = {r.number for r in self.requests[:2]} if self.requests[1].after == 0 else set()
+        shut = set(gate)
+
         def release(after: int) -> None:
+            shut.discard(after)
+            if after in gate:
+                if not shut:
+                    for number in gate:
+                        open_up(number)
+                return
+            open_up(after)
+
+        def open_up(after: int) -> None:
             for child in below.get(after, ()):
                 heapq.heappush(ready, (-remaining[child.number], child.number, child))
 

@@ -60,7 +60,9 @@ def build(host: dict[str, Any]) -> dict[str, Any]:
             DeviceClass='Bridge',
         )
     devices['Members@odata.count'] = len(devices['Members'])
-    found[ROOT].setdefault('ProtocolFeaturesSupported', {})['OnlyMemberQuery'] = True
+    features = found[ROOT].setdefault('ProtocolFeaturesSupported', {})
+    features['OnlyMemberQuery'] = True
+    features.setdefault('ExpandQuery', {})['MaxLevels'] = 6
     return found
 
 

@@ -35,6 +35,8 @@ ROOT = '/redfish/v1'
 SESSIONS = f'{ROOT}/SessionService/Sessions'
 CLIENT = Path(__file__).parent / 'clients' / 'ours.py'
 QUERY = '?$expand=.($levels=1)'
+LEVELS = 3
+DEEP = f'?$expand=.($levels={LEVELS})'
 
 PLACES = (
     (r'(Systems|Chassis)', 'devices are below'),
@@ -61,6 +63,13 @@ class Tree:
 
     folder: Path
     documents: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def levels(self) -> int:
+        """How many levels the BMC expands at once, as it says itself."""
+        features = self.documents[ROOT].get('ProtocolFeaturesSupported') or {}
+        most = (features.get('ExpandQuery') or {}).get('MaxLevels')
+        return most if isinstance(most, int) else 1
 
     def __post_init__(self) -> None:
         for path in self.folder.rglob('index.json'):
@@ -196,12 +205,19 @@ def requests(tree: Tree, found: dict[str, tuple[str, str, str]], *, expand: bool
         for member in tree.members(uri):
             if member in found and tree.complete(member):
                 inside.setdefault(member, uri)
+    deep = set()
+    for uri in [uri for uri in inside if expand and tree.levels >= LEVELS and inside[uri].endswith('/PCIeDevices')]:
+        below = f'{uri}/PCIeFunctions'
+        if below in found and all(tree.complete(member) for member in tree.members(below)):
+            deep.add(inside[uri])
+            inside[below] = inside[uri]
+            inside |= {member: inside[uri] for member in tree.members(below) if member in found}
     brings: dict[str, list[str]] = {}
     for member, uri in inside.items():
         brings.setdefault(uri, []).append(member)
     made = [
         Request(number=1, after=0, group=BASE, members=0, method='GET', target=f'{ROOT}/', why=found[ROOT][2]),
-        Request(number=2, after=1, group=BASE, members=0, method='POST', target=SESSIONS, why='login'),
+        Request(number=2, after=0, group=BASE, members=0, method='POST', target=SESSIONS, why='login, beside the root'),
     ]
     waiting = [(2, ROOT)]  # after the login, whatever the root names
     asked = {ROOT}
@@ -218,9 +234,9 @@ def requests(tree: Tree, found: dict[str, tuple[str, str, str]], *, expand: bool
                     number=len(made) + 1,
                     after=after,
                     group=group,
-                    members=sum(1 for m in tree.members(link) if m in tree.documents) if members else 0,
+                    members=_put_in(tree, link, deep=link in deep) if members else 0,
                     method='GET',
-                    target=link + (QUERY if members else ''),
+                    target=link + ((DEEP if link in deep else QUERY) if members else ''),
                     why=f'{why}, with its members' if members else why,
                 )
             )
@@ -230,6 +246,13 @@ def requests(tree: Tree, found: dict[str, tuple[str, str, str]], *, expand: bool
         Request(number=last, after=last - 1, group=BASE, members=0, method='DELETE', target=f'{SESSIONS}/1', why='logout')
     )
     return made
+
+
+def _put_in(tree: Tree, collection: str, *, deep: bool) -> int:
+    """How many resources an expanded answer holds."""
+    members = [m for m in tree.members(collection) if m in tree.documents]
+    below = [f'{m}/PCIeFunctions' for m in members if f'{m}/PCIeFunctions' in tree.documents] if deep else []
+    return len(members) + len(below) + sum(1 for uri in below for m in tree.members(uri) if m in tree.documents)
 
 
 def asked_by_us(folder: Path) -> frozenset[str]:

@@ -18,6 +18,7 @@ import functools
 import hashlib
 import heapq
 import json
+import re
 import resource
 import secrets
 import select
@@ -86,7 +87,10 @@ class Tree:
             self.bodies |= {uri: filled(uri, EMPTY) for uri in dangling if uri.startswith(ROOT)}
         root = json.loads(self.bodies[ROOT])
         features = dict(root.get('ProtocolFeaturesSupported') or {})
-        features['ExpandQuery'] = {'ExpandAll': expand, 'NoLinks': expand, 'Levels': expand, 'Links': False, 'MaxLevels': 1}
+        said = (features.get('ExpandQuery') or {}).get('MaxLevels')
+        most = said if isinstance(said, int) and expand else 1
+        features['ExpandQuery'] = {'ExpandAll': expand, 'NoLinks': expand, 'Levels': expand, 'Links': False, 'MaxLevels': most}
+        self._only = features.get('OnlyMemberQuery') is True
         root['ProtocolFeaturesSupported'] = features
         root['SessionService'] = {'@odata.id': SERVICE}
         root.setdefault('Links', {})['Sessions'] = {'@odata.id': SESSIONS}
@@ -114,27 +118,49 @@ class Tree:
         if '$expand' in query:
             if not self._expand:
                 return Answer(whole=error(501, 'QueryNotSupported'), unchanged=b'', etag='', members=0)
-            body, members = self._expanded(body)
+            found = LEVELS.search(query)
+            whole, members = self._expanded(json.loads(body), int(found[1]) if found is not None else 1)
+            body = json.dumps(whole).encode()
+        elif query == 'only' and self._only:
+            listed = json.loads(body).get('Members')
+            if isinstance(listed, list) and len(listed) == 1:
+                body = self.bodies.get(str(listed[0].get('@odata.id')).rstrip('/'), body)
         etag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
         extra = f'ETag: {etag}\r\n'
         return Answer(whole=http(200, body, extra), unchanged=http(304, b'', extra), etag=etag, members=members)
 
-    def _expanded(self, body: bytes) -> tuple[bytes, int]:
-        document: Any = json.loads(body)
-        found = document.get('Members')
-        whole: list[Any] = []
-        members = 0
-        for member in found if isinstance(found, list) else ():
-            inner = self.bodies.get(str(member.get('@odata.id')).rstrip('/'))
-            try:
-                whole.append(json.loads(inner) if inner is not None else member)
-                members += inner is not None
-            except ValueError:
-                whole.append(member)
-        if whole:
-            document['Members'] = whole
-        return json.dumps(document).encode(), members
+    def _expanded(self, body: Any, levels: int) -> tuple[Any, int]:
+        """A resource with what it links to, but for what its Links do, and how many resources that is."""
+        if not isinstance(body, dict) or not levels:
+            return body, 0
+        count = 0
 
+        def put_in(value: Any) -> Any:
+            nonlocal count
+            if isinstance(value, list):
+                return [put_in(item) for item in value]
+            inner = self.bodies.get(str(value['@odata.id']).rstrip('/')) if _is_link(value) else None
+            try:
+                found, below = self._expanded(json.loads(inner) if inner is not None else value, levels - 1)
+            except ValueError:
+                return value
+            count += (inner is not None) + below
+            return found
+
+        names = ['Members'] if isinstance(body.get('Members'), list) else [name for name in body if name != 'Links']
+        whole = {**body, **{name: put_in(body[name]) for name in names if _has_link(body[name])}}
+        return whole, count
+
+
+def _is_link(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {'@odata.id'}
+
+
+def _has_link(value: Any) -> bool:
+    return _is_link(value) or (isinstance(value, list) and any(map(_is_link, value)))
+
+
+LEVELS = re.compile(r'\$levels=([1-9])')
 
 EMPTY = b'{"@odata.type": "#ResourceCollection.ResourceCollection", "Id": "-", "Members": []}'
 """What a single link leads to that the recording has cut off: an empty collection, or a resource that says nothing."""

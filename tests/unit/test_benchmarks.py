@@ -19,10 +19,10 @@ from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.image import build_image, read_image
 from benchmarks.flash import machine
 from benchmarks.flash import run as flash
-from benchmarks.inventory import floor, harness, larger, peers, run
+from benchmarks.inventory import floor, harness, larger, many, peers, run
 from benchmarks.inventory.fleet import _spread
 from benchmarks.inventory.floor import Cost, bare, load, parse
-from benchmarks.inventory.needed import QUERY, ROOT
+from benchmarks.inventory.needed import DEEP, QUERY, ROOT
 from benchmarks.inventory.needed import Tree as Recorded
 from benchmarks.inventory.served import PASSWORD, USER, Bmc, Connection, Knobs, Server, Tree
 from benchmarks.ipmi import run as ipmi
@@ -116,6 +116,14 @@ def test_the_floor_is_the_longest_chain_where_slots_are_plenty():
     assert pytest.approx(0.25) == parse(DIAMOND).floor(Cost(delay=0.05, slots=8))
 
 
+def test_a_login_beside_the_root_holds_up_what_follows_both():
+    """Root and login at once, then b, c and the logout: four; with one slot all seven follow one another."""
+    beside = parse(DIAMOND.replace('  2   1 base', '  2   0 base'))
+    assert pytest.approx(4.0) == beside.schedule(Cost(delay=1.0, slots=8))
+    assert pytest.approx(7.0) == beside.schedule(Cost(delay=1.0, slots=1))
+    assert pytest.approx(4.0) == beside.floor(Cost(delay=1.0, slots=8))
+
+
 def test_the_floor_is_all_the_work_where_slots_are_few():
     """Seven requests, one at a time."""
     assert pytest.approx(0.35) == parse(DIAMOND).floor(Cost(delay=0.05, slots=1))
@@ -176,16 +184,26 @@ def test_a_list_without_logout_is_refused():
 # ------------------------------------------------------------------------------------------------------------ the lists
 
 
+MADE = (larger.NAME, many.NAME)
+
 LISTS = sorted(path.name.removesuffix('.plain.txt') for path in floor.NEEDED.glob('*.plain.txt'))
 
 
 def test_every_recording_has_both_lists():
-    """And the larger tree."""
-    assert {run.HGX.replace('/', '-'), larger.NAME, *(name.replace('/', '-') for name in run.OTHERS)} == set(LISTS)
+    """And the trees that are made."""
+    assert {run.HGX.replace('/', '-'), *MADE, *(name.replace('/', '-') for name in run.OTHERS)} == set(LISTS)
     assert set(LISTS) == {path.name.removesuffix('.expand.txt') for path in floor.NEEDED.glob('*.expand.txt')}
 
 
-@pytest.mark.parametrize('name', [n for n in LISTS if n != larger.NAME])
+def _put_in(tree: Recorded, request: floor.Request) -> list[str]:
+    """What an expanded answer holds besides the collection itself."""
+    members = tree.members(request.path)
+    below = [f'{uri}/PCIeFunctions' for uri in members] if request.target.endswith(DEEP) else []
+    below = [uri for uri in below if uri in tree.documents]
+    return [*members, *below, *(uri for collection in below for uri in tree.members(collection))]
+
+
+@pytest.mark.parametrize('name', [n for n in LISTS if n not in MADE])
 def test_both_ways_read_the_same_resources_of_the_recording(name: str, shared: Path):
     """What $expand saves is requests, not knowledge: expanded collections bring exactly what plain reads ask singly."""
     vendor, _, model = name.partition('-')
@@ -193,15 +211,15 @@ def test_both_ways_read_the_same_resources_of_the_recording(name: str, shared: P
     plain, expand = load(name, expand=False), load(name, expand=True)
     brought = set(expand.paths)
     for request in expand.requests:
-        if request.target.endswith(QUERY):
-            members = tree.members(request.path)
+        if request.target.endswith((QUERY, DEEP)):
+            members = _put_in(tree, request)
             assert sum(1 for uri in members if uri in tree.documents) == request.members
             brought |= set(members) & plain.paths
     assert plain.paths == brought
     assert len(expand.requests) < len(plain.requests)
 
 
-@pytest.mark.parametrize('name', [n for n in LISTS if n != larger.NAME])
+@pytest.mark.parametrize('name', [n for n in LISTS if n not in MADE])
 def test_every_request_is_named_by_the_one_that_it_comes_after(name: str, shared: Path):
     """A client that follows links can ask for it then, and not earlier: that is what depth means."""
     vendor, _, model = name.partition('-')
@@ -212,11 +230,11 @@ def test_every_request_is_named_by_the_one_that_it_comes_after(name: str, shared
         for request in listed.requests[2:-1]:
             parent = by_number[request.after]
             answered = [ROOT] if parent.number == 2 else [parent.path]
-            answered += tree.members(parent.path) if parent.target.endswith(QUERY) else []
+            answered += _put_in(tree, parent) if parent.target.endswith((QUERY, DEEP)) else []
             assert request.path in {link for uri in answered for link in tree.links(uri)}, request.line()
 
 
-@pytest.mark.parametrize('name', [n for n in LISTS if n != larger.NAME])
+@pytest.mark.parametrize('name', [n for n in LISTS if n not in MADE])
 def test_what_holds_the_truth_is_on_the_list(name: str, shared: Path):
     """Firmware items and primary resources of all accelerators, unless the recording does not have them."""
     vendor, _, model = name.partition('-')
@@ -285,6 +303,33 @@ def test_an_expanded_answer_costs_its_members(recorded: Path):
     plain = talk.tick()
     assert ['a', None] == [m.get('Id') for m in members]
     assert 2000 == round(expanded - plain, -1)
+
+
+def test_three_levels_bring_what_is_below_the_members(tmp_path: Path):
+    """Members, their collections, and the members of these; not what Links lead to. One level leaves links there."""
+    top = {'ProtocolFeaturesSupported': {'ExpandQuery': {'MaxLevels': 6}, 'OnlyMemberQuery': True}}
+    for uri, content in {
+        ROOT: body(ROOT, **top),
+        f'{ROOT}/Cards': body(f'{ROOT}/Cards', Members=[{'@odata.id': f'{ROOT}/Cards/a'}]),
+        f'{ROOT}/Cards/a': body(
+            f'{ROOT}/Cards/a', Parts={'@odata.id': f'{ROOT}/Cards/a/Parts'}, Links={'Up': {'@odata.id': f'{ROOT}/Cards'}}
+        ),
+        f'{ROOT}/Cards/a/Parts': body(
+            f'{ROOT}/Cards/a/Parts', Members=[{'@odata.id': f'{ROOT}/Cards/a/Parts/{n}'} for n in '01']
+        ),
+        f'{ROOT}/Cards/a/Parts/0': body(f'{ROOT}/Cards/a/Parts/0'),
+        f'{ROOT}/Cards/a/Parts/1': body(f'{ROOT}/Cards/a/Parts/1'),
+    }.items():
+        place = tmp_path / uri.strip('/')
+        place.mkdir(parents=True, exist_ok=True)
+        (place / 'index.json').write_bytes(content)
+    tree = Tree(tmp_path, expand=True)
+    deep, flat = (tree.answer(f'{ROOT}/Cards?$expand=.($levels={n})') for n in (3, 1))
+    (card,) = json.loads(deep.whole.partition(b'\r\n\r\n')[2])['Members']
+    assert (['0', '1'], {'@odata.id': f'{ROOT}/Cards'}) == ([m['Id'] for m in card['Parts']['Members']], card['Links']['Up'])
+    assert (4, 1) == (deep.members, flat.members)
+    assert b'"Id": "a"' in tree.answer(f'{ROOT}/Cards?only').whole
+    assert b'Members' in tree.answer(f'{ROOT}/Cards/a/Parts?only').whole
 
 
 def test_a_bmc_without_expand_refuses_the_query_and_does_not_offer_it(recorded: Path):
@@ -402,8 +447,25 @@ def test_ours_is_measured_on_the_whole_grid_with_expand_and_without():
 
 def test_every_limit_has_a_figure():
     """Nothing is judged that is not measured; what is measured beside it is only a row."""
-    told = {f'{row}-{way}' for row in ('in-hand-over-floor', 'repeated-over-rounds') for way in ('expand', 'plain')}
-    assert set(run.LIMITS) | told == set(run.bars_of({}, 'peers', run.HGX))
+    rows = ('wall-over-floor', 'in-hand-over-floor', 'repeated-over-rounds', 'ironic-wall-ratio')
+    told = {f'{row}-{way}' for row in rows for way in ('expand', 'plain')} | {'ironic-requests-ratio-expand'}
+    of_all = {'wall-over-schedule-expand', 'wall-over-schedule-plain'}
+    assert (set(run.LIMITS) | told) - of_all == set(run.bars_of({}, 'peers', run.HGX))
+
+
+def test_the_bar_of_schedules_is_about_the_worst_of_all_trees():
+    """Each recording, the larger tree and the one of 134 devices, with $expand and without."""
+    cells = [cell for cell in run.cells(run.ALL, full=False) if run.OURS in cell.clients]
+    assert {*run.OTHERS, run.HGX, larger.NAME, many.NAME} == {cell.tree for cell in cells}
+    found = {}
+    for number, cell in enumerate(cells):
+        best = load(cell.tree, expand=cell.expand).counting(frozenset()).schedule(cell.cost)
+        run_of_it = {'wall': best * (1 + number / 100), 'asked': {}}
+        found[cell, run.OURS] = run.Results(runs=[run_of_it])
+    ratios = run.over_schedules(found)
+    assert {(cell.tree, cell.expand) for cell in cells} == set(ratios)
+    worst = {way: max(1 + n / 100 for n, cell in enumerate(cells) if cell.expand is way) for way in (True, False)}
+    assert {way: pytest.approx(worst[way]) for way in worst} == {way: run._worst(ratios, expand=way) for way in worst}
 
 
 def test_peers_are_pinned_like_everything_else(tree: Path):
