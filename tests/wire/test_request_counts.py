@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""An inventory of a recorded machine costs the requests that doc/source/performance.rst says, locks included, and not one more."""
+"""An inventory of a recorded machine costs the requests that doc/source/performance.rst says, locks included."""
 
 import json
 import re
