@@ -6,20 +6,38 @@ Every card has firmware of its own that no image of another card fits, and a loc
 as there are cards.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from baremetal_acc.emulator.hw import board, gpu
 from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
 from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.parts import Bank, Component, Restart, Way
+from baremetal_acc.emulator.parts import Bank, Component, Restart, Value, Way
 from baremetal_acc.emulator.redfish.pcie import add_pcie_device
 from baremetal_acc.emulator.redfish.processor import add_processor
 from baremetal_acc.emulator.redfish.update import FIRMWARE, add_item
-from baremetal_acc.emulator.redfish.view import View
+from baremetal_acc.emulator.redfish.view import Options, View
 
 BMC = 'host'
 OLD, NEW = '1.0.0', '2.0.0'
 IMAGE_MODEL = 'card'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """A kind of machine, and what of it is flashed.
+
+    :ivar build: the product, from its parameters and the number of its cards.
+    :ivar item: the Id of a card's firmware item, by the card's number.
+    :ivar locks: the settings of a card's locks by their keys, closed or open.
+    """
+
+    build: Callable[[Parameters, int], Product]
+    item: Callable[[int], str]
+    locks: Callable[[int, bool], dict[str, Value]]
+    new: str
+    options: Options
 
 
 def item(number: int) -> str:
@@ -37,7 +55,12 @@ def component(number: int) -> str:
     return f'gpu{number}'
 
 
-def build(parameters: Parameters, *, cards: int) -> Product:
+def locks(number: int, closed: bool) -> dict[str, Value]:
+    """The lock of a card."""
+    return {f'GPU_{number}/WriteProtected': closed}
+
+
+def build(parameters: Parameters, cards: int) -> Product:
     """The product."""
     maker = Maker('bench-server', parameters)
     places = [f'{board.CHASSIS}/PCIeDevices/GPU_{n}' for n in range(cards)]
@@ -103,3 +126,7 @@ def _add_card(maker: Maker, view: View, number: int, place: str) -> None:
         related=[processor],
         software_id='0x0020',
     )
+
+
+# Ironic's own client names no target.
+SERVER = Hardware(build=build, item=item, locks=locks, new=NEW, options=Options(strict_targets=False))

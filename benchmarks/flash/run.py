@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the update of one node, and of a hundred, with the time of the slowest device and with Ironic's own update.
+"""Compare the update of one node, and of a hundred, with the time of the slowest device and with Ironic's own update; and one
+bundle for a tray with one upload for each of its components.
 
 Ours is turned as the command line does it for one node, and by our periodic in Ironic's workers for a hundred; both write the
 same images to the same emulated machines in the same run. What is computed and sent takes its real time. Pauses are jumped over
@@ -20,26 +21,28 @@ import tempfile
 import time
 import urllib.parse
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from baremetal_acc.emulator.image import build_image
-from benchmarks.flash import machine
+from benchmarks.flash import machine, tray
 from benchmarks.inventory import harness, peers
 from benchmarks.inventory.harness import TOP, Bars
 
 CLIENTS = Path(__file__).with_name('clients')
 OURS, IRONIC = 'ours', 'Ironic'
+BUNDLE, ALONE = 'ours, bundle', 'ours, one upload per component'
+"""Two ways of ours to flash a tray."""
 
-BASELINE = f"""\
+BASELINE = """\
 format = 1
 
 [[rule]]
 name = "cards"
 match = {{ kind = "GPU" }}
-firmware = {{ "{machine.item_pattern()}" = "{machine.NEW}" }}
+firmware = {{ "{items}" = "{version}" }}
 block = ["host-device"]
 custody = "reported"
 """
@@ -47,11 +50,23 @@ custody = "reported"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is flashed."""
+    """What is flashed.
+
+    :ivar is_tray: a tray that takes packages, one update at a time; else servers that take as many as they have cards.
+    """
 
     name: str
     nodes: int
     cards: int
+    is_tray: bool = False
+
+
+CASES = {
+    'one': Case(name='8 cards', nodes=1, cards=8),
+    'fleet': Case(name='fleet', nodes=0, cards=1),
+    'tray': Case(name='tray', nodes=1, cards=8, is_tray=True),
+}
+"""By the name that ``--only`` has for them; nodes 0: so many as are asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +74,10 @@ class Found:
     """One run of one client.
 
     :ivar flashed: nodes whose every card runs the new version, by the machine's own account; the host is on again.
-    :ivar locked: nodes with every lock closed.
+    :ivar locked: nodes with the host's ways to every card closed.
+    :ivar uploads: what has arrived, by the machines' own journals; ``starts`` of hosts; ``written`` are components, each time.
+    :ivar slowest: seconds from the arrival of an upload to the end of the write of its slowest component, in that journal.
+    :ivar restart: seconds that a machine takes to power off and on.
     :ivar ended: when each node was over, in the seconds that the machines lived through.
     :ivar told: whatever else the client told.
     """
@@ -68,7 +86,11 @@ class Found:
     client: str
     flashed: int
     locked: int
+    uploads: int
     starts: int
+    written: int
+    slowest: float
+    restart: float
     ended: list[float]
     requests: int
     connections: int
@@ -86,6 +108,22 @@ class Found:
         """Every node was flashed, and the client says so too."""
         return self.flashed == self.case.nodes and not self.told['failures']
 
+    @property
+    def is_ours(self) -> bool:
+        """It is a run of our client."""
+        return self.client != IRONIC
+
+    @property
+    def is_one_upload(self) -> bool:
+        """A whole run in which one upload and one start of the host wrote every component once."""
+        once = (self.uploads, self.starts, self.written) == (1, 1, self.case.cards)
+        return self.whole and self.locked == self.case.nodes and once
+
+    @property
+    def over_floor(self) -> float:
+        """The time that it took, as a multiple of its slowest component's write and one restart."""
+        return self.last / (self.slowest + self.restart)
+
 
 class Machines:
     """Emulated machines in a process of their own."""
@@ -96,6 +134,7 @@ class Machines:
         for name in ('flash_seconds', 'reset_seconds', 'delay', 'slots'):
             command += [f'--{name.replace("_", "-")}', str(getattr(arguments, name))]
         command += ['--locked'] if locked else []
+        command += ['--tray'] if case.is_tray else []
         self._process = subprocess.Popen(command, cwd=TOP, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.line = self._process.stdout.readline()
@@ -129,9 +168,22 @@ def _get(url: str) -> Any:
     return found
 
 
-def write_documents(folder: Path, cards: int) -> None:
-    """Baseline, catalogue and one image for each card."""
+def write_documents(folder: Path, client: str, cards: int) -> None:
+    """Baseline, catalogue and what is written."""
     (folder / 'images').mkdir()
+    is_tray = client in (BUNDLE, ALONE)
+    items, version = (tray.ITEMS, tray.NEW) if is_tray else (machine.item_pattern(), machine.NEW)
+    (folder / 'baseline.toml').write_text(BASELINE.format(items=items, version=version), encoding='utf-8')
+    if client == BUNDLE:
+        tray.write_bundle(folder, cards)
+    elif client == ALONE:
+        tray.write_packages(folder, cards)
+    else:
+        _write_images(folder, cards)
+
+
+def _write_images(folder: Path, cards: int) -> None:
+    """Catalogue and one image for each card of a server."""
     entries = ['format = 1']
     for number in range(cards):
         image = build_image(model=machine.IMAGE_MODEL, component=machine.component(number), version=machine.NEW)
@@ -152,7 +204,6 @@ def write_documents(folder: Path, cards: int) -> None:
             'restore = "none"',
         ]
     (folder / 'catalogue.toml').write_text('\n'.join(entries) + '\n', encoding='utf-8')
-    (folder / 'baseline.toml').write_text(BASELINE, encoding='utf-8')
 
 
 def command_of(client: str, case: Case, folder: Path, arguments: argparse.Namespace) -> list[str]:
@@ -162,7 +213,8 @@ def command_of(client: str, case: Case, folder: Path, arguments: argparse.Namesp
         return [str(peers.PYTHON), str(CLIENTS / 'ironic_firmware.py'), '--images', *images]
     module = 'ours' if case.nodes == 1 else 'ours_in_ironic'
     command = [sys.executable, '-m', f'benchmarks.flash.clients.{module}', str(folder)]
-    return [*command, '--parallel', str(case.cards), '--poll', str(arguments.poll)]
+    parallel = 1 if case.is_tray else case.cards
+    return [*command, '--parallel', str(parallel), '--poll', str(arguments.poll)]
 
 
 def measure(client: str, case: Case, arguments: argparse.Namespace) -> Found:
@@ -172,14 +224,14 @@ def measure(client: str, case: Case, arguments: argparse.Namespace) -> Found:
     """
     with tempfile.TemporaryDirectory(prefix='bench-flash-') as temporary:
         folder = Path(temporary)
-        write_documents(folder, case.cards)
+        write_documents(folder, client, case.cards)
         # Ironic knows no locks, and a closed one would stop its update.
-        with Machines(folder / 'images', case, arguments, locked=client == OURS) as machines:
+        with Machines(folder / 'images', case, arguments, locked=client != IRONIC) as machines:
             environ = {k: v for k, v in os.environ.items() if k != 'PYTHONPATH'} | {'PYTHONWARNINGS': 'ignore'}
             began = time.monotonic()
             done = subprocess.run(
                 command_of(client, case, folder, arguments),
-                cwd=TOP if client == OURS else folder,
+                cwd=TOP if client != IRONIC else folder,
                 env=environ,
                 input=machines.line,
                 capture_output=True,
@@ -197,7 +249,11 @@ def measure(client: str, case: Case, arguments: argparse.Namespace) -> Found:
                 client=client,
                 flashed=sum(1 for one in truth if one['new'] == one['cards'] and one['on']),
                 locked=sum(1 for one in truth if one['closed'] == one['cards']),
+                uploads=sum(one['uploads'] for one in truth),
                 starts=sum(one['starts'] for one in truth),
+                written=sum(one['written'] for one in truth),
+                slowest=max(one['slowest'] for one in truth),
+                restart=max(one['restart'] for one in truth),
                 ended=told.pop('ended'),
                 requests=sum(one['total'] for one in counters),
                 connections=sum(one['connections'] for one in counters),
@@ -214,11 +270,14 @@ def row(found: Found, flash: float) -> tuple[object, ...]:
         f'{found.case.name}, {found.client}',
         nodes,
         found.flashed,
-        found.locked if found.client == OURS else None,
+        found.locked if found.is_ours else None,
         found.last,
         statistics.fmean(found.ended),
         found.last / flash,
+        found.uploads / nodes,
         found.starts / nodes,
+        found.written / nodes,
+        found.slowest,
         found.requests / nodes,
         found.connections / nodes,
         found.told['cpu'] / nodes,
@@ -236,7 +295,10 @@ TITLES = (
     'last s',
     'mean s',
     'last/T',
+    'uploads',
     'starts',
+    'written',
+    'slowest s',
     'req',
     'conn',
     'CPU s',
@@ -247,9 +309,17 @@ TITLES = (
 
 
 def judge(cases: Sequence[Case], found: Sequence[Found], flash: float, reboot: float) -> Bars:
-    """What has to hold: the worst of all rounds counts, and a node that was not flashed or not locked counts as not run."""
+    """What has to hold: the worst of all rounds counts, and a node that was not flashed or not locked counts as not run.
+
+    Nor does a bundle count that was not one upload, one start of the host and one write of each component.
+    """
     bars = Bars()
     for case in cases:
+        if case.is_tray:
+            bundles = [f for f in found if f.client == BUNDLE and f.case == case]
+            once = bool(bundles) and all(f.is_one_upload for f in bundles)
+            bars.at_most('bundle', max(f.over_floor for f in bundles) if once else None, 1.1)
+            continue
         ours = [f for f in found if f.client == OURS and f.case == case]
         whole = bool(ours) and all(f.whole and f.locked == case.nodes for f in ours)
         slowest = max((f.last for f in ours), default=0.0)
@@ -271,12 +341,12 @@ def main() -> None:
     parser.add_argument('--delay', type=float, default=0.0, help='seconds that every answer of a BMC takes')
     parser.add_argument('--slots', type=int, default=4, help='answers of a BMC in progress at a time')
     parser.add_argument('--limit', type=float, default=1800.0, help='real seconds after which a client is ended')
-    parser.add_argument('--only', choices=('one', 'fleet'), help='one case instead of both')
+    parser.add_argument('--only', choices=tuple(CASES), help='one case instead of all')
     parser.add_argument('--without-peers', action='store_true', help='ours alone')
     arguments = parser.parse_args()
-    cases = [Case(name='8 cards', nodes=1, cards=8), Case(name='fleet', nodes=arguments.nodes, cards=1)]
-    if arguments.only is not None:
-        cases = [case for case in cases if (case.nodes == 1) == (arguments.only == 'one')]
+    cases = [
+        replace(case, nodes=case.nodes or arguments.nodes) for name, case in CASES.items() if arguments.only in (None, name)
+    ]
     clients = [OURS]
     if not arguments.without_peers:
         peers.install()
@@ -290,7 +360,7 @@ def main() -> None:
     found: list[Found] = []
     for _ in range(arguments.rounds):
         for case in cases:
-            for client in clients:
+            for client in (BUNDLE, ALONE) if case.is_tray else clients:
                 try:
                     found.append(measure(client, case, arguments))
                 except (RuntimeError, subprocess.TimeoutExpired) as exc:
@@ -298,7 +368,17 @@ def main() -> None:
                 else:
                     print(f'  {case.name}, {client}: {found[-1].last:.0f} s', file=sys.stderr)
     print(harness.table(TITLES, [row(one, arguments.flash_seconds) for one in found]))
-    print('\nstarts, req, conn, CPU s and PBKDF2 are for one node; flashed and locked is what the machines say themselves.')
+    print(
+        '\nuploads, starts, written, req, conn, CPU s and PBKDF2 are for one node. flashed, locked, uploads, starts and written'
+    )
+    print(
+        'are what the machines say themselves; slowest s is the longest from an upload to the end of the write of a component.'
+    )
+    for one in found:
+        if one.client == BUNDLE and not one.is_one_upload:
+            print(
+                f'{one.case.name}, {one.client}: does not count, for it has to be 1 upload, 1 start and {one.case.cards} written'
+            )
     for one in found:
         for reason in one.told['failed'][:3]:
             print(f'{one.case.name}, {one.client}: {one.told["failures"]} failed, such as: {reason[:200]}')

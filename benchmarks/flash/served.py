@@ -3,8 +3,9 @@
 """The BMCs of the benchmark: emulated machines and the images that they can pull, in a process of its own.
 
 One line of JSON says where everything is. The control is plain HTTP on loopback: ``POST /skip`` moves every machine's clock by
-as many seconds as the body says, ``GET /truth`` tells what the machines really run, ``GET /cpu`` what this process took. It
-ends with its standard input. A BMC takes an image that names no target, for Ironic's own client names none.
+as many seconds as the body says, ``GET /truth`` tells what the machines really run and what stands in their own journals,
+``GET /cpu`` what this process took. It ends with its standard input. The BMC of a server takes an image that names no target,
+for Ironic's own client names none; that of a tray takes packages.
 """
 
 import argparse
@@ -12,7 +13,8 @@ import asyncio
 import json
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,12 @@ from aiohttp import web
 from baremetal_acc.emulator.access import User
 from baremetal_acc.emulator.front import Knobs
 from baremetal_acc.emulator.hw.parameters import Parameters
+from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Task
-from baremetal_acc.emulator.redfish.view import Options, View
+from baremetal_acc.emulator.redfish.view import View
 from baremetal_acc.emulator.server import LOOPBACK, Emulator, Serving
 from benchmarks.flash import machine
+from benchmarks.flash.tray import TRAY
 
 USER, PASSWORD = 'bench', 'bench-only-on-loopback'
 
@@ -34,20 +38,23 @@ class Site:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._images: Path = arguments.images
+        self._hardware = TRAY if arguments.tray else machine.SERVER
+        self._keys = [f'{machine.BMC}/{self._hardware.item(number)}' for number in range(arguments.cards)]
         self.emulators = [self._emulator(number, arguments) for number in range(arguments.count)]
 
     def _emulator(self, number: int, arguments: argparse.Namespace) -> Emulator:
         parameters = Parameters(
+            gpus=arguments.cards,
             users={'*': (User(name=USER, password=PASSWORD),)},
-            options={'*': Options(strict_targets=False)},
+            options={'*': self._hardware.options},
             flash_seconds=arguments.flash_seconds,
             reset_seconds=arguments.reset_seconds,
             parallel_updates=arguments.cards,
-            settings={f'GPU_{n}/WriteProtected': arguments.locked for n in range(arguments.cards)},
+            settings={k: v for n in range(arguments.cards) for k, v in self._hardware.locks(n, arguments.locked).items()},
             seed=str(number),
         )
         knobs = Knobs(delay=arguments.delay, slots=arguments.slots)
-        return Emulator(Serving(tls=False, knobs=knobs), product=machine.build(parameters, cards=arguments.cards))
+        return Emulator(Serving(tls=False, knobs=knobs), product=self._hardware.build(parameters, arguments.cards))
 
     async def start(self) -> dict[str, Any]:
         """Serve everything, and say where."""
@@ -91,13 +98,14 @@ class Site:
         assert emulator.product is not None
         one = emulator.product.machine
         one.settle()
-        cards = [c for c in one.components.values() if c.device]
+        cards = [one.components[key] for key in self._keys]
         return {
-            'new': sum(1 for c in cards if c.active is not None and c.active.version == machine.NEW),
+            'new': sum(1 for c in cards if c.active is not None and c.active.version == self._hardware.new),
             'cards': len(cards),
-            'closed': sum(1 for c in cards if c.write_protect is not None and one.is_closed(c.write_protect)),
+            'closed': sum(1 for key in self._keys if is_closed(one, key)),
             'on': one.host_is_up(),
-            'starts': one.systems['host'].resets,
+            'restart': 2 * one.reset_seconds,
+            **asdict(read_journal(one.history)),
         }
 
     async def _cpu(self, request: web.Request) -> web.Response:
@@ -108,6 +116,40 @@ class Site:
         """End everything."""
         for emulator in self.emulators:
             await emulator.stop()
+
+
+def is_closed(one: Machine, key: str) -> bool:
+    """Whether a lock holds on every way of the host to a component."""
+    ways = [way for way in one.ways if way.target == key]
+    return bool(ways) and all(any(one.is_closed(lock) for lock in way.locks) for way in ways)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """What a machine has lived through, by its own journal.
+
+    :ivar uploads: images and packages that have arrived; ``starts`` of the host.
+    :ivar written: components that were written, each time that they were.
+    :ivar slowest: the longest time in seconds from the arrival of an upload to the end of the write of one component of it.
+    """
+
+    uploads: int
+    starts: int
+    written: int
+    slowest: float
+
+
+def read_journal(entries: Iterable[dict[str, Any]]) -> Journal:
+    """What stands in a machine's journal."""
+    kept = list(entries)
+    arrived = {one['task']: float(one['time']) for one in kept if one['what'] == 'upload'}
+    writes = [one for one in kept if one['what'] == 'written']
+    return Journal(
+        uploads=len(arrived),
+        starts=sum(1 for one in kept if one['what'] == 'restarted' and one['system'] == 'host'),
+        written=len(writes),
+        slowest=max((one['time'] - arrived[one['task']] for one in writes), default=0.0),
+    )
 
 
 def _by_name(view: View, fetch: Callable[[Task, str], None]) -> Callable[[Task, str], None]:
@@ -136,7 +178,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('images', type=Path, help='folder of images; one is called as the item that it is for')
     parser.add_argument('--count', type=int, default=1, help='machines')
-    parser.add_argument('--cards', type=int, default=1, help='in each; so many updates are taken at once')
+    parser.add_argument('--cards', type=int, default=1, help='in each; so many updates a server takes at once')
+    parser.add_argument('--tray', action='store_true', help='trays that take packages, one update at a time')
     parser.add_argument('--flash-seconds', type=float, default=300.0)
     parser.add_argument('--reset-seconds', type=float, default=15.0, help='to power off, and again to power on')
     parser.add_argument('--delay', type=float, default=0.0, help='seconds that every answer takes')

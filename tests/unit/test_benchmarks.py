@@ -9,6 +9,7 @@ import json
 import re
 import select
 import socket
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,8 +18,9 @@ import yaml
 
 from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.image import build_image, read_image
-from benchmarks.flash import machine
+from benchmarks.flash import machine, tray
 from benchmarks.flash import run as flash
+from benchmarks.flash.served import Journal, is_closed, read_journal
 from benchmarks.inventory import floor, harness, larger, many, peers, run
 from benchmarks.inventory.fleet import _spread
 from benchmarks.inventory.floor import Cost, bare, load, parse
@@ -485,7 +487,11 @@ def ended_at(last: float, *, nodes: int = 1, cards: int = 8, flashed: int | None
         client=flash.OURS,
         flashed=nodes if flashed is None else flashed,
         locked=nodes,
+        uploads=nodes * cards,
         starts=nodes,
+        written=nodes * cards,
+        slowest=300.0,
+        restart=30.0,
         ended=[last] * nodes,
         requests=1,
         connections=1,
@@ -546,6 +552,71 @@ def test_our_periodic_flashes_a_fleet():
     arguments = SimpleNamespace(flash_seconds=60.0, reset_seconds=5.0, delay=0.0, slots=4, poll=30.0, limit=120.0)
     found = flash.measure(flash.OURS, flash.Case(name='fleet', nodes=2, cards=1), arguments)
     assert ([], 2, 2, 2) == (found.told['failed'], found.flashed, found.locked, found.starts)
+
+
+TRAY = flash.CASES['tray']
+
+
+def bundle(last: float, client: str = flash.BUNDLE, **more: int) -> flash.Found:
+    """What a run with a tray may tell: one upload, one start, each component once, unless it is said otherwise."""
+    return replace(ended_at(last), case=TRAY, client=client, **({'uploads': 1} | more))
+
+
+def test_a_bundle_is_judged_by_its_slowest_component_and_the_restart():
+    """363 s are 1.1 times 300 s and 30 s; what one upload for each component takes is only a row."""
+    assert ['bar bundle: 1.10, wanted <= 1.1: met'] == judged(bundle(363), bundle(2400, flash.ALONE, uploads=8))
+    assert ['bar bundle: 1.11, wanted <= 1.1: short'] == judged(bundle(330), bundle(365))
+    slower = replace(bundle(363), slowest=400.0)
+    assert ['bar bundle: 0.84, wanted <= 1.1: met'] == judged(slower)
+
+
+@pytest.mark.parametrize(
+    'wrong', [{'uploads': 2}, {'starts': 2}, {'written': 7}, {'written': 9}, {'flashed': 0}, {'locked': 0}, {'nothing': 1}]
+)
+def test_a_bundle_that_was_not_one_upload_and_one_restart_is_short(wrong: dict[str, int]):
+    """Nor is one that wrote a component twice, left one out or open, or that was not sent at all."""
+    found = bundle(340, flash.ALONE) if 'nothing' in wrong else bundle(340, **wrong)
+    assert ['bar bundle: not run, wanted <= 1.1: short'] == judged(found)
+
+
+def test_a_journal_tells_of_the_slowest_component_of_all_uploads():
+    """From the arrival of its own upload; what was skipped or has failed was not written, and other systems do not count."""
+    told = [
+        {'what': 'upload', 'time': 10.0, 'task': 0},
+        {'what': 'skipped', 'time': 10.0, 'task': 0},
+        {'what': 'written', 'time': 110.0, 'task': 0},
+        {'what': 'written', 'time': 310.0, 'task': 0},
+        {'what': 'upload', 'time': 400.0, 'task': 1},
+        {'what': 'failed', 'time': 900.0, 'task': 1},
+        {'what': 'written', 'time': 600.0, 'task': 1},
+        {'what': 'restarted', 'time': 950.0, 'system': 'host'},
+        {'what': 'restarted', 'time': 950.0, 'system': 'dpu'},
+    ]
+    assert Journal(uploads=2, starts=1, written=3, slowest=300.0) == read_journal(told)
+    assert Journal(uploads=0, starts=0, written=0, slowest=0.0) == read_journal([])
+
+
+@pytest.mark.parametrize(('client', 'uploads'), [(flash.BUNDLE, 1), (flash.ALONE, 2)])
+def test_a_tray_is_flashed_by_a_bundle_and_by_one_upload_for_each_component(client: str, uploads: int):
+    """By the machine's own account: the same components run, both after one start; only the uploads differ, and their time."""
+    arguments = SimpleNamespace(flash_seconds=300.0, reset_seconds=15.0, delay=0.0, slots=4, poll=30.0, limit=120.0)
+    found = flash.measure(client, replace(TRAY, cards=2), arguments)
+    assert ([], 1, 1) == (found.told['failed'], found.flashed, found.locked)
+    assert (uploads, 1, 2) == (found.uploads, found.starts, found.written)
+    assert (client == flash.BUNDLE) == found.is_one_upload
+    assert found.slowest == pytest.approx(300.0, abs=1.0)
+    assert 30.0 == found.restart
+    assert found.last >= uploads * 300.0 + 30.0
+
+
+def test_a_tray_begins_with_its_locks_closed_or_open():
+    """Whether the host has a way to a card is asked of all its ways."""
+    for closed in (True, False):
+        settings = {key: value for n in range(2) for key, value in tray.locks(n, closed).items()}
+        found = tray.build(Parameters(gpus=2, settings=settings), 2).machine
+        keys = [f'{machine.BMC}/{tray.item(n)}' for n in range(2)]
+        assert [closed] * 2 == [is_closed(found, key) for key in keys]
+    assert not is_closed(found, 'host/UEFI of another')
 
 
 @pytest.mark.parametrize(
