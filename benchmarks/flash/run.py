@@ -376,9 +376,7 @@ def main() -> None:
     )
     for one in found:
         if one.client == BUNDLE and not one.is_one_upload:
-            print(
-                f'{one.case.name}, {one.client}: does not count, for it has to be 1 upload, 1 start and {one.case.cards} written'
-            )
+            print(f'{one.case.name}, {one.client}: does not count: not 1 upload, 1 start and {one.case.cards} written')
     for one in found:
         for reason in one.told['failed'][:3]:
             print(f'{one.case.name}, {one.client}: {one.told["failures"]} failed, such as: {reason[:200]}')
