@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.redfish.invariants import INVARIANTS
-from tests.wire.recorded import inventory_of
+from tests.wire.recorded import bodies, inventory_of
 
 ROOT = '/redfish/v1'
 BASEBOARD = f'{ROOT}/Systems/HGX_Baseboard_0'
@@ -88,7 +88,37 @@ def of_modules(tree: Tree) -> str:
     return f'{ROOT}/Chassis/Card0'
 
 
+def as_another(tree: Tree) -> str:
+    """A GPU gives itself the URI of the other one."""
+    uri = f'{BASEBOARD}/Processors'
+    tree[f'{uri}/GPU_1']['@odata.id'] = f'{uri}/GPU_0'
+    return uri
+
+
+def without_its_image(tree: Tree) -> str:
+    """A System says which image it runs, and no such item is there."""
+    uri = f'{ROOT}/Systems/System_0'
+    link = {'@odata.id': f'{ROOT}/UpdateService/FirmwareInventory/Gone'}
+    tree[uri]['Links'] = tree[uri].get('Links', {}) | {'SoftwareImages': [link]}
+    return uri
+
+
+def absent_and_there(tree: Tree) -> str:
+    """A processor is absent, and an extension of the maker shows a device of its number."""
+    place, uri = f'{ROOT}/Chassis/HGX_BMC_0/Devices', f'{BASEBOARD}/Processors/GPU_1'
+    tree[uri] |= {'SerialNumber': 'S7', 'Status': {'State': 'Absent'}}
+    tree[ROOT] |= {'Vendor': 'HPE', 'Oem': {'Hpe': {}}}
+    chassis = tree[f'{ROOT}/Chassis/HGX_BMC_0']
+    chassis['Oem'] = {'Hpe': {'Links': {'Devices': {'@odata.id': place}}}}
+    tree[place] = {'@odata.id': place, 'Name': 'Devices', 'Members': [{'@odata.id': f'{place}/1'}]}
+    tree[f'{place}/1'] = {'@odata.id': f'{place}/1', 'Id': '1', 'Name': 'GPU', 'SerialNumber': 'S7'}
+    return uri
+
+
 CASES: dict[str, Callable[[Tree], str]] = {
+    'themselves': as_another,
+    'images': without_its_image,
+    'absent': absent_and_there,
     'members': fewer_members,
     'arrays': fewer_links,
     'processors': fewer_processors,
@@ -114,3 +144,82 @@ def test_the_docs_show_the_whole_table(tree: Path) -> None:
     page = (tree / 'doc' / 'source' / 'inventory.rst').read_text()
     for invariant in INVARIANTS:
         assert f'   * - {invariant.says}\n     - {invariant.other}\n' in page
+
+
+def hidden(bmc: Any) -> set[str]:
+    """Where something may be that is not seen."""
+    return {gap.ref.uri for gap in inventory_of(bmc).gaps if gap.hides}
+
+
+@pytest.mark.parametrize(
+    ('at', 'name', 'to'),
+    [
+        (ROOT, 'Systems', f'{ROOT}/Chassis'),
+        (ROOT, 'UpdateService', f'{ROOT}/TaskService'),
+        (f'{BASEBOARD}', 'Processors', f'{ROOT}/Chassis'),
+    ],
+)
+def test_a_link_that_leads_to_another_kind_hides(
+    at: str, name: str, to: str, bmc: Any, recording: Callable[[str], Any]
+) -> None:
+    """What was to be there is nowhere, and nothing of another kind is taken for it."""
+    bmc = recording('nvidia/gh200')
+    bmc.tree = {uri: json.loads(text) for uri, text in bmc.tree.items()}
+    bmc.tree.setdefault(to, {'@odata.id': to, '@odata.type': '#TaskService.v1_0_0.TaskService', 'Id': 'T', 'Name': 'T'})
+    bmc.tree[at][name] = {'@odata.id': to}
+    assert to in hidden(bmc)
+
+
+@pytest.mark.parametrize(('at', 'name'), [(ROOT, 'UpdateService'), (f'{ROOT}/UpdateService', 'FirmwareInventory')])
+def test_firmware_that_is_not_linked_is_looked_for_where_it_is_usual(
+    at: str, name: str, bmc: Any, recording: Callable[[str], Any]
+) -> None:
+    """It is found there; where nothing is, there is none, and nothing hides."""
+    bmc = recording('nvidia/gh200')
+    bmc.tree = {uri: json.loads(text) for uri, text in bmc.tree.items()}
+    whole = inventory_of(bmc)
+    del bmc.tree[at][name]
+    assert [a.firmware for a in whole.accelerators] == [a.firmware for a in inventory_of(bmc).accelerators]
+    bmc.tree = {uri: body for uri, body in bmc.tree.items() if '/UpdateService/' not in uri and '/Bios' not in uri}
+    if at == ROOT:
+        del bmc.tree[f'{ROOT}/UpdateService']
+    assert f'{ROOT}/UpdateService' not in hidden(bmc)
+    assert f'{ROOT}/UpdateService/FirmwareInventory' not in hidden(bmc)
+
+
+def test_a_system_that_no_list_has_is_read_where_its_chassis_says_it(bmc: Any, recording: Callable[[str], Any]) -> None:
+    """A BMC that counts one System less hides none of its devices."""
+    bmc = recording('dmtf/rackmount')
+    bmc.tree = {uri: json.loads(text) for uri, text in bmc.tree.items()}
+    bmc.tree[f'{ROOT}/Systems'] |= {'Members': [], 'Members@odata.count': 0}
+    assert 1 == len(inventory_of(bmc).accelerators)
+
+
+def test_one_pci_function_of_two_cards_hides_one(bmc: Any, shared: Path) -> None:
+    """A vendor's extension says of two cards that they are one."""
+    bmc.tree = {u: json.loads(t) for u, t in bodies(shared / 'cases' / 'trees' / 'hpe-ilo5-gpu-in-oem-only').items()}
+    one, other = f'{ROOT}/Chassis/1/Devices/7', f'{ROOT}/Chassis/1/Devices/8'
+    bmc.tree[other]['DeviceInstances'] = bmc.tree[one]['DeviceInstances']
+    assert other in hidden(bmc)
+
+
+def test_a_card_in_two_lists_of_which_one_shows_no_functions_hides(bmc: Any, shared: Path) -> None:
+    """That they are one cannot be told then, and that is said."""
+    bmc.tree = {u: json.loads(t) for u, t in bodies(shared / 'cases' / 'trees' / 'cisco-card-in-two-lists').items()}
+    again = f'{ROOT}/Systems/SN1/PCIeDevices/3'
+    bmc.tree[f'{again}/PCIeFunctions'] |= {'Members': [], 'Members@odata.count': 0}
+    assert again in hidden(bmc)
+
+
+def test_an_empty_socket_makes_a_machine(bmc: Any, shared: Path) -> None:
+    """A System whose CPU is absent is no baseboard of another one: its GPU is not that one's."""
+    bmc.tree = {u: json.loads(t) for u, t in bodies(shared / 'cases' / 'trees' / 'two-nodes-one-bmc-with-locks').items()}
+    cpu = f'{ROOT}/Systems/Node1/Processors/CPU0'
+    bmc.tree[cpu] = bmc.tree[cpu] | {'Status': {'State': 'Absent'}}
+    seen = inventory_of(bmc, system='Node0')
+    assert not [a for a in seen.accelerators if 'Node1' in a.primary.uri]
+    place = f'{ROOT}/Systems/Node1/Processors'
+    bmc.tree[place]['Members'] = [m for m in bmc.tree[place]['Members'] if m['@odata.id'] != cpu]
+    bmc.tree[place]['Members@odata.count'] = len(bmc.tree[place]['Members'])
+    seen = inventory_of(bmc, system='Node0')
+    assert any('taken for a part of another machine' in gap.reason for gap in seen.gaps)

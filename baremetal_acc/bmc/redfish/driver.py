@@ -214,10 +214,11 @@ class RedfishConnection:
         """
         known = {gap.ref.uri for gap in walk.gaps}
         gone = (uri for uri in reader.gone if uri not in known | walk.guessed and not uri.endswith('/Settings'))
-        read = (document for uri, document in reader.documents.items() if uri not in before)
+        read = [document for uri, document in reader.documents.items() if uri not in before]
         name = self.address.name
         lost = [Gap(ref=Ref(bmc=name, uri=uri), reason=NOTHING, hides=True) for uri in gone]
-        return tuple(self._without_secrets([*lost, *invariants.miscounted(read)]))
+        odd = (*invariants.miscounted(read), *invariants.unlisted(read, walk.tree.items))
+        return tuple(self._without_secrets([*lost, *odd]))
 
     def ownership(self) -> Ownership:
         """Whose the BMC's resources are. That it serves one machine only is remembered in this process.

@@ -45,8 +45,6 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
     """The items of each device, in the order of the devices."""
     tree = walk.tree
     found = [Items() for _ in devices]
-    if not devices:
-        return found
     owner = {uri: n for n, device in enumerate(devices) for uri in device.uris()}
     trusted = _roots_of_trust(walk, owner)
     images = _linked_images(walk, devices)

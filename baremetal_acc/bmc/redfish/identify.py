@@ -3,7 +3,7 @@
 """Find the accelerators that a BMC shows, what identifies each of them, and the gaps that concern it."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from baremetal_acc.bmc.devices import Devices
@@ -178,6 +178,7 @@ def _extend(found: list[Device], walk: Walk, devices: Devices) -> list[Device]:
     for device in found:
         if device.serial is not None:
             owners.setdefault(device.serial.casefold(), []).append(device)
+    walk.gaps.extend(_of_two(walk))
     for uri, view in walk.tree.extensions.items():
         serial = serial_of(view)
         mine = owners.get(serial.casefold(), []) if serial is not None else []
@@ -192,6 +193,17 @@ def _extend(found: list[Device], walk: Walk, devices: Devices) -> list[Device]:
             device = Device(alone={uri: view}, extensions={uri: view}, functions=tuple(functions), extra=set(instances))
             _note_alone(device, view, found, alone, walk, devices)
     return alone
+
+
+def _of_two(walk: Walk) -> Iterator[Gap]:
+    """A gap that hides for each PCI function that two extensions say is theirs: one of them is another card."""
+    first: dict[str, View] = {}
+    for view in walk.tree.extensions.values():
+        for place in links_of(walk, view, 'DeviceInstances'):
+            other = first.setdefault(place, view)
+            if other is not view:
+                reason = f'the BMC contradicts itself: {place} is an instance of {other.ref.uri}, too'
+                yield Gap(ref=view.ref, field='DeviceInstances', reason=reason, hides=True)
 
 
 def _note_alone(device: Device, view: View, found: list[Device], alone: list[Device], walk: Walk, devices: Devices) -> None:

@@ -6,22 +6,28 @@ Each is checked on every look, from what is read anyway. The page doc/source/inv
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from baremetal_acc.bmc.api import Document
 from baremetal_acc.bmc.devices import Class, Devices
 from baremetal_acc.bmc.redfish.device import ORDINAL, Device, ordinal
 from baremetal_acc.bmc.redfish.firmware import Items
-from baremetal_acc.bmc.redfish.parse import View, last
+from baremetal_acc.bmc.redfish.message import short
+from baremetal_acc.bmc.redfish.parse import View, absent, last, parent, serial_of
+from baremetal_acc.bmc.redfish.reader import link_of
 from baremetal_acc.bmc.redfish.walk import CARRIER, Tree, within
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import Ref
+from baremetal_acc.model.uri import differ_in_case_only, normal
 
 _DEVICE_LISTS = frozenset({'PCIeDevices', 'PCIeFunctions', 'Processors', 'NetworkAdapters', 'GraphicsControllers', 'Chassis'})
 """Arrays of links to what may be a device, which may have a count next to them."""
 
+
+_ITEM_LISTS = frozenset({'FirmwareInventory', 'SoftwareInventory'})
+"""Lists that have a member twice on a real BMC, and count it twice. Seen: recordings/nvidia/gh200."""
 
 _NUMBERED = frozenset({Kind.GPU.value, Kind.DPU.value})
 
@@ -81,8 +87,11 @@ def miscounted(documents: Iterable[Document]) -> Iterator[Gap]:
     """Collections that count more members than they list."""
     for document in documents:
         listed, count = document.body.get('Members'), document.body.get('Members@odata.count')
-        if isinstance(listed, list) and not _agrees(count, listed):
-            yield _gap(document.ref, 'Members@odata.count', f'it counts {count} members, and lists {len(listed)}')
+        if not isinstance(listed, list):
+            continue
+        number = len(listed) if last(document.ref.uri) in _ITEM_LISTS else _distinct(listed)
+        if not _agrees(count, number):
+            yield _gap(document.ref, 'Members@odata.count', f'it counts {count} members, and lists {number}')
 
 
 def _arrays(seen: Seen) -> Iterator[Gap]:
@@ -93,13 +102,61 @@ def _arrays(seen: Seen) -> Iterator[Gap]:
             for at, body in (('', view.body), ('Links/', links if isinstance(links, dict) else {})):
                 for name in _DEVICE_LISTS & body.keys():
                     listed, count = body[name], body.get(f'{name}@odata.count')
-                    if isinstance(listed, list) and not _agrees(count, listed):
+                    # A real BMC has links twice in such an array, and counts them twice.
+                    if isinstance(listed, list) and not _agrees(count, len(listed)):
                         yield _gap(view.ref, f'{at}{name}@odata.count', f'it counts {count} links, and has {len(listed)}')
 
 
-def _agrees(count: object, listed: list[object]) -> bool:
+def _agrees(count: object, listed: int) -> bool:
     """Not more are counted than are there: that more are there was seen on a real BMC, and hides nothing."""
-    return not isinstance(count, int) or isinstance(count, bool) or count <= len(listed)
+    return not isinstance(count, int) or isinstance(count, bool) or count <= listed
+
+
+def _distinct(listed: list[object]) -> int:
+    """How many there are: a link that stands there twice may have taken the place of another one."""
+    links = [link_of(one) for one in listed]
+    return len({normal(link) for link in links if link is not None}) + links.count(None)
+
+
+def _themselves(seen: Seen) -> Iterator[Gap]:
+    """A resource at a URI that says that it is what is at another one: what was to be there is not seen."""
+    for uri, document in seen.documents.items():
+        said = document.body.get('@odata.id')
+        own = normal(said) if isinstance(said, str) and said.startswith('/') else uri
+        if own == uri or differ_in_case_only(own, uri) or own not in seen.documents or parent(own) != parent(uri):
+            continue
+        # Whose it is says what it says, which may be another machine's: the list of both tells it to everybody.
+        place = replace(document.ref, uri=parent(uri))
+        yield _gap(place, f'Members ({short(last(uri))})', f'it gives itself the URI of another one, {short(own)}')
+
+
+def _images(seen: Seen) -> Iterator[Gap]:
+    yield from unlisted(seen.documents.values(), seen.tree.items)
+
+
+def unlisted(documents: Iterable[Document], items: Mapping[str, View]) -> Iterator[Gap]:
+    """Images that a resource says it has, and that are no firmware items: nobody knows what version they are of."""
+    for document in documents:
+        view = View.of(document, [])
+        for name in ('ActiveSoftwareImage', 'SoftwareImages') if isinstance(document.body.get('Links'), dict) else ():
+            for place in map(normal, view.links('Links', name)):
+                if last(parent(place)) in _ITEM_LISTS and place not in items and not _in_another_case(place, items):
+                    yield _gap(view.ref, f'Links/{name}', f'{short(place)} is its image, and no such item is there')
+
+
+def _in_another_case(place: str, items: Iterable[str]) -> bool:
+    return any(differ_in_case_only(place, uri) for uri in items)
+
+
+def _absent(seen: Seen) -> Iterator[Gap]:
+    """What a vendor's extension shows is there, whatever else says that it is absent."""
+    tree = seen.tree
+    gone = {serial.casefold(): view for view in tree.absent.values() if (serial := serial_of(view)) is not None}
+    for view in tree.extensions.values():
+        serial = serial_of(view)
+        other = gone.get(serial.casefold()) if serial is not None else None
+        if other is not None and not absent(view):
+            yield _gap(other.ref, 'Status/State', f'it is absent, and {short(view.ref.uri)} of the same number is there')
 
 
 def _processors(seen: Seen) -> Iterator[Gap]:
@@ -113,8 +170,8 @@ def _processors(seen: Seen) -> Iterator[Gap]:
         place = view.link('Processors')
         listed = seen.documents.get(place.rstrip('/')) if place is not None else None
         members = listed.body.get('Members') if listed is not None else None
-        if isinstance(members, list) and count > len(members):
-            yield _gap(view.ref, 'ProcessorSummary/Count', f'it counts {count} processors, and lists {len(members)}')
+        if isinstance(members, list) and count > _distinct(members):
+            yield _gap(view.ref, 'ProcessorSummary/Count', f'it counts {count} processors, and lists {_distinct(members)}')
 
 
 def _untyped(seen: Seen) -> Iterator[Gap]:
@@ -196,6 +253,12 @@ INVARIANTS: tuple[Invariant, ...] = (
         name='members', says='``Members@odata.count`` of a collection', other='the members that it lists', check=_members
     ),
     Invariant(
+        name='themselves',
+        says='``@odata.id`` of a resource',
+        other='the URI at which it is, where that of another one is near',
+        check=_themselves,
+    ),
+    Invariant(
         name='arrays',
         says='``PCIeDevices@odata.count``, ``Processors@odata.count`` and the like of a resource',
         other='the links next to it',
@@ -219,6 +282,18 @@ INVARIANTS: tuple[Invariant, ...] = (
         says='a firmware item with the name of a product',
         other='a device of that kind, in the slot that the item names',
         check=_unowned,
+    ),
+    Invariant(
+        name='images',
+        says='``SoftwareImages`` and ``ActiveSoftwareImage`` of a resource',
+        other='the firmware items',
+        check=_images,
+    ),
+    Invariant(
+        name='absent',
+        says="a vendor's extension that shows a device",
+        other='the resource with its serial number, which is not absent',
+        check=_absent,
     ),
     Invariant(name='roots', says='a root of trust that is named after a numbered device', other='the device', check=_roots),
     Invariant(

@@ -22,7 +22,7 @@ from baremetal_acc.bmc.redfish.device import (
     ordinal,
 )
 from baremetal_acc.bmc.redfish.parse import View, absent, last, parent, serial_of, uuid_of
-from baremetal_acc.bmc.redfish.walk import CARRIER, Tree, Walk
+from baremetal_acc.bmc.redfish.walk import CARRIER, NOTHING, Tree, Walk
 from baremetal_acc.model.inventory import Gap
 
 NO_DEVICE = frozenset({'CPU', 'Core', 'Thread', 'Partition'})
@@ -230,6 +230,8 @@ def _join_card_bmcs(walk: Walk, devices: Devices, groups: _Groups) -> None:
         chassis = link_of(walk, view, 'Links', 'ManagerInChassis')
         if chassis is not None:
             managers.setdefault(chassis, []).append(uri)
+            if chassis not in tree.chassis:
+                walk.gaps.append(Gap(ref=view.ref, field='Links/ManagerInChassis', reason=NOTHING, hides=True))
     for uri, view in tree.chassis.items():
         row = devices.by_name(view.text('Model'))
         if row is None or row.kind is not Class.DPU or view.literal('ChassisType') not in OWN_CHASSIS:
@@ -321,6 +323,7 @@ def _in_two_lists(groups: list[Device], walk: Walk, devices: Devices) -> list[De
         if device.kind is not None and len(uris) == 1 and (ids := _all_ids(device)):
             buckets.setdefault((last(uris[0]).casefold(), ids), []).append(device)
     gone: set[int] = set()
+    _note_half_shown(groups, walk)
     for bucket in buckets.values():
         of_systems = [d for d in bucket if '/Systems/' in next(iter(d.pcie_devices))]
         of_chassis = [d for d in bucket if d not in of_systems]
@@ -334,6 +337,23 @@ def _in_two_lists(groups: list[Device], walk: Walk, devices: Devices) -> list[De
         of_chassis[0].recognise(devices)
         gone.add(id(of_systems[0]))
     return [d for d in groups if id(d) not in gone]
+
+
+def _note_half_shown(groups: list[Device], walk: Walk) -> None:
+    """A gap that hides for a card of a System that may be one of a Chassis: one Id, and one of them does not show its ids."""
+    named: dict[str, list[Device]] = {}
+    for device in groups:
+        if len(device.pcie_devices) == 1:
+            named.setdefault(last(next(iter(device.pcie_devices))).casefold(), []).append(device)
+    for same in named.values():
+        of_systems = [d for d in same if '/Systems/' in next(iter(d.pcie_devices))]
+        for one in of_systems:
+            for other in (d for d in same if d not in of_systems):
+                told = (one.kind or other.kind) is not None and not (_all_ids(one) and _all_ids(other))
+                if not told or _are_several([one, other]):
+                    continue
+                reason = f'may be the card that {other.primary.ref.uri} shows too, and does not show all its ids: taken for two'
+                walk.gaps.append(Gap(ref=one.primary.ref, reason=reason, hides=True))
 
 
 def _all_ids(device: Device) -> tuple[object, ...]:

@@ -21,6 +21,7 @@ from baremetal_acc.bmc.redfish.reader import link_of as member_link
 from baremetal_acc.bmc.redfish.system import resettable
 from baremetal_acc.bmc.redfish.walk import ROOT, Walk, within
 from baremetal_acc.errors import BmcRefused
+from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ownership import Ownership
 
 _LISTS = ('Processors', 'PCIeDevices', 'PCIeFunctions', 'GraphicsControllers', 'NetworkInterfaces')
@@ -81,7 +82,9 @@ def _machines(walk: Walk, reader: Reader, devices: Devices) -> frozenset[str]:
         }
     if len(found) < 2:
         return frozenset(found)
-    machines = {uri for uri in found if (view := tree.systems.get(uri)) is None or not _is_no_machine(walk, view, devices)}
+    machines = {
+        uri for uri in found if (view := tree.systems.get(uri)) is None or not _is_no_machine(walk, reader, view, devices)
+    }
     return frozenset(machines or found)
 
 
@@ -96,15 +99,31 @@ def _gone(reader: Reader, uri: str) -> bool:
     return isinstance(known, BmcRefused) and known.status == 404
 
 
-def _is_no_machine(walk: Walk, view: View, devices: Devices) -> bool:
+def _is_no_machine(walk: Walk, reader: Reader, view: View, devices: Devices) -> bool:
     """A card's own System; or a baseboard, which cannot be reset, or has processors, no CPU among them, and nothing to boot."""
     if is_dpu(view, devices):
         return True
     if not resettable(view) and view.literal('SystemType') in (None, 'Physical'):
         return True
-    inside = [p for uri, p in walk.tree.processors.items() if within(uri, view.ref.uri)]
-    runs = any(view.has(name) for name in ('Boot', 'BootProgress', 'Bios', 'BiosVersion'))
-    return bool(inside) and not runs and not any(p.literal('ProcessorType') in (None, 'CPU') for p in inside)
+    if any(view.has(name) for name in ('Boot', 'BootProgress', 'Bios', 'BiosVersion')) or _may_have_cpu(walk, reader, view):
+        return False
+    reason = 'can be reset, and shows processors without a CPU and nothing to boot: taken for a part of another machine'
+    walk.gaps.append(Gap(ref=view.ref, reason=reason))
+    return True
+
+
+def _may_have_cpu(walk: Walk, reader: Reader, view: View) -> bool:
+    """One is listed, though its socket be empty; or not all processors could be read; or there are none."""
+    place = view.link('Processors') if isinstance(view.body.get('Processors'), dict) else None
+    listed = reader.peek(place) if place is not None else None
+    inside = [p.body for uri, p in walk.tree.processors.items() if within(uri, view.ref.uri)]
+    if listed is not None:
+        links = [member_link(member) for member in members(listed.body)]
+        found = [None if link is None else reader.peek(link) for link in links]
+        if None in found:
+            return True
+        inside += [one.body for one in found if one is not None]
+    return not inside or any(body.get('ProcessorType') in (None, 'CPU') for body in inside)
 
 
 def _listed(walk: Walk, reader: Reader, machine: str) -> Iterator[str]:

@@ -58,6 +58,23 @@ _ONE_URI = 'two resources whose links differ in their case alone, and that are n
 
 _LISTED_TWICE = 'is listed twice, in another case: nobody can tell whether that is one resource or two'
 
+_OTHER_KIND = 'a link leads to something that is no {kind}'
+
+_KINDS = {
+    'systems': 'ComputerSystem',
+    'chassis': 'Chassis',
+    'managers': 'Manager',
+    'processors': 'Processor',
+    'pcie_devices': 'PCIeDevice',
+    'adapters': 'NetworkAdapter',
+    'interfaces': 'NetworkInterface',
+    'graphics': 'GraphicsController',
+    'items': 'SoftwareInventory',
+}
+"""Which kind of resource is in which table. Source: DSP8010 2025.4."""
+
+_KNOWN_KINDS = frozenset(kind + tail for kind in _KINDS.values() for tail in ('', 'Collection'))
+
 _ROUNDS = 5
 """How often links that no collection covers are followed. The longest chain of chassis in chassis seen has three."""
 
@@ -71,6 +88,7 @@ class Tree:
     :ivar graphics: GraphicsControllers of Systems.
     :ivar offload: URI of the NetworkAdapter, by the URI of a Processor below it.
     :ivar items: of FirmwareInventory, then of SoftwareInventory.
+    :ivar absent: processors, PCIeDevices and adapters that say that they are not there.
     :ivar extensions: a vendor's own resources that are devices too; ``instances`` what says which PCI functions they are.
     :ivar listed_again: URIs of PCIeDevices under which a System lists one of ``pcie_devices`` again, with that one's URI.
     """
@@ -92,6 +110,7 @@ class Tree:
     offload: dict[str, str] = field(default_factory=dict)
     update: View | None = None
     items: dict[str, View] = field(default_factory=dict)
+    absent: dict[str, View] = field(default_factory=dict)
     extensions: dict[str, View] = field(default_factory=dict)
     instances: dict[str, View] = field(default_factory=dict)
     listed_again: dict[str, str] = field(default_factory=dict)
@@ -123,6 +142,8 @@ class Walk:
         self._listed: set[str] = set()
         self._dangling: list[tuple[str, dict[str, View], bool]] = []
         self.guessed: set[str | None] = set()
+        self._usual: set[str | None] = set()  # guesses of which nothing is said where nothing is there
+        self._kinds = {id(getattr(self.tree, name)): kind for name, kind in _KINDS.items()}
 
     def run(self) -> Tree:
         """Read everything.
@@ -132,8 +153,10 @@ class Walk:
         tree, root = self.tree, self.tree.root
         names = ('Systems', 'Chassis', 'Managers')
         places = {name: root.link(name) or f'{ROOT}/{name}' for name in names[:2]}
-        guess = None if any(root.has(name) for name in names) else f'{ROOT}/UpdateService'
+        guess = None if root.has('UpdateService') else f'{ROOT}/UpdateService'
         self.guessed = {guess, *(f'{ROOT}/{name}' for name in names if not root.has(name))}
+        if any(root.has(name) for name in names):
+            self._usual.add(guess)
         errors: dict[str, BmcError] = {}
         self._shown = _Stage(self._devices_listed_again)
         self._named_by_chassis = _Stage(self._devices_of_arrays)
@@ -363,6 +386,11 @@ class Walk:
             return
 
         def service(view: View) -> None:
+            if _kind(view.body) not in ('', 'UpdateService'):
+                self.gaps.append(
+                    Gap(ref=view.ref, field='@odata.type', reason=_OTHER_KIND.format(kind='UpdateService'), hides=True)
+                )
+                return
             self.tree.update = view
             # The largest collections: whether they are worth expanding is known once the first ones are there.
             if self._reader.should_try:
@@ -375,6 +403,11 @@ class Walk:
     def _items(self, service: View) -> None:
         for name in ('FirmwareInventory', 'SoftwareInventory'):
             collection = service.link(name)
+            if collection is None and name == 'FirmwareInventory' and not service.has(name):
+                # No service of updates is without: one that does not link it may have it.
+                collection = f'{service.ref.uri}/{name}'
+                self.guessed.add(collection)
+                self._usual.add(collection)
             if collection is not None:
                 self._members(collection, self.tree.items, hides=True, rank=_EARLY, inner_rank=_LATE)
 
@@ -431,6 +464,7 @@ class Walk:
             self._each(chassis.links('Links', 'Contains'), tree.chassis, self._chassis, hides=True)
             self._each(chassis.links('Links', 'PCIeDevices'), tree.pcie_devices, self._device, hides=True)
             self._each(chassis.links('Links', 'Processors'), tree.processors, self._processor, hides=True)
+            self._each(chassis.links('Links', 'ComputerSystems'), tree.systems, self._system, hides=True)
         for system in list(tree.systems.values()):
             self._each(system.links('Links', 'Chassis'), tree.chassis, self._chassis, hides=True)
             functions = system.links('PCIeFunctions') if isinstance(system.body.get('PCIeFunctions'), list) else ()
@@ -467,12 +501,12 @@ class Walk:
         """Put the tables in an order that does not depend on which answer came first; leave out what is not there."""
         tree = self.tree
         for uri, into, hides in self._dangling:
-            if self.settled(uri) not in into:
+            if self.settled(uri) not in into and uri not in self._usual:
                 ref = Ref(bmc=self._reader.name, uri=self.place(uri) or short(uri))
                 self.gaps.append(Gap(ref=ref, reason=NOTHING, hides=hides and uri not in self.guessed))
         for table in (tree.processors, tree.pcie_devices, tree.adapters):
             for uri in [uri for uri, view in table.items() if absent(view)]:
-                del table[uri]
+                tree.absent[uri] = table.pop(uri)
         for table in (
             tree.systems, tree.chassis, tree.managers, tree.processors, tree.pcie_devices, tree.adapters, tree.interfaces,
             tree.graphics, tree.items, tree.extensions, tree.instances,
@@ -557,6 +591,7 @@ class Walk:
                 self.gap(uri, found, hides=hides)
             else:
                 links = self._links_of(uri, found, hides=hides)
+                self._is_other_kind(into, found, 'Collection')
                 below = inner_rank if inner_rank is not None else rank + 1
                 self._each(links, into, then, hides=hides, stages=inner, rank=below)
             for stage in (*stages, *inner):
@@ -619,6 +654,10 @@ class Walk:
         elif isinstance(found, BmcError):
             self.gap(uri, found, hides=hides)
         else:
+            if self._is_other_kind(into, found):
+                for stage in stages:
+                    stage.end()
+                return
             view = View.of(found, self.gaps)
             known = into.setdefault(view.ref.uri, view)
             if known is not view and identity_of(known.body) != identity_of(view.body):
@@ -627,6 +666,19 @@ class Walk:
                 then(view)
         for stage in stages:
             stage.end()
+
+    def _is_other_kind(self, into: dict[str, View], found: Document, tail: str = '') -> bool:
+        """A resource says that it is of another kind than what belongs into a table: what was to be there is not seen.
+
+        Only a kind that is read elsewhere counts: BMCs have names of their own for some.
+        """
+        wanted, said = self._kinds.get(id(into)), _kind(found.body)
+        if wanted is None or said == f'{wanted}{tail}' or said not in _KNOWN_KINDS:
+            return False
+        gap = Gap(ref=found.ref, field='@odata.type', reason=_OTHER_KIND.format(kind=f'{wanted}{tail}'), hides=True)
+        if gap not in self.gaps:
+            self.gaps.append(gap)
+        return True
 
     def place(self, uri: str) -> str | None:
         """A URI as the tree's keys are; None when it leads off the BMC."""
@@ -656,6 +708,8 @@ class Walk:
     def gap(self, uri: str, exc: BmcError, *, hides: bool) -> None:
         """Note what could not be read, and what is not there (HTTP 404) where something was to be."""
         gone = isinstance(exc, BmcRefused) and exc.status == _GONE
+        if gone and uri in self._usual:
+            return
         place = self.place(uri)
         ref = Ref(bmc=self._reader.name, uri=place if place is not None else short(uri))
         found = Gap(ref=ref, reason=NOTHING if gone else exc.what, hides=hides and not (gone and uri in self.guessed))
@@ -699,6 +753,12 @@ def _at(body: JsonObject, path: tuple[str, ...]) -> object:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
+
+
+def _kind(body: JsonObject) -> str:
+    """The kind of a resource without its version; empty where it does not say."""
+    said = body.get('@odata.type')
+    return said.lstrip('#').partition('.')[0] if isinstance(said, str) else ''
 
 
 def device_of(function: str) -> str | None:
