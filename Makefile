@@ -18,7 +18,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples tenant-fields support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-ipmi bench-clean soak soak-hostile soak-hostile-ipmi soak-pldm soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-zoo soak-honest soak-exploration soak-mutation soak-qemu soak-guest mariadb postgresql ipmitool qemu guest
+.PHONY: demo test lint docs check again constraints samples tenant-fields support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-ipmi bench-clean soak soak-hostile soak-hostile-ipmi soak-pldm soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-zoo soak-honest soak-exploration soak-mutation soak-trees soak-qemu soak-guest mariadb postgresql ipmitool qemu guest
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -45,7 +45,7 @@ again: .venv/.installed-test
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
 
 # What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/hostile.rst).
-soak: soak-hostile soak-hostile-ipmi soak-pldm soak-histories soak-lifecycles soak-faults soak-zoo soak-crashes soak-takeover soak-race soak-qemu soak-guest soak-flood soak-honest soak-exploration soak-guards soak-mutation
+soak: soak-hostile soak-hostile-ipmi soak-pldm soak-histories soak-lifecycles soak-faults soak-zoo soak-crashes soak-takeover soak-race soak-qemu soak-guest soak-flood soak-honest soak-exploration soak-trees soak-guards soak-mutation
 
 soak-hostile: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.soak --processes $(or $(SOAK_PROCESSES),2) $(SOAK_ARGS)
@@ -84,6 +84,11 @@ soak-honest: .venv/.installed-test
 soak-exploration: .venv/.installed-test
 	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q tests/exploration/test_exploration.py
 	$(BIN)/python -m tests.exploration.soak --processes $(or $(SOAK_PROCESSES),2) --folder $(or $(EXPLORATION_FOLDER),/tmp/baremetal-acc-exploration) $(EXPLORATION_ARGS)
+
+# Each link and member of every recorded tree damaged in every way, one at a time; goes on where it was cut off (see doc/source/soak.rst).
+# TREES_ARGS: --looks N, --seconds N, --tree NAME, --only NUMBER.
+soak-trees: .venv/.installed-test
+	$(BIN)/python -m tests.damaged_trees.soak --processes $(or $(SOAK_PROCESSES),2) --folder $(or $(TREES_FOLDER),/tmp/baremetal-acc-trees) $(TREES_ARGS)
 
 # Every guard is taken out of a copy, and its tests must fail.
 soak-guards: .venv/.installed-test

@@ -1,0 +1,206 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What must hold of a look at a damaged tree: nothing is lost or invented in silence, nothing verified of what is hidden."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.redfish import connector
+from baremetal_acc.bmc.redfish.driver import RedfishDriver
+from baremetal_acc.bmc.redfish.habits import Remembered
+from baremetal_acc.bmc.retry import Patience
+from baremetal_acc.catalogue.store import FileStore
+from baremetal_acc.decide.baseline import Baseline, Match, NodeFacts, Rule
+from baremetal_acc.decide.evidence import coverage
+from baremetal_acc.decide.verify import verify
+from baremetal_acc.errors import BmcError
+from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.inventory import Gap, Inventory
+from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc.run import Target, Tools, observe
+from tests.damaged_trees.damage import Damage, shown
+from tests.damaged_trees.tree import ROOT, Service, Tree, links_of, plain
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+NODE = NodeFacts(name='node')
+
+CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
+
+PATHS = tuple(WritePath)
+
+_CARD = '/redfish/v1/Chassis/Card2'
+_FPGAS = f'{_CARD}/NetworkAdapters/Slot2/Processors'
+
+LIMITS = frozenset(
+    ('dmtf/smartnic', what)
+    for what in (
+        f'deleted: {_CARD} NetworkAdapters -> {_CARD}/NetworkAdapters',
+        f'deleted and not counted: {_CARD}/NetworkAdapters 0 -> {_CARD}/NetworkAdapters/Slot2',
+        f'deleted and not counted: {_FPGAS} 0 -> {_FPGAS}/FPGA1',
+    )
+)
+"""Damages that are not noticed. NetworkInterfaces of the System, and NetworkDeviceFunctions, lead to what is lost; those are
+read where an adapter may be an accelerator, if at all, and this one would be the first. Ordinary servers have dozens."""
+
+
+def look(service: Service) -> Inventory:
+    """One inventory with its locks, by the code of the product, over no network.
+
+    :raises BmcError: the BMC cannot be spoken to at all.
+    """
+    connector._adapter = lambda context, connections: service
+    driver = RedfishDriver(patience=Patience(sleep=lambda seconds: None), remembered=Remembered())
+    address = BmcAddress(name=HOST, address='https://192.0.2.1', system=service.tree.system, concurrency=1)
+    empty = Baseline(rules=())
+    tools = Tools(connect=driver.connect, mechanisms=mechanisms(), baseline=empty, catalogue=(), images=FileStore(folders=()))
+    return observe(Target(name='node', node=NODE, bmcs=(address,)), tools, NOW)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What a look at the whole tree found.
+
+    :ivar asked: what it asked for.
+    """
+
+    tree: Tree
+    inventory: Inventory
+    asked: set[str]
+
+    @classmethod
+    def of(cls, tree: Tree) -> 'Known':
+        """Of a tree as it was recorded."""
+        service = Service(tree)
+        return cls(tree=tree, inventory=look(service), asked=service.asked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came of one look.
+
+    :ivar wrong: what must not be, line by line.
+    :ivar hidden: a device is not seen, and a gap says so; ``unknowable``: nothing that the BMC shows says that it is there.
+    :ivar refused: the look ended in an error. ``limit``: a limit that is known, one of LIMITS.
+    """
+
+    wrong: tuple[str, ...] = ()
+    hidden: bool = False
+    unknowable: bool = False
+    refused: bool = False
+    limit: bool = False
+
+
+def judge(known: Known, damage: Damage, *, expands: bool = False) -> Result:
+    """Look at the damaged tree, and compare what is seen with what is there."""
+    service = Service(known.tree, damage.changed, expands=expands, folds=damage.folds)
+    try:
+        seen = look(service)
+    except BmcError:
+        return Result(refused=True)
+    except Exception as exc:  # noqa: BLE001 - that there is none is what is tested
+        return Result(wrong=(f'CRASH {type(exc).__name__}: {exc}',))
+    before = set(known.inventory.gaps)
+    new = [gap for gap in seen.gaps if gap not in before]
+    hides = any(gap.hides for gap in new)
+    lost, more = _compared(known.inventory.accelerators, seen.accelerators)
+    unknowable = False
+    there = {uri.casefold() for uri in shown(service.said, ROOT)}
+    if lost and not hides:
+        lost = [a for a in lost if _is_told(a, there)]
+        unknowable = not lost
+    limit = bool(lost) and not hides and (known.tree.name, damage.what) in LIMITS
+    wrong = [f'LESS {a.id} {a.primary.uri}' for a in lost if not hides and not limit]
+    wrong += [f'MORE {what}' for what in more if not new]
+    if not unknowable and not limit:
+        found = list(_verified(known.inventory, seen, new))
+        wrong += [
+            text
+            for ref, text in found
+            if ref is None or (ref.uri.casefold() in there and not _unrelated(damage, service, ref, seen))
+        ]
+        unknowable = bool(found) and not wrong
+    return Result(wrong=tuple(wrong), hidden=bool(lost) and hides, unknowable=unknowable, limit=limit)
+
+
+def _is_told(lost: Accelerator, there: set[str]) -> bool:
+    """Something that is shown still says that there is such a device; an adapter or a chassis alone may be one without it."""
+    uris = [ref.uri for ref in lost.refs if ref.uri.casefold() in there]
+    return lost.primary.uri.casefold() in there or any(_MAY_BE_OTHERS.fullmatch(uri) is None for uri in uris)
+
+
+_MAY_BE_OTHERS = re.compile(
+    r'.*/(Chassis/[^/]+|Network(Adapters|Interfaces)/[^/]+(/(?!Processors/).*)?)|.*/(Systems|Managers)/[^/]+', re.DOTALL
+)
+
+
+def _unrelated(damage: Damage, service: Service, item: Ref, seen: Inventory) -> bool:
+    """Nothing says any more of which device an item is: what said it is gone, and leads nowhere."""
+    if not damage.kind.startswith(('deleted', 'contradicted')):
+        return False
+    if item.uri in damage.changed and damage.kind == 'contradicted: another member':
+        return True  # it says of itself that it is another device's, and nothing else says whose it is
+    uris = {ref.uri for a in seen.accelerators for ref in a.refs}
+    ends = {plain(holder[name]['@odata.id']) for holder, name in links_of(service.body(item.uri))}
+    back = {plain(holder[name]['@odata.id']) for uri in uris for holder, name in links_of(service.body(uri))}
+    return item.uri not in back and not any(end == uri or end.startswith(f'{uri}/') for end in ends for uri in uris)
+
+
+def _uris(one: Accelerator) -> set[str]:
+    return {ref.uri.casefold() for ref in one.refs}
+
+
+def _compared(whole: Iterable[Accelerator], seen: Iterable[Accelerator]) -> tuple[list[Accelerator], list[str]]:
+    """Devices that are not seen, each for itself, and those that are seen and are none, or are one twice."""
+    whole, seen = list(whole), list(seen)
+    of = {n: [a for a in whole if _uris(a) & _uris(s)] for n, s in enumerate(seen)}
+    times = {a.id: [n for n, found in of.items() if a in found] for a in whole}
+    lost = [a for a in whole if not times[a.id]]
+    lost += [a for found in of.values() for a in found[1:] if len(times[a.id]) == 1]
+    more = [f'{seen[n].primary.uri}: none' for n, found in of.items() if not found]
+    more += [f'{a.primary.uri}: {len(n)} times' for a in whole if len(n := times[a.id]) > 1]
+    return lost, more
+
+
+def _verified(whole: Inventory, seen: Inventory, new: list[Gap]) -> Iterator[tuple[Ref | None, str]]:
+    """What is hidden of a machine that verifies by the rules that are easiest to meet: all is as it is shown.
+
+    With the resource that is not seen, where it is that.
+    """
+    known = frozenset(a.id for a in whole.accelerators)
+    rules = []
+    for a in seen.accelerators:
+        versions = tuple((c.id, c.version) for c in a.firmware if c.id is not None and c.version is not None)
+        block = frozenset(path for path in PATHS if _is_closed(a, path))
+        rules.append(Rule(name=str(a.id), match=Match(ids=frozenset({a.id})), firmware=versions, block=block, accept=CLOSED))
+    shown_as = replace(seen, gaps=tuple(new))
+    if not verify(shown_as, Baseline(rules=tuple(rules)), NODE, (), (), lifecycle=1, known=known).met:
+        return
+    by_id = {a.id: a for a in seen.accelerators}
+    everywhere = {c.ref: c for a in seen.accelerators for c in a.firmware}
+    for a in whole.accelerators:
+        now = by_id.get(a.id)
+        if now is None:
+            yield None, f'VERIFIED without {a.id}'
+            continue
+        for c in a.firmware:
+            found = everywhere.get(c.ref)
+            if c.version is not None and found is None and (c.id is not None or not any(d.id is None for d in now.firmware)):
+                yield c.ref, f'VERIFIED without {c.ref.uri} of {a.id}'
+            elif found is not None and found not in now.firmware and c.id is not None:
+                yield c.ref, f'VERIFIED with {c.ref.uri} of {a.id} as that of another device'
+            elif found is not None and c.version is not None and found.version != c.version:
+                yield None, f'VERIFIED with {found.version} of {c.ref.uri}, which is {c.version}'
+        for path in PATHS:
+            if _is_closed(now, path) and not _is_closed(a, path):
+                yield None, f'VERIFIED with {path} of {a.id} closed, which is open'
+
+
+def _is_closed(one: Accelerator, path: WritePath) -> bool:
+    readings = [r for r in one.locks if path in r.blocks]
+    return bool(readings) and all(c.state in CLOSED for c in coverage(one, path, readings))
