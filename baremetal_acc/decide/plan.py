@@ -774,7 +774,11 @@ def _unsafe_target(draft: _Draft, item: Component, image: Image) -> Iterator[str
         else:
             ways = 'MultipartHttpPushUri nor HttpPushUri nor SimpleUpdate'
             yield f'BMC {facts.name} offers no way to send an image, neither {ways}'
-    elif facts.update.sending is not None and facts.update.sending.obstacle is not None:
+    elif (
+        facts.update.sending is not None
+        and facts.update.sending.obstacle is not None
+        and not (facts.update.untargeted and image.bundle is not None and not image.bundle.targets)
+    ):
         yield f'BMC {facts.name} takes no image: {facts.update.sending.obstacle}'
     elif facts.update.max_size is not None and image.size_bytes > facts.update.max_size:
         yield f'image {image.name} has {image.size_bytes} bytes, BMC {facts.name} takes {facts.update.max_size}'

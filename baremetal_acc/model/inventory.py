@@ -221,6 +221,7 @@ class UpdateFacts:
     :ivar judges: it can be told beforehand whether an image could be written to a component.
     :ivar forces: it can be told to write an image over a component that runs an equal or a higher version (ForceUpdate).
     :ivar unseen: components of which it does not show what was activated and waits for a restart of the host to run.
+    :ivar untargeted: it takes an image for everything that it fits, and can be told of no single component.
     """
 
     push: bool
@@ -231,6 +232,7 @@ class UpdateFacts:
     judges: bool = False
     forces: bool = False
     unseen: tuple[Ref, ...] = ()
+    untargeted: bool = field(default=False, metadata=SPARSE)
 
 
 PRIVILEGES = ('no access', 'callback', 'user', 'operator', 'administrator', 'OEM')

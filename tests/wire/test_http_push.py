@@ -158,6 +158,7 @@ def test_an_upload_that_is_for_no_target_needs_no_targets(
 ) -> None:
     """Its maker says so; nothing is set then."""
     got = service(**WITHOUT_TARGETS)
+    assert bmc.look().facts.update.untargeted
     _push(bmc, _upload(**more), images=HERE)
     assert ([IMAGE], 0) == (got, bmc.count('PATCH'))
 

@@ -122,6 +122,7 @@ def facts(view: View, parallel: int, images: ImageServer | None = None) -> Updat
         max_size=limit if limit is not None and limit > 0 else None,
         sending=how,
         forces=how is not None and (http_push.forces(view) if how.way is Way.HTTP_PUSH else forces(view)),
+        untargeted=how is not None and how.obstacle == NAMES_NO_TARGET,
     )
 
 

@@ -155,6 +155,19 @@ def test_what_would_be_written_and_must_not_be_refuses_the_bundle():
     )
 
 
+def test_a_bmc_that_can_be_told_of_no_component_takes_a_bundle_for_all_of_them():
+    """One without Targets alone: any other would go elsewhere than it says."""
+    way = Sending(way=Way.HTTP_PUSH, apply_time=None, obstacle='it has no HttpPushUriTargets')
+    facts = v.facts(update=UpdateFacts(push=True, pull=False, sending=way, untargeted=True))
+    assert ['BMC host takes no image: it has no HttpPushUriTargets'] == [
+        r.reason for r in made(tray(v.OLD, bmcs=(facts,))).refusals
+    ]
+    catalogue = tuple(replace(i, bundle=replace(i.bundle, targets=None)) for i in NEW if i.bundle is not None)
+    assert () == made(tray(v.OLD, bmcs=(facts,)), catalogue).refusals
+    other = v.facts(update=replace(facts.update, untargeted=False))
+    assert 1 == len(made(tray(v.OLD, bmcs=(other,)), catalogue).refusals)
+
+
 @pytest.mark.parametrize(
     ('software_id', 'known'), [('0x0020', True), ('32', True), ('0x0021', False), ('', None), (None, None), ('GPU', None)]
 )
