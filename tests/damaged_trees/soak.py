@@ -86,7 +86,7 @@ def play(folder: Path, mark: str, tree: Path, most: int, until: float) -> None:
                     'unknowable': result.unknowable,
                     'refused': result.refused,
                 }
-                one |= {'wrong': result.wrong, 'what': damage.what if result.wrong else None}
+                one |= {'limit': result.limit, 'wrong': result.wrong, 'what': damage.what if result.wrong else None}
             file.write(json.dumps(one) + '\n')
             file.flush()
 
@@ -97,7 +97,7 @@ def told(found: Sequence[dict[str, object]]) -> tuple[str, int]:
     for one in found:
         if one['kind'] is not None:
             for name in FIGURES:
-                counted[str(one['kind']), name] += bool(one.get(name, True))
+                counted[str(one['kind']), name] += name == 'looks' or bool(one[name])
     width = max(map(len, KINDS))
     lines = [' ' * width + ''.join(f'{name:>12}' for name in FIGURES)]
     lines += [f'{kind:{width}}' + ''.join(f'{counted[kind, name]:12,}' for name in FIGURES) for kind in KINDS]

@@ -78,6 +78,15 @@ def test_a_client_that_loses_a_device_is_seen(monkeypatch: pytest.MonkeyPatch) -
     assert {'LESS', 'VERIFIED'} <= {text.split()[0] for result in blind for text in result.wrong}
 
 
+def test_the_figures_are_those_of_each_kind() -> None:
+    """What a kind does not apply to is no look."""
+    looked = {'kind': 'deleted', 'hidden': True, 'unknowable': False, 'refused': False, 'limit': False, 'wrong': ['LESS x']}
+    table, wrong = soak.told([looked, looked | {'hidden': False, 'wrong': []}, {'kind': None}])
+    rows = {line[:30].strip(): line[30:].split()[-6:] for line in table.splitlines()}
+    assert (1, ['2', '1', '0', '0', '0', '1']) == (wrong, rows['deleted'])
+    assert ['0'] * 6 == rows['duplicated']
+
+
 def test_a_soak_goes_on_where_it_was_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What was noted is not looked at again, even where the last line was cut; the figures are those of all."""
     arguments = ['--folder', str(tmp_path), '--tree', 'dgx-kcs-attribute', '--looks', '12']
