@@ -356,6 +356,18 @@ CASES: dict[str, Case] = {
     'update-503-absurd-retry-after': Case(
         number='F10', meets=fault('update-503', retry_after=1_000_000_000, count=3), ends=Ending.DONE
     ),
+    'reset-answered-with-an-error': Case(
+        number='F10',
+        what=GPU,
+        hold=False,
+        meets=fault('http-status', uri='*ComputerSystem.Reset', method='POST', status=500, count=1),
+        ends=Ending.DONE,
+    ),
+    'power-off-answered-with-an-error': Case(
+        number='F10',
+        meets=fault('http-status', uri='*ComputerSystem.Reset', method='POST', status=500, count=1),
+        ends=Ending.DONE,
+    ),
     'password-rotated': Case(
         number='F11',
         meets=meanwhile('password-rotated'),
