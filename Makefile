@@ -219,7 +219,8 @@ bench-inventory: .venv/.installed-test
 bench-fleet: .venv/.installed-test
 	$(BIN)/python -m benchmarks.inventory.fleet $(BENCH_ARGS)
 
-# Eight cards of one node, one card of a hundred nodes: ours and Ironic's own update on the same emulated machines.
+# Eight cards of one node, one card of a hundred nodes: ours and Ironic's own update on the same emulated machines. A tray, by a
+# bundle and by one upload for each component.
 bench-flash: .venv/.installed-test
 	$(BIN)/python -m benchmarks.flash.run $(BENCH_ARGS)
 
