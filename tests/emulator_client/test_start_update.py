@@ -105,7 +105,7 @@ def test_a_busy_bmc_has_started_nothing_and_is_asked_again(server: Callable[...,
     machine = server('update-waits-for-start')
     with connect(machine) as connection:
         progress = connection.push(EROT, image())
-        machine.fault('http-status', uri=START, status=503)
+        machine.fault('http-status', uri=START, status=503, retry_after=1)
         with pytest.raises(BmcBusy):
             connection.go_on(EROT, image(), progress)
         machine.clear_faults()

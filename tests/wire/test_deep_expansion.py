@@ -269,10 +269,10 @@ RECORDED = {
     'lenovo/sr670v2-8xl40-bluefield2': (27, 11),
     'dell/r750-h100-bluefield2': (29, 17),
     'hpe/dl380a-gen11-2xh100nvl': (15, 13),
-    'nvidia/gh200': (33, 31),
-    'nvidia/bluefield3': (17, 17),
+    'nvidia/gh200': (34, 32),
+    'nvidia/bluefield3': (18, 18),
     'dmtf/rackmount': (10, 10),
-    'dmtf/smartnic': (11, 11),
+    'dmtf/smartnic': (12, 12),
 }
 
 

@@ -157,7 +157,7 @@ RECORDED = {
     'dell/r750-h100-bluefield2': 97,
     'supermicro/hgx-h100-8gpu': 183,
     'hpe/dl380a-gen11-2xh100nvl': 83,
-    'nvidia/gh200': 87,
+    'nvidia/gh200': 88,
 }
 
 

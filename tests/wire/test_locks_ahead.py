@@ -61,12 +61,13 @@ def test_a_recorded_machine_is_asked_nothing_after_its_devices_and_nothing_more(
     """The record is the same, and so is what was asked, in another order."""
     bmc.tree = bodies(shared / 'recordings' / name, expand=expand)
     ahead, asked = _said(inventory_of(bmc)), sorted(bmc.seen)
-    assert [] == after()
+    # What says which resets there are is asked for when it is known whose they are.
+    assert [] == [uri for uri in after() if not uri.endswith('ResetActionInfo')]
     bmc.seen.clear()
     monkeypatch.setattr(RedfishConnection, 'read_ahead', lambda connection, leads: None)
     assert ahead == _said(inventory_of(bmc))
     assert asked == sorted(bmc.seen)
-    assert expand or RECORDED[name] == len(after())
+    assert expand or RECORDED[name] == len([uri for uri in after() if not uri.endswith('ResetActionInfo')])
 
 
 @pytest.fixture
@@ -88,7 +89,8 @@ def test_places_of_locks_come_when_nothing_else_waits(card: Any, after: Callable
     inventory_of(card, concurrency=1)
     uris = [uri for _, uri in card.seen]
     assert [MANAGERS, f'{MANAGERS}/BMC', INTERFACES, f'{INTERFACES}/1'] == uris[-4:]
-    assert [] == after()
+    # What says which resets there are is asked for when it is known whose they are.
+    assert [] == [uri for uri in after() if not uri.endswith('ResetActionInfo')]
 
 
 def test_a_machine_without_accelerators_is_not_asked_for_locks(card: Any) -> None:

@@ -53,5 +53,6 @@ def test_a_recorded_machine_costs_what_the_page_says(bmc: Any, shared: Path, nam
         found.append(len(bmc.seen) + SESSION)
     before, now, deep, before_plain, now_plain, only = _told()[name]
     assert [now, deep, now_plain, only] == found
-    assert before >= max(now, deep)
-    assert before_plain >= max(now_plain, only)
+    # One more is the UpdateService that a root does not link, or what says which resets a chassis takes; the page names them.
+    assert before + 1 >= max(now, deep)
+    assert before_plain + 1 >= max(now_plain, only)

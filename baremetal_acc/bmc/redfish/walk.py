@@ -75,6 +75,12 @@ _KINDS = {
 
 _KNOWN_KINDS = frozenset(kind + tail for kind in _KINDS.values() for tail in ('', 'Collection'))
 
+_OTHER_SERVICES = frozenset({
+    'AccountService', 'CertificateService', 'EventService', 'JobService', 'LicenseService', 'ServiceRoot', 'SessionService',
+    'TaskService', 'TelemetryService',
+})  # fmt: skip
+"""Kinds of what stands beside the UpdateService. Source: DSP8010 2025.4, ServiceRoot."""
+
 _ROUNDS = 5
 """How often links that no collection covers are followed. The longest chain of chassis in chassis seen has three."""
 
@@ -386,7 +392,7 @@ class Walk:
             return
 
         def service(view: View) -> None:
-            if _kind(view.body) not in ('', 'UpdateService'):
+            if _kind(view.body) in _KNOWN_KINDS | _OTHER_SERVICES:
                 self.gaps.append(
                     Gap(ref=view.ref, field='@odata.type', reason=_OTHER_KIND.format(kind='UpdateService'), hides=True)
                 )
