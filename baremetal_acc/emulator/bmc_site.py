@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -82,7 +83,9 @@ class BmcSite:
             status = int(broken.parameters['status'])
             after = broken.parameters['retry_after']
             headers = {} if after is None else {'Retry-After': str(after)}
-            reply = Reply(status=status, body=RedfishError(status, 'GeneralError').body(), headers=headers)
+            is_busy = status == HTTPStatus.SERVICE_UNAVAILABLE and after is not None
+            error = RedfishError(status, *(('ServiceTemporarilyUnavailable', str(after)) if is_busy else ('GeneralError',)))
+            reply = Reply(status=status, body=error.body(), headers=headers)
         elif (slash := self._slash_rule(http, request, device)) is not None:
             await _drain(http)
             headers = {'Location': f'{http.rel_url.raw_path}/'}

@@ -746,9 +746,7 @@ class Connector(sushy.connector.Connector):
         words = said(_json(answer.content), self.redact)
         text = f': {words.text}' if words.text else ''
         error: BmcError
-        # A message of the service that names the time to come back says so, too. Source: DSP0266, section "Status codes".
-        told = words.ids and status == HTTPStatus.SERVICE_UNAVAILABLE and 'Retry-After' in answer.headers
-        if method not in _READS and status in _BY_GATEWAY and not told and not any(map(_NOT_TAKEN.search, words.ids)):
+        if method not in _READS and status in _BY_GATEWAY and not any(map(_NOT_TAKEN.search, words.ids)):
             # It may have given the request to the service, and lost only the answer.
             what = f'{_status(status)}{text}, and no word of the service itself; whether the request arrived is unknown'
             raise BmcUnreachable(bmc=self.label, uri=answer.url, what=what)
