@@ -88,11 +88,8 @@ def _candidates(job: Job, action: Flash | Program, card: Accelerator) -> Iterato
         items = (s.item for s in card.slots if s.slot_id == action.slot)
         yield from (c for c in items if c is not None and same_version(c.version, action.version))
         return
-    others = {
-        i.action.ref
-        for i in job.items
-        if isinstance(i.action, Flash | Program) and i.action.accelerator == action.accelerator and i.action.ref != action.ref
-    }
+    # What the plan saw of another card is no new item of this one: cards that are swapped prove nothing.
+    others = {i.action.ref for i in job.items if isinstance(i.action, Flash | Program)} - {action.ref}
     known = action.item or ItemIdentity()
     for component in card.firmware:
         is_new = component.ref.bmc == action.ref.bmc and component.ref not in {*others, *known.beside}
