@@ -724,8 +724,8 @@ GUARDS = (
     Guard(
         name='begin a job for a BMC that would be sent nothing',
         file='baremetal_acc/decide/plan.py',
-        guard='    elif facts.update.sending is not None and facts.update.sending.obstacle is not None:\n',
-        gone='    elif facts.update.sending is not None and False:\n',
+        guard='        and facts.update.sending.obstacle is not None\n',
+        gone='        and False\n',
         tests='tests/unit/decide/test_plan.py',
     ),
     Guard(

@@ -10,8 +10,9 @@ import pytest
 from baremetal_acc.decide.advance import Patience
 from baremetal_acc.errors import BmcRefused
 from baremetal_acc.model.inventory import PowerState
-from baremetal_acc.model.job import Done, Failed, ItemState
+from baremetal_acc.model.job import Done, Failed, Item, ItemState, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.run import power
 from tests.unit.decide import values as v
 from tests.unit.run.bench import Bench, Connection, Machine, restorable
 
@@ -54,6 +55,25 @@ def test_a_reset_that_is_answered_with_an_error_is_read_and_asked_for_once_more_
     assert isinstance(outcome, Done), outcome
     assert (1 if all_the_same else 2, 1) == (bench.machine.log.count('reset power-cycle'), bench.machine.resets)
     assert v.NEW == bench.machine.version
+
+
+@pytest.mark.parametrize(
+    ('shown', 'last', 'is_due'),
+    [(PowerState.ON, 'then', True), (PowerState.ON, 'now', False), (PowerState.POWERING_ON, 'then', False)],
+)
+def test_one_that_came_right_before_it_is_asked_for_once_more_is_not(shown, last, is_due):
+    """Between the look that has not seen it and the request it may have come."""
+
+    class Shows:
+        def power(self, system):
+            return shown
+
+        def last_reset(self, system):
+            return last
+
+    action = Reset(system=v.SYSTEM, purpose=ResetPurpose.ENFORCE, kind=ResetKind.POWER_CYCLE, why=())
+    item = Item(action=action, since=v.NOW, before='then')
+    assert is_due is power._has_not_come(item, action, Shows())
 
 
 def test_there_is_no_third_time():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from baremetal_acc.decide.plan import Part
 from baremetal_acc.model.codec import decode
 from baremetal_acc.model.inventory import PowerState, TaskState
-from baremetal_acc.model.job import Done, Failed, Flash, Flow, ItemState, Job, Wait
+from baremetal_acc.model.job import Done, Engage, Failed, Flash, Flow, ItemState, Job, Wait
 from baremetal_acc.model.lock import LockState, ResetKind
 from tests.unit.decide import values as v
 from tests.unit.run.bench import Bench, Machine, restorable
@@ -64,12 +64,16 @@ def test_a_held_host_is_off_while_anything_is_open():
 def test_the_intent_is_stored_before_each_write():
     """A shell that dies at any moment finds what it was about to do."""
     bench, _, _ = finish()
+    done = set()
     for position, entry in enumerate(bench.machine.log):
-        if not entry.startswith('push'):
+        kind = {'push': Flash, 'engage': Engage}.get(entry.partition(' ')[0])
+        if kind is None:
             continue
         before = [decode(Job, body) for body, length in bench.saved if length == position]
-        flash = next(i for i in before[-1].items if isinstance(i.action, Flash))
-        assert ItemState.SENT is flash.state
+        item = next(i for i in before[-1].items if isinstance(i.action, kind))
+        assert ItemState.SENT is item.state
+        done.add(kind)
+    assert {Flash, Engage} == done
 
 
 def test_a_bmc_that_ignores_the_lock_fails_the_job():
