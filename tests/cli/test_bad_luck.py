@@ -180,7 +180,8 @@ def test_a_host_that_an_open_lock_keeps_off_is_told_of_once_it_is_closed(desk, e
 
 def test_one_bmc_is_not_worked_on_by_two_names(desk, emulated_machine):
     """Two lists, or --address beside a list: the second command is refused, as with one name."""
-    machine = emulated_machine('fpga-server', flash_seconds=2)
+    # Long enough for two commands on a machine that is busy.
+    machine = emulated_machine('fpga-server', flash_seconds=10)
     prepare(desk, machine)
     process = desk.start('apply', '--execute', *desk.options)
     upload(machine, process)
