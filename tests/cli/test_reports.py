@@ -330,7 +330,7 @@ def fetching_by(protocol: str) -> dict[str, Any]:
 SERVED = 'image_server_host = 127.0.0.1\n'
 START = {'MultipartHttpPushUri@Redfish.OperationApplyTimeSupport': {'SupportedValues': ['OnStartUpdateRequest']}}
 WAYS = {
-    'HttpPushUri': (lambda d: only(d, HttpPushUri=SERVICE), SERVED, 'offers no way to send an image'),
+    'HttpPushUri': (lambda d: only(d, HttpPushUri=SERVICE), SERVED, 'and has no HttpPushUriTargets'),
     'OnStartUpdateRequest': (lambda d: d.update(START), SERVED, 'it applies images only at OnStartUpdateRequest'),
     'HTTPS': (lambda d: only(d, **fetching_by('HTTPS')), SERVED, 'it fetches images by HTTPS, and they are served by HTTP'),
     'TFTP': (lambda d: only(d, **fetching_by('TFTP')), SERVED, 'it fetches images by TFTP, and they are served by HTTP'),

@@ -147,7 +147,8 @@ class CrashCase(Reborn):
         self._patch(RedfishConnection, 'push', watched)
         self.node.provision_state = self.before
         self.node.save()
-        self.config(group='baremetal_acc', settle_timeout=1)
+        # Whoever dies before it has seen an answer knows nothing of the image: that is waited for up to stall_timeout.
+        self.config(group='baremetal_acc', settle_timeout=1, stall_timeout=2)
         self.prepare()
 
     def _patch(self, target: Any, name: str, new: Any) -> None:

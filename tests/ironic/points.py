@@ -4,11 +4,11 @@
 
 import os
 
-FLASH = 44
-RESTORE = 46
-SERVICE = 45
+FLASH = 45
+RESTORE = 48
+SERVICE = 46
 RECOVERY = 13
-ATTACH = 71
+ATTACH = 75
 
 STEPS = {FLASH: 2, RESTORE: 4, SERVICE: 4}
 """Of these flows ``make test`` takes every second or fourth save: what the others have is much the same as what a flash has."""
