@@ -178,6 +178,8 @@ class TestCleaning(InterferenceCase):
         """It has forgotten its tasks and lost a lock; the time of the last reset of the host says that it did not run."""
         self.machine.fault('lock-lost-on-bmc-reset')
         self.machine.fault('bmc-restart', device='GPU_0', count=1)
+        # It restarts within seconds of the push, which proves no end of the write.
+        self.config(group='baremetal_acc', stall_timeout=2)
         self.clean()
         self.settle()
         assert frozenset() == self.mind.exposed
