@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a command that writes tell of a target: its plan, what became of that, or why there is none?"""
+"""Tell of a target what a command that writes has planned, what became of that, or why there is no plan."""
 
 import json
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is an action done that is due, and was stored as about to be done?"""
+"""Do an action that is due, and was stored as about to be done."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is a resource, what of it can be written, and which resources does a BMC have?"""
+"""Hold the resources of a BMC, with what of each can be written."""
 
 import hashlib
 import json
