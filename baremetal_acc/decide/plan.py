@@ -120,6 +120,12 @@ class _Draft:
     wanted: dict[AcceleratorId, Demands] = field(default_factory=dict)
     demanded: dict[bundles.Place, str] = field(default_factory=dict)
 
+    @property
+    def is_off(self) -> bool:
+        """The machine's own BMC says that the host is off."""
+        host = self.inventory.bmc(HOST)
+        return host is not None and host.power is PowerState.OFF
+
     def image(self, name: str | None) -> Image | None:
         return next((i for i in self.catalogue if i.name == name), None)
 
@@ -273,8 +279,7 @@ _HIDDEN = ': the host is off, and some BMCs show cards only while it is on'
 
 def _refuse_the_unseen(draft: _Draft, baseline: Baseline, node: NodeFacts, chosen: list[Accelerator]) -> None:
     if not chosen:
-        host = draft.inventory.bmc(HOST)
-        is_hidden = not draft.inventory.accelerators and host is not None and host.power is PowerState.OFF
+        is_hidden = not draft.inventory.accelerators and draft.is_off
         draft.refuse(None, 'accelerators', f'none was found{_HIDDEN if is_hidden else ""}')
     for identity, times in Counter(a.id for a in draft.inventory.accelerators).items():
         if times > 1:
@@ -330,7 +335,8 @@ def _flash(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: 
     if len(found) != 1:
         near = images.for_others(draft.catalogue, accelerator, component, version)
         meant = images.written_otherwise(draft.catalogue, accelerator, component, version)
-        draft.refuse(accelerator, subject, _not_one(found, f'version {version}', wanted.firmware_rule, near, meant))
+        what, is_off = f'version {version}', draft.is_off
+        draft.refuse(accelerator, subject, _not_one(found, what, wanted.firmware_rule, near, meant, is_off=is_off))
         return
     way = _way(draft, accelerator, component, found[0])
     if way is None:
@@ -721,11 +727,20 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
     _release(draft, accelerator, evidence.Subject(scope=Scope.SLOT, part=slot.slot_id), slot.item.ref)
 
 
-def _not_one(found: Iterable[Image], what: str, rule: str, near: Iterable[Image] = (), meant: str | None = None) -> str:
+def _not_one(
+    found: Iterable[Image],
+    what: str,
+    rule: str,
+    near: Iterable[Image] = (),
+    meant: str | None = None,
+    *,
+    is_off: bool = False,
+) -> str:
+    """:param near: images of that version for other devices. :param is_off: the host, so that the BMC may hide ids."""
     names = sorted(i.name for i in found)
     if not names and near:
         others = _some(sorted(i.name for i in near))
-        why = f'the device shows other ids than the fits of {others}, or hides them'
+        why = f'the device shows other ids than the fits of {others}, or hides them{_HIDDEN if is_off else ""}'
         return f'the catalogue has no image of {what} that fits: {why} (rule {rule})'
     if not names and meant is not None:
         return f'the catalogue has no image of {what} that fits: did you mean {meant}? (rule {rule})'

@@ -413,21 +413,21 @@ class Item:
     action: Action
     since: datetime
     state: ItemState = ItemState.PLANNED
-    task: Ref | None = None
-    percent: int | None = None
-    before: str | None = None
-    message: str | None = None
-    moved: datetime | None = None
-    stalled: bool = False
-    untouched: bool = False
-    waiting: datetime | None = None
-    busy: datetime | None = None
-    restoring: bool = False
-    silent: bool = False
-    progress: Progress | None = None
-    evidence: WriteEvidence | None = None
-    unsure: bool = False
-    follows: bool = False
+    task: Ref | None = field(default=None, metadata=SPARSE)
+    percent: int | None = field(default=None, metadata=SPARSE)
+    before: str | None = field(default=None, metadata=SPARSE)
+    message: str | None = field(default=None, metadata=SPARSE)
+    moved: datetime | None = field(default=None, metadata=SPARSE)
+    stalled: bool = field(default=False, metadata=SPARSE)
+    untouched: bool = field(default=False, metadata=SPARSE)
+    waiting: datetime | None = field(default=None, metadata=SPARSE)
+    busy: datetime | None = field(default=None, metadata=SPARSE)
+    restoring: bool = field(default=False, metadata=SPARSE)
+    silent: bool = field(default=False, metadata=SPARSE)
+    progress: Progress | None = field(default=None, metadata=SPARSE)
+    evidence: WriteEvidence | None = field(default=None, metadata=SPARSE)
+    unsure: bool = field(default=False, metadata=SPARSE)
+    follows: bool = field(default=False, metadata=SPARSE)
     cancelled: datetime | None = field(default=None, metadata=SPARSE)
     uncancelled: str | None = field(default=None, metadata=SPARSE)
     waits: bool = field(default=False, metadata=SPARSE)

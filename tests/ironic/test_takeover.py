@@ -103,6 +103,7 @@ class TestOnlyThoughtDead(JobCase):
 
     def test_no_image_is_sent_to_a_node_that_another_one_has(self) -> None:
         """The other one goes on: what was stored as sent and never was is not sent by itself, and the node fails locked."""
+        self.config(group='baremetal_acc', stall_timeout=2)
         self.clean()
         left, after = self.goes_on(Stage.WRITE, self.taken_over)
         assert ([], left) == (self.machine.log(), after)
