@@ -28,6 +28,9 @@ NAMES = {
     'SmartNIC (DMTF)': 'dmtf/smartnic',
 }
 
+ONE_PROCESSOR = {'SmartNIC (DMTF)'}
+"""What it brings in place of its list of processors may be one of several, so that the list is read as well."""
+
 
 def _told() -> dict[str, list[int]]:
     """The table of the page: $expand before and now, three levels, plain before and now, only."""
@@ -52,7 +55,9 @@ def test_a_recorded_machine_costs_what_the_page_says(bmc: Any, shared: Path, nam
         inventory_of(bmc)
         found.append(len(bmc.seen) + SESSION)
     before, now, deep, before_plain, now_plain, only = _told()[name]
-    assert [now, deep, now_plain, only] == found
+    assert [now, deep, now_plain] == found[:3]
+    # Which list of processors is asked first for its only member is chance; the page says what it costs if it has just one.
+    assert only <= found[3] <= only + (name in ONE_PROCESSOR)
     # One more is the UpdateService that a root does not link, or what says which resets a chassis takes; the page names them.
     assert before + 1 >= max(now, deep)
     assert before_plain + 1 >= max(now_plain, only)
