@@ -167,11 +167,12 @@ class Clock:
     Past its end no further tick is begun, and looks get no more time than one answer may take. What must be done at once, such
     as powering off a host whose locks are open, is still tried: to forbid it would be worse than a turn that is late.
 
-    :ivar held: raises, once the node is not ours any more; asked before every write.
+    :param held: raises, once the node is not ours any more; asked before every write.
     """
 
     def __init__(self, limit: timedelta, held: Callable[[], None] = lambda: None) -> None:
-        self.held = held
+        self._held = held
+        self._one_asks = threading.Lock()
         self._end = time.monotonic() + limit.total_seconds()
         self._silent: dict[str, BmcUnreachable] = {}
 
@@ -179,6 +180,14 @@ class Clock:
     def over(self) -> bool:
         """The turn has had its time: the job goes on with the next one."""
         return time.monotonic() >= self._end
+
+    def held(self) -> None:
+        """Raise what says that the node is not ours any more.
+
+        Several BMCs of a node are asked side by side, and a node's database session is for one thread at a time.
+        """
+        with self._one_asks:
+            self._held()
 
     def connecting(self, connect: Callable[[BmcAddress], Connection]) -> Callable[[BmcAddress], Connection]:
         """The same, for this turn: a BMC that was silent once costs no second wait."""
@@ -205,7 +214,24 @@ class Clock:
             raise
 
 
-_READS = frozenset({'look', 'component', 'task', 'active_tasks', 'tasks', 'power', 'host', 'last_reset'})
+_READS = frozenset(
+    {
+        'look',
+        'ownership',
+        'glance',
+        'read_ahead',
+        'component',
+        'task',
+        'active_tasks',
+        'tasks',
+        'update_activity',
+        'power',
+        'offers_reset',
+        'host',
+        'last_reset',
+        'managers',
+    }
+)
 
 _NEITHER = frozenset({'address', 'session', 'close'})
 """Everything else writes."""

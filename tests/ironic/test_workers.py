@@ -18,9 +18,10 @@ from ironic.conductor import task_manager
 from ironic.db.sqlalchemy import models
 from oslo_db.sqlalchemy import enginefacade, engines
 
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.api import BmcAddress, Connection, ReadsAhead
 from baremetal_acc.errors import BmcUnreachable
 from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import workers as turns
 from baremetal_acc_ironic.workers import Clock, Workers, workers
 from tests.ironic.case import IronicCase
 
@@ -319,3 +320,32 @@ def test_a_look_gets_what_is_left_of_the_turn_and_never_less_than_one_answer() -
     assert past.over
     assert timedelta(seconds=90) < seen[0].budget <= timedelta(seconds=100)
     assert [timedelta(seconds=45)] * 2 == [seen[1].budget, seen[1].timeout]
+
+
+WRITES = {'writer', 'may_write', 'judge', 'push', 'go_on', 'cancel', 'set_power', 'reset', 'measure'}
+"""What asks first whether the node is still ours: ``measure`` has a device sign something, and two only come before a write."""
+
+
+def test_whatever_a_connection_does_is_a_read_or_a_write() -> None:
+    """A read that were taken for a write would ask the database each time, from the threads of all BMCs at once."""
+    does = {name for kind in (Connection, ReadsAhead) for name in vars(kind) if not name.startswith('_')}
+    assert WRITES == does - turns._READS - turns._NEITHER
+
+
+def test_a_node_is_asked_for_by_one_thread_at_a_time() -> None:
+    """Its database session is not for several, and each BMC of a node has a thread of its own."""
+    asking, most = [0], [0]
+
+    def held() -> None:
+        asking[0] += 1
+        most[0] = max(most[0], asking[0])
+        time.sleep(0.02)
+        asking[0] -= 1
+
+    clock = Clock(timedelta(seconds=60), held=held)
+    threads = [threading.Thread(target=clock.held) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [1] == most
