@@ -85,6 +85,7 @@ class WriteSight:
     :ivar installed: when the component was written last, as the BMC says it.
     :ivar successor: the item that shows the component now, where the update has given it another URI.
     :ivar told_busy: without its task, the component or the update service says that it writes.
+    :ivar started: StartTime of its task as the BMC says it, while the task runs and waits for nothing.
     """
 
     seen: Seen
@@ -100,6 +101,7 @@ class WriteSight:
     installed: str | None = None
     successor: Component | None = None
     told_busy: bool = False
+    started: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +271,9 @@ def ended(
     """
     item = replace(job.items[position].to(state, now, message), untouched=untouched, unsure=unsure, progress=None)
     if state.ended:
-        item = replace(item, managers=())  # what they said is asked for no more, and stored jobs have their bounds
+        item = replace(
+            item, managers=(), task_started=None
+        )  # what they said is asked for no more, and stored jobs have their bounds
     items = (*job.items[:position], item, *job.items[position + 1 :])
     reasons = job.reasons
     counts = stage(item.action) <= Stage.WRITE or isinstance(item.action, Reset) or stage(item.action) is Stage.PUBLISH
@@ -351,7 +355,7 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         unseen = item.state is ItemState.SENT and item.task is None and item.moved is None
         too_long = not unseen and _too_long(follows.effect, item, now, patience)
         if seen.lost or (seen.seen is Seen.AWAITS and seen.task is not None):
-            item = replace(item, task=seen.task)
+            item = replace(item, task=seen.task, task_started=None)
             job = with_item(job, position, item)
         if follows.effect is Effect.GIVE_UP and _may_be_cancelled(item, now, patience):
             asked = replace(item, cancelled=item.cancelled or now, message=f'{says}; the BMC was asked to cancel it')
@@ -389,7 +393,8 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
             item = replace(item, since=now, moved=now if _moved(item, seen) else item.moved, message=seen.message)
             if seen.seen in (Seen.WORKING, Seen.AWAITS):
                 evidence = item.evidence or _progressed(action, seen)
-                item = replace(item, percent=seen.percent, waits=seen.waits, evidence=evidence)
+                started = item.task_started or seen.started
+                item = replace(item, percent=seen.percent, waits=seen.waits, evidence=evidence, task_started=started)
         job = replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
     return job
 

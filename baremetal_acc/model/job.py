@@ -405,6 +405,7 @@ class Item:
     :ivar shown: what a reset is to bring in force was shown as running before it: that it is shown proves no reset.
     :ivar pushed: when its image was about to be sent, UTC; ``managers``: what the Managers of its BMC said right before that of
         their last restart.
+    :ivar task_started: when its task was started, as the BMC says it; known once the task was seen to run.
     :ivar told_busy: since its task is gone its component or the update service has said that it writes.
     :ivar cut: the image was not sent to its end, so that the BMC cannot have the whole of it.
     :ivar rejected: how often the BMC has rejected it in a row. ``again``: it is not sent before then, UTC.
@@ -442,6 +443,7 @@ class Item:
     cut: bool = field(default=False, metadata=SPARSE)
     rejected: int = field(default=0, metadata=SPARSE)
     again: datetime | None = field(default=None, metadata=SPARSE)
+    task_started: str | None = field(default=None, metadata=SPARSE)
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
         """The same item in another state."""

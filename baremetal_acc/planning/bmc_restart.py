@@ -39,6 +39,18 @@ def has_restarted(
     return all(_has(known[ref], found[ref], now - pushed) for ref in known)
 
 
+def is_another_task(started: str | None, now: str | None) -> bool:
+    """The task that a BMC shows under the URI of ours began at another time: the BMC has restarted, and counts anew.
+
+    Task.StartTime is when a task was started last (DSP8010 2025.4, Task v1_7_4): of a task that was seen to run, and does not
+    wait, another time is that of another task. A time that cannot be read proves nothing.
+
+    :param started: StartTime of ours while it ran, and ``now`` of what is shown now, as the BMC says them.
+    """
+    ours, shown = _at(started), _at(now)
+    return ours is not None and shown is not None and abs(shown - ours) > WOBBLE
+
+
 def _has(before: ManagerReading, after: ManagerReading, since: timedelta) -> bool:
     then, last, clock = _at(before.last_reset), _at(after.last_reset), _at(after.time)
     if then is None or last is None or clock is None:

@@ -353,7 +353,7 @@ def _own_task(item: Item, bmc: Connection, tasks: dict[Ref, TaskReading]) -> tup
     if task.opaque and task.state is TaskState.FAILED and item.percent is not None:
         # It was a Task that told how far it is: that it cannot be read just now is no end of it.
         return None, BmcAnswerInvalid(bmc=item.task.bmc, what=task.raw)
-    if not task.may_write:
+    if not task.may_write or bmc_restart.is_another_task(item.task_started, task.started):
         # The BMC was restarted, and counts from the beginning again: this one is not ours.
         said = 'the BMC has another task there'
         task = TaskReading(ref=task.ref, state=TaskState.GONE, raw=task.raw, message=said, opaque=True)
@@ -380,7 +380,15 @@ def _told_by_tasks(
         if not runs and item.waits:
             component = bmc.component(action.ref)
             idle = waiting_tasks.wrote_nothing(item, task, component.version, component.staged)
-        return WriteSight(seen=seen, percent=task.percent, message=task.message, waits=_waits(task), wrote_nothing=idle)
+        waits = _waits(task)
+        return WriteSight(
+            seen=seen,
+            percent=task.percent,
+            message=task.message,
+            waits=waits,
+            wrote_nothing=idle,
+            started=task.started if runs and not waits else None,
+        )
     waiting = None if stalled else _scheduled(item, task, others)
     if waiting is None:
         return None

@@ -218,7 +218,9 @@ def _accepted(job: Job, position: int, answer: TaskReading | Objection | Progres
     # That it was sent in turns says nothing of when its task moves.
     moved = None if item.progress is not None else item.moved
     blocks = WriteEvidence.BLOCKS if item.progress is not None and item.progress.whole else item.evidence
-    running = replace(item.to(ItemState.RUNNING, now), task=task, progress=None, moved=moved, evidence=blocks)
+    running = replace(
+        item.to(ItemState.RUNNING, now), task=task, task_started=None, progress=None, moved=moved, evidence=blocks
+    )
     return with_item(job, position, replace(running, objection=objection))
 
 

@@ -149,7 +149,7 @@ def test_a_sparse_field_is_left_out_at_its_default_and_comes_back():
     told = replace(told, objection=Objection(text='bad', fails=True), task_failed=True, strayed=True, shown=True)
     bmc = Ref(bmc='host', uri='/redfish/v1/Managers/1')
     manager = ManagerReading(ref=bmc, last_reset='2026-11-21T12:00:00Z')
-    told = replace(told, pushed=NOW, managers=(manager,), told_busy=True, cut=True)
+    told = replace(told, pushed=NOW, managers=(manager,), told_busy=True, cut=True, task_started='2026-11-21T12:00:00Z')
     told = replace(told, task=bmc, percent=5, before='1.0', message='said', moved=NOW, stalled=True, untouched=True)
     told = replace(told, waiting=NOW, busy=NOW, restoring=True, silent=True, unsure=True, follows=True)
     told = replace(told, progress=Progress(task=bmc), evidence=WriteEvidence.PROGRESS)

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.model.inventory import ManagerReading
-from baremetal_acc.planning.bmc_restart import has_restarted
+from baremetal_acc.planning.bmc_restart import has_restarted, is_another_task
 from tests.unit.decide import values as v
 
 PUSHED = v.NOW
@@ -87,3 +87,21 @@ def test_without_the_time_of_the_push_nothing_is_proven():
     """As of a job that was stored before there was such a thing."""
     after = [at(10, PUSHED + timedelta(minutes=3))]
     assert not has_restarted((BEFORE,), after, pushed=None, now=PUSHED + timedelta(minutes=10))
+
+
+@pytest.mark.parametrize(
+    ('started', 'shown', 'another'),
+    [
+        ('2026-11-21T12:00:00Z', '2026-11-21T12:00:00Z', False),
+        ('2026-11-21T12:00:00Z', '2026-11-21T13:00:00+01:00', False),
+        ('2026-11-21T12:00:00Z', '2026-11-21T12:00:02Z', False),
+        ('2026-11-21T12:00:00Z', '2026-11-21T12:01:00Z', True),
+        ('2026-11-21T12:00:00Z', '1970-01-01T00:02:00Z', True),
+        ('2026-11-21T12:00:00Z', 'TIME_NOW', False),
+        ('2026-11-21T12:00:00Z', None, False),
+        (None, '2026-11-21T12:00:00Z', False),
+    ],
+)
+def test_a_task_with_another_start_is_another_task(started, shown, another):
+    """Whatever the clock of the BMC says; what cannot be read is no time."""
+    assert another is is_another_task(started, shown)

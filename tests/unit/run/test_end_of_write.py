@@ -591,3 +591,28 @@ def test_a_task_that_is_gone_after_the_restart_proves_no_end():
     assert isinstance(outcome, Failed)
     assert (['gpu-new'], ()) == (pushes(machine), outcome.quarantined)
     assert any('is held: whether the write of image gpu-new' in r for r in outcome.reasons), outcome.reasons
+
+
+@pytest.mark.parametrize('is_same', [True, False])
+def test_a_task_of_somebody_else_under_the_uri_of_ours_says_nothing_of_our_write(is_same):
+    """A service that was restarted alone counts its tasks anew; the image is not put back into a write that goes on."""
+    machine = Slow(takes=timedelta(minutes=9), shows=TASK, becomes_new=is_same)
+
+    class CountsAnew(Tells):
+        def _reading(self, ref):
+            found = super()._reading(ref)
+            began = self.machine.writes_began[0]
+            if is_same or self.machine.now - began < timedelta(minutes=3):
+                return replace(found, started=began.isoformat())
+            other = began + timedelta(minutes=2)
+            return replace(found, state=TaskState.FAILED, raw='Exception', started=other.isoformat())
+
+    bench = bench_of(machine)
+    bench.tools = replace(bench.tools, connect=lambda _: CountsAnew(machine))
+    _, outcome = bench.run(bench.job(timeout=timedelta(hours=3)), ticks=3000)
+    assert ['gpu-new'] == pushes(machine)
+    assert is_same is not isinstance(outcome, Failed)
+    if not is_same:
+        assert ((), True) == (outcome.quarantined, any('is held: whether the write' in r for r in outcome.reasons)), (
+            outcome.reasons
+        )
