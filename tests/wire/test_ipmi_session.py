@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyghmi.ipmi.private import session as pyghmi
 
-from baremetal_acc.bmc import wait
+from baremetal_acc.bmc import pending, wait
 from baremetal_acc.bmc.ipmi import bridge, rmcp
 from baremetal_acc.bmc.ipmi import place as places
 from baremetal_acc.bmc.ipmi import session as sessions
@@ -768,6 +768,25 @@ def test_whoever_waits_stops_when_told_so(site):
     with pytest.raises(BmcUnreachable, match='not asked any more: the run was stopped'):
         raw(0x06, 0x01, within=timedelta(seconds=30))
     assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize('logged_in', [True, False])
+def test_what_is_not_answered_is_known_to_wait(site, logged_in):
+    """So that a command line can say what it waits for, and until when."""
+    raw = Sessions(site.place(), Privilege.ADMINISTRATOR)
+    if logged_in:
+        raw.ready()
+    site.line.silent = True
+    threading.Timer(1, lambda: setattr(raw, 'stopped', True)).start()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(raw, 0x06, 0x01, within=timedelta(seconds=30))
+        time.sleep(0.5)
+        [one] = pending.requests()
+        assert isinstance(asked.exception(timeout=30), BmcUnreachable)
+    assert ('command 06h/01h' if logged_in else 'the login') == one.what
+    assert 'ipmi://127.0.0.1' in one.bmc
+    assert () == pending.requests()
+    assert one.since < one.until
 
 
 # ---------------------------------------------------------------------------------------------------------------- how long

@@ -22,7 +22,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
 
-from baremetal_acc.bmc import wait
+from baremetal_acc.bmc import pending, wait
 from baremetal_acc.bmc.ipmi import bridge
 from baremetal_acc.bmc.ipmi.place import Place, Privilege
 from baremetal_acc.bmc.ipmi.rmcp import Answer, Codec, below, parsed, sound
@@ -209,7 +209,8 @@ class Session:
             share = self._clock() + (until - self._clock()) / left
             try:
                 self._connect(family, address)
-                self._shake_hands(share)
+                with pending.waiting(self.label, 'the login', share - self._clock()):
+                    self._shake_hands(share)
                 return
             except BmcUnreachable:
                 if left == 1:
@@ -325,7 +326,8 @@ class Session:
             self.idle_since = self._clock()
             self._learn(self.idle_since - began)
             return Reply(first[6], first[7:-1])
-        return self._waited_for(asked, began, until, pace, first)
+        with pending.waiting(self.label, f'{asked}', until - began):
+            return self._waited_for(asked, began, until, pace, first)
 
     def _first(self, seconds: float) -> bytes | None:
         """The message in the first datagram, b'' where that is none; None: nothing has come yet."""
