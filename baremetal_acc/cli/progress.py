@@ -56,9 +56,17 @@ class Progress:
     :param quiet: show nothing.
     """
 
-    def __init__(self, stream: TextIO, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        quiet: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._stream = stream
         self._clock = clock
+        self._wall = wall
         self._moving = stream.isatty() and not quiet
         self._quiet = quiet
         self._said: dict[tuple[str, int], tuple[ItemState, str | None]] = {}
@@ -109,7 +117,10 @@ class Progress:
             self._waits[job.target] = _Wait(same=same, since=self._clock())
         elif not known.said and self._clock() - known.since >= _LONG:
             known.said = True
-            self._line(f'{PROGRAM}: {job.target}: waiting: {what} (until {job.deadline:%H:%M:%S}Z at the latest)')
+            at = f'{job.deadline:%H:%M:%S}Z'
+            over = self._wall() >= job.deadline
+            until = f'past its deadline, {at}: what has begun is brought to its end' if over else f'until {at} at the latest'
+            self._line(f'{PROGRAM}: {job.target}: waiting: {what} ({until})')
 
     def clear(self) -> None:
         """Remove the bars, so that something else can be printed."""
@@ -141,7 +152,7 @@ class Progress:
                 if now - one.since < _LONG or (one.bmc, one.what) in self._asked:
                     continue
                 self._asked.add((one.bmc, one.what))
-                until = datetime.now(UTC) + timedelta(seconds=max(0.0, one.until - now))
+                until = self._wall() + timedelta(seconds=max(0.0, one.until - now))
                 self._line(f'{PROGRAM}: waiting: {one.bmc} to answer {one.what} (until {until:%H:%M:%S}Z at the latest)')
                 if self._moving:
                     self._draw()

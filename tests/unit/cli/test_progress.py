@@ -52,7 +52,8 @@ def test_elsewhere_each_change_is_one_line():
 def test_a_wait_of_more_than_ten_seconds_is_said_once_with_its_end():
     """A number that counts is the same wait; another reason is another one, and so is a BMC that answers no more."""
     stream, now = io.StringIO(), [0.0]
-    progress = Progress(stream, clock=lambda: now[0])
+    wall = [NOW]
+    progress = Progress(stream, clock=lambda: now[0], wall=lambda: wall[0])
     for now[0] in (0.0, 5.0, 9.9):
         progress.show(job(ItemState.RUNNING, message='writing'), f'write: flash {now[0]:.0f} %')
     assert 'waiting' not in stream.getvalue()
@@ -64,6 +65,11 @@ def test_a_wait_of_more_than_ten_seconds_is_said_once_with_its_end():
         progress.show(job(ItemState.RUNNING, message='no answer in time'), 'write: flash')
     assert 2 == stream.getvalue().count('waiting')
     assert stream.getvalue().endswith('waiting: write: flash; no answer in time (until 12:00:00Z at the latest)\n')
+    wall[0] = NOW + timedelta(1)
+    for now[0] in (100.0, 120.0):
+        progress.show(job(ItemState.RUNNING), 'engage: lock')
+    over = 'waiting: engage: lock (past its deadline, 12:00:00Z: what has begun is brought to its end)\n'
+    assert stream.getvalue().endswith(over)
     progress.show(job(ItemState.DONE))
     assert 2 == stream.getvalue().count('waiting')
 
