@@ -74,11 +74,11 @@ def posted(machine, end):
     ]
 
 
-@pytest.mark.parametrize('held', [True, False])
-def test_standby_power_is_cycled_once_with_the_host_off(desk, emulated_machine, held):
-    """Its BMC restarts with it; then the host is on as before."""
+@pytest.mark.parametrize(('held', 'block'), [(True, ''), (False, ''), (True, '"host-device"')], ids=['held', 'free', 'locked'])
+def test_standby_power_is_cycled_once_with_the_host_off(desk, emulated_machine, held, block):
+    """Its BMC restarts with it; then the host is on as before, and what the rules want closed is proven closed."""
     machine = emulated_machine('gb200-tray', gpus=1, flash_seconds=0.3, reset_seconds=0.5, bmc_reset_seconds=2)
-    prepare(desk, machine, 'aux-power-cycle', exposure='tenant' if held else 'service')
+    prepare(desk, machine, 'aux-power-cycle', exposure='tenant' if held else 'service', block=block)
     dry = desk.run('plan', '-f', 'json', *desk.options)
     assert 3 == dry.code, dry.err
     (cycle,) = [
@@ -91,6 +91,9 @@ def test_standby_power_is_cycled_once_with_the_host_off(desk, emulated_machine, 
     assert 'On' == machine.truth()['systems']['host']['power']
     assert ['AuxPowerCycle'] == [body['ResetType'] for body in posted(machine, 'NvidiaChassis.AuxPowerReset')]
     assert ['ForceOff', 'On'] == [body['ResetType'] for body in posted(machine, 'ComputerSystem.Reset')]
+    locks = [a for a in dry.document['targets'][0]['actions'] if a['action'] == 'engage']
+    assert bool(block) is bool(locks)
+    assert 0 == desk.run('verify', *desk.options).code
 
 
 ROOT = '01.04.0001'
