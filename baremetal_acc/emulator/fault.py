@@ -80,6 +80,7 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
         'the item shows this version; without one, what was last sent to it; with item_only the card itself tells the truth',
     ),
     'activation-lost': ({}, 'a restart leaves a staged image staged'),
+    'activates-with-bmc': ({}, 'an image is staged, and comes in force with a restart of its BMC alone'),
     'activation-refused': (
         {'leaves': None},
         'the card drops a staged image in the restart, and keeps what it ran; with leaves it runs that version',

@@ -459,6 +459,8 @@ class Machine:
             is_deep_enough = component.activates is None or depth >= component.activates
             if component.system != system.name or component.staged is None or not is_deep_enough:
                 continue
+            if self._activates_with_bmc(component):
+                continue
             if self._component_fault('activation-lost', component, use=True) is not None:
                 continue
             refused = self._component_fault('activation-refused', component, use=True)
@@ -526,6 +528,12 @@ class Machine:
             for setting in self.settings.values():
                 if setting.with_bmc and setting.bmc == bmc.name and not self._never_in_force(setting):
                     setting.in_force = setting.value
+            for component in self.components.values():
+                if component.bmc == bmc.name and component.staged is not None and self._activates_with_bmc(component):
+                    self._activate(component, component.staged)
+
+    def _activates_with_bmc(self, component: Component) -> bool:
+        return self._component_fault('activates-with-bmc', component, use=False) is not None
 
     def is_bmc_down(self, name: str) -> bool:
         """Whether the BMC is silent at the moment."""
@@ -1031,7 +1039,8 @@ class Machine:
         write.result = Result.WRITTEN
         component.changed = self._now()
         self._note_part('written', write.key, task=task.id, version=bank.version, digest=bank.digest, writer=bank.writer)
-        if task.is_installed_by_restart or (component.activates is None and not task.on_reset):
+        at_once = component.activates is None and not task.on_reset and not self._activates_with_bmc(component)
+        if task.is_installed_by_restart or at_once:
             self._activate(component, bank)
         else:
             component.staged = bank

@@ -96,6 +96,21 @@ def test_standby_power_is_cycled_once_with_the_host_off(desk, emulated_machine, 
     assert 0 == desk.run('verify', *desk.options).code
 
 
+def test_a_bmc_is_restarted_for_an_image_that_comes_in_force_with_it(desk, emulated_machine):
+    """The host is left as it is, the job goes on over a new session, and what the rules want closed is proven closed."""
+    machine = emulated_machine('gb200-tray', gpus=1, flash_seconds=0.3, reset_seconds=0.5, bmc_reset_seconds=2)
+    prepare(desk, machine, 'bmc-reset', exposure='service', block='"host-device"')
+    machine.fault('activates-with-bmc', device='GPU_0')
+    done = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    assert 0 == done.code, done.err
+    assert NEW == runs(machine)
+    assert 1 == len(posted(machine, 'Manager.Reset'))
+    assert [] == posted(machine, 'NvidiaChassis.AuxPowerReset')
+    assert 0 == desk.run('verify', *desk.options).code
+    assert 0 == desk.run('apply', '--execute', *desk.options).code
+    assert (1, 1) == (len(posted(machine, 'Manager.Reset')), len(machine.history('upload')))
+
+
 ROOT = '01.04.0001'
 
 

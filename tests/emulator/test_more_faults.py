@@ -239,6 +239,21 @@ def test_what_is_staged_stays_staged(pair, gpu_image):
         assert active == machine.truth()['components']['host/HGX_FW_GPU_0']['active']['version']
 
 
+def test_an_image_comes_in_force_with_a_restart_of_its_bmc_alone(pair, gpu_image):
+    """One of the host does nothing to it."""
+    machine, bmc = pair()
+    machine.fault('activates-with-bmc', **CARD)
+    bmc.push(f'{ITEMS}/HGX_FW_GPU_0', gpu_image())
+    machine.advance(20)
+    for what, kind, active in (
+        ('Systems/System_0', 'ComputerSystem', '96.00.30.00.01'),
+        ('Managers/BMC_0', 'Manager', '2.0.0'),
+    ):
+        bmc.post(f'/redfish/v1/{what}/Actions/{kind}.Reset', {'ResetType': 'ForceRestart'})
+        machine.advance(200)
+        assert active == machine.truth()['components']['host/HGX_FW_GPU_0']['active']['version']
+
+
 @pytest.mark.parametrize('after', [False, True])
 def test_a_connection_stays_open_and_nothing_comes(pair, after):
     """With after, what was asked for has been done."""
