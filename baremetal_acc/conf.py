@@ -268,12 +268,22 @@ OPTIONS = [
     ),
     cfg.IntOpt(
         'fleet_at_once',
-        default=256,
+        default=1024,
         min=1,
         max=4096,
         help=(
             'Targets that the command line takes an inventory of at a time. One that waits for its BMC for more than some '
             'seconds no longer counts, up to four times as many. The more targets, the fewer requests to one BMC at a time.'
+        ),
+    ),
+    cfg.IntOpt(
+        'fleet_processes',
+        default=1,
+        min=1,
+        max=64,
+        help=(
+            'Processes that share the targets of an inventory on the command line: each keeps one CPU busy. No more are '
+            'started than one for 16 targets.'
         ),
     ),
 ]

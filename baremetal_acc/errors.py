@@ -45,7 +45,7 @@ Messages name what, where and what to do. They never hold secrets.
 """
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class AccError(Exception):
@@ -61,6 +61,17 @@ class AccError(Exception):
         self.message = message
         self.hint = hint
         super().__init__(message if hint is None else f'{message} ({hint})')
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As it is, for another process: the arguments by which it was made are not kept."""
+        return _as_it_was, (type(self), self.args, self.__dict__)
+
+
+def _as_it_was(kind: type[AccError], arguments: tuple[object, ...], state: dict[str, Any]) -> AccError:
+    made = kind.__new__(kind)
+    made.args = arguments
+    made.__dict__.update(state)
+    return made
 
 
 class DocumentError(AccError):

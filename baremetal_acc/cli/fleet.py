@@ -57,6 +57,9 @@ SWITCH = 0.02
 IN_HUB, FULL = 128, 0.97
 """The same where one thread waits for all of them, and nobody fights for the interpreter."""
 
+REQUESTS = 256
+"""In progress at a time where each has a thread of its own: a larger fleet has one for each BMC, and waits in one thread."""
+
 FACTOR = 4
 """So many times the bound may be in progress at a time, those that no longer count included."""
 
@@ -93,7 +96,7 @@ def bounds(targets: int, bmcs: int, *, at_once: int, each: int, files: int | Non
     :param at_once: targets in progress, as the operator wants it. ``each``: requests to one BMC at a time, alike.
     :param files: that may be open; None asks the system, and raises the soft limit as far as it lets us.
     """
-    each = max(1, min(each, at_once // max(1, targets)))
+    each = max(1, min(each, min(at_once, REQUESTS) // max(1, targets)))
     needed = max(1, bmcs) * each
     most = min(at_once * FACTOR, targets)
     if files is None:

@@ -3,7 +3,8 @@
 """How many BMCs a second does one ``baremetal-acc inventory`` read, with what memory, and do broken ones slow the others?
 
 A thousand BMCs over HTTPS, verified against a CA of the benchmark, with login and locks, served by a process of their own. Our
-side is the command as users run it. Its start is counted.
+side is the command as users run it. Its start is counted. Each run has a peer of the same requests beside it, by asyncio and
+httptools, that makes nothing of the answers (:mod:`benchmarks.inventory.asyncio_fleet`): the bars are ratios to it.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,9 @@ from benchmarks.inventory.served import PASSWORD, USER
 
 TWO_GPUS = 'hpe/dl380a-gen11-2xh100nvl'
 COMMAND = Path(sys.executable).with_name('baremetal-acc')
+
+PEERS = {'expand': 0.5, 'plain': 0.75}
+"""Runs that have a peer beside them, and the share of its BMCs a second that ours reaches at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,7 @@ class Fleet:
     server_cpu: float
     late: float
     errors: str
+    asked: dict[str, int]
 
     @property
     def rate(self) -> float:
@@ -69,8 +75,13 @@ def measure(
     slots: int,
     broken: int = 0,
     timeout: float = 900,
+    targets: Sequence[str] = (),
+    processes: int = 1,
 ) -> Fleet:
-    """Read a fleet once."""
+    """Read a fleet once.
+
+    :param targets: what the peer asks each BMC for; none: our command does it, with so many processes.
+    """
     folder = harness.recording(recording)
     expected = yaml.safe_load((folder / 'expected.yaml').read_text(encoding='utf-8'))
     wanted = len(expected['accelerators'])
@@ -111,8 +122,16 @@ def measure(
                     at.append(time.monotonic() - started)
                 return bool(broken) and len(seen) == len(healthy)
 
+            conf = Path(temporary) / 'acc.conf'
+            conf.write_text(f'[baremetal_acc]\nfleet_processes = {processes}\n', encoding='utf-8')
+            command = [str(COMMAND), 'inventory', '--config-file', str(conf), '--bmcs', str(listing), '--stream']
+            if targets:
+                asked = Path(temporary) / 'asked.json'
+                told = {'ca': str(certificate.ca), 'ports': served.ports, 'targets': list(targets)}
+                asked.write_text(json.dumps(told), encoding='utf-8')
+                command = [sys.executable, '-m', 'benchmarks.inventory.asyncio_fleet', str(asked)]
             done = harness.run(
-                [str(COMMAND), 'inventory', '--bmcs', str(listing), '--stream'],
+                command,
                 environ=environ,
                 on_line=on_line,
                 timeout=timeout,
@@ -120,9 +139,11 @@ def measure(
             wall = time.monotonic() - started
             counts = served.counts()
     bodies = [json.loads(line) for line in done.lines]
-    right = sum(
-        1 for b in bodies if b['target'] in healthy and not b['error'] and len(b['accelerators']) == wanted and _locks_read(b)
-    )
+
+    def is_right(body: dict[str, Any]) -> bool:
+        return bool(targets) or (not body['error'] and len(body['accelerators']) == wanted and _locks_read(body))
+
+    right = sum(1 for b in bodies if b['target'] in healthy and is_right(b))
     return Fleet(
         name=name,
         bmcs=count,
@@ -140,6 +161,7 @@ def measure(
         server_cpu=counts['cpu'],
         late=counts['late'],
         errors=done.errors,
+        asked=counts['asked'],
     )
 
 
@@ -190,6 +212,14 @@ def _row(one: Fleet, alone: Fleet) -> list[object]:
     ]
 
 
+def _peer(name: str) -> str:
+    return f'{name} (asyncio)'
+
+
+def _shared(name: str) -> str:
+    return f'{name} (2 processes)'
+
+
 def main() -> None:
     """Measure, print, and end with 1 when a bar is short."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -212,11 +242,18 @@ def main() -> None:
         'gh200': {'recording': 'nvidia/gh200', 'expand': True},
     }
     chosen = [name for name in wanted if not arguments.only or name in arguments.only]
-    runs: dict[str, list[Fleet]] = {name: [] for name in chosen}
+    runs: dict[str, list[Fleet]] = {}
+    for name in chosen:
+        if name in PEERS:
+            asked = measure(name, count=1, **wanted[name], **common).asked
+            gets = [one.partition(' ')[2] for one in asked if one.startswith('GET ')]
+            wanted[_peer(name)] = wanted[name] | {'targets': gets}
+            wanted[_shared(name)] = wanted[name] | {'processes': 2}
     for _ in range(arguments.rounds):
-        for name in chosen:
-            runs[name].append(measure(name, count=arguments.count, **wanted[name], **common))
-            print(f'  {name}: {runs[name][-1].rate:.1f} BMC/s', file=sys.stderr)
+        for name in (kind for one in chosen for kind in (one, _peer(one), _shared(one)) if kind in wanted):
+            found = measure(name, count=arguments.count, **wanted[name], **common)
+            runs.setdefault(name, []).append(found)
+            print(f'  {name}: {found.rate:.1f} BMC/s', file=sys.stderr)
     middle = {name: sorted(found, key=lambda one: one.rate)[len(found) // 2] for name, found in runs.items()}
     titles = (
         'run',
@@ -244,8 +281,11 @@ def main() -> None:
     bars = Bars()
     rates = {name: statistics.median(one.rate for one in found) for name, found in runs.items()}
     whole = {name: all(one.right == one.healthy for one in found) for name, found in runs.items()}
-    bars.at_least('fleet-expand', rates['expand'] if whole.get('expand') else None, 120)
-    bars.at_least('fleet-plain', rates['plain'] if whole.get('plain') else None, 40)
+    for name, limit in PEERS.items():
+        both = name in runs and whole[name] and whole[_peer(name)]
+        pairs = zip(runs[name], runs[_peer(name)], strict=True) if both else ()
+        ratios = [ours.rate / peer.rate for ours, peer in pairs]
+        bars.at_least(f'fleet-{name}', statistics.median(ratios) if ratios else None, limit)
     rss = [one.rss / 2**20 for name in ('expand', 'plain', 'broken') if whole.get(name) for one in runs[name]]
     bars.at_most('fleet-memory', max(rss) if rss else None, 400)
     isolated = rates['broken'] / rates['expand'] if whole.get('broken') and whole.get('expand') else None

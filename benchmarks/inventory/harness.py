@@ -21,6 +21,9 @@ TOP = Path(__file__).resolve().parents[2]
 WORK = TOP / '.bench'
 """Environments, generated trees and records. Git ignores it."""
 
+_BEAT = 0.25
+"""Seconds between two looks at the memory of several processes."""
+
 SERVED = Path(__file__).with_name('served.py')
 
 
@@ -138,6 +141,10 @@ def run(
     reader.start()
     late = threading.Timer(timeout, process.kill)
     late.start()
+    ended = threading.Event()
+    shared = [0]
+    watch = threading.Thread(target=lambda: _watch(process.pid, ended, shared), daemon=True)
+    watch.start()
     lines: list[bytes] = []
     for line in process.stdout:
         lines.append(line)
@@ -146,6 +153,8 @@ def run(
             break
     _, status, usage = os.wait4(process.pid, 0)
     late.cancel()
+    ended.set()
+    watch.join(10)
     process.returncode = os.waitstatus_to_exitcode(status)
     reader.join(10)
     process.stdout.close()
@@ -155,8 +164,25 @@ def run(
         lines=lines,
         errors=b''.join(errors).decode('utf-8', 'replace'),
         seconds=usage.ru_utime + usage.ru_stime,
-        rss=usage.ru_maxrss * 1024,
+        rss=max(usage.ru_maxrss * 1024, shared[0]),
     )
+
+
+def _watch(pid: int, ended: threading.Event, most: list[int]) -> None:
+    """Where a process has started others: what all of them have in memory at the peak, and what they share once."""
+    while not ended.wait(_BEAT):
+        try:
+            children = [int(one) for one in Path(f'/proc/{pid}/task/{pid}/children').read_text(encoding='ascii').split()]
+            if children:
+                most[0] = max(most[0], sum(map(_proportional, (pid, *children))))
+        except (OSError, ValueError):
+            continue
+
+
+def _proportional(pid: int) -> int:
+    """Bytes in memory, those that several processes share in equal parts."""
+    lines = Path(f'/proc/{pid}/smaps_rollup').read_text(encoding='ascii').splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith('Pss:'))
 
 
 @dataclass(slots=True)

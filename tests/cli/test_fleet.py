@@ -225,6 +225,50 @@ def test_a_reader_that_goes_away_stops_the_work(desk: Desk, rack: Rack):
     assert sum(rack.logins.values()) < 200
 
 
+TWO = 'fleet_processes = 2'
+
+
+@pytest.mark.parametrize('form', ['json', 'stream'])
+def test_two_processes_tell_the_same_as_one(desk: Desk, rack: Rack, form: str):
+    """Each target is read once, what fails is told alike, and no session is left."""
+    targets = {name: rack.target(name) for name in names(40)}
+    targets['node-007']['bmcs']['host']['password'] = 'wrong'
+    said = []
+    for more in ((), (TWO,)):
+        rack.logins.clear()
+        arguments = rack.list(desk, names(40), *more)
+        desk.bmcs(targets)
+        done = desk.run('inventory', *(('--stream',) if form == 'stream' else ('-f', 'json')), *arguments)
+        assert {} == rack.open
+        assert dict.fromkeys(set(names(40)) - {'node-007'}, 1) == rack.logins
+        bodies = list(map(json.loads, done.out.splitlines())) if form == 'stream' else done.document['targets']
+        for body in bodies:
+            body.pop('at', None)
+        said.append((done.code, done.err, sorted(bodies, key=lambda b: b['target'])))
+    assert said[0] == said[1]
+    assert 40 == len(said[1][2])
+    assert '39 read, 0 with gaps, 1 failed' in said[1][1]
+
+
+def test_ctrl_c_ends_both_processes(desk: Desk, rack: Rack):
+    """Sessions are closed where BMCs still answer, what was read is told, and the rest says that it was not."""
+    listed = names(40)
+    rack.silent = frozenset((listed[0], listed[1]))
+    process = desk.start('inventory', '-f', 'json', *rack.list(desk, listed, TWO, 'fleet_at_once = 2', 'bmc_timeout = 600'))
+    rack.waited_for.acquire()
+    rack.waited_for.acquire()
+    process.send_signal(signal.SIGINT)
+    rack.released.set()
+    out, err = process.communicate(timeout=60)
+    assert 130 == process.returncode, err
+    assert {} == rack.open
+    assert 'Traceback' not in err
+    assert err.startswith('baremetal-acc: interrupted: sessions are being closed, for 5 s at most\n')
+    targets = json.loads(out)['targets']
+    assert listed == [t['target'] for t in targets]
+    assert {'not read: the run was interrupted'} == {t['error']['message'] for t in targets if t['error'] is not None}
+
+
 LINE = '{{"target": "{name}", "bmcs": {{"host": {{"address": "{address}", "username": "{name}", "password_env": "PW"}}}}}}\n'
 
 

@@ -1,0 +1,205 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Share the targets of a run among several processes, as one interpreter works on one thing at a time.
+
+Each process takes every n-th target and has a :class:`~baremetal_acc.cli.fleet.Fleet` of its own. What it finds comes back over
+a pipe, as it comes; by the same pipe it is told to stop. It ends when that pipe is closed, however this process ended.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Generic, NoReturn, TypeVar
+
+from baremetal_acc.cli.fleet import BEAT, GRACE, Bounds, Fleet
+from baremetal_acc.errors import AccError
+
+LONGER = 2.0
+"""Seconds that a process gets on top of what its targets get to log out."""
+
+T = TypeVar('T')
+R = TypeVar('R')
+
+
+@dataclass(slots=True, kw_only=True)
+class _Worker:
+    """One process.
+
+    :ivar left: positions of its targets that have not come back yet.
+    """
+
+    pid: int
+    pipe: Connection
+    left: set[int]
+    done: bool = False
+
+
+def shared(limits: Bounds, processes: int, number: int) -> Bounds:
+    """The bounds of one of some processes that share a run: together they have no more in progress than one alone has."""
+    at_once, most = (total // processes + (number < total % processes) for total in (limits.at_once, limits.most))
+    return replace(limits, at_once=at_once, most=most)
+
+
+class Processes(Generic[T, R]):
+    """As :class:`~baremetal_acc.cli.fleet.Fleet`, in several processes. What ``work`` returns has to be picklable.
+
+    :param count: of processes, at least two.
+    :param stopping: called in each process, and ``stopped`` in this one, when the run was stopped.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[T], R],
+        limits: Bounds,
+        count: int,
+        *,
+        beat: Callable[[], None] = lambda: None,
+        stopping: Callable[[], None] = lambda: None,
+        stopped: Callable[[], None] = lambda: None,
+        in_hub: bool = False,
+        grace: float = GRACE,
+    ) -> None:
+        self._work = work
+        self._limits = limits
+        self._count = min(count, limits.at_once)
+        self._beat = beat
+        self._stopping = stopping
+        self._stopped = stopped
+        self._in_hub = in_hub
+        self._grace = grace
+        self._stop = False
+        self._left: tuple[T, ...] = ()
+
+    @property
+    def left_behind(self) -> tuple[T, ...]:
+        """After :meth:`results`: targets that did not end in time."""
+        return self._left
+
+    def stop(self) -> None:
+        """Begin no more. May be called from a signal handler."""
+        self._stop = True
+
+    def results(self, items: Iterable[T]) -> Generator[tuple[T, R], None, None]:
+        """What became of each, as soon as it is known; after :meth:`stop` those that end within the grace.
+
+        :raises AccError: a process died.
+        """
+        all_items = tuple(items)
+        workers: list[_Worker] = []
+        try:
+            for first in range(min(self._count, len(all_items))):
+                workers.append(self._started(all_items, first, workers))
+            yield from self._results(all_items, workers)
+        finally:
+            for worker in workers:
+                worker.pipe.close()
+                if not worker.done:
+                    with suppress(ProcessLookupError):
+                        os.kill(worker.pid, signal.SIGKILL)
+                with suppress(ChildProcessError):
+                    os.waitpid(worker.pid, 0)
+
+    def _results(self, items: tuple[T, ...], workers: list[_Worker]) -> Generator[tuple[T, R], None, None]:
+        until: float | None = None
+        while not all(worker.done for worker in workers):
+            if self._stop and until is None:
+                until = time.monotonic() + self._grace + LONGER
+                self._stopped()
+                for worker in workers:
+                    with suppress(OSError):
+                        worker.pipe.send(None)
+            if until is not None and time.monotonic() > until:
+                self._left += tuple(items[p] for worker in workers if not worker.done for p in sorted(worker.left))
+                return
+            ready = wait([worker.pipe for worker in workers if not worker.done], timeout=BEAT)
+            if not ready:
+                self._beat()
+            for worker in workers:
+                if worker.pipe in ready:
+                    yield from self._taken(items, worker)
+
+    def _taken(self, items: tuple[T, ...], worker: _Worker) -> Generator[tuple[T, R], None, None]:
+        """One message of a process."""
+        try:
+            position, result = worker.pipe.recv()
+        except (EOFError, ConnectionResetError) as exc:
+            worker.done = True
+            _, status = os.waitpid(worker.pid, 0)
+            code = os.waitstatus_to_exitcode(status)
+            how = f'by signal {-code}' if code < 0 else f'with code {code}'
+            raise AccError(
+                f'a process that read {len(worker.left)} of the targets ended {how}',
+                hint='set [baremetal_acc] fleet_processes = 1, run it again with --debug and report it',
+            ) from exc
+        if position is None:
+            worker.done = True
+            if isinstance(result, BaseException):
+                raise result
+            self._left += tuple(items[p] for p in result)
+            return
+        worker.left.discard(position)
+        yield items[position], result
+
+    def _started(self, items: tuple[T, ...], first: int, others: list[_Worker]) -> _Worker:
+        ours, theirs = Pipe()
+        positions = range(first, len(items), self._count)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        try:
+            pid = os.fork()
+        except OSError as exc:
+            raise AccError(
+                f'the system gives us no process: {exc.strerror}', hint='set [baremetal_acc] fleet_processes = 1'
+            ) from exc
+        if pid == 0:
+            for pipe in (ours, *(other.pipe for other in others)):
+                pipe.close()
+            self._live(items, positions, theirs, shared(self._limits, self._count, first))
+        theirs.close()
+        return _Worker(pid=pid, pipe=ours, left=set(positions))
+
+    def _live(self, items: tuple[T, ...], positions: range, pipe: Connection, limits: Bounds) -> NoReturn:
+        """In a process of its own. It never returns to what the other one was at."""
+        code = 1
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other one is told, and tells us
+            fleet: Fleet[int, R] = Fleet(
+                lambda position: self._work(items[position]),
+                limits,
+                stopping=self._stopping,
+                grace=self._grace,
+                in_hub=self._in_hub,
+            )
+            threading.Thread(target=_obey, args=(pipe, fleet), name='fleet-told', daemon=True).start()
+            try:
+                for found in fleet.results(positions):
+                    pipe.send(found)
+            except AccError as exc:
+                pipe.send((None, exc))
+            else:
+                pipe.send((None, sorted(fleet.left_behind)))
+            code = 0
+        except BrokenPipeError:
+            pass  # nobody wants it any more
+        except BaseException:  # noqa: BLE001 - it is told where it can still be told, and nothing of the other process is run here
+            sys.excepthook(*sys.exc_info())
+        finally:
+            with suppress(OSError):
+                sys.stderr.flush()
+            os._exit(code)
+
+
+def _obey(pipe: Connection, fleet: Fleet[int, R]) -> None:
+    """Stop when told so, or when nobody is there any more who could."""
+    with suppress(EOFError, OSError):
+        pipe.recv()
+    fleet.stop()
+
+
+__all__ = ['Processes', 'shared']
