@@ -17,7 +17,7 @@ from typing import TextIO
 
 from baremetal_acc.bmc import pending
 from baremetal_acc.cli.text import PROGRAM, printable
-from baremetal_acc.decide.advance import describe, objected
+from baremetal_acc.decide.advance import complained, describe, objected
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning.activation import waits_for_person
@@ -260,6 +260,9 @@ def _message(item: Item) -> str:
         return ' (written without a condition: the BMC refuses the ETag that it shows, or shows none and demands one)'
     if item.objection is not None and item.state is ItemState.DONE:
         return objected(item)
+    if item.complaints and item.state is ItemState.DONE:
+        said = '; '.join(map(complained, item.complaints))
+        return f' (its bundle was written in part, the BMC says: {said})'
     is_told = item.state in _TOLD or waits_for_person(item)
     return f' ({item.message})' if item.message and is_told else ''
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from baremetal_acc.decide import evidence
+from baremetal_acc.decide.advance import complained
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.accelerator import Accelerator, PciIds, ReconfigurationSlot
 from baremetal_acc.model.codec import encode
@@ -23,6 +24,7 @@ from baremetal_acc.model.job import (
     Engage,
     Finding,
     Flash,
+    Job,
     Met,
     Plan,
     Program,
@@ -253,6 +255,19 @@ def plan(made: Plan, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcN
         ],
         'notes': [{'device': n.label, 'text': n.text} for n in made.notes],
     }
+
+
+def written_in_part(job: Job, labels: Mapping[AcceleratorId, str]) -> list[Json]:
+    """Notes on what the BMC says against parts of bundles that were sent, and that nothing else of the job is about."""
+    return [
+        {
+            'device': labels.get(i.action.accelerator, i.action.accelerator),
+            'text': f'bundle {i.action.bundle} was written in part, the BMC says: {complained(c)}',
+        }
+        for i in job.items
+        if isinstance(i.action, Flash)
+        for c in i.complaints
+    ]
 
 
 def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcName, Sending] = _NOT_KNOWN) -> Json:

@@ -16,7 +16,7 @@ from baremetal_acc.decide import interference
 from baremetal_acc.decide.flash import Effect, Next, Seen, following
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.inventory import HostReading, TaskReading
+from baremetal_acc.model.inventory import Complaint, HostReading, TaskReading
 from baremetal_acc.model.job import (
     Action,
     CheckImage,
@@ -85,6 +85,7 @@ class WriteSight:
     :ivar installed: when the component was written last, as the BMC says it.
     :ivar successor: the item that shows the component now, where the update has given it another URI.
     :ivar told_busy: without its task, the component or the update service says that it writes.
+    :ivar complaints: what the task of a bundle says against parts that no item of the job is about.
     :ivar started: StartTime of its task as the BMC says it, while the task runs and waits for nothing.
     """
 
@@ -102,6 +103,7 @@ class WriteSight:
     successor: Component | None = None
     told_busy: bool = False
     started: str | None = None
+    complaints: tuple[Complaint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +302,12 @@ def objected(item: Item) -> str:
     return '' if item.objection is None else f' (the BMC took it, and said: {item.objection.text})'
 
 
+def complained(complaint: Complaint) -> str:
+    """What a task says against something, with its names where the words have none of them."""
+    named = any(name in complaint.text for name in complaint.names)
+    return complaint.text if named else f'{", ".join(complaint.names)}: {complaint.text}'
+
+
 def stalls(item: Item, now: datetime, patience: Patience) -> bool:
     """The task of a write has not moved for longer than anything takes."""
     return item.moved is not None and now - item.moved > patience.stall
@@ -371,7 +379,9 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         elif follows.state is not item.state:
             job = ended(job, position, follows.state, now, seen.message)
         if job.items[position].state in (ItemState.STAGED, ItemState.DONE):
-            job = with_item(job, position, replace(job.items[position], evidence=item.evidence or _ended_by(action, seen)))
+            ended_by = item.evidence or _ended_by(action, seen)
+            over = replace(job.items[position], evidence=ended_by, complaints=item.complaints or seen.complaints)
+            job = with_item(job, position, over)
         item = replace(job.items[position], stalled=seen.stalled, strayed=item.strayed or _strays(action, seen))
         item = replace(item, told_busy=item.told_busy or seen.told_busy)
         if item.state is ItemState.FAILED:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was seen of a target: its accelerators, and what could not be read."""
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -138,6 +139,21 @@ class Objection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """What a message of a task says against something.
+
+    :ivar names: what it names, Ids and URIs.
+    """
+
+    names: tuple[str, ...]
+    text: str
+
+    def is_about(self, names: Container[str | None]) -> bool:
+        """It names one of these."""
+        return any(name in names for name in self.names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReading:
     """One task of a BMC.
 
@@ -154,7 +170,7 @@ class TaskReading:
     :ivar awaits_start: it waits, and says that an action of the update service starts it, or may do so.
     :ivar was_cancelled: it has ended because it was cancelled.
     :ivar written: what its messages name that it has written, and not what they name that it has skipped.
-    :ivar complaints: what its messages say against something, by what they name, an Id or a URI.
+    :ivar complaints: what its messages say against something.
     :ivar objection: what the answer that named it said against the request.
     """
 
@@ -174,7 +190,7 @@ class TaskReading:
     was_cancelled: bool = False
     objection: Objection | None = None
     written: tuple[str, ...] = ()
-    complaints: tuple[tuple[str, str], ...] = ()
+    complaints: tuple[Complaint, ...] = ()
 
     def names_as_written(self, ref: Ref, component: str | None) -> bool:
         """Its messages say of the very component that it was written, by its URI or its Id."""
@@ -182,7 +198,7 @@ class TaskReading:
 
     def said_against(self, ref: Ref, component: str | None) -> str | None:
         """The last that its messages say against the very component; None: nothing."""
-        return next((text for name, text in reversed(self.complaints) if name in (ref.uri, component)), None)
+        return next((c.text for c in reversed(self.complaints) if c.is_about((ref.uri, component))), None)
 
 
 class Way(StrEnum):

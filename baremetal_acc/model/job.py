@@ -11,7 +11,7 @@ from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.firmware import ItemIdentity
 from baremetal_acc.model.image import Progress
-from baremetal_acc.model.inventory import ManagerReading, Objection
+from baremetal_acc.model.inventory import Complaint, ManagerReading, Objection
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.waiver import Relaxation, Waived
@@ -406,6 +406,7 @@ class Item:
     :ivar pushed: when its image was about to be sent, UTC; ``managers``: what the Managers of its BMC said right before that of
         their last restart.
     :ivar task_started: when its task was started, as the BMC says it; known once the task was seen to run.
+    :ivar complaints: what the task of its bundle has said against parts that no item of the job is about.
     :ivar told_busy: since its task is gone its component or the update service has said that it writes.
     :ivar cut: the image was not sent to its end, so that the BMC cannot have the whole of it.
     :ivar rejected: how often the BMC has rejected it in a row. ``again``: it is not sent before then, UTC.
@@ -444,6 +445,7 @@ class Item:
     rejected: int = field(default=0, metadata=SPARSE)
     again: datetime | None = field(default=None, metadata=SPARSE)
     task_started: str | None = field(default=None, metadata=SPARSE)
+    complaints: tuple[Complaint, ...] = field(default=(), metadata=SPARSE)
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
         """The same item in another state."""

@@ -31,7 +31,7 @@ from baremetal_acc.run.looking import Bmcs, check, observe, sessions, unprotecte
 from baremetal_acc.run.patience import blind
 from baremetal_acc.run.performing import needs_inventory, one_for_each_upload, perform
 from baremetal_acc.run.power import power_off
-from baremetal_acc.run.sighting import cancel_tasks, of_asked_bmcs, sight_of
+from baremetal_acc.run.sighting import cancel_tasks, of_asked_bmcs, sight_of, tell_complaints
 from baremetal_acc.run.tools import Attestor, ImageStore, PlacementShell, Target, Tools
 
 LOG = logging.getLogger(__name__)
@@ -96,6 +96,7 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
         job = setting_changes.seen(job, sight.changes, now, tools.patience)
         move = of_asked_bmcs(advance(job, sight, now, tools.patience), sight)
         job = custody_feed.after_writes(before, move.job, now)
+        tell_complaints(before, job)
         if any(item.cancelled == now for item in job.items):
             tools.save(job)
             job = cancel_tasks(before, job, bmcs, now)

@@ -9,7 +9,18 @@ from datetime import datetime, timedelta
 
 from baremetal_acc.bmc.api import Connection
 from baremetal_acc.decide import interference
-from baremetal_acc.decide.advance import UNASKED, Move, Patience, Sight, WriteSight, current, stalls, with_item
+from baremetal_acc.decide.advance import (
+    UNASKED,
+    Move,
+    Patience,
+    Sight,
+    WriteSight,
+    complained,
+    current,
+    describe,
+    stalls,
+    with_item,
+)
 from baremetal_acc.decide.flash import Seen, classify
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.decide.merge import merge
@@ -17,7 +28,7 @@ from baremetal_acc.decide.restore import found_in, part_of
 from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcRefused, BmcUnreachable
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.inventory import HostReading, PowerState, TaskReading, TaskState, UpdateActivity
+from baremetal_acc.model.inventory import Complaint, HostReading, PowerState, TaskReading, TaskState, UpdateActivity
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName, Ref
@@ -34,6 +45,9 @@ _UNSEEN = _UNPROVEN | {Seen.UNSHOWN, Seen.NOTHING, Seen.VANISHED}
 
 _UNWRITTEN = _UNSEEN | {Seen.SUCCEEDED}
 """What was sent is not shown by the item that it was sent to."""
+
+_MOST_COMPLAINTS = 8
+"""That are kept of one bundle."""
 
 _MINUTE = timedelta(minutes=1)
 
@@ -196,9 +210,11 @@ def _write_sight(
     """
     busy = others is None or bool(others)
     task, unread, runs = None, None, False
+    whole: TaskReading | None = None
     try:
         bmc = bmcs[action.ref.bmc]
         task, unread = _own_task(item, bmc, tasks)
+        whole = task
         task = _while_others_are_written(task, action)
         runs = task is not None and task.state is TaskState.ACTIVE
         told = _told_by_tasks(item, action, bmc, task, others, stalled=stalled)
@@ -269,7 +285,26 @@ def _write_sight(
         installed=component.installed,
         successor=successor,
         told_busy=told_busy,
+        complaints=() if whole is None else _against_others(job, item, whole),
     )
+
+
+def _against_others(job: Job, item: Item, task: TaskReading) -> tuple[Complaint, ...]:
+    """What the task of a bundle says against parts that no item of the job is about; told by its first part."""
+    upload = item.action.upload if isinstance(item.action, Flash) else None
+    parts = [i for i in job.items if isinstance(i.action, Flash) and i.action.upload == upload]
+    if upload is None or parts[0] is not item:
+        return ()
+    ours = {name for i in job.items if isinstance(i.action, Flash) for name in (i.action.ref.uri, i.action.component)}
+    return tuple(dict.fromkeys(c for c in task.complaints if not c.is_about(ours)))[:_MOST_COMPLAINTS]
+
+
+def tell_complaints(before: Job, job: Job) -> None:
+    """Log what was seen just now of what tasks say against parts that no item of a job is about."""
+    for old, new in zip(before.items, job.items, strict=False):
+        for complaint in () if old.complaints else new.complaints:
+            said = complained(complaint)
+            LOG.warning('%s: %s: its bundle was written in part, the BMC says: %s', job.target, describe(new.action), said)
 
 
 def _of_part(task: TaskReading | None, action: Flash | Program, component: Component) -> TaskReading | None:

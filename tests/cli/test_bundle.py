@@ -160,6 +160,21 @@ def test_a_part_that_fails_twice_is_left_and_the_others_stay_new(desk, emulated_
     assert [(['HGX_0'], False)] == uploads(machine)
 
 
+def test_what_fails_beside_the_cards_of_a_bundle_is_said(desk, emulated_machine):
+    """No rule demands a switch, so that the job is done; that the bundle was written in part nobody has to find out."""
+    machine = emulated_machine('hgx-tray', gpus=GPUS, flash_seconds=0.2, reset_seconds=0.1)
+    prepare(desk, machine)
+    machine.fault('component-fails', device='NVSwitch_0')
+    done = apply(desk)
+    assert 0 == done.code, done.err
+    assert ([NEW] * GPUS, [SWITCH_OLD, SWITCH_NEW]) == (versions(machine), versions(machine, 'HGX_FW_NVSwitch_'))
+    notes = [n['text'] for n in done.document['targets'][0]['notes'] if 'in part' in n['text']]
+    said = 'The image 96.10.7A.00.01 could not be written to HGX_FW_NVSwitch_0.'
+    assert f'bundle tray-new was written in part, the BMC says: {said}' in notes
+    assert all('HGX_FW_NVSwitch_0' in note for note in notes)
+    assert 1 == done.err.count('its bundle was written in part, the BMC says: ')
+
+
 def test_a_bundle_that_none_takes_goes_back_as_a_whole(desk, emulated_machine):
     """The older bundle, forced: it is not sent to one alone, where the BMC takes that only for all."""
     machine = emulated_machine('hgx-tray', gpus=GPUS, flash_seconds=0.2, reset_seconds=0.1)

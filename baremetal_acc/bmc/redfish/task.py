@@ -20,7 +20,7 @@ from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.message import objection, said, short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnsupported
-from baremetal_acc.model.inventory import Objection, TaskReading, TaskState
+from baremetal_acc.model.inventory import Complaint, Objection, TaskReading, TaskState
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.uri import normal
 
@@ -186,8 +186,8 @@ def _written(view: View) -> tuple[str, ...]:
     return tuple(sorted(named['UpdateSuccessful'] - named['ComponentUpdateSkipped']))
 
 
-def _complaints(view: View) -> tuple[tuple[str, str], ...]:
-    """What messages of a severity say, by each of their arguments, in their order. Source: DSP8010 2025.4, Message v1_3_0."""
+def _complaints(view: View) -> tuple[Complaint, ...]:
+    """What messages of a severity say, with their arguments, in their order. Source: DSP8010 2025.4, Message v1_3_0."""
     found = []
     messages = view.body.get('Messages')
     for entry in messages[:_MOST_MESSAGES] if isinstance(messages, list) else ():
@@ -196,7 +196,9 @@ def _complaints(view: View) -> tuple[tuple[str, str], ...]:
         arguments = entry.get('MessageArgs')
         text = short(entry.get('Message')) or short(entry.get('MessageId'))
         named = arguments[:_MOST_ARGUMENTS] if isinstance(arguments, list) and text else ()
-        found += [(one.rstrip('/')[:_LONGEST_ARGUMENT], text) for one in named if isinstance(one, str)]
+        names = tuple(one.rstrip('/')[:_LONGEST_ARGUMENT] for one in named if isinstance(one, str))
+        if names and text:
+            found.append(Complaint(names=names, text=text))
     return tuple(found[-_MOST_COMPLAINTS:])
 
 
