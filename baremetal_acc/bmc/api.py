@@ -320,6 +320,13 @@ class Connection(Protocol):
         :raises BmcError: the upload has failed.
         """
 
+    def deferred(self, task: Ref) -> Progress | None:
+        """How an update goes on whose task waits for an action that starts it; None: the BMC has no such action.
+
+        :raises BmcError: it could not be asked.
+        """
+        ...
+
     def task(self, ref: Ref) -> TaskReading:
         """Read one task. A task that is gone is a reading (``gone``), no error.
 

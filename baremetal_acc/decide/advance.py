@@ -16,6 +16,7 @@ from baremetal_acc.decide import interference
 from baremetal_acc.decide.flash import Effect, Next, Seen, following
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.image import Progress
 from baremetal_acc.model.inventory import Complaint, HostReading, TaskReading
 from baremetal_acc.model.job import (
     Action,
@@ -86,6 +87,7 @@ class WriteSight:
     :ivar successor: the item that shows the component now, where the update has given it another URI.
     :ivar told_busy: without its task, the component or the update service says that it writes.
     :ivar complaints: what the task of a bundle says against parts that no item of the job is about.
+    :ivar start: the turn that starts it, where its task waits for that.
     :ivar started: StartTime of its task as the BMC says it, while the task runs and waits for nothing.
     """
 
@@ -104,6 +106,7 @@ class WriteSight:
     told_busy: bool = False
     started: str | None = None
     complaints: tuple[Complaint, ...] = ()
+    start: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,8 +406,11 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
             item = replace(item, since=now, moved=now if _moved(item, seen) else item.moved, message=seen.message)
             if seen.seen in (Seen.WORKING, Seen.AWAITS):
                 evidence = item.evidence or _progressed(action, seen)
-                started = item.task_started or seen.started
+                # A task that waited may be started again, and says when that was.
+                started = None if seen.waits else item.task_started or seen.started
                 item = replace(item, percent=seen.percent, waits=seen.waits, evidence=evidence, task_started=started)
+            if seen.start is not None and not item.started:
+                item = replace(item, state=ItemState.SENT, progress=seen.start, started=True)
         job = replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
     return job
 

@@ -58,10 +58,10 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
         'without says no message tells of it',
     ),
     'task-waits-for-start': (
-        {'asked': True, 'new_task': False},
+        {'asked': True, 'new_task': False, 'checks': 0},
         'an image is written once UpdateService.StartUpdate was asked for; until then its task is Pending. With asked no '
         'other time is offered than OnStartUpdateRequest; with new_task the task ends once the image was checked, and '
-        'StartUpdate begins another one',
+        'StartUpdate begins another one; for so many seconds as checks says it runs first',
     ),
     'location-elsewhere': (
         {'base': 'https://bmc.internal.example'},

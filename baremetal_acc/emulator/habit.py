@@ -109,6 +109,12 @@ _ALL = (
         rules=({'name': 'task-waits-for-start', 'asked': False},),
     ),
     Habit(
+        name='update-waits-later',
+        what='the same, said only once the image was checked, seconds after the upload',
+        source='DSP8011, message registry Update, AwaitToUpdate; no public report of just this',
+        rules=({'name': 'task-waits-for-start', 'asked': False, 'checks': 2},),
+    ),
+    Habit(
         name='weak-etags',
         what='shows weak ETags, which match nothing',
         source=_WEAK,

@@ -787,6 +787,12 @@ class Machine:
             task.messages.append(message('It waits for the action of the update service.', reason='start-needed'))
         self.revision += 1
 
+    def _happen_checked(self, event: _Event) -> None:
+        name, _, identity = event.subject.partition(' ')
+        task = self.bmcs[name].tasks.get(int(identity))
+        if task is not None and task.state is TaskState.RUNNING:
+            self._wait_for_start(task, event.due, ends=bool(event.detail))
+
     def start_updates(self, bmc_name: str) -> list[Task]:
         """Write everything that waits to be started: StartUpdate. One that has ended has a task of its own for that.
 
@@ -807,7 +813,13 @@ class Machine:
         """Write at once, once it is started, or with the next restart where a fault has it so."""
         starts = None if started else self._task_fault('task-waits-for-start', task)
         if starts is not None:
-            self._wait_for_start(task, now, ends=bool(starts.parameters['new_task']))
+            ends, checks = bool(starts.parameters['new_task']), float(starts.parameters['checks'])
+            if checks:
+                task.state = TaskState.RUNNING
+                self._later(checks, 'checked', f'{task.bmc} {task.id}', 'ends' if ends else '')
+                self.revision += 1
+            else:
+                self._wait_for_start(task, now, ends=ends)
             return
         waits = self._task_fault('task-waits-for-restart', task)
         if waits is None:

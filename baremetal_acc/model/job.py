@@ -406,6 +406,7 @@ class Item:
     :ivar pushed: when its image was about to be sent, UTC; ``managers``: what the Managers of its BMC said right before that of
         their last restart.
     :ivar task_started: when its task was started, as the BMC says it; known once the task was seen to run.
+    :ivar started: its task was seen to wait for an action that starts it, which was asked for.
     :ivar complaints: what the task of its bundle has said against parts that no item of the job is about.
     :ivar told_busy: since its task is gone its component or the update service has said that it writes.
     :ivar cut: the image was not sent to its end, so that the BMC cannot have the whole of it.
@@ -445,6 +446,7 @@ class Item:
     rejected: int = field(default=0, metadata=SPARSE)
     again: datetime | None = field(default=None, metadata=SPARSE)
     task_started: str | None = field(default=None, metadata=SPARSE)
+    started: bool = field(default=False, metadata=SPARSE)
     complaints: tuple[Complaint, ...] = field(default=(), metadata=SPARSE)
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':

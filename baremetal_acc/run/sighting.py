@@ -410,19 +410,23 @@ def _told_by_tasks(
     if failed and isinstance(action, Flash) and action.upload is not None:
         return None  # of a bundle some parts may have been written
     if task is not None and not task.opaque and (failed or (runs and not stalled)):
-        seen = Seen.FAILED if not runs else Seen.AWAITS if task.awaits_restart else Seen.WORKING
+        # The message leaves open for which action it waits; where there is one that starts it, that is tried first.
+        start = bmc.deferred(task.ref) if runs and task.awaits_start and not item.started else None
+        awaits = task.awaits_restart and start is None
+        seen = Seen.FAILED if not runs else Seen.AWAITS if awaits else Seen.WORKING
         idle = False
         if not runs and item.waits:
             component = bmc.component(action.ref)
             idle = waiting_tasks.wrote_nothing(item, task, component.version, component.staged)
-        waits = _waits(task)
+        waits = _waits(task) and start is None
         return WriteSight(
             seen=seen,
             percent=task.percent,
             message=task.message,
             waits=waits,
             wrote_nothing=idle,
-            started=task.started if runs and not waits else None,
+            started=task.started if runs and not waits and start is None else None,
+            start=start,
         )
     waiting = None if stalled else _scheduled(item, task, others)
     if waiting is None:

@@ -221,7 +221,9 @@ def _accepted(job: Job, position: int, answer: TaskReading | Objection | Progres
     running = replace(
         item.to(ItemState.RUNNING, now), task=task, task_started=None, progress=None, moved=moved, evidence=blocks
     )
-    return with_item(job, position, replace(running, objection=objection))
+    # What was sent in turns was started by the last of them.
+    started = item.started or item.progress is not None
+    return with_item(job, position, replace(running, objection=objection, started=started))
 
 
 def go_on(job: Job, position: int, action: Flash | Program, progress: Progress, tools: Tools, bmcs: Bmcs, now: datetime) -> Job:

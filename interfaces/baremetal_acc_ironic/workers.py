@@ -220,6 +220,7 @@ _READS = frozenset(
         'ownership',
         'glance',
         'read_ahead',
+        'deferred',
         'component',
         'task',
         'active_tasks',

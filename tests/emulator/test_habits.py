@@ -185,6 +185,20 @@ def test_an_image_waits_for_start_update_though_it_was_to_be_applied_at_once(pus
     assert NEW == version(machine)
 
 
+def test_an_image_waits_for_start_update_only_once_it_was_checked(pushed):
+    """The task runs first, and nothing waits to be started."""
+    machine, bmc, answer = pushed('update-waits-later')
+    task = answer.json()['@odata.id']
+    assert 'Running' == answer.json()['TaskState']
+    assert 400 == bmc.post(START, {}).status_code
+    machine.advance(2.1)
+    found = bmc.get(task)
+    assert ('Pending', 'Update.1.2.AwaitToUpdate') == (found['TaskState'], found['Messages'][-1]['MessageId'])
+    assert 202 == bmc.post(START, {}).status_code
+    machine.advance(FLASH)
+    assert ('Completed', NEW) == (bmc.get(task)['TaskState'], version(machine))
+
+
 @pytest.mark.parametrize(
     ('habit', 'state'), [('update-waits-for-restart', 'Pending'), ('update-scheduled-for-restart', 'Scheduled')]
 )

@@ -351,6 +351,9 @@ class IpmiConnection:
             case _:
                 raise no_such(self.address.label, ref.uri)
 
+    def deferred(self, task: Ref) -> None:
+        """IPMI has no action that starts what was sent."""
+
     def task(self, ref: Ref) -> TaskReading:
         """What goes on in a controller that takes firmware, or what became of the last that was activated there.
 

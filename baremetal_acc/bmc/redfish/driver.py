@@ -304,6 +304,14 @@ class RedfishConnection:
             raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what='it has no UpdateService any more')
         return start_update.go_on(self._connector, view, progress, self.active_tasks)
 
+    def deferred(self, task: Ref) -> Progress | None:
+        """The turn that starts an update, where there is StartUpdate.
+
+        :raises BmcError: it could not be asked.
+        """
+        view = self._update_service()
+        return None if view is None else start_update.later(view, task)
+
     def task(self, ref: Ref) -> TaskReading:
         """Read one task.
 

@@ -34,6 +34,7 @@ from baremetal_acc.errors import (
 )
 from baremetal_acc.model.image import Progress
 from baremetal_acc.model.inventory import Objection, TaskReading, TaskState
+from baremetal_acc.model.ref import Ref
 
 LOG = logging.getLogger(__name__)
 
@@ -64,6 +65,14 @@ def deferred(
     if answer is not None and answer.objection is not None:
         LOG.warning('%s: it took the image, and said: %s', connector.label, answer.objection.text)
     return Progress(task=view.ref if answer is None else answer.ref, so_far=UNSENT, percent=100)
+
+
+def later(view: View, ref: Ref) -> Progress | None:
+    """The turn that starts an update whose task has said only after a while that it waits for that; None: there is no action.
+
+    :param view: the UpdateService.
+    """
+    return None if start_target(view) is None else Progress(task=ref, so_far=UNSENT, percent=100)
 
 
 def _says_so(connector: Connector, answer: TaskReading | None) -> bool:

@@ -152,7 +152,7 @@ def test_a_sparse_field_is_left_out_at_its_default_and_comes_back():
     told = replace(told, pushed=NOW, managers=(manager,), told_busy=True, cut=True, task_started='2026-11-21T12:00:00Z')
     told = replace(told, task=bmc, percent=5, before='1.0', message='said', moved=NOW, stalled=True, untouched=True)
     told = replace(told, waiting=NOW, busy=NOW, restoring=True, silent=True, unsure=True, follows=True)
-    told = replace(told, complaints=(Complaint(names=('HGX_FW_NVSwitch_0',), text='bad'),))
+    told = replace(told, started=True, complaints=(Complaint(names=('HGX_FW_NVSwitch_0',), text='bad'),))
     told = replace(told, progress=Progress(task=bmc), evidence=WriteEvidence.PROGRESS)
     assert {f.name for f in fields(Item)} == encode(told).keys() - {'type'}
     assert told == decode(Item, encode(told))
