@@ -453,8 +453,10 @@ def _mixed(devices: list[Device]) -> bool:
 
 
 def _differ(one: Device, other: Device) -> bool:
-    """Both have a serial number, and another one."""
-    return bool(one.serial and other.serial and one.serial.casefold() != other.serial.casefold())
+    """They are members of one collection, or have serial numbers that differ."""
+    return not one.collections().isdisjoint(other.collections()) or bool(
+        one.serial and other.serial and one.serial.casefold() != other.serial.casefold()
+    )
 
 
 _REPEATED = 'UUID or serial number is that of {others} too: they are taken for different devices'

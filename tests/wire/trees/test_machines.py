@@ -467,6 +467,16 @@ def test_more_cards_than_processors_stay_apart(machine: Machine) -> None:
     assert 3 == len(machine.look().accelerators)
 
 
+def test_two_cards_of_one_list_are_two_though_one_has_a_processor_and_the_other_nothing(machine: Machine) -> None:
+    """As many cards were left as processors, and it was taken for a second view: a GPU was lost, with a gap that hid none."""
+    chassis = machine.chassis('1')
+    cards = [machine.card(chassis, f'C{n}', H100) for n in range(2)]
+    machine.processor(machine.host, 'P', Model='NVIDIA H100 PCIe', Links={'PCIeDevice': link(cards[0])})
+    assert sorted([{cards[0]}, {cards[1]}], key=str) == sorted(
+        (uris(a) & {*cards} for a in machine.look().accelerators), key=str
+    )
+
+
 def test_one_serial_number_in_two_trays_is_two_cards_if_their_uuids_differ(machine: Machine) -> None:
     """Serial numbers repeat; a second UUID of the same sort of resource is a second card."""
     for n, tray in enumerate('AB'):
