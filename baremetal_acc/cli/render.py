@@ -135,6 +135,10 @@ def accelerator(a: Accelerator) -> Json:
         'health': a.health,
         'health_rollup': a.health_rollup,
     }
+    if a.merged_by:
+        body['merged_by'] = [
+            {'basis': by.basis.value, 'uris': [{'bmc': ref.bmc, 'uri': ref.uri} for ref in by.refs]} for by in a.merged_by
+        ]
     if a.measurements is not None:
         body['measurements'] = [_measured(r) for r in a.measurements]
     return body

@@ -575,6 +575,7 @@ def _lean(a: Accelerator) -> Accelerator:
         health_rollup=None,
         state=None,
         measurements=None,
+        merged_by=(),
     )
 
 

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from baremetal_acc.model.accelerator import Accelerator, Kind, PciIds
+from baremetal_acc.model.accelerator import Accelerator, Kind, MergeBasis, MergeEvidence, PciIds
+from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import HOST, AcceleratorId
 
 _NETWORK = frozenset({Kind.DPU, Kind.NIC})
@@ -24,7 +25,7 @@ def merge(accelerators: Iterable[Accelerator]) -> tuple[Accelerator, ...]:
     """One accelerator for each physical device, sorted by id.
 
     Two BMCs mean the same network card when they give the same UUID, or the same serial number. Both repeat on real machines:
-    what one BMC gives to several devices says nothing.
+    what one BMC gives to several devices says nothing. What joined them is kept as evidence.
 
     The id of a device that a further BMC shows has that BMC in it, ``uuid:...@dpu``, so that none of the host's can have it.
     """
@@ -39,8 +40,10 @@ def merge(accelerators: Iterable[Accelerator]) -> tuple[Accelerator, ...]:
         near = sorted({n for key in _keys(accelerator) if key not in repeated for n in places.get(key, ())})
         for position in near:
             known = merged[position]
-            if accelerator.primary.bmc not in {ref.bmc for ref in known.refs} and _same(known, accelerator, repeated):
-                merged[position] = _join(known, accelerator)
+            if accelerator.primary.bmc in {ref.bmc for ref in known.refs}:
+                continue
+            if (basis := _same(known, accelerator, repeated)) is not None:
+                merged[position] = _join(known, accelerator, basis)
                 break
         else:
             position = len(merged)
@@ -48,6 +51,29 @@ def merge(accelerators: Iterable[Accelerator]) -> tuple[Accelerator, ...]:
         for key in _keys(merged[position]):
             places.setdefault(key, set()).add(position)
     return tuple(sorted(merged, key=lambda a: a.id))
+
+
+def unmerged(accelerators: Iterable[Accelerator]) -> tuple[Gap, ...]:
+    """A gap for each network card that may be one that another BMC shows, and was not merged with it: evidence contradicts it.
+
+    :param accelerators: as :func:`merge` gives them.
+    """
+    places: dict[_Key, list[Accelerator]] = {}
+    for accelerator in accelerators:
+        for key in _keys(accelerator):
+            places.setdefault(key, []).append(accelerator)
+    found: dict[AcceleratorId, Gap] = {}
+    for same in places.values():
+        # The host's BMC sees its bus: what a further one shows is what may be there once more.
+        first, *others = sorted(same, key=lambda a: (a.primary.bmc != HOST, a.id))
+        for other in others:
+            if {ref.bmc for ref in other.refs}.isdisjoint(ref.bmc for ref in first.refs):
+                reason = _UNMERGED.format(other=first.primary)
+                found.setdefault(other.id, Gap(ref=other.primary, reason=reason, accelerator=other.id))
+    return tuple(found.values())
+
+
+_UNMERGED = 'UUID or serial number is that of {other} too, and the rest contradicts it: they are taken for different devices'
 
 
 def _apart(a: Accelerator) -> Accelerator:
@@ -66,11 +92,14 @@ def _keys(a: Accelerator) -> Iterator[_Key]:
         yield ('serial', a.serial.casefold())
 
 
-def _same(a: Accelerator, b: Accelerator, repeated: set[_Key]) -> bool:
+def _same(a: Accelerator, b: Accelerator, repeated: set[_Key]) -> MergeBasis | None:
+    """Why two are one; None where they are not."""
     shared = {key[0] for key in {*_keys(a)} & {*_keys(b)} if key not in repeated}
-    if a.uuid and b.uuid:
-        return 'uuid' in shared or ('serial' in shared and _one_product(a, b))
-    return 'serial' in shared
+    if 'uuid' in shared:
+        return MergeBasis.UUID
+    if 'serial' in shared and (not (a.uuid and b.uuid) or _one_product(a, b)):
+        return MergeBasis.SERIAL
+    return None
 
 
 def _one_product(a: Accelerator, b: Accelerator) -> bool:
@@ -86,13 +115,14 @@ def _fold(text: str | None) -> str:
     return (text or '').strip().casefold()
 
 
-def _join(first: Accelerator, second: Accelerator) -> Accelerator:
+def _join(first: Accelerator, second: Accelerator, basis: MergeBasis) -> Accelerator:
     """Everything of both; where both say something, the first. PCI ids are the host's to tell, which enumerates its bus.
 
     :param second: what the host's BMC says, if one of them is that.
     """
     ids = {name: getattr(second.pci, name) or getattr(first.pci, name) for name in PciIds.__dataclass_fields__}
     locks = first.locks + tuple(replace(r, accelerator=first.id) for r in second.locks)
+    evidence = MergeEvidence(basis=basis, refs=tuple(sorted((first.primary, second.primary))))
     return replace(
         first,
         refs=tuple(sorted({*first.refs, *second.refs})),
@@ -112,6 +142,7 @@ def _join(first: Accelerator, second: Accelerator) -> Accelerator:
         health=_worse(first.health, second.health),
         health_rollup=_worse(first.health_rollup, second.health_rollup),
         state=first.state or second.state,
+        merged_by=tuple(sorted({*first.merged_by, *second.merged_by, evidence})),
     )
 
 

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an accelerator is: one physical device, however often a BMC lists it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockReading
 from baremetal_acc.model.measurement import MeasurementReading
@@ -38,6 +39,39 @@ class IdentitySource(StrEnum):
     UUID = 'uuid'
     SERIAL = 'serial'
     URI = 'uri'
+
+
+class MergeBasis(StrEnum):
+    """Why resources are taken for one device. The strongest comes first; ``order`` is a guess.
+
+    ``link``: one links to the other, or to a PCIe function of it. ``pci-functions``: both list or link the same PCIe functions.
+    ``chassis``: everything in a chassis that is a card or module is this device. ``uuid``: the same UUID. ``serial``: the same
+    serial number. ``pci-address``: the same PCI address, vendor and device id. ``id-and-pci-ids``: the same Id and all PCI ids,
+    where one System and one Chassis list it. ``location``: the same label of a place. ``number``: word and number of their Ids,
+    such as GPU2. ``order``: as many of them were left as of the others of their kind.
+    """
+
+    LINK = 'link'
+    PCI_FUNCTIONS = 'pci-functions'
+    CHASSIS = 'chassis'
+    UUID = 'uuid'
+    SERIAL = 'serial'
+    PCI_ADDRESS = 'pci-address'
+    ID_AND_PCI_IDS = 'id-and-pci-ids'
+    LOCATION = 'location'
+    NUMBER = 'number'
+    ORDER = 'order'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class MergeEvidence:
+    """What made one device of several resources.
+
+    :ivar refs: the resources that say it, two or more, sorted.
+    """
+
+    basis: MergeBasis
+    refs: tuple[Ref, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +135,8 @@ class Accelerator:
     """One physical device.
 
     :ivar refs: every resource that is this device, sorted; ``primary`` is the best one to show.
+    :ivar merged_by: why they are one device, sorted: the first that said so of each; none where one resource is all of it.
+        What lies below one of them, and what one links that only completes it (its functions, its interfaces), needs no reason.
     :ivar system: the ComputerSystem it hangs under, the one that a reset of the device goes through, or None.
     :ivar health: Status.Health, the worst that one of its resources gives.
     :ivar health_rollup: Status.HealthRollup likewise: of the device and everything below it.
@@ -130,6 +166,7 @@ class Accelerator:
     health_rollup: str | None = None
     state: str | None = None
     measurements: tuple[MeasurementReading, ...] | None = None
+    merged_by: tuple[MergeEvidence, ...] = field(default=(), metadata=SPARSE)
 
     @property
     def label(self) -> str:

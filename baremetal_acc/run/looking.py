@@ -13,7 +13,7 @@ from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.api import BmcAddress, Connection, Look, Reader, ReadsAhead
 from baremetal_acc.decide import evidence
 from baremetal_acc.decide.baseline import Measure, demands
-from baremetal_acc.decide.merge import merge
+from baremetal_acc.decide.merge import merge, unmerged
 from baremetal_acc.decide.target_limit import TargetLimit, written_places
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import BmcError
@@ -74,10 +74,13 @@ def observe(
         accelerators=locked,
         platform_locks=_of_whole_machines(locked),
         platform_devices=tuple(p for seen in looks for p in seen.platform_devices),
-        gaps=tuple(
-            g
-            for seen, (_, more), limit in zip(looks, found, limits, strict=True)
-            for g in (*seen.gaps, *_later(seen, limit, locked), *more)
+        gaps=(
+            *(
+                g
+                for seen, (_, more), limit in zip(looks, found, limits, strict=True)
+                for g in (*seen.gaps, *_later(seen, limit, locked), *more)
+            ),
+            *unmerged(accelerators),
         ),
         shared=tuple(sorted({ref for limit in limits for a in locked for ref in limit.shared(written_places(a))})),
     )

@@ -9,12 +9,12 @@ and Manager: each says a part. Which of them are one device is decided in :mod:`
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from baremetal_acc.bmc.devices import Class, Devices, Row
 from baremetal_acc.bmc.redfish.parse import View, base_class, last, parent, pci_ids, serial_of, state_of, uuid_of, version_of
 from baremetal_acc.bmc.redfish.walk import Tree, Walk
-from baremetal_acc.model.accelerator import COMPUTATIONAL_STORAGE, Function, Kind, PciIds
+from baremetal_acc.model.accelerator import COMPUTATIONAL_STORAGE, Function, Kind, MergeBasis, PciIds
 from baremetal_acc.model.firmware import Component
 
 OWN_CHASSIS = frozenset({'Card', 'Module', 'Component', 'Cartridge'})
@@ -54,6 +54,13 @@ class worked_out(Generic[T]):  # noqa: N801 (used as a decorator)
         return found
 
 
+class Joint(NamedTuple):
+    """Why resources are one device, and the URIs of those that say it."""
+
+    basis: MergeBasis
+    uris: tuple[str, ...]
+
+
 @dataclass(kw_only=True, eq=False)
 class Device:
     """One physical device while it is put together.
@@ -62,6 +69,7 @@ class Device:
 
     :ivar alone: extensions that are all that shows it.
     :ivar extra: URIs of further resources that are this device: functions, interfaces, extensions, drives.
+    :ivar joints: what made one device of its resources.
     """
 
     processors: dict[str, View] = field(default_factory=dict)
@@ -75,6 +83,7 @@ class Device:
     alone: dict[str, View] = field(default_factory=dict)
     functions: tuple[View, ...] = ()
     extra: set[str] = field(default_factory=set)
+    joints: list[Joint] = field(default_factory=list)
     kind: Kind | None = None
     row: Row | None = None
 
@@ -217,8 +226,9 @@ class Device:
                 self.__dict__.pop(name, None)
             self.recognise(devices)
 
-    def absorb(self, *others: 'Device') -> None:
-        """Take over everything of others."""
+    def absorb(self, *others: 'Device', by: Joint) -> None:
+        """Take over everything of others, for a reason."""
+        self.joints.append(by)
         functions = {f.ref: f for f in self.functions}
         for other in others:
             for name in (*TABLES, 'chassis', 'managers'):
@@ -226,6 +236,7 @@ class Device:
             for f in other.functions:
                 functions.setdefault(f.ref, f)
             self.extra |= other.extra
+            self.joints += other.joints
         self.functions = tuple(functions.values())
         for name in _WORKED_OUT:
             self.__dict__.pop(name, None)

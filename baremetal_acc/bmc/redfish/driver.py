@@ -47,7 +47,7 @@ from baremetal_acc.bmc.redfish.walk import MAX_TASKS, NOTHING, ROOT, Tree, Walk
 from baremetal_acc.bmc.redfish.writer import Writer
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported
-from baremetal_acc.model.accelerator import Accelerator, IdentitySource
+from baremetal_acc.model.accelerator import Accelerator, IdentitySource, MergeEvidence
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress
 from baremetal_acc.model.inventory import (
@@ -510,6 +510,12 @@ class RedfishConnection:
             health=device.health,
             health_rollup=device.health_rollup,
             state=device.state,
+            merged_by=tuple(
+                sorted(
+                    MergeEvidence(basis=by.basis, refs=tuple(Ref(bmc=self.address.name, uri=uri) for uri in sorted(by.uris)))
+                    for by in device.joints
+                )
+            ),
         )
 
     def _named(self, walk: Walk) -> str | None:

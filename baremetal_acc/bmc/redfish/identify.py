@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from baremetal_acc.bmc.devices import Devices
-from baremetal_acc.bmc.redfish.device import OWN_CHASSIS, Device, link_of, links_of
+from baremetal_acc.bmc.redfish.device import OWN_CHASSIS, Device, Joint, link_of, links_of
 from baremetal_acc.bmc.redfish.join import physical_devices
 from baremetal_acc.bmc.redfish.parse import View, absent, instance_function, serial_of, uuid_of
 from baremetal_acc.bmc.redfish.walk import CARRIER, Tree, Walk, within
-from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind
+from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind, MergeBasis
 from baremetal_acc.model.inventory import Gap, PlatformDevice
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 
@@ -184,7 +184,9 @@ def _extend(found: list[Device], walk: Walk, devices: Devices) -> list[Device]:
         mine = owners.get(serial.casefold(), []) if serial is not None else []
         instances = links_of(walk, view, 'DeviceInstances')
         functions = [instance_function(walk.tree.instances[place]) for place in instances if place in walk.tree.instances]
-        if len(mine) == 1:
+        if len(mine) == 1 and serial is not None:
+            says = next(v for v in mine[0].views if (s := serial_of(v)) is not None and s.casefold() == serial.casefold())
+            mine[0].joints.append(Joint(MergeBasis.SERIAL, (says.ref.uri, uri)))
             mine[0].extensions[uri] = view
             mine[0].extra |= set(instances)
             mine[0].add_functions(functions, devices)

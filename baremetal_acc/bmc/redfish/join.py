@@ -3,7 +3,8 @@
 """Join the resources that are one physical device.
 
 They are joined by their links first, then by what they say of themselves, the strongest first; never two members of one
-collection. See doc/source/inventory.rst. All work is near linear in the number of resources: a hostile BMC lists thousands.
+collection. What joined them is kept as evidence. See doc/source/inventory.rst. All work is near linear in the number of
+resources: a hostile BMC lists thousands.
 """
 
 from collections import Counter
@@ -15,6 +16,7 @@ from baremetal_acc.bmc.redfish.device import (
     OWN_CHASSIS,
     TABLES,
     Device,
+    Joint,
     is_dpu,
     label_of,
     link_of,
@@ -23,6 +25,7 @@ from baremetal_acc.bmc.redfish.device import (
 )
 from baremetal_acc.bmc.redfish.parse import View, absent, last, parent, serial_of, uuid_of
 from baremetal_acc.bmc.redfish.walk import CARRIER, NOTHING, Tree, Walk
+from baremetal_acc.model.accelerator import MergeBasis
 from baremetal_acc.model.inventory import Gap
 
 NO_DEVICE = frozenset({'CPU', 'Core', 'Thread', 'Partition'})
@@ -31,24 +34,39 @@ NO_DEVICE = frozenset({'CPU', 'Core', 'Thread', 'Partition'})
 
 def physical_devices(walk: Walk, devices: Devices) -> list[Device]:
     """Every physical device of a tree that may be an accelerator, with its kind where it is one."""
-    return _by_value(_by_links(walk, devices), walk, devices)
+    linked, refused = _by_links(walk, devices)
+    found = _by_value(linked, walk, devices)
+    _note_refused(found, refused, walk)
+    return found
+
+
+_LINKS = frozenset({MergeBasis.LINK, MergeBasis.PCI_FUNCTIONS})
+"""Of a chassis that holds several devices nothing says that they are one."""
 
 
 class _Groups:
-    """Which URIs are one device. Two members of one collection never are."""
+    """Which URIs are one device. Two members of one collection never are, nor two that contradict each other.
+
+    :ivar joints: what made one group of two. ``refused``: links that would have, were they not two devices.
+    """
 
     def __init__(self) -> None:
+        self.joints: list[Joint] = []
+        self.refused: list[tuple[str, str]] = []
         self._above: dict[str, str] = {}
         self._collections: dict[str, set[str]] = {}
+        self._said: dict[str, dict[str, set[str]]] = {}
 
-    def add(self, uri: str, *, member: bool = True) -> None:
+    def add(self, uri: str, said: Iterable[tuple[str, set[str]]] = (), *, member: bool = True) -> None:
         """A group of one.
 
+        :param said: what must not differ between two views of one device.
         :param member: it is a device of its collection; a chassis or manager is not.
         """
         if uri not in self._above:
             self._above[uri] = uri
             self._collections[uri] = {parent(uri)} if member else set()
+            self._said[uri] = dict(said)
 
     def __contains__(self, uri: str) -> bool:
         return uri in self._above
@@ -61,7 +79,7 @@ class _Groups:
             uri = above[uri]
         return uri
 
-    def join(self, one: str | None, other: str | None) -> None:
+    def join(self, one: str | None, other: str | None, basis: MergeBasis = MergeBasis.LINK) -> None:
         """Make two groups one, if both are there and they are not two devices."""
         if one is None or other is None or one not in self._above or other not in self._above:
             return
@@ -70,19 +88,28 @@ class _Groups:
             return
         if len(self._collections[a]) < len(self._collections[b]):
             a, b = b, a
-        if self._collections[b].isdisjoint(self._collections[a]):
-            self._above[b] = a
-            self._collections[a] |= self._collections.pop(b)
+        if not self._collections[b].isdisjoint(self._collections[a]) or self._contradict(a, b):
+            if basis in _LINKS:
+                self.refused.append((one, other))
+            return
+        self._above[b] = a
+        self._collections[a] |= self._collections.pop(b)
+        for name, values in self._said.pop(b).items():
+            self._said[a].setdefault(name, set()).update(values)
+        self.joints.append(Joint(basis, (one, other)))
+
+    def _contradict(self, a: str, b: str) -> bool:
+        return any(name in self._said[a] and self._said[a][name].isdisjoint(values) for name, values in self._said[b].items())
 
 
-def _by_links(walk: Walk, devices: Devices) -> list[Device]:
-    """One Device for each set of resources that links hold together."""
+def _by_links(walk: Walk, devices: Devices) -> tuple[list[Device], list[tuple[str, str]]]:
+    """One Device for each set of resources that links hold together, and the links that would have joined two devices."""
     tree = walk.tree
     groups = _Groups()
     for name in TABLES:
         for uri, view in getattr(tree, name).items():
             if not absent(view) and _may_be_device(name, view, tree, devices):
-                groups.add(uri)
+                groups.add(uri, _view_says(name, View(view.ref, view.body, [])))
     owner = {f.ref.uri: uri for uri, functions in tree.functions.items() for f in functions}
     for uri, view in tree.processors.items():
         if uri in groups:
@@ -100,7 +127,7 @@ def _by_links(walk: Walk, devices: Devices) -> list[Device]:
             groups.join(uri, link_of(walk, f, 'Links', 'Processor'))
         # One device below Systems and below Chassis: two lists of functions, and links to the same ones.
         for place in (*(f.ref.uri for f in functions), *links_of(walk, device, 'Links', 'PCIeFunctions')):
-            groups.join(uri, shared.setdefault(place, uri))
+            groups.join(uri, shared.setdefault(place, uri), MergeBasis.PCI_FUNCTIONS)
     for uri, view in tree.adapters.items():
         for controller in view.parts('Controllers'):
             for link in links_of(walk, controller, 'Links', 'PCIeDevices') if controller is not None else ():
@@ -111,7 +138,7 @@ def _by_links(walk: Walk, devices: Devices) -> list[Device]:
             groups.join(uri, link)
     _join_chassis(walk, groups)
     _join_card_bmcs(walk, devices, groups)
-    return _built(walk, groups)
+    return _built(walk, groups), groups.refused
 
 
 def _may_be_device(table: str, view: View, tree: Tree, devices: Devices) -> bool:
@@ -144,10 +171,46 @@ def _built(walk: Walk, groups: _Groups) -> list[Device]:
             elif f.ref not in known:
                 known.add(f.ref)
                 device.functions += (f,)
+    for joint in groups.joints:
+        found[groups.find(joint.uris[0])].joints.append(joint)
     for other, uri in tree.listed_again.items():
         if uri in groups:
-            found[groups.find(uri)].extra.add(other)
+            device = found[groups.find(uri)]
+            device.extra.add(other)
+            device.joints.append(Joint(MergeBasis.PCI_FUNCTIONS, (uri, other)))
     return list(found.values())
+
+
+def _note_refused(found: list[Device], refused: list[tuple[str, str]], walk: Walk) -> None:
+    """A gap for each link that would have made one accelerator of two. That a card has several processors is none."""
+    if not refused:
+        return
+    tables = (*TABLES, 'chassis', 'managers')
+    owner = {uri: device for device in found for name in tables for uri in getattr(device, name)}
+    for uri, link in refused:
+        one, other = owner.get(uri), owner.get(link)
+        if (
+            one is None
+            or other is None
+            or one is other
+            or (one.kind or other.kind) is None
+            or _is_board(uri, link, one, other, walk)
+        ):
+            continue
+        walk.gaps.append(Gap(ref=one.primary.ref, reason=_LINKED.format(uri=uri, link=link)))
+
+
+def _is_board(uri: str, link: str, one: Device, other: Device, walk: Walk) -> bool:
+    """Nothing but processors makes them two, and the card does not say that it is another processor's."""
+    both = one.collections() & other.collections()
+    if not both or not both <= {parent(u) for u in one.processors}:
+        return False
+    card = walk.tree.pcie_devices.get(link)
+    if card is None or uri not in walk.tree.processors:
+        return True
+    named = {*links_of(walk, card, 'Links', 'Processors')}
+    named |= {p for f in walk.tree.functions.get(link, ()) if (p := link_of(walk, f, 'Links', 'Processor')) is not None}
+    return not named or uri in named
 
 
 def _join_chassis(walk: Walk, groups: _Groups) -> None:
@@ -178,20 +241,24 @@ def _join_chassis(walk: Walk, groups: _Groups) -> None:
         if uri in groups:
             for link in links_of(walk, view, 'Links', 'Chassis'):
                 lives(uri, link)
-    _by_place(tree, residents)
+    placed = _by_place(tree, residents)
     for chassis, inside in residents.items():
         if not inside or not all(uri in groups for uri in inside) or _carries(tree, chassis, inside):
             continue
         first, *others = inside
         for uri in others:
-            groups.join(first, uri)
+            groups.join(first, uri, MergeBasis.CHASSIS)
         if len({groups.find(uri) for uri in inside}) == 1:
             groups.add(chassis, member=False)
-            groups.join(chassis, first)
+            groups.join(chassis, first, MergeBasis.LOCATION if chassis in placed else MergeBasis.CHASSIS)
 
 
-def _by_place(tree: Tree, residents: dict[str, dict[str, None]]) -> None:
-    """A chassis in which nothing is said to be holds the one processor that is at its very place, by label and context."""
+def _by_place(tree: Tree, residents: dict[str, dict[str, None]]) -> set[str]:
+    """A chassis in which nothing is said to be holds the one processor that is at its very place, by label and context.
+
+    :returns: those chassis.
+    """
+    placed: set[str] = set()
     places: dict[str, list[str]] = {}
     for uri, view in tree.processors.items():
         if (label := label_of(view)) is not None and not absent(view):
@@ -204,6 +271,8 @@ def _by_place(tree: Tree, residents: dict[str, dict[str, None]]) -> None:
         there = places.get(label.casefold(), [])
         if len(there) == 1 and ordinal(last(there[0])) == ordinal(last(uri)):
             inside[there[0]] = None
+            placed.add(uri)
+    return placed
 
 
 def _carries(tree: Tree, chassis: str, inside: Iterable[str]) -> bool:
@@ -265,7 +334,8 @@ def _is_cards_own(walk: Walk, system: View, card: View, chassis: set[str]) -> bo
     return bool(places) and places <= chassis
 
 
-_Key = Callable[[Device], Iterable[object]]
+_Key = Callable[[Device], Iterable[tuple[object, str]]]
+"""What a device says of itself, each with the URI of the resource that says it."""
 
 
 def _by_value(groups: list[Device], walk: Walk, devices: Devices) -> list[Device]:
@@ -277,26 +347,32 @@ def _by_value(groups: list[Device], walk: Walk, devices: Devices) -> list[Device
         device.recognise(devices)
     if not any(device.kind for device in groups):
         return groups
-    for keys, trusted in ((_uuids, True), (_serials, True), (_addresses, True), (_labels, False), (_ordinals, False)):
-        groups = _joined(groups, keys, walk, devices, trusted=trusted)
+    for basis, (keys, trusted) in _KEYS.items():
+        groups = _joined(groups, basis, keys, walk, devices, trusted=trusted)
     groups = _in_two_lists(groups, walk, devices)
     return _paired(groups, walk, devices)
 
 
-def _joined(groups: list[Device], keys: _Key, walk: Walk, devices: Devices, *, trusted: bool) -> list[Device]:
+def _joined(
+    groups: list[Device], basis: MergeBasis, keys: _Key, walk: Walk, devices: Devices, *, trusted: bool
+) -> list[Device]:
     """Make one device of all that share a key.
 
     :param trusted: the key names a device; else it names a place or a number, and joins only different views of one kind.
     """
-    buckets: dict[object, list[Device]] = {}
+    buckets: dict[object, list[tuple[Device, str]]] = {}
     for device in groups:
-        for name in keys(device):
-            buckets.setdefault(name, []).append(device)
+        for name, uri in keys(device):
+            buckets.setdefault(name, []).append((device, uri))
     gone: dict[int, Device] = {}
     for bucket in buckets.values():
         if len(bucket) < 2:
             continue
-        alive = list({id(d): d for d in (_follow(gone, device) for device in bucket)}.values())
+        saying: dict[int, tuple[Device, str]] = {}
+        for device, uri in bucket:
+            now = _follow(gone, device)
+            saying.setdefault(id(now), (now, uri))
+        alive = [device for device, _ in saying.values()]
         if len(alive) < 2 or not any(d.kind for d in alive):
             continue
         if not trusted and not _are_views_of_one(alive):
@@ -305,7 +381,7 @@ def _joined(groups: list[Device], keys: _Key, walk: Walk, devices: Devices, *, t
             if trusted:
                 walk.gaps.append(Gap(ref=alive[0].primary.ref, reason=_REPEATED.format(others=_others(alive))))
             continue
-        alive[0].absorb(*alive[1:])
+        alive[0].absorb(*alive[1:], by=Joint(basis, tuple(uri for _, uri in saying.values())))
         gone |= dict.fromkeys(map(id, alive[1:]), alive[0])
         alive[0].recognise(devices)
     return [d for d in groups if id(d) not in gone]
@@ -327,15 +403,20 @@ def _in_two_lists(groups: list[Device], walk: Walk, devices: Devices) -> list[De
     for bucket in buckets.values():
         of_systems = [d for d in bucket if '/Systems/' in next(iter(d.pcie_devices))]
         of_chassis = [d for d in bucket if d not in of_systems]
-        if not of_systems or not of_chassis or _are_several([of_systems[0], of_chassis[0]]):
+        if not of_systems or not of_chassis:
+            continue
+        one, other = of_chassis[0], of_systems[0]
+        if _are_several([other, one]):
+            reason = _CONTRADICTED.format(other=one.primary.ref.uri)
+            walk.gaps.append(Gap(ref=other.primary.ref, reason=reason))
             continue
         if len(bucket) > 2:
             reason = f'may be the card that {_others(bucket)} show too: they are taken for different devices'
             walk.gaps.append(Gap(ref=bucket[0].primary.ref, reason=reason, hides=True))
             continue
-        of_chassis[0].absorb(of_systems[0])
-        of_chassis[0].recognise(devices)
-        gone.add(id(of_systems[0]))
+        one.absorb(other, by=Joint(MergeBasis.ID_AND_PCI_IDS, (next(iter(one.pcie_devices)), next(iter(other.pcie_devices)))))
+        one.recognise(devices)
+        gone.add(id(other))
     return [d for d in groups if id(d) not in gone]
 
 
@@ -382,17 +463,21 @@ def _are_several(alive: list[Device]) -> bool:
 def _says(device: Device) -> Iterator[tuple[str, set[str]]]:
     """What must not differ between two views of one device: UUID and serial number by kind of resource, and PCI address."""
     for name in TABLES:
-        table = getattr(device, name)
-        if table:
-            uuids = {u for view in table.values() if view.has('UUID') and (u := uuid_of(view, 'UUID'))}
-            serials = {s.casefold() for view in table.values() if (s := serial_of(view))}
-            if uuids:
-                yield f'{name} UUID', uuids
-            if serials:
-                yield f'{name} SerialNumber', serials
+        said: dict[str, set[str]] = {}
+        for view in getattr(device, name).values():
+            for what, values in _view_says(name, view):
+                said.setdefault(what, set()).update(values)
+        yield from said.items()
     addresses = {ids.address for ids in device.ids if ids.address}
     if addresses:
         yield 'address', addresses
+
+
+def _view_says(table: str, view: View) -> Iterator[tuple[str, set[str]]]:
+    if view.has('UUID') and (uuid := uuid_of(view, 'UUID')):
+        yield f'{table} UUID', {uuid}
+    if serial := serial_of(view):
+        yield f'{table} SerialNumber', {serial.casefold()}
 
 
 def _are_views_of_one(alive: list[Device]) -> bool:
@@ -429,10 +514,12 @@ def _paired(groups: list[Device], walk: Walk, devices: Devices) -> list[Device]:
             continue
         for device, card in zip(known, cards, strict=True):
             walk.gaps.append(Gap(ref=device.primary.ref, reason=_GUESSED.format(card=card.primary.ref.uri)))
+            by = Joint(MergeBasis.ORDER, (device.primary.ref.uri, card.primary.ref.uri))
             if bare:
-                device.absorb(card)
+                device.absorb(card, by=by)
                 device.recognise(devices)
             else:
+                device.joints += [by, *card.joints]
                 device.extra |= {*card.uris(), *(f.ref.uri for f in card.functions)}
             gone.add(id(card))
     return [d for d in groups if id(d) not in gone]
@@ -461,6 +548,12 @@ def _differ(one: Device, other: Device) -> bool:
 
 _REPEATED = 'UUID or serial number is that of {others} too: they are taken for different devices'
 
+_LINKED = 'the BMC contradicts itself: a link makes one device of {uri} and {link}, which are two: taken for different devices'
+
+_CONTRADICTED = (
+    'has Id and PCI ids of {other}, and another UUID, serial number or PCI address: they are taken for different devices'
+)
+
 _GUESSED = 'nothing says which card it is: taken for {card} by their order'
 
 
@@ -474,37 +567,52 @@ def _follow(gone: dict[int, Device], device: Device) -> Device:
     return device
 
 
-def _uuids(device: Device) -> Iterable[object]:
-    return device.uuids
+def _uuids(device: Device) -> Iterable[tuple[object, str]]:
+    return [(u, view.ref.uri) for view in device.views if view.has('UUID') and (u := uuid_of(view, 'UUID'))]
 
 
-def _serials(device: Device) -> Iterable[object]:
+def _serials(device: Device) -> Iterable[tuple[object, str]]:
     """Serial number with each text that says which product it is, and with the kind."""
-    found: set[object] = set()
+    found: list[tuple[object, str]] = []
     for view in device.views:
         serial = serial_of(view)
         if serial is not None:
             texts = (view.text('PartNumber'), view.text('Model'), view.text('Name'))
-            found |= {(serial.casefold(), t.casefold()) for t in texts if t and t.casefold() not in GENERIC_NAMES}
+            known = {t.casefold() for t in texts if t}
+            found += [((serial.casefold(), t), view.ref.uri) for t in sorted(known - GENERIC_NAMES)]
             if device.kind is not None:
-                found.add((serial.casefold(), device.kind))
+                found.append(((serial.casefold(), device.kind), view.ref.uri))
     return found
 
 
-def _addresses(device: Device) -> Iterable[object]:
+def _addresses(device: Device) -> Iterable[tuple[object, str]]:
     """PCI address with the ids: one card stands there."""
-    return {(i.address, i.vendor_id, i.device_id) for i in device.ids if i.address and i.vendor_id and i.device_id}
+    return [
+        ((i.address, i.vendor_id, i.device_id), f.ref.uri)
+        for f, i in zip(device.functions, device.ids, strict=True)
+        if i.address and i.vendor_id and i.device_id
+    ]
 
 
-def _labels(device: Device) -> Iterable[object]:
+def _labels(device: Device) -> Iterable[tuple[object, str]]:
     """What is printed at its slot."""
     label = device.location if device.kind is not None else None
-    return () if label is None else (label.casefold(),)
+    return () if label is None else ((label.casefold(), device.primary.ref.uri),)
 
 
-def _ordinals(device: Device) -> Iterable[object]:
+def _ordinals(device: Device) -> Iterable[tuple[object, str]]:
     """The word and number of its Ids."""
     if device.kind is None:
         return ()
-    found = {ordinal(last(uri)) for name in ('processors', 'pcie_devices', 'graphics') for uri in getattr(device, name)}
-    return {key for key in found if key is not None}
+    uris = [uri for name in ('processors', 'pcie_devices', 'graphics') for uri in getattr(device, name)]
+    return [(key, uri) for uri in uris if (key := ordinal(last(uri))) is not None]
+
+
+_KEYS: dict[MergeBasis, tuple[_Key, bool]] = {
+    MergeBasis.UUID: (_uuids, True),
+    MergeBasis.SERIAL: (_serials, True),
+    MergeBasis.PCI_ADDRESS: (_addresses, True),
+    MergeBasis.LOCATION: (_labels, False),
+    MergeBasis.NUMBER: (_ordinals, False),
+}
+"""What a device says of itself that may join it, the strongest first, and whether that names a device."""

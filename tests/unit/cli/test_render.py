@@ -4,11 +4,14 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
+import jsonschema
 import pytest
 
 from baremetal_acc.cli import render
 from baremetal_acc.errors import BmcUnreachable
+from baremetal_acc.model.accelerator import MergeBasis, MergeEvidence
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.job import Plan, Publish, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
@@ -81,6 +84,21 @@ def test_an_inventory_has_the_promised_keys():
         assert {'mechanism', 'uri', 'value', 'state'} <= set(accelerator['locks'][0])
         assert {'id', 'version', 'updateable'} <= set(accelerator['firmware'][0])
     assert body == json.loads(json.dumps(body))
+
+
+SCHEMA = json.loads((Path(__file__).parents[3] / 'doc/source/schemas/inventory.json').read_text())
+
+
+@pytest.mark.parametrize('basis', MergeBasis)
+def test_what_made_one_device_of_several_resources_is_in_the_document(basis):
+    """Each reason with its resources, as the schema knows them; a device of one resource has none."""
+    refs = (v.ref('Chassis/1/PCIeDevices/1'), v.ref('Systems/1/Processors/GPU_0'))
+    body = render.inventory('n', v.inventory(v.gpu(merged_by=(MergeEvidence(basis=basis, refs=refs),)), v.fpga()))
+    jsonschema.Draft202012Validator(SCHEMA).validate(render.document([body]))
+    (by,) = body['accelerators'][0]['merged_by']
+    assert (basis.value, [ref.uri for ref in refs]) == (by['basis'], [at['uri'] for at in by['uris']])
+    assert {'host'} == {at['bmc'] for at in by['uris']}
+    assert 'merged_by' not in body['accelerators'][1]
 
 
 def test_a_lock_of_the_machine_is_shown_once_and_as_no_card_s():

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from baremetal_acc.decide.merge import merge
-from baremetal_acc.model.accelerator import IdentitySource, Kind, PciIds
+from baremetal_acc.decide.merge import merge, unmerged
+from baremetal_acc.model.accelerator import IdentitySource, Kind, MergeBasis, MergeEvidence, PciIds
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from tests.unit.decide import values as v
 
@@ -53,6 +53,32 @@ def test_another_uuid_is_another_card():
     host, own = card(v.HOST, 'Slot3', uuid='A-1'), card(DPU, 'Card1', uuid='b-2')
     assert 2 == len(merge([host, own]))
     assert 1 == len(merge([host, replace(own, uuid='a-1', serial='other')]))
+
+
+def test_what_two_bmcs_gave_that_made_them_one_is_kept():
+    """With what each of them knew already."""
+    inner = MergeEvidence(basis=MergeBasis.LINK, refs=(v.ref('Chassis/Slot3'), v.ref('Systems/1/Processors/1')))
+    host, own = card(v.HOST, 'Slot3', merged_by=(inner,)), card(DPU, 'Card1')
+    refs = tuple(sorted((host.primary, own.primary)))
+    (one,) = merge([host, own])
+    assert (inner, MergeEvidence(basis=MergeBasis.SERIAL, refs=refs)) == one.merged_by
+    (one,) = merge([replace(host, uuid='a'), replace(own, uuid='A')])
+    assert (inner, MergeEvidence(basis=MergeBasis.UUID, refs=refs)) == one.merged_by
+    assert () == unmerged([one])
+
+
+def test_cards_that_contradict_each_other_stay_two_with_a_gap():
+    """One serial number, and two UUIDs of cards that do not say that they are of one part number."""
+    host, own = card(v.HOST, 'Slot3', uuid='a'), card(DPU, 'Card1', uuid='b')
+    found = merge([host, own])
+    (gap,) = unmerged(found)
+    assert (own.primary, f'{own.id}@dpu', False) == (gap.ref, gap.accelerator, gap.hides)
+    assert str(host.primary) in gap.reason
+    assert [()] * 2 == [a.merged_by for a in found]
+    twins = merge([card(v.HOST, 'Slot3'), card(v.HOST, 'Slot4'), card(DPU, 'Card1')])
+    assert [own.primary] == [gap.ref for gap in unmerged(twins)]
+    assert () == unmerged(merge([card(v.HOST, 'Slot3'), card(v.HOST, 'Slot4')]))
+    assert () == unmerged(merge([card(v.HOST, 'Slot3'), card(DPU, 'Card1', kind=Kind.GPU)]))
 
 
 def test_devices_of_one_bmc_are_never_merged_here():

@@ -15,6 +15,8 @@ from baremetal_acc.model.accelerator import (
     Function,
     IdentitySource,
     Kind,
+    MergeBasis,
+    MergeEvidence,
     PciIds,
     ReconfigurationSlot,
 )
@@ -127,16 +129,17 @@ def test_an_inventory_survives_with_every_field_of_a_device():
         part_number='P', serial='S', uuid='u', location='Slot 1', firmware=(component,),
         pci=PciIds(vendor_id='0x10ee', address='0000:01:00.0'),
         slots=(slot,), functions=(held,), traits=frozenset({COMPUTATIONAL_STORAGE}), system=REF, health='OK',
-        health_rollup='Critical', state='Disabled',
+        health_rollup='Critical', state='Disabled', merged_by=(MergeEvidence(basis=MergeBasis.UUID, refs=(REF, REF)),),
     )  # fmt: skip
     gap = Gap(ref=REF, reason='odd', field='Version', accelerator=CARD, hides=True)
     whole = Inventory(target='node-1', at=NOW, bmcs=(), accelerators=(device,), gaps=(gap,))
     stored = json.loads(json.dumps(encode(whole)))
     assert whole == decode(Inventory, stored)
-    for name in ('state', 'health_rollup'):
+    for name in ('state', 'health_rollup', 'merged_by'):
         del stored['accelerators'][0][name]
     older = decode(Inventory, stored).accelerators[0]
-    assert (None, None, 'OK') == (older.state, older.health_rollup, older.health)
+    assert (None, None, 'OK', ()) == (older.state, older.health_rollup, older.health, older.merged_by)
+    assert 'merged_by' not in encode(older)
 
 
 def test_a_sparse_field_is_left_out_at_its_default_and_comes_back():
