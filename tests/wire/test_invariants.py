@@ -139,6 +139,21 @@ def test_a_contradiction_hides(name: str, bmc: Any, recording: Callable[[str], A
     assert uri in {gap.ref.uri for gap in inventory_of(bmc).gaps if gap.hides}
 
 
+@pytest.mark.parametrize('below', ['Reports', 'FirmwareInventory'])
+def test_a_list_that_is_another_one_hides_what_was_to_be_in_it(below: str, bmc: Any, recording: Callable[[str], Any]) -> None:
+    """It gives itself another URI, which nobody reads, and all its members lie there; a wrong URI alone hides nothing."""
+    bmc = recording('nvidia/gh200')
+    bmc.tree = {uri: json.loads(text) for uri, text in bmc.tree.items()}
+    service = f'{ROOT}/UpdateService'
+    items = bmc.tree[f'{service}/FirmwareInventory']
+    items['@odata.id'] = f'{service}/Reports'
+    if below == 'Reports':
+        report = f'{service}/Reports/1'
+        items |= {'Members': [{'@odata.id': report}], 'Members@odata.count': 1}
+        bmc.tree[report] = {'@odata.id': report, 'Id': '1', 'Name': 'Report'}
+    assert (below == 'Reports') == (service in hidden(bmc))
+
+
 def test_the_docs_show_the_whole_table(tree: Path) -> None:
     """Word by word as it stands in the code."""
     page = (tree / 'doc' / 'source' / 'inventory.rst').read_text()
@@ -168,6 +183,16 @@ def test_a_link_that_leads_to_another_kind_hides(
     bmc.tree.setdefault(to, {'@odata.id': to, '@odata.type': '#TaskService.v1_0_0.TaskService', 'Id': 'T', 'Name': 'T'})
     bmc.tree[at][name] = {'@odata.id': to}
     assert to in hidden(bmc)
+
+
+def test_a_list_is_no_update_service_whatever_it_calls_itself(bmc: Any, recording: Callable[[str], Any]) -> None:
+    """Its kind is one that nobody knows, and no firmware was seen."""
+    bmc = recording('nvidia/gh200')
+    bmc.tree = {uri: json.loads(text) for uri, text in bmc.tree.items()}
+    bmc.tree[f'{ROOT}/Chassis']['@odata.type'] = '#Collection.Collection'
+    assert f'{ROOT}/Chassis' not in hidden(bmc)
+    bmc.tree[ROOT]['UpdateService'] = {'@odata.id': f'{ROOT}/Chassis'}
+    assert f'{ROOT}/Chassis' in hidden(bmc)
 
 
 @pytest.mark.parametrize(('at', 'name'), [(ROOT, 'UpdateService'), (f'{ROOT}/UpdateService', 'FirmwareInventory')])

@@ -123,11 +123,22 @@ def _themselves(seen: Seen) -> Iterator[Gap]:
     for uri, document in seen.documents.items():
         said = document.body.get('@odata.id')
         own = normal(said) if isinstance(said, str) and said.startswith('/') else uri
-        if own == uri or differ_in_case_only(own, uri) or own not in seen.documents or parent(own) != parent(uri):
+        if own == uri or differ_in_case_only(own, uri) or parent(own) != parent(uri):
+            continue
+        if own not in seen.documents and not _has_members_of(own, document):
             continue
         # Whose it is says what it says, which may be another machine's: the list of both tells it to everybody.
         place = replace(document.ref, uri=parent(uri))
         yield _gap(place, f'Members ({short(last(uri))})', f'it gives itself the URI of another one, {short(own)}')
+
+
+def _has_members_of(collection: str, document: Document) -> bool:
+    """It is a collection whose members are those of another one, all of them: where that is, nobody may have read."""
+    listed = document.body.get('Members')
+    if not isinstance(listed, list) or not listed:
+        return False
+    links = [link_of(one) for one in listed]
+    return all(link is not None and within(normal(link), collection) for link in links)
 
 
 def _images(seen: Seen) -> Iterator[Gap]:
@@ -255,7 +266,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         name='themselves',
         says='``@odata.id`` of a resource',
-        other='the URI at which it is, where that of another one is near',
+        other='the URI at which it is, where that of another one is near, or all members lie there',
         check=_themselves,
     ),
     Invariant(

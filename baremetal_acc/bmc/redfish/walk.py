@@ -392,7 +392,8 @@ class Walk:
             return
 
         def service(view: View) -> None:
-            if _kind(view.body) in _KNOWN_KINDS | _OTHER_SERVICES:
+            # A collection is none, whatever it calls itself.
+            if _kind(view.body) in _KNOWN_KINDS | _OTHER_SERVICES or isinstance(view.body.get('Members'), list):
                 self.gaps.append(
                     Gap(ref=view.ref, field='@odata.type', reason=_OTHER_KIND.format(kind='UpdateService'), hides=True)
                 )
