@@ -84,6 +84,19 @@ def test_the_host_into_which_a_card_is_plugged_is_no_card(bmc: Any, shared: Path
         assert (Kind.DPU, False) == (card.kind, host in {ref.uri for ref in card.refs})
 
 
+@pytest.mark.parametrize('kept', ['Contains', 'ContainedBy'])
+def test_a_chassis_that_only_says_itself_that_a_card_contains_it_is_the_card(kept: str, bmc: Any, shared: Path) -> None:
+    """Its firmware is the card's. Either end of the link counts."""
+    bmc.tree = tree_of(shared, 'bluefield-system-without-model')
+    (whole,) = inventory_of(bmc).accelerators
+    for uri, body in bmc.tree.items():
+        if uri.startswith(f'{ROOT}/Chassis/'):
+            body['Links'] = {name: to for name, to in body['Links'].items() if name not in {'Contains', 'ContainedBy'} - {kept}}
+    (card,) = inventory_of(bmc).accelerators
+    assert (whole.refs, whole.firmware, whole.merged_by) == (card.refs, card.firmware, card.merged_by)
+    assert 'BMC_Firmware' in {c.id for c in card.firmware}
+
+
 DEVICES = f'{ROOT}/Chassis/1/Devices'
 
 

@@ -301,12 +301,17 @@ def _join_card_bmcs(walk: Walk, devices: Devices, groups: _Groups) -> None:
             managers.setdefault(chassis, []).append(uri)
             if chassis not in tree.chassis:
                 walk.gaps.append(Gap(ref=view.ref, field='Links/ManagerInChassis', reason=NOTHING, hides=True))
+    contained: dict[str, list[str]] = {}
+    for uri, view in tree.chassis.items():
+        if (outer := link_of(walk, view, 'Links', 'ContainedBy')) is not None:
+            contained.setdefault(outer, []).append(uri)
     for uri, view in tree.chassis.items():
         row = devices.by_name(view.text('Model'))
         if row is None or row.kind is not Class.DPU or view.literal('ChassisType') not in OWN_CHASSIS:
             continue
         groups.add(uri, member=False)
-        inner = [link for link in links_of(walk, view, 'Links', 'Contains') if link in tree.chassis]
+        links = [*links_of(walk, view, 'Links', 'Contains'), *contained.get(uri, ())]
+        inner = [link for link in dict.fromkeys(links) if link in tree.chassis]
         for link in inner:
             groups.add(link, member=False)
             groups.join(uri, link)
