@@ -24,7 +24,7 @@ from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.run import Target, Tools, observe
 from tests.damaged_trees.damage import Damage, shown
-from tests.damaged_trees.tree import ROOT, Service, Tree, links_of, plain
+from tests.damaged_trees.tree import ROOT, Body, Service, Tree, links_of, plain
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -86,7 +86,8 @@ class Result:
 
     :ivar wrong: what must not be, line by line.
     :ivar hidden: a device is not seen, and a gap says so; ``unknowable``: nothing that the BMC shows says that it is there.
-    :ivar refused: the look ended in an error. ``limit``: a limit that is known, one of LIMITS.
+    :ivar refused: the look ended in an error. ``limit``: a limit that is known: one of LIMITS, or an item in whose place
+        another one is listed twice. A real BMC lists firmware items twice and counts them twice, and lacks none.
     """
 
     wrong: tuple[str, ...] = ()
@@ -105,10 +106,12 @@ def judge(known: Known, damage: Damage, *, expands: bool = False) -> Result:
         return Result(refused=True)
     except Exception as exc:  # noqa: BLE001 - that there is none is what is tested
         return Result(wrong=(f'CRASH {type(exc).__name__}: {exc}',))
-    before = set(known.inventory.gaps)
-    new = [gap for gap in seen.gaps if gap not in before]
+    # Whose a gap is may change with what is damaged: it is an old one still.
+    before = {replace(gap, accelerator=None) for gap in known.inventory.gaps}
+    new = [gap for gap in seen.gaps if replace(gap, accelerator=None) not in before]
     hides = any(gap.hides for gap in new)
-    lost, more = _compared(known.inventory.accelerators, seen.accelerators)
+    missing, more = _compared(known.inventory.accelerators, seen.accelerators)
+    lost = missing
     unknowable = False
     there = {uri.casefold() for uri in shown(service.said, ROOT)}
     if lost and not hides:
@@ -116,15 +119,17 @@ def judge(known: Known, damage: Damage, *, expands: bool = False) -> Result:
         unknowable = not lost
     limit = bool(lost) and not hides and (known.tree.name, damage.what) in LIMITS
     wrong = [f'LESS {a.id} {a.primary.uri}' for a in lost if not hides and not limit]
-    wrong += [f'MORE {what}' for what in more if not new]
-    if not unknowable and not limit:
-        found = list(_verified(known.inventory, seen, new))
-        wrong += [
-            text
+    wrong += [f'MORE {what}' for devices, what in more if not any(_is_of(gap, devices) for gap in new)]
+    if not limit:
+        found = list(_verified(known.inventory, seen, new, nobodys=missing))
+        visible = [
+            (ref, text)
             for ref, text in found
             if ref is None or (ref.uri.casefold() in there and not _unrelated(damage, service, ref, seen))
         ]
-        unknowable = bool(found) and not wrong
+        wrong += [text for _, text in visible]
+        limit = bool(found) and not visible and any(ref is not None and _is_counted(service, ref) for ref, _ in found)
+        unknowable = (unknowable or bool(found)) and not wrong and not limit
     return Result(wrong=tuple(wrong), hidden=bool(lost) and hides, unknowable=unknowable, limit=limit)
 
 
@@ -143,48 +148,88 @@ def _unrelated(damage: Damage, service: Service, item: Ref, seen: Inventory) -> 
     """Nothing says any more of which device an item is: what said it is gone, and leads nowhere."""
     if not damage.kind.startswith(('deleted', 'contradicted')):
         return False
-    if item.uri in damage.changed and damage.kind == 'contradicted: another member':
-        return True  # it says of itself that it is another device's, and nothing else says whose it is
     uris = {ref.uri for a in seen.accelerators for ref in a.refs}
     ends = {plain(holder[name]['@odata.id']) for holder, name in links_of(service.body(item.uri))}
+    ends |= {plain(outer) for end in ends if (outer := _contained_by(service.body(end))) is not None}
     back = {plain(holder[name]['@odata.id']) for uri in uris for holder, name in links_of(service.body(uri))}
+    if item.uri in damage.changed and damage.kind == 'contradicted: another member':
+        return item.uri not in back  # it says of itself that it is another device's, and nothing else says whose it is
     return item.uri not in back and not any(end == uri or end.startswith(f'{uri}/') for end in ends for uri in uris)
+
+
+def _contained_by(body: Body | None) -> str | None:
+    """What a chassis says that contains it."""
+    links = body.get('Links') if isinstance(body, dict) else None
+    outer = links.get('ContainedBy') if isinstance(links, dict) else None
+    link = outer.get('@odata.id') if isinstance(outer, dict) else None
+    return link if isinstance(link, str) else None
+
+
+def _is_counted(service: Service, item: Ref) -> bool:
+    """The list of an item that is not in it counts more than it has."""
+    body = service.body(item.uri.rpartition('/')[0])
+    listed, count = (body.get('Members'), body.get('Members@odata.count')) if isinstance(body, dict) else (None, None)
+    if not isinstance(listed, list) or not isinstance(count, int):
+        return False
+    members = [
+        service.body(plain(m['@odata.id'])) for m in listed if isinstance(m, dict) and isinstance(m.get('@odata.id'), str)
+    ]
+    said = {m.get('@odata.id') for m in members if isinstance(m, dict)}
+    return len(said) < count
 
 
 def _uris(one: Accelerator) -> set[str]:
     return {ref.uri.casefold() for ref in one.refs}
 
 
-def _compared(whole: Iterable[Accelerator], seen: Iterable[Accelerator]) -> tuple[list[Accelerator], list[str]]:
+def _is_of(gap: Gap, devices: Iterable[Accelerator]) -> bool:
+    """A gap tells of one of some devices: it hides, or names one of them or a resource of it."""
+    for one in devices:
+        uris = {ref.uri for ref in (*one.refs, *(c.ref for c in one.firmware))}
+        if gap.hides or gap.accelerator == one.id or gap.ref.uri in uris or any(uri in gap.reason for uri in uris):
+            return True
+    return False
+
+
+def _compared(
+    whole: Iterable[Accelerator], seen: Iterable[Accelerator]
+) -> tuple[list[Accelerator], list[tuple[list[Accelerator], str]]]:
     """Devices that are not seen, each for itself, and those that are seen and are none, or are one twice."""
     whole, seen = list(whole), list(seen)
     of = {n: [a for a in whole if _uris(a) & _uris(s)] for n, s in enumerate(seen)}
     times = {a.id: [n for n, found in of.items() if a in found] for a in whole}
     lost = [a for a in whole if not times[a.id]]
     lost += [a for found in of.values() for a in found[1:] if len(times[a.id]) == 1]
-    more = [f'{seen[n].primary.uri}: none' for n, found in of.items() if not found]
-    more += [f'{a.primary.uri}: {len(n)} times' for a in whole if len(n := times[a.id]) > 1]
+    more = [([seen[n]], f'{seen[n].primary.uri}: none') for n, found in of.items() if not found]
+    more += [([a, *(seen[i] for i in n)], f'{a.primary.uri}: {len(n)} times') for a in whole if len(n := times[a.id]) > 1]
     return lost, more
 
 
-def _verified(whole: Inventory, seen: Inventory, new: list[Gap]) -> Iterator[tuple[Ref | None, str]]:
-    """What is hidden of a machine that verifies by the rules that are easiest to meet: all is as it is shown.
+def _verified(
+    whole: Inventory, seen: Inventory, new: list[Gap], nobodys: Iterable[Accelerator]
+) -> Iterator[tuple[Ref | None, str]]:
+    """What is hidden of a machine that verifies by the rules that are easiest to meet: all is as it is shown, none was known.
 
     With the resource that is not seen, where it is that.
+
+    :param nobodys: devices that are not seen: that is judged elsewhere.
     """
-    known = frozenset(a.id for a in whole.accelerators)
+    out_of_sight = {a.id for a in nobodys}
     rules = []
     for a in seen.accelerators:
         versions = tuple((c.id, c.version) for c in a.firmware if c.id is not None and c.version is not None)
         block = frozenset(path for path in PATHS if _is_closed(a, path))
         rules.append(Rule(name=str(a.id), match=Match(ids=frozenset({a.id})), firmware=versions, block=block, accept=CLOSED))
     shown_as = replace(seen, gaps=tuple(new))
-    if not verify(shown_as, Baseline(rules=tuple(rules)), NODE, (), (), lifecycle=1, known=known).met:
+    if not verify(shown_as, Baseline(rules=tuple(rules)), NODE, (), (), lifecycle=1, known=frozenset()).met:
         return
     by_id = {a.id: a for a in seen.accelerators}
     everywhere = {c.ref: c for a in seen.accelerators for c in a.firmware}
     for a in whole.accelerators:
-        now = by_id.get(a.id)
+        if a.id in out_of_sight:
+            continue
+        # Damage may take away what identified it: on a first look nobody knows that.
+        now = by_id.get(a.id) or next((s for s in seen.accelerators if _uris(a) & _uris(s)), None)
         if now is None:
             yield None, f'VERIFIED without {a.id}'
             continue
