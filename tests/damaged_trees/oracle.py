@@ -182,11 +182,15 @@ def _uris(one: Accelerator) -> set[str]:
     return {ref.uri.casefold() for ref in one.refs}
 
 
+_PLACE = re.compile(r'/redfish/v1/(Systems|Chassis)/[^/]+')
+
+
 def _is_of(gap: Gap, devices: Iterable[Accelerator]) -> bool:
-    """A gap tells of one of some devices: it hides, or names one of them or a resource of it."""
+    """A gap tells of one of some devices: it hides, or names one of them, a resource of it or the System or Chassis of that."""
     for one in devices:
         uris = {ref.uri for ref in (*one.refs, *(c.ref for c in one.firmware))}
-        if gap.hides or gap.accelerator == one.id or gap.ref.uri in uris or any(uri in gap.reason for uri in uris):
+        places = uris | {match[0] for uri in uris if (match := _PLACE.match(uri)) is not None}
+        if gap.hides or gap.accelerator == one.id or gap.ref.uri in places or any(uri in gap.reason for uri in uris):
             return True
     return False
 
