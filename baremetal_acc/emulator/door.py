@@ -4,7 +4,8 @@
 
 Both are plain HTTP on loopback, for tests and the demo; nobody logs in.
 
-* ``GET /door/devices``: the cards that the host sees, and its ways to them; 503 while the host is off.
+* ``GET /door/devices``: the cards that the host sees, and its ways to them; 503 while the host is off. Where a machine has
+  several hosts, ``?host=`` says which one's door it is, here and below; without it what any of them sees that is on.
 * ``POST /door/firmware?device=&path=``, the body is an image: 200 ``{"written": true}``, 403 ``{"written": false, "reason"}``.
 * ``POST /door/program?device=&slot=``: the same for a function.
 * ``GET /control/truth``: banks, locks, power, tasks: the oracle.
@@ -83,7 +84,7 @@ class DoorSite:
         machine.settle()
         match request.method, request.path:
             case 'GET', '/door/devices':
-                return _devices(machine)
+                return _devices(machine, request.query.get('host'))
             case 'POST', '/door/firmware' | '/door/program':
                 return await self._write(http, request, machine)
             case 'GET', '/control/truth':
@@ -105,6 +106,7 @@ class DoorSite:
                 path=request.query.get('path', 'pcie'),
                 component=request.query.get('component') if slot is None else None,
                 slot=slot,
+                host=_known_host(machine, request.query.get('host')),
             )
             reply = Reply(status=200, body={'written': True, 'component': target.key})
         except Refused as why:
@@ -128,12 +130,20 @@ def _unknown() -> Reply:
     return Reply(status=404, body={'error': 'there is no such thing here'})
 
 
-def _devices(machine: Machine) -> Reply:
-    if not machine.host_is_up():
+def _known_host(machine: Machine, named: str | None) -> str | None:
+    if named is not None and named not in machine.hosts:
+        raise ValueError(f'no host is called {named!r}; there are {", ".join(machine.hosts)}')
+    return named
+
+
+def _devices(machine: Machine, named: str | None) -> Reply:
+    host = _known_host(machine, named)
+    up = [name for name in machine.hosts if host in (None, name) and machine.host_is_up(name)]
+    if not up:
         return Reply(status=503, body={'error': 'the host is off'})
     devices: dict[str, list[dict[str, Any]]] = {}
     for way in machine.ways:
-        if not machine.is_gone(way.device):
+        if way.host in up and not machine.is_gone(way.device):
             shown = {'component': way.component, 'path': way.path, 'slot': way.slot}
             devices.setdefault(way.device, []).append(shown)
     return Reply(status=200, body={'devices': devices})

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is true in the emulated machine: power, firmware banks, settings and locks, tasks. No HTTP in here.
 
-One machine is one chassis with a host and one or more BMCs: one truth, several ways in. Everything that takes time is an
+One machine is one chassis with one or more hosts and BMCs: one truth, several ways in. Everything that takes time is an
 event on a queue; :meth:`Machine.settle` lets what is due happen, in order, so a test can move a virtual clock and nothing
 here sleeps. What it consists of is in :mod:`~baremetal_acc.emulator.parts`.
 """
@@ -1167,9 +1167,14 @@ class Machine:
 
     # -- the host's own way -------------------------------------------------------------------------------------------
 
-    def host_is_up(self) -> bool:
-        """Whether code of the tenant can run: the host is on and not restarting."""
-        host = self.systems['host']
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The systems on which a tenant may be root: those that have a way to a card."""
+        return tuple(dict.fromkeys(way.host for way in self.ways)) or ('host',)
+
+    def host_is_up(self, name: str = 'host') -> bool:
+        """Whether code of a tenant can run there: the host is on and not restarting."""
+        host = self.systems[name]
         return host.power is Power.ON and not host.booting
 
     def is_gone(self, device: str) -> bool:
@@ -1183,18 +1188,29 @@ class Machine:
         return all(self.systems[one.system].power is Power.ON for one in parts)
 
     def write_from_host(
-        self, device: str, image: Image | BadImage, *, path: str, component: str | None = None, slot: int | None = None
+        self,
+        device: str,
+        image: Image | BadImage,
+        *,
+        path: str,
+        component: str | None = None,
+        slot: int | None = None,
+        host: str | None = None,
     ) -> Component:
         """The tenant, root on the host, writes an image in band. It is in force at once: root may reset the card as well.
 
+        :param host: which one, where the machine has several; None: whichever has a way to the card.
         :raises Refused: ``host-off``, ``no-such-way``, ``locked``, ``bad-image``, ``wrong-...``.
         """
-        if not self.host_is_up():
+        reaching = [way for way in self.ways if way.device == device and host in (None, way.host)]
+        asked = {way.host for way in reaching} or ({*self.hosts} if host is None else {host})
+        up = {name for name in asked if self.host_is_up(name)}
+        if not up:
             raise Refused('host-off', 'the host is off: nobody can be root on it')
         ways = [
             way
-            for way in self.ways
-            if way.device == device and way.path == path and way.slot == slot and component in (None, way.component)
+            for way in reaching
+            if way.host in up and way.path == path and way.slot == slot and component in (None, way.component)
         ]
         if not ways or self.is_gone(device):
             place = f'slot {slot}' if slot is not None else component or 'firmware'
@@ -1258,6 +1274,7 @@ class Machine:
                     'slot': way.slot,
                     'path': way.path,
                     'target': way.target,
+                    **({'host': way.host} if len(self.hosts) > 1 else {}),
                     'open': not any(self.is_closed(key) for key in way.locks),
                 }
                 for way in self.ways

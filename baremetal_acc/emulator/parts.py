@@ -180,7 +180,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How the host reaches a component in band: through ``path``, unless one of the locks is closed.
+    """How ``host`` reaches a component in band: through ``path``, unless one of the locks is closed.
 
     Its own paths to the card are ``pcie`` and ``rshim``; those by the BMC ``kcs``, ``redfish``, ``vnic`` and ``chif``.
     """
@@ -191,6 +191,7 @@ class Way:
     target: str
     locks: tuple[str, ...] = ()
     slot: int | None = None
+    host: str = 'host'
 
 
 class Cause(IntEnum):

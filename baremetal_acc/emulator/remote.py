@@ -98,14 +98,21 @@ class Remote:
         """
         self._ask('POST', 'power', {'system': system, 'reset_type': reset_type, 'cause': cause})
 
-    def devices(self) -> dict[str, Any] | None:
-        """The cards that the host sees; None while it is off."""
-        status, body = self._call('GET', f'{self.door}/devices')
+    def devices(self, host: str | None = None) -> dict[str, Any] | None:
+        """The cards that the host sees; None while it is off.
+
+        :param host: which one, where the machine has several, here and below; None: any of them.
+        """
+        query = '' if host is None else f'?{urllib.parse.urlencode({"host": host})}'
+        status, body = self._call('GET', f'{self.door}/devices{query}')
         return dict(body['devices']) if status == 200 else None
 
-    def tenant_write(self, device: str, image: bytes, *, path: str = 'pcie', component: str | None = None) -> dict[str, Any]:
+    def tenant_write(
+        self, device: str, image: bytes, *, path: str = 'pcie', component: str | None = None, host: str | None = None
+    ) -> dict[str, Any]:
         """The tenant, root on the host, writes firmware in band: ``{"written": bool, "reason": ...}``."""
-        query = {'device': device, 'path': path, **({'component': component} if component else {})}
+        given = {'device': device, 'path': path, 'component': component, 'host': host}
+        query = {name: value for name, value in given.items() if value}
         return self._door('firmware', query, image)
 
     def tenant_program(self, device: str, slot: int, image: bytes, *, path: str = 'pcie') -> dict[str, Any]:

@@ -4,7 +4,17 @@
 
 from collections.abc import Callable, Mapping
 
-from baremetal_acc.emulator.hw import acc_server, csd_server, dpu, fpga_server, gb200_tray, gpu_server, hgx_tray, lock_server
+from baremetal_acc.emulator.hw import (
+    acc_server,
+    csd_server,
+    dpu,
+    fpga_server,
+    gb200_tray,
+    gpu_server,
+    hgx_tray,
+    lock_server,
+    twin_server,
+)
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters, Product
 
 PRODUCTS: Mapping[str, Callable[[Parameters], Product]] = {
@@ -16,6 +26,7 @@ PRODUCTS: Mapping[str, Callable[[Parameters], Product]] = {
     'lock-server': lock_server.build,
     'hgx-tray': hgx_tray.build,
     'gb200-tray': gb200_tray.build,
+    'twin-server': twin_server.build,
 }
 
 

@@ -8,6 +8,7 @@ the host). **Locks:** WriteProtected of both items, InterfaceEnabled of the host
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from baremetal_acc.emulator.hw.parameters import Maker
 from baremetal_acc.emulator.image import Kind
@@ -57,6 +58,36 @@ DIMMS = 4
 DIMM_GIB = 32
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostBoard:
+    """How one host of a machine is called: in the machine, and in the resources and items of its BMC.
+
+    ``part`` begins the names of what is peculiar to one unit; ``contained_by`` is the Chassis that the host's is in.
+    """
+
+    name: str = 'host'
+    system_id: str = 'System_0'
+    chassis_id: str = 'Chassis_0'
+    nic_id: str = 'NIC_0'
+    uefi_id: str = 'UEFI'
+    part: str = ''
+    kind: str = 'RackMount'
+    contained_by: str | None = None
+
+    @property
+    def system(self) -> str:
+        """The URI of its System."""
+        return f'{SYSTEMS}/{self.system_id}'
+
+    @property
+    def chassis(self) -> str:
+        """The URI of its Chassis."""
+        return f'{chassis_resources.CHASSIS}/{self.chassis_id}'
+
+
+HOST = HostBoard()
+
+
 def new_view(maker: Maker, name: str, manager: str, *, product: str, vendor: str) -> View:
     """A BMC with the services that every BMC has: root, accounts, sessions, tasks, updates, empty collections."""
     view = maker.add_bmc(name, manager)
@@ -84,67 +115,111 @@ def add_board(
     :param contains: further Chassis inside this one.
     :param pcie_devices: PCIeDevices of this chassis that belong to the host's System.
     """
-    machine = maker.machine
-    machine.systems['host'] = System(name='host', bmc=bmc, uri=SYSTEM)
+    maker.machine.systems[HOST.name] = System(name=HOST.name, bmc=bmc, uri=SYSTEM)
     view = new_view(maker, bmc, MANAGER, product=MODEL, vendor=MANUFACTURER)
-    bmc_item, uefi_item = f'{FIRMWARE}/FW_BMC_0', f'{FIRMWARE}/UEFI'
-    for item, uri, component, version, activates in (
-        ('FW_BMC_0', bmc_item, 'bmc', BMC_VERSION, None),
-        ('UEFI', uefi_item, 'uefi', UEFI_VERSION, Restart.WARM),
-    ):
-        lock = machine.add_lock(f'{item}/WriteProtected', False, locked=True, open=False, bmc=bmc, uri=uri)
-        machine.add_component(
-            Component(
-                key=f'{bmc}/{item}',
-                bmc=bmc,
-                uri=uri,
-                device='',
-                kind=Kind.FIRMWARE,
-                model=IMAGE_MODEL,
-                component=component,
-                active=Bank(version=version),
-                activates=activates,
-                write_protect=lock.key,
-            )
+    add_component(maker, view, 'FW_BMC_0', 'bmc', BMC_VERSION)
+    add_component(maker, view, HOST.uefi_id, 'uefi', UEFI_VERSION, activates=Restart.WARM)
+    add_bmc_board(maker, bmc)
+    add_host(maker, view, HOST, contains=contains, pcie_devices=pcie_devices, pcie_functions=pcie_functions)
+    add_power(view, CHASSIS, supplies=2, watts=2400, manufacturer=MANUFACTURER)
+    add_cooling(view, CHASSIS, fans=4)
+    add_bmc(maker, view, systems=[SYSTEM], chassis=CHASSIS)
+    add_uefi_item(view, HOST)
+    maker.systems[bmc] = SYSTEM
+    return view
+
+
+def add_component(
+    maker: Maker,
+    view: View,
+    item: str,
+    component: str,
+    version: str,
+    *,
+    system: str = HOST.name,
+    activates: Restart | None = None,
+) -> None:
+    """Firmware of the board with its write protection.
+
+    :param system: by whose power it runs, and whose restart ``activates`` is.
+    """
+    uri = f'{FIRMWARE}/{item}'
+    lock = maker.machine.add_lock(
+        f'{item}/WriteProtected', False, locked=True, open=False, bmc=view.name, uri=uri, system=system
+    )
+    maker.machine.add_component(
+        Component(
+            key=f'{view.name}/{item}',
+            bmc=view.name,
+            uri=uri,
+            device='',
+            kind=Kind.FIRMWARE,
+            model=IMAGE_MODEL,
+            component=component,
+            active=Bank(version=version),
+            activates=activates,
+            system=system,
+            write_protect=lock.key,
         )
+    )
+
+
+def add_bmc_board(maker: Maker, bmc: str) -> None:
+    """The board of the BMC as IPMI tells of it."""
     maker.boards.setdefault(bmc, {})[BMC_BOARD] = Board(
         manufacturer=MANUFACTURER, name=MODEL, serial=maker.serial('board', prefix='ES'), part_number='ES-2000-A'
     )
-    nic = f'{CHASSIS}/PCIeDevices/NIC_0'
+
+
+def add_host(
+    maker: Maker,
+    view: View,
+    host: HostBoard,
+    *,
+    contains: Sequence[str] = (),
+    pcie_devices: Sequence[str] = (),
+    pcie_functions: Sequence[str] = (),
+    elsewhere: Sequence[str] = (),
+) -> None:
+    """A host: its System with all that is below it, its Chassis, its network adapter. Others add its firmware.
+
+    :param elsewhere: PCIeDevices of another Chassis that its System lists, too.
+    """
+    nic = f'{host.chassis}/PCIeDevices/{host.nic_id}'
     add_system(
         view,
-        'System_0',
-        system='host',
+        host.system_id,
+        system=host.name,
         manufacturer=MANUFACTURER,
         model=MODEL,
-        serial=maker.serial('board', prefix='ES'),
+        serial=maker.serial(f'{host.part}board', prefix='ES'),
         part_number='ES-2000-A',
-        uuid=maker.uuid('board'),
-        chassis=[CHASSIS],
+        uuid=maker.uuid(f'{host.part}board'),
+        chassis=[host.chassis],
         managers=[MANAGER],
         memory_gib=DIMMS * DIMM_GIB,
-        pcie_devices=[nic, *pcie_devices],
+        pcie_devices=[nic, *pcie_devices, *elsewhere],
         pcie_functions=[f'{nic}/PCIeFunctions/0', *pcie_functions],
-        bios_component=f'{bmc}/UEFI',
+        bios_component=f'{view.name}/{host.uefi_id}',
         parts=('Memory', 'Storage', 'EthernetInterfaces', 'Bios', 'SecureBoot', 'LogServices'),
         properties={
             'ProcessorSummary': {'Count': CPUS, 'CoreCount': 64, 'Model': 'EX-9300', 'Status': {'State': 'Enabled'}},
             'PowerRestorePolicy': 'LastState',
         },
     )
-    macs = [maker.mac('nic/0'), maker.mac('nic/1')]
+    macs = [maker.mac(f'{host.part}nic/0'), maker.mac(f'{host.part}nic/1')]
     for number in range(CPUS):
         add_processor(
             view,
-            f'{SYSTEM}/Processors/CPU_{number}',
+            f'{host.system}/Processors/CPU_{number}',
             kind='CPU',
             name=f'CPU {number}',
             manufacturer='Example Silicon',
             model='EX-9300',
-            serial=maker.serial(f'cpu/{number}'),
+            serial=maker.serial(f'{host.part}cpu/{number}'),
             part_number='EX-9300-32',
             uuid=None,
-            chassis=CHASSIS,
+            chassis=host.chassis,
             properties={
                 'ProcessorArchitecture': 'x86',
                 'InstructionSet': 'x86-64',
@@ -155,55 +230,54 @@ def add_board(
             },
             watts=180.0,
         )
-    add_memory(view, SYSTEM, dimms=DIMMS, gib=DIMM_GIB, manufacturer='Example Memory')
-    add_storage(view, SYSTEM, drives=2, gib=960, manufacturer='Example Storage', chassis=CHASSIS)
-    add_ethernet(view, SYSTEM, {'nic0': macs[0], 'nic1': macs[1]})
+    add_memory(view, host.system, dimms=DIMMS, gib=DIMM_GIB, manufacturer='Example Memory')
+    add_storage(view, host.system, drives=2, gib=960, manufacturer='Example Storage', chassis=host.chassis)
+    add_ethernet(view, host.system, {'nic0': macs[0], 'nic1': macs[1]})
     add_bios(
         view,
-        SYSTEM,
+        host.system,
         (
             Attribute(name='BootMode', default='Uefi', allowed=('Uefi', 'Legacy')),
             Attribute(name='SriovGlobalEnable', default=True),
             Attribute(name='ProcVirtualization', default='Enabled', allowed=('Enabled', 'Disabled')),
         ),
-        system='host',
-        software=(uefi_item,) if view.options.update_service else (),
+        system=host.name,
+        software=(f'{FIRMWARE}/{host.uefi_id}',) if view.options.update_service else (),
     )
-    add_secure_boot(view, SYSTEM)
-    add_log(view, SYSTEM, 'SEL', kind='SEL', entries=('The system was powered on.', 'The boot has finished.'))
+    add_secure_boot(view, host.system)
+    add_log(view, host.system, 'SEL', kind='SEL', entries=('The system was powered on.', 'The boot has finished.'))
     add_chassis(
         view,
-        'Chassis_0',
-        kind='RackMount',
+        host.chassis_id,
+        kind=host.kind,
         manufacturer=MANUFACTURER,
         model=MODEL,
-        serial=maker.serial('board', prefix='ES'),
+        serial=maker.serial(f'{host.part}board', prefix='ES'),
         part_number='ES-2000-A',
-        uuid=maker.uuid('chassis'),
+        uuid=maker.uuid(f'{host.part}chassis'),
         managers=[MANAGER],
-        systems=[SYSTEM],
+        systems=[host.system],
+        contained_by=host.contained_by,
         contains=contains,
         pcie_devices=[nic, *pcie_devices],
-        adapters=['NIC_0'],
-        system='host',
+        adapters=[host.nic_id],
+        system=host.name,
         sensors=(
             Reading(id='Inlet_Temp', kind='Temperature', units='Cel', reading=24.5, context='Intake'),
             Reading(id='Outlet_Temp', kind='Temperature', units='Cel', reading=38.0, context='Exhaust'),
             Reading(id='Total_Power', kind='Power', units='W', reading=812.0, context='PowerSupply'),
         ),
     )
-    add_power(view, CHASSIS, supplies=2, watts=2400, manufacturer=MANUFACTURER)
-    add_cooling(view, CHASSIS, fans=4)
     add_pcie_device(
         view,
         nic,
         name='Network Adapter',
         manufacturer='Example Networks',
         model='EN-25',
-        serial=maker.serial('nic', prefix='EN'),
+        serial=maker.serial(f'{host.part}nic', prefix='EN'),
         part_number='EN-25-2P',
-        uuid=maker.uuid('nic'),
-        chassis=CHASSIS,
+        uuid=maker.uuid(f'{host.part}nic'),
+        chassis=host.chassis,
         lanes=8,
         functions=(
             {
@@ -222,45 +296,51 @@ def add_board(
     )
     add_network_adapter(
         view,
-        CHASSIS,
-        'NIC_0',
+        host.chassis,
+        host.nic_id,
         manufacturer='Example Networks',
         model='EN-25',
-        serial=maker.serial('nic', prefix='EN'),
+        serial=maker.serial(f'{host.part}nic', prefix='EN'),
         part_number='EN-25-2P',
         macs=macs,
     )
+
+
+def add_bmc(maker: Maker, view: View, *, systems: Sequence[str], chassis: str) -> None:
+    """The BMC: its Manager and the item of its firmware."""
     add_manager(
         view,
         'BMC_0',
         model='ES-BMC',
         manufacturer=MANUFACTURER,
         uuid=maker.uuid('bmc'),
-        component=f'{bmc}/FW_BMC_0',
-        systems=[SYSTEM],
-        chassis=[CHASSIS],
-        in_chassis=CHASSIS,
+        component=f'{view.name}/FW_BMC_0',
+        systems=systems,
+        chassis=[chassis],
+        in_chassis=chassis,
         mac=maker.mac('bmc'),
         host_interface=True,
         virtual_media=True,
     )
     add_item(
         view,
-        f'{bmc}/FW_BMC_0',
+        f'{view.name}/FW_BMC_0',
         name='BMC firmware',
         description='BMC image',
         manufacturer=MANUFACTURER,
         related=[MANAGER],
         software_id='0x0010',
     )
+
+
+def add_uefi_item(view: View, host: HostBoard) -> None:
+    """The item of the firmware of a host."""
     add_item(
         view,
-        f'{bmc}/UEFI',
+        f'{view.name}/{host.uefi_id}',
         name='UEFI firmware',
         description='Host image',
         manufacturer=MANUFACTURER,
-        related=[f'{SYSTEM}/Bios'],
+        related=[f'{host.system}/Bios'],
         software_id='0x0011',
     )
-    maker.systems[bmc] = SYSTEM
-    return view

@@ -13,6 +13,8 @@ every way.
 **Tried on:** nothing real.
 """
 
+from collections.abc import Mapping
+
 from baremetal_acc.emulator.hw import board
 from baremetal_acc.emulator.hw.parameters import Maker
 from baremetal_acc.emulator.image import Kind
@@ -34,6 +36,19 @@ IMAGE_MODEL = 'd5005'
 MODEL = 'FPGA PAC D5005'
 MANUFACTURER = 'Intel(R) Corporation'
 VERSION = '2.0.0'
+
+PCI_FUNCTION: Mapping[str, str] = {
+    'VendorId': '0x8086',
+    'DeviceId': '0x0b2b',
+    'SubsystemVendorId': '0x8086',
+    'SubsystemId': '0x0000',
+    'ClassCode': '0x120000',
+    'DeviceClass': 'ProcessingAccelerators',
+    'SegmentNumber': '0x0000',
+    'BusNumber': '0xe3',
+    'DeviceNumber': '0x00',
+    'RevisionId': '0x01',
+}
 
 PROCESSOR = f'{board.SYSTEM}/Processors/{DEVICE}'
 PCIE_DEVICE = f'{board.CHASSIS}/PCIeDevices/{DEVICE}'
@@ -128,20 +143,7 @@ def add_fpga(maker: Maker, view: View) -> None:
         component=firmware.key,
         device=DEVICE,
         slot={'SlotType': 'FullLength', 'Lanes': 16, 'PCIeType': 'Gen3', 'HotPluggable': False},
-        functions=(
-            {
-                'VendorId': '0x8086',
-                'DeviceId': '0x0b2b',
-                'SubsystemVendorId': '0x8086',
-                'SubsystemId': '0x0000',
-                'ClassCode': '0x120000',
-                'DeviceClass': 'ProcessingAccelerators',
-                'SegmentNumber': '0x0000',
-                'BusNumber': '0xe3',
-                'DeviceNumber': '0x00',
-                'RevisionId': '0x01',
-            },
-        ),
+        functions=(PCI_FUNCTION,),
     )
     add_item(
         view,

@@ -72,16 +72,70 @@ class Generation:
 
 H100 = Generation()
 
-SYSTEM = f'{SYSTEMS}/HGX_Baseboard_0'
-BASEBOARD = f'{CHASSIS}/HGX_Chassis_0'
-MANAGER = f'{MANAGERS}/HGX_BMC_0'
-DOMAINS = f'{BASEBOARD}/Oem/Nvidia/WriteProtectDomains'
 COMPONENTS = 'Oem/NvidiaRoT/RoTProtectedComponents'
 GPUS_OF_DOMAIN = 2
 
 
-def add_baseboard(maker: Maker, view: View, *, gpus: int, generation: Generation = H100, contains: Sequence[str] = ()) -> None:
-    """The HGX baseboard: its System, its Chassis, its own BMC behind the host's, and the GPUs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseboard:
+    """One of the baseboards of a machine, by its number: whose it is, and how its resources are called.
+
+    ``first_gpu`` is the number of its first GPU: no two of a machine are called alike. ``in_chassis`` is its host's Chassis.
+    """
+
+    number: int = 0
+    first_gpu: int = 0
+    host: str = 'host'
+    in_chassis: str = board.CHASSIS
+
+    @property
+    def system(self) -> str:
+        """The URI of its System, which is no host."""
+        return f'{SYSTEMS}/HGX_Baseboard_{self.number}'
+
+    @property
+    def chassis(self) -> str:
+        """The URI of its Chassis."""
+        return f'{CHASSIS}/HGX_Chassis_{self.number}'
+
+    @property
+    def manager(self) -> str:
+        """The URI of its own BMC."""
+        return f'{MANAGERS}/HGX_BMC_{self.number}'
+
+    @property
+    def item(self) -> str:
+        """The Id of the item of its own BMC."""
+        return f'HGX_FW_BMC_{self.number}'
+
+    @property
+    def domains(self) -> str:
+        """The URI of its write-protect domains."""
+        return f'{self.chassis}/Oem/Nvidia/WriteProtectDomains'
+
+    def domain(self, gpu: int) -> str:
+        """The key of the domain of a GPU."""
+        return f'HGX_Domain_{self.first_gpu + (gpu - self.first_gpu) // GPUS_OF_DOMAIN}/WriteProtected'
+
+    def part(self, name: str) -> str:
+        """What is peculiar to this one among those of the machine."""
+        return f'{name}/{self.number}' if self.number else name
+
+
+FIRST = Baseboard()
+SYSTEM, BASEBOARD, MANAGER, DOMAINS = FIRST.system, FIRST.chassis, FIRST.manager, FIRST.domains
+
+
+def add_baseboard(
+    maker: Maker,
+    view: View,
+    *,
+    gpus: int,
+    generation: Generation = H100,
+    contains: Sequence[str] = (),
+    baseboard: Baseboard = FIRST,
+) -> None:
+    """An HGX baseboard: its System, its Chassis, its own BMC behind the host's, and the GPUs.
 
     :param contains: further Chassis on it, which are added by others.
     """
@@ -89,36 +143,37 @@ def add_baseboard(maker: Maker, view: View, *, gpus: int, generation: Generation
     machine = maker.machine
     has_domains = maker.feature('write-protect-domains')
     has_components = maker.feature('rot-protected-components')
-    modules = [f'{CHASSIS}/HGX_GPU_{number}' for number in range(gpus)]
-    roots = [f'{CHASSIS}/HGX_ERoT_GPU_{number}' for number in range(gpus)]
+    numbers = range(baseboard.first_gpu, baseboard.first_gpu + gpus)
+    modules = [f'{CHASSIS}/HGX_GPU_{number}' for number in numbers]
+    roots = [f'{CHASSIS}/HGX_ERoT_GPU_{number}' for number in numbers]
     add_system(
         view,
-        'HGX_Baseboard_0',
-        system='host',
+        baseboard.system.rpartition('/')[2],
+        system=baseboard.host,
         manufacturer='NVIDIA',
         model=generation.board,
-        serial=maker.serial('baseboard'),
+        serial=maker.serial(baseboard.part('baseboard')),
         part_number=generation.board_part_number,
-        uuid=maker.uuid('baseboard'),
-        chassis=[BASEBOARD],
-        managers=[MANAGER],
+        uuid=maker.uuid(baseboard.part('baseboard')),
+        chassis=[baseboard.chassis],
+        managers=[baseboard.manager],
         resets=(),
         parts=('LogServices',),
         properties={
             'Oem': {'Nvidia': {'@odata.type': '#NvidiaComputerSystem.v1_0_0.NvidiaComputerSystem', 'ISTModeEnabled': False}}
         },
     )
-    add_log(view, SYSTEM, 'EventLog', kind='Event', entries=('The baseboard is ready.',))
+    add_log(view, baseboard.system, 'EventLog', kind='Event', entries=('The baseboard is ready.',))
     add_chassis(
         view,
-        'HGX_Chassis_0',
+        baseboard.chassis.rpartition('/')[2],
         kind='Zone',
         manufacturer='NVIDIA',
-        managers=[MANAGER],
-        systems=[SYSTEM],
-        contained_by=board.CHASSIS,
+        managers=[baseboard.manager],
+        systems=[baseboard.system],
+        contained_by=baseboard.in_chassis,
         contains=[*modules, *roots, *contains],
-        serial=maker.serial('baseboard'),
+        serial=maker.serial(baseboard.part('baseboard')),
         part_number=generation.board_part_number,
         sensors=(Reading(id='Baseboard_Temp', kind='Temperature', units='Cel', reading=36.0, context='SystemBoard'),),
         oem=lambda: {
@@ -126,64 +181,63 @@ def add_baseboard(maker: Maker, view: View, *, gpus: int, generation: Generation
                 '@odata.type': '#NvidiaChassis.v1_0_0.NvidiaChassis',
                 'HardwareWriteProtected': False,
                 'HardwareWriteProtectedControl': False,
-                **({'WriteProtectDomains': ref(DOMAINS)} if has_domains else {}),
+                **({'WriteProtectDomains': ref(baseboard.domains)} if has_domains else {}),
             }
         },
     )
     if has_domains:
-        _add_domains(view, gpus)
+        _add_domains(view, baseboard, gpus)
     machine.add_component(
         Component(
-            key=f'{bmc}/HGX_FW_BMC_0',
+            key=f'{bmc}/{baseboard.item}',
             bmc=bmc,
-            uri=f'{FIRMWARE}/HGX_FW_BMC_0',
+            uri=f'{FIRMWARE}/{baseboard.item}',
             device='',
             kind=Kind.FIRMWARE,
             model=BASEBOARD_MODEL,
             component='bmc',
             active=Bank(version=generation.board_bmc_version),
+            system=baseboard.host,
         )
     )
     add_manager(
         view,
-        'HGX_BMC_0',
+        baseboard.manager.rpartition('/')[2],
         model='HGX BMC',
         manufacturer='NVIDIA',
-        uuid=maker.uuid('hgx-bmc'),
-        component=f'{bmc}/HGX_FW_BMC_0',
-        systems=[SYSTEM],
-        chassis=[BASEBOARD],
-        in_chassis=BASEBOARD,
-        mac=maker.mac('hgx-bmc'),
+        uuid=maker.uuid(baseboard.part('hgx-bmc')),
+        component=f'{bmc}/{baseboard.item}',
+        systems=[baseboard.system],
+        chassis=[baseboard.chassis],
+        in_chassis=baseboard.chassis,
+        mac=maker.mac(baseboard.part('hgx-bmc')),
         is_self=False,
     )
     add_item(
         view,
-        f'{bmc}/HGX_FW_BMC_0',
+        f'{bmc}/{baseboard.item}',
         name='Software Inventory',
         description='BMC image',
         manufacturer='NVIDIA',
-        related=[BASEBOARD],
+        related=[baseboard.chassis],
         software_id='0x0010',
     )
-    for number in range(gpus):
-        _add_gpu(maker, view, number, generation, has_domains=has_domains, has_components=has_components)
+    for number in numbers:
+        _add_gpu(maker, view, number, generation, baseboard, has_domains=has_domains, has_components=has_components)
 
 
-def _domain(number: int) -> str:
-    """The key of the domain of a GPU."""
-    return f'HGX_Domain_{number // GPUS_OF_DOMAIN}/WriteProtected'
-
-
-def _add_domains(view: View, gpus: int) -> None:
-    """The write-protect domains of the board."""
+def _add_domains(view: View, baseboard: Baseboard, gpus: int) -> None:
+    """The write-protect domains of a board."""
     machine = view.machine
-    uris = [f'{DOMAINS}/{number}' for number in range(-(-gpus // GPUS_OF_DOMAIN))]
-    view.tree.add(collection(DOMAINS, 'NvidiaWriteProtectDomain', uris))
+    end = baseboard.first_gpu + gpus
+    uris = [f'{baseboard.domains}/{number}' for number in range(-(-gpus // GPUS_OF_DOMAIN))]
+    view.tree.add(collection(baseboard.domains, 'NvidiaWriteProtectDomain', uris))
     for number, uri in enumerate(uris):
-        first = number * GPUS_OF_DOMAIN
-        affected = [f'{SYSTEM}/Processors/GPU_{one}' for one in range(first, min(first + GPUS_OF_DOMAIN, gpus))]
-        key = machine.add_lock(_domain(first), False, locked=True, open=False, bmc=view.name, uri=uri).key
+        first = baseboard.first_gpu + number * GPUS_OF_DOMAIN
+        affected = [f'{baseboard.system}/Processors/GPU_{one}' for one in range(first, min(first + GPUS_OF_DOMAIN, end))]
+        key = machine.add_lock(
+            baseboard.domain(first), False, locked=True, open=False, bmc=view.name, uri=uri, system=baseboard.host
+        ).key
         view.tree.add(
             Resource(
                 uri=uri,
@@ -250,10 +304,19 @@ def _add_components(view: View, root: str, device: str, policy: str) -> None:
         )
 
 
-def _add_gpu(maker: Maker, view: View, number: int, generation: Generation, *, has_domains: bool, has_components: bool) -> None:
+def _add_gpu(
+    maker: Maker,
+    view: View,
+    number: int,
+    generation: Generation,
+    baseboard: Baseboard,
+    *,
+    has_domains: bool,
+    has_components: bool,
+) -> None:
     machine, bmc = maker.machine, view.name
     device = f'GPU_{number}'
-    processor = f'{SYSTEM}/Processors/{device}'
+    processor = f'{baseboard.system}/Processors/{device}'
     module = f'{CHASSIS}/HGX_{device}'
     root = f'{CHASSIS}/HGX_ERoT_{device}'
     item, root_item = f'HGX_FW_{device}', f'HGX_FW_ERoT_{device}'
@@ -266,9 +329,10 @@ def _add_gpu(maker: Maker, view: View, number: int, generation: Generation, *, h
         bmc=bmc,
         uri=root,
         device=device,
+        system=baseboard.host,
     )
     protect = (
-        machine.settings[_domain(number)]
+        machine.settings[baseboard.domain(number)]
         if has_domains
         else machine.add_lock(
             f'{item}/WriteProtected',
@@ -278,6 +342,7 @@ def _add_gpu(maker: Maker, view: View, number: int, generation: Generation, *, h
             bmc=bmc,
             uri=f'{FIRMWARE}/{item}',
             device=device,
+            system=baseboard.host,
         )
     )
     gpu = machine.add_component(
@@ -292,6 +357,7 @@ def _add_gpu(maker: Maker, view: View, number: int, generation: Generation, *, h
             active=Bank(version=generation.gpu_version),
             activates=Restart.WARM,
             write_protect=protect.key,
+            system=baseboard.host,
         )
     )
     erot = machine.add_component(
@@ -304,11 +370,12 @@ def _add_gpu(maker: Maker, view: View, number: int, generation: Generation, *, h
             model=generation.image_model,
             component='erot',
             active=Bank(version=generation.erot_version),
+            system=baseboard.host,
         )
     )
     machine.ways += [
-        Way(device=device, component='gpu', path='pcie', target=gpu.key, locks=(policy.key, protect.key)),
-        Way(device=device, component='erot', path='pcie', target=erot.key, locks=(policy.key,)),
+        Way(device=device, component='gpu', path='pcie', target=gpu.key, locks=(policy.key, protect.key), host=baseboard.host),
+        Way(device=device, component='erot', path='pcie', target=erot.key, locks=(policy.key,), host=baseboard.host),
     ]
     serial, uuid = maker.serial(device, prefix='16'), maker.uuid(device)
     add_processor(
@@ -350,9 +417,9 @@ def _add_gpu(maker: Maker, view: View, number: int, generation: Generation, *, h
         serial=serial,
         part_number=generation.part_number,
         uuid=uuid,
-        managers=[MANAGER],
-        systems=[SYSTEM],
-        contained_by=BASEBOARD,
+        managers=[baseboard.manager],
+        systems=[baseboard.system],
+        contained_by=baseboard.chassis,
         processors=[processor],
         pcie_devices=[pcie],
         device=device,
@@ -381,9 +448,9 @@ def _add_gpu(maker: Maker, view: View, number: int, generation: Generation, *, h
         f'HGX_ERoT_{device}',
         kind='Component',
         manufacturer='NVIDIA',
-        managers=[MANAGER],
-        systems=[SYSTEM],
-        contained_by=BASEBOARD,
+        managers=[baseboard.manager],
+        systems=[baseboard.system],
+        contained_by=baseboard.chassis,
         serial='',
         uuid=EROT_UUID,
         device=device,
@@ -428,7 +495,7 @@ def _add_gpu(maker: Maker, view: View, number: int, generation: Generation, *, h
             authority=authority,
             target=root,
             protects=[processor],
-            requester=MANAGER,
+            requester=baseboard.manager,
             device=device,
             blocks=lambda: measured(gpu, erot),
         )

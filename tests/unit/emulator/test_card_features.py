@@ -20,6 +20,7 @@ PARTS = f'{EROT}/{gpu.COMPONENTS}'
 
 FEATURES = {
     'gpu-server': ('rot-protected-components', 'write-protect-domains'),
+    'twin-server': ('rot-protected-components', 'write-protect-domains'),
     'dpu': ('external-host-privileges', 'host-privilege-config', 'no-host-privilege-level'),
     'csd-server': ('open-lockdown', 'unlocked-fpga'),
 }
@@ -62,6 +63,21 @@ def test_every_feature_can_be_shown_and_stands_on_the_page(product: str, feature
     machine = made(product, feature)
     assert all(resource.render() is not None for view in machine.views.values() for resource in view.tree.snapshot().values())
     assert f'``{feature}``' in PAGE.read_text()
+
+
+@pytest.mark.parametrize('gpus', [1, 2, 3])
+def test_domains_of_two_baseboards_are_apart(gpus: int) -> None:
+    """Each affects GPUs of its own board, all of them stand in one, and no lock is of both."""
+    product = build('twin-server', Parameters(gpus=gpus, features=frozenset({'write-protect-domains'})))
+    for number in range(2):
+        board = gpu.Baseboard(number=number)
+        uris = [uri for uri in product.views['host'].tree.snapshot() if uri.startswith(f'{board.domains}/')]
+        affected = [one['@odata.id'] for uri in uris for one in shown(product, uri)['AffectedComponents']]
+        assert [f'{board.system}/Processors/GPU_{number * gpus + n}' for n in range(gpus)] == affected
+    domains = [key for key in product.machine.settings if key.startswith('HGX_Domain_')]
+    product.machine.configure(domains[0], True)
+    assert [True] + [False] * (len(domains) - 1) == [product.machine.is_closed(key) for key in domains]
+    assert 2 * -(-gpus // 2) == len(domains)
 
 
 def test_a_feature_that_a_product_cannot_have_is_refused() -> None:

@@ -24,7 +24,7 @@ def page() -> str:
 
 def general(key: str) -> str:
     """A key as the page writes it: n for a number of many."""
-    return re.sub(r'(GPU_|Slot|NVSwitch_|PCIeRetimer_|CPU_|(?<=HGX_FW_)FPGA_|ERoT_FPGA_)\d+', r'\1n', key)
+    return re.sub(r'(GPU_|UEFI_|Slot|NVSwitch_|PCIeRetimer_|CPU_|(?<=HGX_FW_)FPGA_|ERoT_FPGA_)\d+', r'\1n', key)
 
 
 def test_every_fault_stands_in_the_table_with_its_parameters(page: str) -> None:

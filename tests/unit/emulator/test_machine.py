@@ -521,6 +521,72 @@ def test_the_ways_and_locks_of_every_product_name_what_is_there(product):
     assert all(setting.locked != setting.open for setting in machine.settings.values() if setting.is_lock)
 
 
+# -- two hosts --------------------------------------------------------------------------------------------------------
+
+OTHER_GPU, SHARED = 'host/HGX_FW_GPU_1', 'host/SharedFPGA_FW'
+
+
+def test_a_reset_of_one_of_two_hosts_does_nothing_to_the_other():
+    """Neither its power nor what waits on its cards; what both have is in force at once, and belongs to neither's power."""
+    machine = machine_of('twin-server', gpus=1)
+    for key, what in ((GPU, image()), (OTHER_GPU, image()), (SHARED, image('d5005', 'fpga'))):
+        update(machine, key, what)
+    passes(machine, 10)
+    machine.reset_system('node0', 'ForceRestart')
+    passes(machine, 2)
+    assert ('2.0.0', '2.0.0') == (version(machine, GPU), version(machine, SHARED))
+    assert (False, '2.0.0') == (version(machine, OTHER_GPU) == '2.0.0', machine.components[OTHER_GPU].staged.version)
+    assert [1, 0, 0] == [machine.systems[name].resets for name in ('node0', 'node1', 'shelf')]
+    machine.reset_system('node1', 'PowerCycle')
+    passes(machine, 2)
+    assert '2.0.0' == version(machine, OTHER_GPU)
+    assert [1, 1, 0] == [machine.systems[name].resets for name in ('node0', 'node1', 'shelf')]
+
+
+def test_a_tenant_of_one_of_two_hosts_reaches_its_own_cards_and_the_shared_one():
+    """By the door of a host that is on; a lock of the shared card closes the ways of both."""
+    machine = machine_of('twin-server', gpus=1)
+    assert ('node0', 'node1') == machine.hosts
+    with pytest.raises(Refused, match='no pcie way'):
+        machine.write_from_host('GPU_1', image(), path='pcie', host='node0')
+    machine.reset_system('node0', 'ForceOff')
+    passes(machine, 2)
+    for device in ('GPU_0', 'SharedFPGA'):
+        with pytest.raises(Refused, match='host is off'):
+            machine.write_from_host(device, image(), path='pcie', host='node0')
+    with pytest.raises(Refused, match='host is off'):
+        machine.write_from_host('GPU_0', image(), path='pcie', component='gpu')
+    assert OTHER_GPU == machine.write_from_host('GPU_1', image(), path='pcie', component='gpu').key
+    assert SHARED == machine.write_from_host('SharedFPGA', image('d5005', 'fpga'), path='pcie', host='node1').key
+    machine.configure('SharedFPGA_FW/WriteProtected', True)
+    for host in ('node1', None):
+        with pytest.raises(Refused, match='blocks the pcie way'):
+            machine.write_from_host('SharedFPGA', image('d5005', 'fpga'), path='pcie', host=host)
+
+
+def test_a_restart_of_one_of_two_hosts_loses_its_own_locks_alone():
+    """Where a fault has locks lost with a restart."""
+    machine = machine_of('twin-server', gpus=1)
+    keys = [
+        f'{item}/WriteProtected' for item in ('HGX_FW_GPU_0', 'UEFI_0', 'HGX_FW_GPU_1', 'UEFI_1', 'SharedFPGA_FW', 'FW_BMC_0')
+    ]
+    for key in keys:
+        machine.configure(key, True)
+    machine.add_fault({'name': 'lock-lost-on-reset'})
+    machine.reset_system('node0', 'ForceRestart')
+    passes(machine, 2)
+    assert [False, False, True, True, True, True] == [machine.is_closed(key) for key in keys]
+
+
+def test_power_that_fails_under_a_write_is_that_of_the_host_of_the_card():
+    """The other host goes on."""
+    machine = machine_of('twin-server', gpus=1)
+    machine.add_fault({'name': 'power-lost', 'device': 'GPU_1'})
+    update(machine, OTHER_GPU, image())
+    passes(machine, 10)
+    assert [Power.ON, Power.OFF] == [machine.systems[name].power for name in ('node0', 'node1')]
+
+
 def test_products_are_data():
     """Number of GPUs, versions, functions and settings come from the parameters; what does not exist is refused by name."""
     machine = machine_of(
