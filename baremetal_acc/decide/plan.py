@@ -563,7 +563,7 @@ def _complete(
 
 def _refuse_unsafe_bundle(draft: _Draft, name: str, bmc: BmcName) -> None:
     """What speaks against a bundle as a whole: a BMC that serves several machines, or one that takes none."""
-    if any(ref.bmc == bmc for ref in draft.inventory.shared):
+    if bmc in draft.inventory.several:
         draft.refuse(None, f'bundle {name}', f'BMC {bmc} serves several machines, and would write it to all of them')
     facts = draft.inventory.bmc(bmc)
     sending = None if facts is None or facts.update is None else facts.update.sending
@@ -1006,11 +1006,11 @@ def _refuse_shared(draft: _Draft) -> None:
         match action:
             case Release() | Engage():
                 device = devices[action.accelerator]
-                if action.ref in shared or device.primary in shared:
+                if action.ref in shared or draft.inventory.is_shared(device):
                     draft.refuse(device, f'lock {action.mechanism}', _SHARED.format(ref=action.ref))
             case Flash() | Program():
                 device = devices[action.accelerator]
-                if action.ref in shared or device.primary in shared:
+                if action.ref in shared or draft.inventory.is_shared(device):
                     part = f'firmware {action.component}' if isinstance(action, Flash) else f'function {action.slot}'
                     draft.refuse(device, part, _SHARED.format(ref=action.ref))
             case Reset():

@@ -41,6 +41,16 @@ class TargetLimit:
         # What is named and is not there is no machine: then nothing is the target's.
         return len(self.ownership.machines) < 2 and self.named <= self.ownership.machines
 
+    @property
+    def of_several(self) -> bool:
+        """The BMC serves several machines."""
+        return self.ownership is not None and len(self.ownership.machines) > 1
+
+    @property
+    def has_all(self) -> bool:
+        """The BMC serves no machine that is not the target's."""
+        return self.is_whole or (self.ownership is not None and self.of_several and self.ownership.machines <= self.named)
+
     def may_write(self, uri: str) -> bool:
         """The resource belongs to the target and to nobody else."""
         return self.is_whole or (self.ownership is not None and bool(of := self.ownership.of(uri)) and of <= self.named)

@@ -353,6 +353,7 @@ class Inventory:
     :ivar target: the target's name.
     :ivar at: when the look began, UTC.
     :ivar shared: resources of devices and locks that are not the target's alone: they are read, and never written.
+    :ivar several: BMCs that serve several machines, whether or not all of them are the target's.
     """
 
     target: str
@@ -363,6 +364,11 @@ class Inventory:
     platform_locks: tuple[LockReading, ...] = ()
     gaps: tuple[Gap, ...] = ()
     shared: tuple[Ref, ...] = field(default=(), metadata=SPARSE)
+    several: tuple[BmcName, ...] = field(default=(), metadata=SPARSE)
+
+    def is_shared(self, device: Accelerator) -> bool:
+        """A machine that is not of the target reaches the device, too, or may reach it."""
+        return not set(device.refs).isdisjoint(self.shared) or device.primary in self.shared
 
     def accelerator(self, wanted: AcceleratorId) -> Accelerator | None:
         """The device of that identity, or None."""

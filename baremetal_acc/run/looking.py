@@ -83,6 +83,7 @@ def observe(
             *unmerged(accelerators),
         ),
         shared=tuple(sorted({ref for limit in limits for a in locked for ref in limit.shared(written_places(a))})),
+        several=tuple(sorted(limit.bmc for limit in limits if limit.of_several)),
     )
     if looked is not None:
         looked(tuple(looks), inventory)

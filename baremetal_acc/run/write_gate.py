@@ -93,9 +93,9 @@ class GatedConnection:
     def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | Progress | None:
         """Send an image to a component.
 
-        :raises BmcUnsupported: it is not the target's alone.
+        :raises BmcUnsupported: it, or what the BMC is told to write in its place, is not the target's alone.
         """
-        self._check(target.uri)
+        self._check_upload(target, upload)
         return self._connection.push(target, upload)
 
     def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Objection | Progress | None:
@@ -103,7 +103,7 @@ class GatedConnection:
 
         :raises BmcUnsupported: the component is not the target's alone.
         """
-        self._check(target.uri)
+        self._check_upload(target, upload)
         return self._connection.go_on(target, upload, progress)
 
     def set_power(self, system: Ref, wanted: PowerState) -> Objection | None:
@@ -122,12 +122,28 @@ class GatedConnection:
         self._check(system.uri)
         return self._connection.reset(system, kind)
 
-    def _check(self, uri: str) -> None:
+    def _check_upload(self, target: Ref, upload: Upload) -> None:
+        """What is told no target is written to all that it fits, whosever that is."""
+        self._check(target.uri)
+        for uri in upload.targets or ():
+            self._check(uri)
+        if (upload.untargeted or upload.targets == ()) and not self._known().has_all:
+            raise BmcUnsupported(
+                bmc=self._address.label,
+                uri=target.uri,
+                what='nothing was written: an image that names no single component goes to all machines of this BMC',
+                hint='write it to single components, or in a target that names all Systems of the BMC (system)',
+            )
+
+    def _known(self) -> TargetLimit:
         if self._limit is None:
-            ownership = self._connection.ownership()
-            self._limit = limit_of(self._address, self._bmcs, ownership)
-        if not self._limit.may_write(uri):
-            others = ', '.join(self._limit.others(uri)) or 'another machine'
+            self._limit = limit_of(self._address, self._bmcs, self._connection.ownership())
+        return self._limit
+
+    def _check(self, uri: str) -> None:
+        limit = self._known()
+        if not limit.may_write(uri):
+            others = ', '.join(limit.others(uri)) or 'another machine'
             raise BmcUnsupported(
                 bmc=self._address.label,
                 uri=uri,

@@ -189,6 +189,32 @@ def test_no_request_that_changes_anything_leaves_the_target(bmc: Any, seed: int)
                 assert any(path == uri or path.startswith(f'{uri}/') for uri in own), (method, path)
 
 
+@pytest.mark.parametrize('seed', range(20))
+def test_an_image_goes_to_what_is_the_targets_alone_whatever_the_bmc_is_told(bmc: Any, seed: int) -> None:
+    """In place of an own component: nothing, an empty list or another machine's resource are refused, its own is told."""
+    machines = Machines(bmc, seed)
+    pushed: list[bytes] = []
+
+    def take(request: Any, context: Any) -> str:
+        pushed.append(request.body if isinstance(request.body, bytes) else request.body.read())
+        return ''
+
+    bmc.replies['POST', PUSH] = take
+    for system in machines.systems:
+        with sessions(target_of(system=system), tools_of(bmc, system=system)) as bmcs:
+            # At random: a System that has nothing else is a component like any other to the gate.
+            own = machines.random.choice([uri for uri, of in machines.truth.items() if of == {system}])
+            foreign = machines.random.choice([uri for uri, of in machines.truth.items() if of != {system}])
+            upload = Upload(file='a', size_bytes=1, open=lambda: io.BytesIO(b'x'))
+            for told in ({'untargeted': True}, {'targets': ()}, {'targets': (foreign,)}, {'targets': (own, foreign)}):
+                with pytest.raises(BmcUnsupported, match='nothing was written'):
+                    bmcs[HOST].push(Ref(bmc=HOST, uri=own), replace(upload, **told))
+            assert not pushed
+            bmcs[HOST].push(Ref(bmc=HOST, uri=own), replace(upload, targets=(own,)))
+            assert [True] == [f'"{own}"'.encode() in sent for sent in pushed]
+            pushed.clear()
+
+
 @pytest.mark.parametrize('seed', range(60))
 def test_a_plan_and_an_inventory_hold_what_is_the_targets(bmc: Any, seed: int) -> None:
     """What is another machine's is not shown; what is shared is shown and not written; what is nobody's hides."""
@@ -201,6 +227,9 @@ def test_a_plan_and_an_inventory_hold_what_is_the_targets(bmc: Any, seed: int) -
             assert (system in of) == (uri in shown), (uri, of)
             assert (not of) == (uri in hidden), (uri, of)
         assert {ref.uri for ref in seen.shared} >= {u for u, of in machines.devices.items() if system in of and len(of) > 1}
+        assert (HOST,) == seen.several
+        shared = {a.primary.uri for a in seen.accelerators if seen.is_shared(a)}
+        assert {u for u, of in machines.devices.items() if system in of and len(of) > 1} == shared & machines.devices.keys()
         made = plan(seen, LOCK_ALL, NodeFacts(name='node'), (), parts=frozenset({Part.LOCK}))
         written = {a.ref.uri for a in made.actions if hasattr(a, 'ref')}
         refused = ' '.join(r.reason for r in made.refusals)

@@ -144,7 +144,7 @@ def test_what_would_be_written_and_must_not_be_refuses_the_bundle():
     beside = (*catalogue, v.image('root-9', component='ROOT_*', version='9'))
     both = refusals(tray(v.OLD), beside, baseline=v.baseline(block=frozenset(), firmware=(('GPU_*', v.NEW), ('ROOT_*', '9'))))
     assert 'firmware ROOT_0: bundle new would write 8 to it, and root-9 is written, too' in both
-    shared = tray(v.OLD, shared=(v.ref('UpdateService'),))
+    shared = tray(v.OLD, several=(HOST,))
     assert ['bundle new: BMC host serves several machines, and would write it to all of them'] == refusals(shared)
     way = Sending(way=Way.HPM_1, apply_time=None, obstacle=None)
     ipmi = tray(v.OLD, bmcs=(v.facts(update=UpdateFacts(push=True, pull=False, sending=way)),))
