@@ -12,7 +12,8 @@ Below the node's root every accelerator is one provider, and every slot of it on
         +-- <node>_ACC_<id>         slot that a rule offers as a region: FPGA, whatever it holds
 
 What is consumed is a resource class, what is true of a provider is a trait. A device of which anything is not met, or that
-cannot be told from another one, offers nothing; its provider stays. What the rules offer: :mod:`baremetal_acc.decide.offer`.
+cannot be told from another one, or that another machine has, too, offers nothing; its provider stays. What the rules offer:
+:mod:`baremetal_acc.decide.offer`.
 """
 
 import hashlib
@@ -466,10 +467,13 @@ def _bounded(name: str) -> str:
 
 
 def _offered(inventory: Inventory, verdict: Verdict) -> tuple[Accelerator, ...]:
-    """The devices that hold up, and that no other one shares its identity with."""
+    """The devices that hold up, that no other one shares its identity with, and that are this machine's alone.
+
+    What another machine of its BMC has, too, would be claimed of both.
+    """
     unmet = {f.accelerator for f in verdict.unmet}
     times = Counter(a.id for a in inventory.accelerators)
-    return tuple(a for a in inventory.accelerators if a.id not in unmet and times[a.id] == 1)
+    return tuple(a for a in inventory.accelerators if a.id not in unmet and times[a.id] == 1 and not inventory.is_shared(a))
 
 
 def _slots(accelerator: Accelerator, functions: Functions) -> dict[str, str | None]:

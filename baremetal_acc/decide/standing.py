@@ -14,6 +14,8 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.provider import ProviderInventory
 
+SHARED = 'another machine of its BMC has it, too: both would offer it'
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
@@ -44,7 +46,15 @@ def standing(
     return tuple(
         found
         for accelerator in inventory.accelerators
-        for found in _of_device(accelerator, verdict, demands(baseline, accelerator, node), tree.root_uuid, supply, offered)
+        for found in _of_device(
+            accelerator,
+            verdict,
+            demands(baseline, accelerator, node),
+            tree.root_uuid,
+            supply,
+            offered,
+            shared=inventory.is_shared(accelerator),
+        )
     )
 
 
@@ -55,11 +65,15 @@ def _of_device(
     root: str,
     supply: Supply,
     offered: Mapping[str, tuple[ProviderInventory, ...]],
+    *,
+    shared: bool,
 ) -> Iterator[Standing]:
     made = supply.offers.get(accelerator.id) or Offer(how=usual(accelerator))
     rule = f'offer = "{made.how}" of rule {wanted.offer_rule}'
     findings = (f for f in verdict.unmet if f.accelerator == accelerator.id)
     bad = '; '.join(f'{f.subject}: expected {f.expected}, found {f.found} (rule {f.rule})' for f in findings)
+    if shared:
+        bad = '; '.join(filter(None, (SHARED, bad)))
     own = providers.card_uuid(root, accelerator.id)
     by_slots = bool(accelerator.slots) and made.how in (Offering.FUNCTION, Offering.REGION)
     why = f'its slots are offered: {rule}' if by_slots else rule

@@ -116,15 +116,22 @@ def _card(accelerator: Accelerator, wanted: Demands, locks: tuple[LockReading, .
     return CardSeen(
         at=inventory.at,
         access=_access(weakest),
-        hosts=tuple(
-            HostSeen(system=facts.system, reading=facts.host)
-            for facts in inventory.bmcs
-            if facts.system is not None and facts.name == HOST
-        ),
+        hosts=_hosts(accelerator, inventory),
         locks=tuple(sorted(map(_digest, closing))),
         proven=bool(weakest) and all(state is LockState.LOCKED_VERIFIED for state in weakest),
         own_processor=accelerator.kind is Kind.DPU and own is not PowerState.OFF,
         bmcs=frozenset(ref.bmc for ref in accelerator.refs),
+    )
+
+
+def _hosts(accelerator: Accelerator, inventory: Inventory) -> tuple[HostSeen, ...]:
+    """The Systems that reach a card, as they were read; none where one that is not of the target does, which nobody reads."""
+    if inventory.is_shared(accelerator):
+        return ()
+    return tuple(
+        HostSeen(system=facts.system, reading=facts.host)
+        for facts in inventory.bmcs
+        if facts.system is not None and facts.name == HOST
     )
 
 
@@ -244,11 +251,14 @@ def _ran(
 
 
 def _restarted(before: CardSeen, after: CardSeen) -> HostRan:
-    """Whether any System that was on at two readings was restarted between them; one that only one of them shows was."""
+    """Whether any System that was on at two readings was restarted between them.
+
+    One that only one of them shows was; and so was, for all that is known, what reaches a card of which no System is shown.
+    """
     now = {host.system: host.reading for host in after.hosts}
-    if now.keys() != {host.system for host in before.hosts}:
+    if not now or now.keys() != {host.system for host in before.hosts}:
         return HostRan.RAN
-    said = {host_evidence.restarted(host.reading, now[host.system]) for host in before.hosts} or {HostRan.SILENT}
+    said = {host_evidence.restarted(host.reading, now[host.system]) for host in before.hosts}
     return next(word for word in (HostRan.RAN, HostRan.SILENT, HostRan.DID_NOT_RUN) if word in said)
 
 

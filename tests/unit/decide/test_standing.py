@@ -49,6 +49,22 @@ def test_what_is_offered_is_told_with_the_rule_that_says_so():
     ] == told('offer = "region"', cards=(v.fpga(),))
 
 
+def test_what_another_machine_has_too_is_not_offered_and_that_is_told():
+    """Neither the device nor its slots, whatever else is said of it; the traits of the node say nothing of it."""
+    seen = v.inventory(v.gpu(), v.fpga(), shared=(v.fpga().primary,))
+    verdict = Verdict(target='node-1', findings=())
+    rules = parse('format = 1\n[[rule]]\nname = "r"\ncount = 0\n', 'baseline.toml')
+    made = supply(seen, verdict, rules, v.NODE, (GZIP,))
+    found = standing(seen, verdict, rules, v.NODE, ROOT, made)
+    assert [
+        (GPU, ['PGPU'], 'offer = "device" of rule default'),
+        (FPGA, [], 'another machine of its BMC has it, too: both would offer it'),
+        (f'Slot0 of {FPGA}', [], 'its card is not met'),
+        (f'Slot1 of {FPGA}', [], 'its card is not met'),
+    ] == [(s.label, [i.resource_class for i in s.offers], s.why) for s in found]
+    assert not [t for t in providers.node_traits(seen, verdict, made.functions, made.offers) if 'FPGA' in t or 'GZIP' in t]
+
+
 def test_what_is_not_met_keeps_a_device_from_being_offered_and_is_told_whole():
     """With all of its findings and their rules; of another device nothing is said."""
     assert [

@@ -197,6 +197,24 @@ def test_a_host_that_was_reset_may_have_booted_something_else_than_the_ramdisk(t
     assert BreakCause.HOST_UNSEEN == judged(before, replace(after, hosts=()), ramdisk=True)
 
 
+@pytest.mark.parametrize('power', [ON, OFF])
+def test_of_a_card_that_another_machine_has_too_no_host_is_known(power):
+    """The power of the target's own host says nothing of the other one, which may write the card as well."""
+    facts = v.facts(power=power, last_reset='1')
+    for shared, hosts in ((), 1), (v.gpu().refs, 0), ((v.fpga().primary,), 1):
+        seen = v.inventory(bmcs=(facts,), shared=shared)
+        found = custody.seen(seen, v.baseline(), v.NODE, (), lifecycle=1, before=NO_CUSTODY)[v.GPU]
+        assert (hosts, bool(hosts) and power is OFF) == (len(found.hosts), custody.is_host_off(found))
+
+
+@pytest.mark.parametrize('ramdisk', [False, True])
+def test_a_card_of_which_no_host_is_known_is_covered_by_its_locks_alone(ramdisk):
+    """What the operator's ramdisk is to a host it is to no other one."""
+    bare, closed = (card(0, ON, closed=closed, hosts=()) for closed in (False, True))
+    assert BreakCause.HOST_UNSEEN == judged(bare, replace(bare, at=at(1)), ramdisk=ramdisk)
+    assert LOCKED == judged(closed, replace(closed, at=at(1)), ramdisk=ramdisk)
+
+
 def test_a_lock_that_we_open_counts_as_open_from_there_whatever_is_read_next():
     """Whoever dies after that may find it closed again by somebody else, after the host has run."""
     kept = custody.opened(begun(card(0, ON)), [v.GPU, v.FPGA])
