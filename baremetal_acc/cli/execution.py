@@ -416,8 +416,9 @@ def _places(target: Target) -> dict[str, str]:
 
 
 def _host_power(inventory: Inventory) -> PowerState | None:
-    facts = inventory.bmc(HOST)
-    return None if facts is None else facts.power
+    """Of several hosts off where one of them is."""
+    powers = [facts.power for facts in inventory.hosts]
+    return PowerState.OFF if PowerState.OFF in powers else next(iter(powers), None)
 
 
 def _tell_of_power(entry: TargetEntry, power: PowerState | None, verb: Verb, spoilt: Sequence[str], *, good: bool) -> None:

@@ -38,7 +38,7 @@ from baremetal_acc.model.job import (
     stage,
 )
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, Undo, WritePath, closed_by_us
-from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
+from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.waiver import Waived
 from baremetal_acc.planning import activation, known_later, succession
 
@@ -122,9 +122,9 @@ class _Draft:
 
     @property
     def is_off(self) -> bool:
-        """The machine's own BMC says that the host is off."""
-        host = self.inventory.bmc(HOST)
-        return host is not None and host.power is PowerState.OFF
+        """The machine's own BMC says that the host is off; of several hosts, that each of them is."""
+        hosts = self.inventory.hosts
+        return bool(hosts) and all(host.power is PowerState.OFF for host in hosts)
 
     def image(self, name: str | None) -> Image | None:
         return next((i for i in self.catalogue if i.name == name), None)
@@ -217,14 +217,14 @@ def plan(
         draft.notes += (Note(label=out.label, text=out.text) for out in left_out(baseline, inventory.accelerators, node))
         relaxed = waiver.relaxations(node, ((a, demands(baseline, a, node)) for a in inventory.accelerators))
         draft.notes += waiver.told(inventory.target, draft.waived, relaxed, {a.id: a.label for a in inventory.accelerators})
-    writes = _in_turn(draft.writes)
+    writes = _in_turn(draft.writes, inventory)
     draft.actions += writes
     releases = [a for a in draft.actions if isinstance(a, Release)]
     _refuse_wide_targets(draft, writes)
     _check_images(draft)
     held = hold and (bool(writes or releases) or _would_power_on(draft))
     left = spoilt.intersection(a.id for a in inventory.accelerators) - {a.accelerator for a in writes}
-    draft.notes += known_later.notes(inventory, (*writes, *releases), _host_system(draft) if held else None)
+    draft.notes += known_later.notes(inventory, (*writes, *releases), _host_systems(draft) if held else ())
     _resets(draft, hold=held, give_back=Part.UNLOCK not in parts, left=left)
     _refuse_shared(draft)
     if Part.PUBLISH in parts:
@@ -250,6 +250,17 @@ def raise_if_unsafe(made: Plan) -> None:
     """
     if made.refusals:
         raise Refused((str(r) for r in made.refusals), hint=NO_RECORD_HINT if unrecorded(made) else None)
+
+
+def refuse_several_hosts(inventory: Inventory) -> None:
+    """For whoever powers one host: let no target pass that has several.
+
+    :raises Refused: it has.
+    """
+    systems = [str(facts.system or facts.name) for facts in inventory.hosts]
+    if len(systems) > 1:
+        why = f'{inventory.target}: {", ".join(systems)} are several hosts, each with code of its own: one of them is a node'
+        raise Refused([why], hint='give each host a node of its own, and name one System in each')
 
 
 def unrecorded(made: Plan) -> bool:
@@ -962,14 +973,23 @@ def _left_open(accelerator: Accelerator, path: WritePath) -> Iterator[str]:
             yield f'{covered.subject} cannot be closed by {best.mechanism} at {best.ref}: {best.reason}'
 
 
-def _in_turn(writes: Iterable[_Write]) -> list[Flash | Program]:
-    """The updates with orders that also keep the steps of one component apart; without steps they stay what they were."""
+def _in_turn(writes: Iterable[_Write], inventory: Inventory) -> list[Flash | Program]:
+    """The updates with orders that also keep the steps of one component apart; without steps they stay what they were.
+
+    Several hosts of a target may be those of one BMC, which is several names then: one after the other, since a service that
+    takes one update at a time takes one of all its hosts.
+    """
     planned = list(writes)
-    orders: dict[tuple[int, int], int] = {}
+    turns = {facts.name: turn for turn, facts in enumerate(inventory.hosts)} if len(inventory.hosts) > 1 else {}
+
+    def key(write: _Write) -> tuple[int, int, int]:
+        return (write.action.order, write.step, turns.get(write.action.ref.bmc, 0))
+
+    orders: dict[tuple[int, int, int], int] = {}
     last = -1
-    for key in sorted({(w.action.order, w.step) for w in planned}):
-        last = orders[key] = max(last + 1, key[0])
-    return [replace(w.action, order=orders[w.action.order, w.step]) for w in planned]
+    for one in sorted(set(map(key, planned))):
+        last = orders[one] = max(last + 1, one[0])
+    return [replace(w.action, order=orders[key(w)]) for w in planned]
 
 
 def _refuse_wide_targets(draft: _Draft, writes: Iterable[Flash | Program]) -> None:
@@ -1002,15 +1022,16 @@ def _refuse_shared(draft: _Draft) -> None:
     if not shared:
         return
     devices = {a.id: a for a in draft.inventory.accelerators}
+    whole = draft.inventory.shared_devices
     for action in draft.actions:
         match action:
             case Release() | Engage():
                 device = devices[action.accelerator]
-                if action.ref in shared or draft.inventory.is_shared(device):
+                if action.ref in shared or device.id in whole:
                     draft.refuse(device, f'lock {action.mechanism}', _SHARED.format(ref=action.ref))
             case Flash() | Program():
                 device = devices[action.accelerator]
-                if action.ref in shared or draft.inventory.is_shared(device):
+                if action.ref in shared or device.id in whole:
                     part = f'firmware {action.component}' if isinstance(action, Flash) else f'function {action.slot}'
                     draft.refuse(device, part, _SHARED.format(ref=action.ref))
             case Reset():
@@ -1057,42 +1078,42 @@ def _check_images(draft: _Draft) -> None:
 
 
 def _would_power_on(draft: _Draft) -> bool:
-    """The host is off, and a reset of it is asked for."""
-    host = _host_system(draft)
-    return host is not None and _power(draft, host) is PowerState.OFF and any(_place(s) == _place(host) for s in draft.resets)
+    """A host is off, and a reset of it is asked for."""
+    off = {_place(host) for host in _host_systems(draft) if _power(draft, host) is PowerState.OFF}
+    return any(_place(system) in off for system in draft.resets)
 
 
 def _resets(draft: _Draft, *, hold: bool, give_back: bool, left: frozenset[AcceleratorId]) -> None:
-    """The resets, and the host held and given back.
+    """The resets, and each host of the target held and given back.
 
     :param left: quarantined devices that the plan does not write.
     """
-    host = _host_system(draft) if hold else None
-    if hold and host is None:
+    hosts = _host_systems(draft) if hold else ()
+    if hold and not hosts:
         draft.refuse(None, 'host', NO_HOST)
-    _refuse_missing_resets(draft, host)
-    _cycles(draft, host)
-    was_off = host is not None and _power(draft, host) is PowerState.OFF
-    if host is not None:
-        held = ('the host must not run while locks are open',)
-        draft.actions.append(Reset(system=host, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=held))
-    asked = (ResetKind.NONE, list[str]())
+    _refuse_missing_resets(draft, hosts)
+    _cycles(draft, hosts)
+    held = ('the host must not run while locks are open',)
+    draft.actions += (Reset(system=host, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=held) for host in hosts)
+    asked: dict[tuple[str, str], tuple[ResetKind, list[str]]] = {_place(host): (ResetKind.NONE, []) for host in hosts}
     for system, (kind, reasons) in draft.resets.items():
-        if host is not None and _place(system) == _place(host):
-            asked = (kind, reasons)
+        if _place(system) in asked:
+            asked[_place(system)] = (kind, reasons)
         else:
             draft.actions.append(Reset(system=system, purpose=ResetPurpose.ENFORCE, kind=kind, why=tuple(sorted(set(reasons)))))
     # What is unlocked on purpose stays off: giving the host back would let the tenant's code at open locks.
-    if host is not None and give_back and (not was_off or asked[1]):
-        kind, reasons = asked
+    for host in hosts if give_back else ():
+        kind, reasons = asked[_place(host)]
+        if _power(draft, host) is PowerState.OFF and not reasons:
+            continue
         if left:
             _not_given_back(draft, left, reasons)
-            return
+            continue
         why = ('give the host back', *sorted(set(reasons)))
         draft.actions.append(Reset(system=host, purpose=ResetPurpose.RESUME, kind=kind, why=why))
 
 
-def _cycles(draft: _Draft, held: Ref | None) -> None:
+def _cycles(draft: _Draft, held: tuple[Ref, ...]) -> None:
     """What takes standby power away: for all that asks for it, and for what a restart of that BMC would be asked for."""
     managers = activation.covered({ref: kind for ref, (kind, _) in draft.resets.items()}, draft.cycles)
     for system, (kind, reasons) in sorted(draft.cycles.items()):
@@ -1100,7 +1121,7 @@ def _cycles(draft: _Draft, held: Ref | None) -> None:
         why = {*reasons, *(reason for ref in mine for reason in draft.resets.pop(ref)[1])}
         facts = draft.inventory.bmc(system.bmc)
         draft.actions.append(activation.cycle(facts, system, kind, tuple(sorted(why))))
-        is_held = held is not None and _place(system) == _place(held)
+        is_held = _place(system) in map(_place, held)
         for reason in () if facts is None else activation.not_offered(facts, kind, held=is_held):
             draft.refuse(None, 'host', f'{system} {reason}')
         if kind is activation.BY_HAND:
@@ -1125,14 +1146,13 @@ def _closed_again(draft: _Draft) -> Iterator[Engage]:
             yield replace(action, again=True)
 
 
-def _refuse_missing_resets(draft: _Draft, held: Ref | None) -> None:
+def _refuse_missing_resets(draft: _Draft, held: tuple[Ref, ...]) -> None:
     """What a System does not offer is not found out when it is needed: with an image staged, or a host that stays off."""
     wanted = {system: kind for system, (kind, _) in draft.resets.items() if kind is not ResetKind.BMC_RESET}
     wanted |= {system: ResetKind.NONE for system in draft.cycles if system not in wanted}
-    if held is not None:
-        wanted[held] = ResetKind.NONE
-        if _power(draft, held) is PowerState.UNKNOWN:
-            draft.refuse(None, 'host', NO_POWER_STATE)
+    wanted |= dict.fromkeys(held, ResetKind.NONE)
+    if any(_power(draft, host) is PowerState.UNKNOWN for host in held):
+        draft.refuse(None, 'host', NO_POWER_STATE)
     for system, kind in sorted(wanted.items()):
         facts = draft.inventory.bmc(system.bmc)
         if facts is None or facts.resets is None or facts.system != system or kind in facts.resets:
@@ -1154,9 +1174,10 @@ def _not_given_back(draft: _Draft, left: frozenset[AcceleratorId], reasons: list
         draft.notes.append(Note(label=draft.inventory.target, text=f'the host is left powered off: {names} is quarantined'))
 
 
-def _host_system(draft: _Draft) -> Ref | None:
-    facts = draft.inventory.bmc(HOST)
-    return None if facts is None else facts.system
+def _host_systems(draft: _Draft) -> tuple[Ref, ...]:
+    """The Systems of the target's hosts; none where one of them is not shown."""
+    found = [facts.system for facts in draft.inventory.hosts]
+    return () if None in found else tuple(system for system in found if system is not None)
 
 
 def _power(draft: _Draft, system: Ref) -> PowerState:

@@ -473,7 +473,8 @@ def _offered(inventory: Inventory, verdict: Verdict) -> tuple[Accelerator, ...]:
     """
     unmet = {f.accelerator for f in verdict.unmet}
     times = Counter(a.id for a in inventory.accelerators)
-    return tuple(a for a in inventory.accelerators if a.id not in unmet and times[a.id] == 1 and not inventory.is_shared(a))
+    kept_back = unmet | inventory.shared_devices
+    return tuple(a for a in inventory.accelerators if a.id not in kept_back and times[a.id] == 1)
 
 
 def _slots(accelerator: Accelerator, functions: Functions) -> dict[str, str | None]:

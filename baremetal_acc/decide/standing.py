@@ -43,6 +43,7 @@ def standing(
     """
     tree = providers.tree(inventory, verdict, root, supply.functions, supply.offers)
     offered = {p.uuid: p.inventories for p in tree.providers}
+    shared = inventory.shared_devices
     return tuple(
         found
         for accelerator in inventory.accelerators
@@ -53,7 +54,7 @@ def standing(
             tree.root_uuid,
             supply,
             offered,
-            shared=inventory.is_shared(accelerator),
+            shared=accelerator.id in shared,
         )
     )
 

@@ -27,11 +27,15 @@ class TargetLimit:
 
     :ivar named: URIs of the Systems of this BMC that the target names.
     :ivar ownership: what the BMC says of whose its resources are; None where its protocol knows one machine only.
+    :ivar own: the one of them that this entry of the target names; ``before`` those that entries before it name. A target may
+        name the BMC once for each of its Systems: each entry shows what is its System's, and the first what several have.
     """
 
     bmc: BmcName
     named: frozenset[str]
     ownership: Ownership | None
+    own: str | None = None
+    before: frozenset[str] = frozenset()
 
     @property
     def is_whole(self) -> bool:
@@ -62,6 +66,13 @@ class TargetLimit:
         of = self.ownership.of(uri)
         return bool(of) and of.isdisjoint(self.named)
 
+    def is_shown_elsewhere(self, uri: str) -> bool:
+        """Another entry of the target, for another System of this BMC, shows the resource."""
+        if self.ownership is None or self.own is None or not self.of_several:
+            return False
+        of = self.ownership.of(uri) & self.named
+        return bool(of) and (self.own not in of or not of.isdisjoint(self.before))
+
     def others(self, uri: str) -> tuple[str, ...]:
         """The machines that a resource belongs to besides the target's; all others where the BMC does not say."""
         if self.ownership is None:
@@ -77,18 +88,18 @@ class TargetLimit:
         for a in found:
             if self._is_unattributed(a.primary.uri):
                 gaps.append(Gap(ref=a.primary, reason=UNATTRIBUTED, hides=True))
-            elif not self.is_foreign(a.primary.uri):
+            elif not self.is_foreign(a.primary.uri) and not self.is_shown_elsewhere(a.primary.uri):
                 shown.append(a)
         return tuple(shown), tuple(gaps)
 
     def platform_devices(self, found: Iterable[PlatformDevice]) -> tuple[PlatformDevice, ...]:
         """Parts of the baseboard that are not another machine's."""
-        return tuple(p for p in found if not self.is_foreign(p.ref.uri))
+        return tuple(p for p in found if not self.is_foreign(p.ref.uri) and not self.is_shown_elsewhere(p.ref.uri))
 
     def gaps(self, found: Iterable[Gap], shown: Iterable[Accelerator]) -> tuple[Gap, ...]:
         """Gaps of what is not another machine's; without the identity of a device that is not shown."""
         ids = {a.id for a in shown}
-        mine = (g for g in found if not self.is_foreign(g.ref.uri))
+        mine = (g for g in found if not self.is_foreign(g.ref.uri) and not self.is_shown_elsewhere(g.ref.uri))
         kept = [g if g.accelerator is None or g.accelerator in ids else replace(g, accelerator=None) for g in mine]
         if self.ownership is None and self.named:
             kept.append(Gap(ref=Ref(bmc=self.bmc, uri=min(self.named)), reason=CANNOT_LIMIT, hides=True))

@@ -10,7 +10,7 @@ from enum import StrEnum
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.lock import LockReading, ResetKind
-from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
+from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,9 +366,23 @@ class Inventory:
     shared: tuple[Ref, ...] = field(default=(), metadata=SPARSE)
     several: tuple[BmcName, ...] = field(default=(), metadata=SPARSE)
 
-    def is_shared(self, device: Accelerator) -> bool:
-        """A machine that is not of the target reaches the device, too, or may reach it."""
-        return not set(device.refs).isdisjoint(self.shared) or device.primary in self.shared
+    @property
+    def hosts(self) -> tuple[BmcFacts, ...]:
+        """The BMCs as those of the machines that the target has, each with its System: that of the host, and further ones that
+        serve several machines, where the System that is named is no card.
+        """
+        cards = {ref for a in self.accelerators for ref in a.refs}
+        return tuple(
+            b
+            for b in self.bmcs
+            if b.name == HOST or (b.name in self.several and b.system is not None and b.system not in cards)
+        )
+
+    @property
+    def shared_devices(self) -> frozenset[AcceleratorId]:
+        """The devices that a machine which is not of the target reaches, too, or may reach."""
+        shared = set(self.shared)
+        return frozenset(a.id for a in self.accelerators if a.primary in shared or not shared.isdisjoint(a.refs))
 
     def accelerator(self, wanted: AcceleratorId) -> Accelerator | None:
         """The device of that identity, or None."""

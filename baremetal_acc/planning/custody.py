@@ -37,7 +37,7 @@ from baremetal_acc.model.custody import (
     Origin,
     Strength,
 )
-from baremetal_acc.model.inventory import HostReading, Inventory, PowerState
+from baremetal_acc.model.inventory import BmcFacts, HostReading, Inventory, PowerState
 from baremetal_acc.model.lock import Engagement, LockReading, LockState
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.planning import host_evidence
@@ -84,6 +84,7 @@ def seen(
     :param starting: as of :func:`~baremetal_acc.decide.evidence.judge`.
     """
     records = evidence.Records(engagements)
+    hosts, shared = inventory.hosts, inventory.shared_devices
     found = {}
     for accelerator in inventory.accelerators:
         closed = _proven_closed(before.of(accelerator.id).seen)
@@ -91,7 +92,10 @@ def seen(
             _engaged_again(r, evidence.judge(r, records.at(r), lifecycle=lifecycle, starting=starting), closed)
             for r in accelerator.locks
         )
-        found[accelerator.id] = _card(accelerator, demands(baseline, accelerator, node), locks, inventory)
+        # What a machine reaches that is not of the target has hosts that nobody reads: none is known.
+        reaching = () if accelerator.id in shared else hosts
+        own = _own_system(accelerator, inventory, hosts)
+        found[accelerator.id] = _card(accelerator, demands(baseline, accelerator, node), locks, inventory.at, reaching, own)
     return found
 
 
@@ -106,32 +110,28 @@ def _engaged_again(reading: LockReading, judged: LockReading, closed: frozenset[
     return reading if waits and _digest(reading) in closed else judged
 
 
-def _card(accelerator: Accelerator, wanted: Demands, locks: tuple[LockReading, ...], inventory: Inventory) -> CardSeen:
+def _card(
+    accelerator: Accelerator,
+    wanted: Demands,
+    locks: tuple[LockReading, ...],
+    at: datetime,
+    hosts: tuple[BmcFacts, ...],
+    own: PowerState,
+) -> CardSeen:
+    """:param hosts: those that reach the card; ``own``: the power of the System that it is by itself."""
     paths = sorted(wanted.block & HOST_PATHS)
     weakest = [evidence.weakest(evidence.coverage(accelerator, path, locks)).state for path in paths]
     # What comes in force with a start shows another value after it. It has to be closed then, whatever it shows.
     pending = {r.place for r in accelerator.locks if r.state is LockState.PENDING_RESET}
     closing = [r for r in locks if r.blocks & wanted.block & HOST_PATHS and r.state in _CLOSED and r.place not in pending]
-    own = _own_system(accelerator, inventory)
     return CardSeen(
-        at=inventory.at,
+        at=at,
         access=_access(weakest),
-        hosts=_hosts(accelerator, inventory),
+        hosts=tuple(HostSeen(system=facts.system, reading=facts.host) for facts in hosts if facts.system is not None),
         locks=tuple(sorted(map(_digest, closing))),
         proven=bool(weakest) and all(state is LockState.LOCKED_VERIFIED for state in weakest),
         own_processor=accelerator.kind is Kind.DPU and own is not PowerState.OFF,
         bmcs=frozenset(ref.bmc for ref in accelerator.refs),
-    )
-
-
-def _hosts(accelerator: Accelerator, inventory: Inventory) -> tuple[HostSeen, ...]:
-    """The Systems that reach a card, as they were read; none where one that is not of the target does, which nobody reads."""
-    if inventory.is_shared(accelerator):
-        return ()
-    return tuple(
-        HostSeen(system=facts.system, reading=facts.host)
-        for facts in inventory.bmcs
-        if facts.system is not None and facts.name == HOST
     )
 
 
@@ -141,9 +141,9 @@ def _access(states: list[LockState]) -> Access:
     return Access.UNKNOWN if LockState.UNKNOWN in states else Access.CLOSED
 
 
-def _own_system(accelerator: Accelerator, inventory: Inventory) -> PowerState:
+def _own_system(accelerator: Accelerator, inventory: Inventory, hosts: tuple[BmcFacts, ...]) -> PowerState:
     """The power of the System that a card is by itself, as the BMC of a DPU has it; unknown where no BMC shows it."""
-    names = {ref.bmc for ref in accelerator.refs} - {HOST}
+    names = {ref.bmc for ref in accelerator.refs} - {HOST, *(facts.name for facts in hosts)}
     found = [facts.power for facts in inventory.bmcs if facts.name in names and facts.system is not None]
     return found[0] if len(found) == 1 else PowerState.UNKNOWN
 

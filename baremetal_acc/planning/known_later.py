@@ -9,14 +9,14 @@ from baremetal_acc.model.job import Flash, ItemState, Job, Note, Program, Releas
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
 
-def notes(inventory: Inventory, changes: Collection[Flash | Program | Release], host: Ref | None) -> Iterator[Note]:
+def notes(inventory: Inventory, changes: Collection[Flash | Program | Release], hosts: Collection[Ref]) -> Iterator[Note]:
     """What a reader of the plan has to learn of that.
 
     :param changes: what is written and unlocked.
-    :param host: the System that is held off meanwhile, None where none is.
+    :param hosts: the Systems that are held off meanwhile.
     """
-    facts = None if host is None else inventory.bmc(host.bmc)
-    if changes and facts is not None and facts.power is PowerState.ON:
+    found = [inventory.bmc(host.bmc) for host in hosts]
+    if changes and any(facts is not None and facts.power is PowerState.ON for facts in found):
         text = 'whether the BMC still shows the cards while the host is off is seen only then; what it hides is not changed'
         yield Note(label=inventory.target, text=text)
 

@@ -48,7 +48,8 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
     bmc = bmcs[action.system.bmc]
     told = None
     # A reset of the host cuts the power of all its cards, whatever BMC writes them; one of a DPU that of its own.
-    unknown = next((a for a in given_up(job) if action.system.bmc in (HOST, a.ref.bmc)), None)
+    hosts = {HOST, *(system.bmc for system in held(job))}
+    unknown = next((a for a in given_up(job) if action.system.bmc in (*hosts, a.ref.bmc)), None)
     if action.purpose is ResetPurpose.ENFORCE and item.before is None and unknown is not None:
         beside = f'it is not reset under a write that may go on: whether the BMC has ended to {describe(unknown)} is not known'
         return ended(job, position, ItemState.FAILED, now, beside)

@@ -6,6 +6,7 @@ A plan refuses what it knows to be shared. This is the last place before the wir
 a BMC that serves several machines is asked again what belongs to whom.
 """
 
+import itertools
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
@@ -18,6 +19,7 @@ from baremetal_acc.model.inventory import Objection, PowerState, TaskReading
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ownership import Ownership
 from baremetal_acc.model.ref import Ref
+from baremetal_acc.run.binding import origin
 
 
 def limit_of(address: BmcAddress, bmcs: Iterable[BmcAddress], ownership: Ownership | None) -> TargetLimit:
@@ -25,10 +27,20 @@ def limit_of(address: BmcAddress, bmcs: Iterable[BmcAddress], ownership: Ownersh
 
     :param bmcs: of the target.
     """
-    called = (b.system for b in bmcs if b.address == address.address and b.system is not None)
+    # A gateway may tell by who logs in which BMC is meant.
+    same = [b for b in bmcs if (origin(b), b.username) == (origin(address), address.username)]
+    called = {b.name: b.system for b in same if b.system is not None}
     # A BMC whose protocol knows one machine has no System that could be named.
     known = Ownership(machines=frozenset()) if ownership is None else ownership
-    return TargetLimit(bmc=address.name, named=frozenset(known.named(s) for s in called), ownership=ownership)
+    named = {name: known.named(system) for name, system in called.items()}
+    before = itertools.takewhile(lambda name: name != address.name, named)
+    return TargetLimit(
+        bmc=address.name,
+        named=frozenset(named.values()),
+        ownership=ownership,
+        own=named.get(address.name),
+        before=frozenset(named[name] for name in before) if address.name in named else frozenset(),
+    )
 
 
 class GatedWriter:

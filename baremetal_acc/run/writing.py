@@ -23,7 +23,7 @@ from baremetal_acc.errors import (
 )
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress, Upload
-from baremetal_acc.model.inventory import Inventory, Objection, TaskReading
+from baremetal_acc.model.inventory import Inventory, Objection, PowerState, TaskReading
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, WriteEvidence
 from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.planning import known_later, succession
@@ -86,7 +86,8 @@ def _ready(job: Job, position: int, target: Target, tools: Tools, inventory: Inv
         return job
     moved = _moved(action, inventory) or host_runs(job, inventory)
     if moved is None and isinstance(action, Program) and inventory is not None:
-        host, accelerator = inventory.bmc(HOST), inventory.accelerator(action.accelerator)
+        running = (facts for facts in inventory.hosts if facts.power is not PowerState.OFF)
+        host, accelerator = next(running, inventory.bmc(HOST)), inventory.accelerator(action.accelerator)
         moved = host_may_program(job, action, target.node.exposure, host, accelerator)
     found = _found(action, inventory)
     # A BMC that falls silent in the middle of a look shows a part of a card, which is none to judge an image by.

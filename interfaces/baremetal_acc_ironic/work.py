@@ -26,7 +26,7 @@ from baremetal_acc.decide import attach as decide_attach
 from baremetal_acc.decide import interference, regions
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.offer import programmed, removed
-from baremetal_acc.decide.plan import Part, plan, raise_if_unsafe
+from baremetal_acc.decide.plan import Part, plan, raise_if_unsafe, refuse_several_hosts
 from baremetal_acc.errors import AccError, StaleJob, UsageError
 from baremetal_acc.model.attach import Give
 from baremetal_acc.model.custody import NO_CUSTODY
@@ -194,6 +194,7 @@ def _planned(
         mind = replace(mind, overrides=(*asked, *others))
         tools = tools_of(task, mind)
     hold = _hold(task, flow)
+    refuse_several_hosts(inventory)
     mind = keep_custody(task, mind, inventory, target, tools, evidence(mind, flow))
     doubted = custody_rules.in_doubt(mind.custody, inventory, tools.baseline, target.node, inventory.at)
     suspects = quarantine.suspects(mind.quarantined, inventory)

@@ -297,3 +297,41 @@ def test_what_both_have_is_not_written_for_one_of_them(twins, baseline, verb, na
     assert 4 == done.code, done.err
     assert f'{place} is not of this machine alone' in done.err
     assert (before, []) == (state(twins.machine), twins.machine.log())
+
+
+def test_a_target_of_both_systems_writes_what_both_have(twins):
+    """Each card is listed once and written once, both hosts are off while anything is open, and are given back locked."""
+    baseline = FLASHED_CARD.replace('block = []\ncustody = "reported"\n', 'block = ["host-device"]\n')
+    twins.prepare(
+        baseline=baseline.replace('custody = "reported"\n', '').replace('"host-device"', '"host-device", "host-bmc-redfish"')
+    )
+    twins.shared_image()
+    twins.desk.bmcs({'both': twins.target('node0', 'Node0', 'Node1')})
+    listed = twins.desk.run('inventory', '-f', 'json').document['targets'][0]['accelerators']
+    assert [*NODES, SHARED] == sorted(owner(card['primary_uri']) for card in listed)
+    done = twins.desk.run('apply', '--execute', *twins.desk.options)
+    assert 0 == done.code, done.err
+    history = twins.machine.history()
+    written = [one['component'] for one in history if one['what'] == 'written']
+    assert ['host/HGX_FW_GPU_0', 'host/HGX_FW_GPU_1', 'host/SharedFPGA_FW'] == sorted(written)
+    log = [e for e in twins.machine.log() if e['method'] == 'POST' or e['path'] == CARD]
+    sent = [e['path'].rsplit('/', 1)[-1] for e in log if owner(e['path']) == SHARED]
+    assert ['update-multipart'] * 3 + ['SharedFPGA_FW'] == sent
+    resets = [(owner(e['path']), e['body']['ResetType']) for e in log if e['path'].endswith('.Reset')]
+    assert [(name, how) for how in ('ForceOff', 'On') for name in NODES] == resets
+    numbers = [e['number'] for e in log if not e['path'].endswith('.Reset')]
+    off = max(e['number'] for e in log if e['path'].endswith('.Reset') and e['body']['ResetType'] == 'ForceOff')
+    on = min(e['number'] for e in log if e['path'].endswith('.Reset') and e['body']['ResetType'] == 'On')
+    assert off < min(numbers) <= max(numbers) < on
+    assert [{True}] * 3 == [twins.closed(name) for name in (*NODES, SHARED)]
+    truth = twins.machine.truth()
+    assert ['On', 'On'] == [truth['systems'][name]['power'] for name in NODES]
+    assert NEW_FPGA == truth['components']['host/SharedFPGA_FW']['active']['version']
+    twins.machine.reset_log()
+    assert 0 == twins.desk.run('verify', *twins.desk.options).code
+    opened = twins.desk.run('unlock', '--execute', *twins.desk.options)
+    assert 0 == opened.code, opened.err
+    first = [(e['method'], owner(e['path'])) for e in twins.machine.log()][:2]
+    assert [('POST', 'node0'), ('POST', 'node1')] == first
+    assert [{False}] * 3 == [twins.closed(name) for name in (*NODES, SHARED)]
+    assert ['Off', 'Off'] == [twins.machine.truth()['systems'][name]['power'] for name in NODES]

@@ -318,8 +318,8 @@ GUARDS = (
     Guard(
         name='give back a host that was unlocked on purpose',
         file=PLAN,
-        guard='if host is not None and give_back and',
-        gone='if host is not None and',
+        guard='for host in hosts if give_back else ():',
+        gone='for host in hosts:',
         tests='tests/unit/decide/test_plan.py',
     ),
     Guard(
@@ -1137,7 +1137,7 @@ GUARDS = (
     Guard(
         name='write the steps of one component at once',
         file='baremetal_acc/decide/plan.py',
-        guard='order=orders[w.action.order, w.step]',
+        guard='order=orders[key(w)]',
         gone='order=w.action.order',
         tests='tests/unit/decide/test_plan.py',
     ),

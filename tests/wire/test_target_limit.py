@@ -228,7 +228,7 @@ def test_a_plan_and_an_inventory_hold_what_is_the_targets(bmc: Any, seed: int) -
             assert (not of) == (uri in hidden), (uri, of)
         assert {ref.uri for ref in seen.shared} >= {u for u, of in machines.devices.items() if system in of and len(of) > 1}
         assert (HOST,) == seen.several
-        shared = {a.primary.uri for a in seen.accelerators if seen.is_shared(a)}
+        shared = {a.primary.uri for a in seen.accelerators if a.id in seen.shared_devices}
         assert {u for u, of in machines.devices.items() if system in of and len(of) > 1} == shared & machines.devices.keys()
         made = plan(seen, LOCK_ALL, NodeFacts(name='node'), (), parts=frozenset({Part.LOCK}))
         written = {a.ref.uri for a in made.actions if hasattr(a, 'ref')}
