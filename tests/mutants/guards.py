@@ -1506,6 +1506,27 @@ GUARDS = (
         tests='tests/unit/decide/test_attacks.py::test_a_further_bmc_does_not_stand_for_a_card_of_the_host_that_is_gone',
     ),
     Guard(
+        name='let links make one device of two serial numbers',
+        file='baremetal_acc/bmc/redfish/join.py',
+        guard='        if not self._collections[b].isdisjoint(self._collections[a]) or self._contradict(a, b):\n',
+        gone='        if not self._collections[b].isdisjoint(self._collections[a]):\n',
+        tests='tests/wire/test_merge_evidence.py::test_functions_that_two_lists_share_are_no_evidence_against_two_serial_numbers',
+    ),
+    Guard(
+        name='take a nameless card for one of its own list',
+        file='baremetal_acc/bmc/redfish/join.py',
+        guard='    return not one.collections().isdisjoint(other.collections()) or bool(\n',
+        gone='    return bool(\n',
+        tests='tests/wire/trees/test_machines.py::test_two_cards_of_one_list_are_two_though_one_has_a_processor_and_the_other_nothing',
+    ),
+    Guard(
+        name='take a list that answers as another one for what was to be there',
+        file='baremetal_acc/bmc/redfish/invariants.py',
+        guard='        if own not in seen.documents and not _has_members_of(own, document):\n',
+        gone='        if own not in seen.documents:\n',
+        tests='tests/wire/test_invariants.py::test_a_list_that_is_another_one_hides_what_was_to_be_in_it[Reports]',
+    ),
+    Guard(
         name='let another kind of device of another BMC stand for one',
         file='baremetal_acc/decide/merge.py',
         guard='    if a.kind not in _NETWORK:\n        return\n',
