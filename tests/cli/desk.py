@@ -147,7 +147,7 @@ class Desk:
         """Wait until a job has stored the task of an image that it sent: who is killed before that cannot know it."""
         path = self.folder / 'state/baremetal-acc/jobs' / f'{name}.json'
         end = time.monotonic() + 60
-        while not path.exists() or not any(i['task'] for i in json.loads(path.read_text())['job']['items']):
+        while not path.exists() or not any(i.get('task') for i in json.loads(path.read_text())['job']['items']):
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < end
             time.sleep(0.02)
