@@ -249,4 +249,17 @@ def test_an_empty_socket_makes_a_machine(bmc: Any, shared: Path) -> None:
     bmc.tree[place]['Members'] = [m for m in bmc.tree[place]['Members'] if m['@odata.id'] != cpu]
     bmc.tree[place]['Members@odata.count'] = len(bmc.tree[place]['Members'])
     seen = inventory_of(bmc, system='Node0')
+    assert not [a for a in seen.accelerators if 'Node1' in a.primary.uri], 'it is called as the other one, but for its number'
+    assert not any('taken for a part of another machine' in gap.reason for gap in seen.gaps)
+
+
+def test_a_system_without_a_cpu_and_of_another_name_is_a_part(bmc: Any, shared: Path) -> None:
+    """As a baseboard that can be reset. That it was taken for one is told."""
+    texts = bodies(shared / 'cases' / 'trees' / 'two-nodes-one-bmc-with-locks')
+    old, new = '/Systems/Node1', '/Systems/Baseboard_1'
+    bmc.tree = {u.replace(old, new): json.loads(t.replace(old, new)) for u, t in texts.items()}
+    place = f'{ROOT}/Systems/Baseboard_1/Processors'
+    bmc.tree[place]['Members'] = [m for m in bmc.tree[place]['Members'] if 'CPU' not in m['@odata.id']]
+    bmc.tree[place]['Members@odata.count'] = len(bmc.tree[place]['Members'])
+    seen = inventory_of(bmc, system='Node0')
     assert any('taken for a part of another machine' in gap.reason for gap in seen.gaps)

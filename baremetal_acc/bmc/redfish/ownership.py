@@ -10,12 +10,13 @@ machine's own where every machine says who manages it, and nobody else names thi
 Sources: DSP8010 2025.4: ComputerSystem Links.Chassis and Links.ManagedBy; Chassis Links.ComputerSystems, Contains, ContainedBy.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 
 from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.redfish.device import Device, is_dpu, link_of, links_of
 from baremetal_acc.bmc.redfish.firmware import Items
-from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.parse import View, last
 from baremetal_acc.bmc.redfish.reader import Reader, members
 from baremetal_acc.bmc.redfish.reader import link_of as member_link
 from baremetal_acc.bmc.redfish.system import resettable
@@ -85,7 +86,27 @@ def _machines(walk: Walk, reader: Reader, devices: Devices) -> frozenset[str]:
     machines = {
         uri for uri in found if (view := tree.systems.get(uri)) is None or not _is_no_machine(walk, reader, view, devices)
     }
+    # One that is called as a machine is, but for its number (Node0, Node1), is another one, whatever it does not show just now.
+    words = {_word(uri) for uri in machines} - {''}
+    machines |= {uri for uri in found - machines if _word(uri) in words and not is_dpu(tree.systems[uri], devices)}
+    for uri in sorted(found - machines if machines else ()):
+        view = tree.systems[uri]
+        if not is_dpu(view, devices) and not _is_baseboard(view):
+            walk.gaps.append(Gap(ref=view.ref, reason=_TAKEN_FOR_PART))
     return frozenset(machines or found)
+
+
+_TAKEN_FOR_PART = 'can be reset, and shows processors without a CPU and nothing to boot: taken for a part of another machine'
+
+
+_NUMBERED = re.compile(r'(.*[A-Za-z])[^A-Za-z0-9]?[0-9]{1,4}')
+"""Of Ids such as ``Node0`` and ``System_1``; the two of ``437XR1138R2`` and ``Card1-SoC`` say nothing of each other."""
+
+
+def _word(uri: str) -> str:
+    """What the Id of a System has before its number; empty where it has no word or no number."""
+    found = _NUMBERED.fullmatch(last(uri)[:64])
+    return '' if found is None else found[1].casefold()
 
 
 def systems_place(walk: Walk) -> str:
@@ -101,15 +122,14 @@ def _gone(reader: Reader, uri: str) -> bool:
 
 def _is_no_machine(walk: Walk, reader: Reader, view: View, devices: Devices) -> bool:
     """A card's own System; or a baseboard, which cannot be reset, or has processors, no CPU among them, and nothing to boot."""
-    if is_dpu(view, devices):
+    if is_dpu(view, devices) or _is_baseboard(view):
         return True
-    if not resettable(view) and view.literal('SystemType') in (None, 'Physical'):
-        return True
-    if any(view.has(name) for name in ('Boot', 'BootProgress', 'Bios', 'BiosVersion')) or _may_have_cpu(walk, reader, view):
-        return False
-    reason = 'can be reset, and shows processors without a CPU and nothing to boot: taken for a part of another machine'
-    walk.gaps.append(Gap(ref=view.ref, reason=reason))
-    return True
+    boots = any(view.has(name) for name in ('Boot', 'BootProgress', 'Bios', 'BiosVersion'))
+    return not boots and not _may_have_cpu(walk, reader, view)
+
+
+def _is_baseboard(view: View) -> bool:
+    return not resettable(view) and view.literal('SystemType') in (None, 'Physical')
 
 
 def _may_have_cpu(walk: Walk, reader: Reader, view: View) -> bool:
