@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -188,7 +189,7 @@ class Processes(Generic[T, R]):
         except BrokenPipeError:
             pass  # nobody wants it any more
         except BaseException:  # noqa: BLE001 - it is told where it can still be told, and nothing of the other process is run here
-            sys.excepthook(*sys.exc_info())
+            traceback.print_exc()
         finally:
             with suppress(OSError):
                 sys.stderr.flush()

@@ -327,8 +327,12 @@ CASES: dict[str, Case] = {
     'task-id-reused': Case(
         number='F8',
         meets=fault('task-id-reused', count=1, **CARD),
-        ends=Ending.RESTORED,
-        says=('the BMC says that the update succeeded, and the version is not there',),
+        ends=Ending.UNKNOWN,
+        says=(
+            'has forgotten the update, nothing proves that its write has ended',
+            'the BMC has another task there',
+            UNKNOWN_END,
+        ),
     ),
     'task-id-reused-and-the-write-went-on': Case(
         number='F8', meets=fault('task-id-reused', completes=True, count=1, **CARD), ends=Ending.DONE
