@@ -836,6 +836,15 @@ def test_how_a_card_can_be_reached(state, access):
     assert access is seen_of(v.gpu(locks=(v.reading(state),))).access
 
 
+def test_a_lock_that_was_proven_before_is_proven_by_our_record_again():
+    """That it was closed and proven then takes nothing from what our record says now."""
+    closed = v.reading(LockState.LOCKED_REPORTED, session='other')
+    accelerator, record = v.gpu(locks=(closed,)), v.engagement(closed, session='s0', at=v.EARLIER)
+    once = seen_of(accelerator, record)
+    again = seen_of(accelerator, record, before=start(once))
+    assert (True, Access.CLOSED, True) == (once.proven, again.access, again.proven)
+
+
 def test_a_card_without_a_demand_is_open():
     """Nothing is known to close it; what the operator's own network can do is another matter."""
     assert Access.OPEN is seen_of(v.gpu(), baseline=v.baseline(block=frozenset())).access
