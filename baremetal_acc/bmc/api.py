@@ -325,7 +325,6 @@ class Connection(Protocol):
 
         :raises BmcError: it could not be asked.
         """
-        ...
 
     def task(self, ref: Ref) -> TaskReading:
         """Read one task. A task that is gone is a reading (``gone``), no error.

@@ -203,4 +203,28 @@ def _obey(pipe: Connection, fleet: Fleet[int, R]) -> None:
     fleet.stop()
 
 
-__all__ = ['Processes', 'shared']
+def runner(
+    work: Callable[[T], R],
+    limits: Bounds,
+    processes: int,
+    *,
+    beat: Callable[[], None],
+    stopping: Callable[[], None],
+    stopped: Callable[[], None],
+    in_hub: bool,
+) -> Fleet[T, R] | Processes[T, R]:
+    """What does it for every target: in this process where one is enough, else in several.
+
+    :param stopping: makes those in progress end soon; ``stopped`` says so.
+    """
+    if processes > 1:
+        return Processes(work, limits, processes, beat=beat, stopping=stopping, stopped=stopped, in_hub=in_hub)
+
+    def stop() -> None:
+        stopped()
+        stopping()
+
+    return Fleet(work, limits, beat=beat, stopping=stop, in_hub=in_hub)
+
+
+__all__ = ['Processes', 'runner', 'shared']

@@ -16,7 +16,7 @@ from typing import Any
 from baremetal_acc.cli import exits, fleet, render, session, text
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
-from baremetal_acc.cli.fleet_processes import Processes
+from baremetal_acc.cli.fleet_processes import runner
 from baremetal_acc.cli.progress import Count
 from baremetal_acc.cli.report import Report, ReportCommand, as_yaml, failed, plain
 from baremetal_acc.cli.session import Session
@@ -50,7 +50,6 @@ EACH_PROCESS = 16
 """Targets at least that a process of its own is worth: it takes as long to start as some of them to read."""
 
 _Wanted = tuple[int, TargetEntry, Target | AccError]
-_Running = fleet.Fleet[_Wanted, Found] | Processes[_Wanted, Found]
 
 
 class Inventory(ReportCommand):
@@ -87,25 +86,21 @@ class Inventory(ReportCommand):
         count = Count(sys.stderr, len(entries), quiet=not counting)
         tally = _Tally(total=len(entries))
         looking, limits, connections = self._looking(using, form, measure=arguments.measure)
-        processes = min(using.conf[GROUP].fleet_processes, len(entries) // EACH_PROCESS)
 
         def stopped() -> None:
             if interrupted.is_set() and verbosity > 0:
                 count.clear()
                 text.note(f'interrupted: sessions are being closed, for {fleet.GRACE:.0f} s at most')
 
-        def stopping() -> None:
-            stopped()
-            connections.stop()
-
-        running: _Running
-        in_hub = limits.each == 1
-        if processes > 1:
-            running = Processes(
-                looking, limits, processes, beat=count.draw, stopping=connections.stop, stopped=stopped, in_hub=in_hub
-            )
-        else:
-            running = fleet.Fleet(looking, limits, beat=count.draw, stopping=stopping, in_hub=in_hub)
+        running = runner(
+            looking,
+            limits,
+            min(using.conf[GROUP].fleet_processes, len(entries) // EACH_PROCESS),
+            beat=count.draw,
+            stopping=connections.stop,
+            stopped=stopped,
+            in_hub=limits.each == 1,
+        )
         # Passwords are asked for here, one after another.
         wanted = [(number, entry, using.attempt(entry, limits.each)) for number, entry in enumerate(entries)]
         with fleet.interrupted_by_ctrl_c(running.stop) as interrupted:

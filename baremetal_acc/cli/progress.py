@@ -262,7 +262,7 @@ def _message(item: Item) -> str:
         return objected(item)
     if item.complaints and item.state is ItemState.DONE:
         said = '; '.join(map(complained, item.complaints))
-        return f' (its bundle was written in part, the BMC says: {said})'
+        return f' (the BMC says against other parts of its bundle: {said})'
     is_told = item.state in _TOLD or waits_for_person(item)
     return f' ({item.message})' if item.message and is_told else ''
 

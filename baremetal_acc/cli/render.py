@@ -261,12 +261,12 @@ def plan(made: Plan, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcN
     }
 
 
-def written_in_part(job: Job, labels: Mapping[AcceleratorId, str]) -> list[Json]:
+def against_others(job: Job, labels: Mapping[AcceleratorId, str]) -> list[Json]:
     """Notes on what the BMC says against parts of bundles that were sent, and that nothing else of the job is about."""
     return [
         {
             'device': labels.get(i.action.accelerator, i.action.accelerator),
-            'text': f'bundle {i.action.bundle} was written in part, the BMC says: {complained(c)}',
+            'text': f'bundle {i.action.bundle}: the BMC says against other parts of it: {complained(c)}',
         }
         for i in job.items
         if isinstance(i.action, Flash)

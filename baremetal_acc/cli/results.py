@@ -137,9 +137,9 @@ NOT_DONE = 'not done'
 
 
 def actions(job: Job, made: Plan | None, labels: Mapping[AcceleratorId, str], sendings: Sendings) -> dict[str, Any]:
-    """What was done, action by action; notes are those of the plan that it was begun with, and what was written in part."""
+    """What was done, action by action; notes are of the plan that it was begun with, and of bundles."""
     notes = [] if made is None else render.plan(made, labels)['notes']
-    notes += render.written_in_part(job, labels)
+    notes += render.against_others(job, labels)
     done = [
         {
             **render.action(i.action, labels, sendings),

@@ -88,7 +88,7 @@ class WriteSight:
     :ivar told_busy: without its task, the component or the update service says that it writes.
     :ivar complaints: what the task of a bundle says against parts that no item of the job is about.
     :ivar start: the turn that starts it, where its task waits for that.
-    :ivar started: StartTime of its task as the BMC says it, while the task runs and waits for nothing.
+    :ivar task_started: StartTime of its task as the BMC says it, while the task runs and waits for nothing.
     """
 
     seen: Seen
@@ -104,7 +104,7 @@ class WriteSight:
     installed: str | None = None
     successor: Component | None = None
     told_busy: bool = False
-    started: str | None = None
+    task_started: str | None = None
     complaints: tuple[Complaint, ...] = ()
     start: Progress | None = None
 
@@ -407,7 +407,7 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
             if seen.seen in (Seen.WORKING, Seen.AWAITS):
                 evidence = item.evidence or _progressed(action, seen)
                 # A task that waited may be started again, and says when that was.
-                started = None if seen.waits else item.task_started or seen.started
+                started = None if seen.waits else item.task_started or seen.task_started
                 item = replace(item, percent=seen.percent, waits=seen.waits, evidence=evidence, task_started=started)
             if seen.start is not None and not item.started:
                 item = replace(item, state=ItemState.SENT, progress=seen.start, started=True)

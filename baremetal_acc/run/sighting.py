@@ -304,7 +304,7 @@ def tell_complaints(before: Job, job: Job) -> None:
     for old, new in zip(before.items, job.items, strict=False):
         for complaint in () if old.complaints else new.complaints:
             said = complained(complaint)
-            LOG.warning('%s: %s: its bundle was written in part, the BMC says: %s', job.target, describe(new.action), said)
+            LOG.warning('%s: %s: the BMC says against other parts of its bundle: %s', job.target, describe(new.action), said)
 
 
 def _of_part(task: TaskReading | None, action: Flash | Program, component: Component) -> TaskReading | None:
@@ -425,7 +425,7 @@ def _told_by_tasks(
             message=task.message,
             waits=waits,
             wrote_nothing=idle,
-            started=task.started if runs and not waits and start is None else None,
+            task_started=task.started if runs and not waits and start is None else None,
             start=start,
         )
     waiting = None if stalled else _scheduled(item, task, others)

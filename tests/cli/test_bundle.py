@@ -168,11 +168,11 @@ def test_what_fails_beside_the_cards_of_a_bundle_is_said(desk, emulated_machine)
     done = apply(desk)
     assert 0 == done.code, done.err
     assert ([NEW] * GPUS, [SWITCH_OLD, SWITCH_NEW]) == (versions(machine), versions(machine, 'HGX_FW_NVSwitch_'))
-    notes = [n['text'] for n in done.document['targets'][0]['notes'] if 'in part' in n['text']]
+    notes = [n['text'] for n in done.document['targets'][0]['notes'] if 'against other parts' in n['text']]
     said = 'The image 96.10.7A.00.01 could not be written to HGX_FW_NVSwitch_0.'
-    assert f'bundle tray-new was written in part, the BMC says: {said}' in notes
+    assert f'bundle tray-new: the BMC says against other parts of it: {said}' in notes
     assert all('HGX_FW_NVSwitch_0' in note for note in notes)
-    assert 1 == done.err.count('its bundle was written in part, the BMC says: ')
+    assert 1 == done.err.count('the BMC says against other parts of its bundle: ')
 
 
 def test_a_bundle_that_none_takes_goes_back_as_a_whole(desk, emulated_machine):
