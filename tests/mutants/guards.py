@@ -439,7 +439,7 @@ GUARDS = (
         file='baremetal_acc/decide/flash.py',
         guard='    if not idle and not is_over:\n        return Seen.UNTOLD\n',
         gone='',
-        tests='tests/unit/run/test_end_of_write.py',
+        tests='tests/unit/run/test_end_of_write.py::test_what_a_wait_without_evidence_waits_for_is_said_with_its_end',
     ),
     Guard(
         name='judge a card while its task goes on after a restart',
@@ -586,7 +586,7 @@ GUARDS = (
         file=f'{RUN}/writing.py',
         guard='target.node).highest_floor',
         gone='target.node).security_floor',
-        tests='tests/unit/run/test_attacks.py',
+        tests='tests/unit/run/test_attacks.py::test_the_floor_of_a_rule_holds_for_a_card_that_has_stopped_showing_its_place',
     ),
     Guard(
         name='take a reset of one System for one of another',
@@ -1034,7 +1034,7 @@ GUARDS = (
         file=f'{RUN}/sighting.py',
         guard=' or is_partial',
         gone='',
-        tests='tests/unit/run/test_restore.py',
+        tests='tests/unit/run/test_restore.py -k waited_for_while_its_card_is_not_shown',
     ),
     Guard(
         name='judge a component of a busy BMC',

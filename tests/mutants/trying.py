@@ -13,8 +13,8 @@ replaced, and the tests that call it run, the quick ones first, till one fails. 
 What came of a change is kept in the folder. A run that was interrupted goes on where it was if no file of the product or of the
 tests has changed since; otherwise each change is tried again, first with the test that noticed it the last time.
 
-:file:`survivors.toml` names what nobody notices, with the reason why that is no harm; test_trying.py asks whether it is
-still true of the code.
+:file:`survivors.toml` names what nobody notices, with the reason why that is no harm. A run ends badly where the code has no
+such change any more; test_trying.py asks whether it still has those lines.
 """
 # ruff: noqa: T201
 
@@ -606,6 +606,11 @@ def survivors() -> tuple[Survivor, ...]:
     return tuple(found)
 
 
+def stale(listed: Sequence[Survivor], work: Mapping[str, Sequence[Mutant]]) -> list[Survivor]:
+    """Those that are listed and are no change of their module any more, of the modules all of whose changes are given."""
+    return [s for s in listed if s.module in work and not any(s.fits(m) for m in work[s.module])]
+
+
 def chosen(only: Sequence[str], *, seed: int | None, sample: int | None) -> dict[str, list[Mutant]]:
     """The changes to try, by module; some of them by a seed."""
     found = {m: list(source_of(m).mutants) for m in modules() if not only or m in only}
@@ -679,12 +684,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     new = [m for m in left if not any(s.fits(m) for s in listed)]
     for mutant in new:
         print(f'{mutant.name}\n  - {mutant.was}\n  + {mutant.now}')
+    gone = [] if given.sample else stale(listed, work)
+    for one in gone:
+        print(f'{one.module}:{one.function} has no such change any more, take it out of {SURVIVORS.name}:')
+        print(f'  - {one.was}\n  + {one.now}')
     share = 1 - len(left) / len(every) if every else 0.0
     print(
         f'{len(every)} changes in {time.monotonic() - began:.0f} s: {100 * share:.1f} % noticed; '
         f'{len(left)} by nobody, {len(new)} of them not in survivors.toml'
     )
-    return 0 if share >= WANTED and not new else 1
+    return 0 if share >= WANTED and not new and not gone else 1
 
 
 if __name__ == '__main__':
