@@ -207,3 +207,47 @@ def test_what_the_bmc_does_not_offer_is_refused_before_anything_is_touched(desk,
     assert 'has to do an aux-power-cycle, and its BMC offers no action for that' in done.err
     assert 'apply.reset = "ac-power-cycle"' in done.err
     assert [] == [e for e in machine.log() if e['method'] != 'GET' and 'Session' not in e['path']]
+
+
+def prepare_with_the_way_back(desk, machine, **more):
+    """As :func:`prepare`, with the package of what runs to go back to. Returns its version."""
+    from baremetal_acc.emulator.hw.parameters import Parameters
+
+    prepare(desk, machine, 'aux-power-cycle', **more)
+    old = runs(machine)
+    data = tray_package('gb200-tray', {'HGX_FW_GPU_*': old}, parameters=Parameters(gpus=1))
+    (desk.folder / 'old.fwpkg').write_bytes(data)
+    text = (desk.folder / 'catalogue.toml').read_text()
+    own = {
+        'name': '"old"',
+        'version': f'"{old}"',
+        'source': '"old.fwpkg"',
+        'size': str(len(data)),
+        'digest': f'"sha256:{hashlib.sha256(data).hexdigest()}"',
+    }
+    older = []
+    for line in text[text.index('[[image]]') :].splitlines():
+        key = line.partition(' =')[0]
+        older.append(f'{key} = {own[key]}' if key in own else line)
+    desk.write('catalogue.toml', text.replace('restore = "none"', 'restore = "old"') + '\n'.join(['', *older, '']))
+    return old
+
+
+@pytest.mark.parametrize('held', [True, False], ids=['held', 'free'])
+def test_what_is_put_back_after_a_loss_of_standby_power_gets_a_second_one(desk, emulated_machine, held):
+    """The card wakes with neither version: the old image is written, and standby power goes again, with the host off."""
+    machine = emulated_machine('gb200-tray', gpus=1, flash_seconds=0.3, reset_seconds=0.5, bmc_reset_seconds=2)
+    old = prepare_with_the_way_back(desk, machine, exposure='tenant' if held else 'service')
+    machine.fault('activation-refused', device='GPU_0', leaves='97.00.66.00.00', count=1)
+    done = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    assert 6 == done.code, done.err
+    assert f'in the end it ran 97.00.66.00.00, expected {NEW}' in done.err
+    assert f'HGX_FW_GPU_0 is restored to {old} (image old)' in done.err
+    assert [] == done.document['targets'][0]['quarantined']
+    assert (old, 'On') == (runs(machine), machine.truth()['systems']['host']['power'])
+    assert ['AuxPowerCycle'] * 2 == [body['ResetType'] for body in posted(machine, 'NvidiaChassis.AuxPowerReset')]
+    assert ['ForceOff', 'On'] * 2 == [body['ResetType'] for body in posted(machine, 'ComputerSystem.Reset')]
+    assert [NEW, old] == [one['version'] for one in machine.history('written')]
+    # Nothing was cut under a write, and what was put back came in force by the second loss, not by the first.
+    seen = [one['what'] for one in machine.truth()['history'] if one['what'] in ('written', 'activated', 'bmc-restarted')]
+    assert ['written', 'activated', 'bmc-restarted'] * 2 == seen
