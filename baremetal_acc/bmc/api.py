@@ -182,6 +182,7 @@ class Look:
     :ivar machines: how many Systems of the BMC may be handed out, each as a target of its own.
     :ivar ownership: whose its resources are; None where the protocol knows one machine only.
     :ivar later: gaps of what was asked for after the look, over its reader; None where there are none.
+    :ivar others: firmware of no accelerator, such as that of a baseboard; None where the protocol does not show it.
     """
 
     facts: BmcFacts
@@ -193,6 +194,7 @@ class Look:
     machines: int = 1
     ownership: Ownership | None = None
     later: Callable[[], tuple[Gap, ...]] | None = None
+    others: tuple[Component, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

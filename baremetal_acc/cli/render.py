@@ -38,6 +38,7 @@ from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.measurement import MeasurementReading
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.waiver import Relaxation, Waived
+from baremetal_acc.planning import bundle_parts
 
 FORMAT = 1
 
@@ -262,16 +263,22 @@ def plan(made: Plan, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcN
 
 
 def against_others(job: Job, labels: Mapping[AcceleratorId, str]) -> list[Json]:
-    """Notes on what the BMC says against parts of bundles that were sent, and that nothing else of the job is about."""
-    return [
+    """Notes on parts of bundles that were sent, and that nothing else of the job is about: what the BMC says against them, and
+    what they show in the end.
+    """
+    sent = [(a, i) for i in job.items if isinstance(a := i.action, Flash)]
+    said = [
         {
-            'device': labels.get(i.action.accelerator, i.action.accelerator),
-            'text': f'bundle {i.action.bundle}: the BMC says against other parts of it: {complained(c)}',
+            'device': labels.get(a.accelerator, a.accelerator),
+            'text': f'bundle {a.bundle}: the BMC says against other parts of it: {complained(c)}',
         }
-        for i in job.items
-        if isinstance(i.action, Flash)
+        for a, i in sent
         for c in i.complaints
     ]
+    shown = [
+        {'device': job.target, 'text': f'bundle {a.bundle}: {line}'} for a, i in sent for line in bundle_parts.told(i.others)
+    ]
+    return said + shown
 
 
 def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcName, Sending] = _NOT_KNOWN) -> Json:

@@ -602,7 +602,8 @@ def _tell_bundle(draft: _Draft, name: str, bmc: BmcName, found: Iterable[bundles
     shown = {image.name for one in found for image in one.images}
     unseen_ones = [f'{i.component} {i.version}' for i in members if i.name not in shown]
     if unseen_ones:
-        tell.append(f'bundle {name} also holds {_some(unseen_ones)}, of no card that is shown here: nobody checks that')
+        also = f'bundle {name} also holds {_some(unseen_ones)}, of no card that is shown here'
+        tell.append(f'{also}: no rule asks for that, and what it shows in the end is told')
     if bundle.component_targets:
         retry = 'what fails is sent once more, to that component alone, forced'
     else:

@@ -372,6 +372,22 @@ class WriteEvidence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartReading:
+    """What a part of a bundle shows that is of no card: of a baseboard.
+
+    :ivar component: the Id of its item; where the BMC shows none, as the catalogue has it.
+    :ivar expected: the version that the bundle brings.
+    :ivar ref: the item; None where there is none.
+    :ivar shown: the version that it shows, or None.
+    """
+
+    component: str
+    expected: str
+    ref: Ref | None = None
+    shown: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One action of a job.
 
@@ -408,6 +424,7 @@ class Item:
     :ivar task_started: when its task was started, as the BMC says it; known once the task was seen to run.
     :ivar started: its task was seen to wait for an action that starts it, which was asked for.
     :ivar complaints: what the task of its bundle has said against parts that no item of the job is about.
+    :ivar others: what the parts of its bundle that are of no card show in the end; told by the first write of the upload.
     :ivar told_busy: since its task is gone its component or the update service has said that it writes.
     :ivar cut: the image was not sent to its end, so that the BMC cannot have the whole of it.
     :ivar rejected: how often the BMC has rejected it in a row. ``again``: it is not sent before then, UTC.
@@ -448,6 +465,7 @@ class Item:
     task_started: str | None = field(default=None, metadata=SPARSE)
     started: bool = field(default=False, metadata=SPARSE)
     complaints: tuple[Complaint, ...] = field(default=(), metadata=SPARSE)
+    others: tuple[PartReading, ...] = field(default=(), metadata=SPARSE)
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
         """The same item in another state."""
@@ -698,6 +716,7 @@ __all__ = [
     'Met',
     'Note',
     'Outcome',
+    'PartReading',
     'Plan',
     'Program',
     'Publish',

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
+from baremetal_acc.bmc.api import Look
 from baremetal_acc.decide import interference, restore
 from baremetal_acc.decide.advance import describe, ended
 from baremetal_acc.decide.offer import programmed, supply
 from baremetal_acc.decide.verify import shows_another
 from baremetal_acc.errors import AccError, BmcError, BmcShutOut
+from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Inventory, PowerState, TaskReading
 from baremetal_acc.model.job import (
     Done,
@@ -34,8 +36,8 @@ from baremetal_acc.model.job import (
     stage,
 )
 from baremetal_acc.model.lock import LockState
-from baremetal_acc.model.ref import Ref
-from baremetal_acc.planning import custody_rules, setting_changes, succession
+from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.planning import bundle_parts, custody_rules, setting_changes, succession
 from baremetal_acc.planning.followed_tasks import followed, to_follow
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import NO_ROOTS, check, sessions, unprotected
@@ -59,6 +61,11 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         return replace(job, second=True)  # a task has failed after the restart
     last = max((i.since for i in job.items), default=job.created)
     patient = now - last <= tools.patience.settle and now <= job.deadline
+    others: dict[BmcName, tuple[Component, ...]] = {}
+
+    def looked(looks: tuple[Look, ...], _: Inventory) -> None:
+        others.update({one.facts.name: one.others for one in looks if one.others is not None})
+
     try:
         inventory, verdict = check(
             target,
@@ -69,6 +76,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
             flow=_strict(job),
             measure=_measures(job),
             tasks=bool(job.sent_to),
+            looked=looked,
         )
     except AccError as exc:
         ride_out = job.writing and isinstance(exc, BmcError) and now <= job.deadline
@@ -86,6 +94,9 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     wrong = restore.wrong(job, inventory)
     if patient and changed and (wrong or any(_may_settle(f, job, tools) for f in unmet)):
         return job
+    told = bundle_parts.read_back(job, tools.catalogue, inventory, others)
+    if patient and changed and bundle_parts.is_awaited(told):
+        return job
     for position, found in wrong.items():
         job = ended(job, position, ItemState.FAILED, now, found, unsure=job.items[position].unsure)
     if wrong and not job.second and restore.due(job, now):
@@ -97,6 +108,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         if pardoned != job and not pardoned.reasons:
             unmet = verdict.unmet
         job = pardoned
+    job = bundle_parts.read_back(job, tools.catalogue, inventory, others)
     job = interference.lost_locks(job, inventory, verdict, now)
     reasons = [str(f) for f in unmet] if job.demands_met else []
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())
@@ -110,6 +122,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
             return job
         reasons += off
     tools.observed(inventory, verdict)
+    _tell_other_parts(job)
     return replace(
         job,
         verdict=verdict,
@@ -119,6 +132,13 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         ),
         quarantined=end.quarantined,
     )
+
+
+def _tell_other_parts(job: Job) -> None:
+    """Log what parts of bundles that are of no card show, where it is not what was sent."""
+    for item in job.items:
+        for line in bundle_parts.told(one for one in item.others if not bundle_parts.is_as_sent(one)):
+            LOG.warning('%s: %s: of its bundle %s', job.target, describe(item.action), line)
 
 
 def _tasks(job: Job, target: Target, tools: Tools) -> dict[Ref, TaskReading]:

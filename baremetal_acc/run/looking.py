@@ -96,7 +96,8 @@ def _limited(look: Look, limit: TargetLimit) -> Look:
         return look
     shown, unattributed = limit.accelerators(look.accelerators)
     gaps = (*limit.gaps(look.gaps, shown), *unattributed)
-    return replace(look, accelerators=shown, platform_devices=limit.platform_devices(look.platform_devices), gaps=gaps)
+    platform = limit.platform_devices(look.platform_devices)
+    return replace(look, accelerators=shown, platform_devices=platform, gaps=gaps, others=None)
 
 
 def _later(look: Look, limit: TargetLimit, shown: tuple[Accelerator, ...]) -> tuple[Gap, ...]:
@@ -213,15 +214,16 @@ def check(
     starting: Ref | None = None,
     measure: bool = True,
     tasks: bool = False,
+    looked: Callable[[tuple[Look, ...], Inventory], None] | None = None,
 ) -> tuple[Inventory, Verdict]:
     """Look, and compare with the baseline. Writes nothing.
 
     :param starting: a System that is about to be started: what comes in force with that counts.
     :param measure: let devices sign what they run. Who leaves it out has another look to rely on.
-    :param tasks: read the tasks of the BMCs, too.
+    :param tasks: read the tasks of the BMCs, too. ``looked`` as of :func:`observe`.
     :raises BmcError: a BMC cannot be spoken to.
     """
-    inventory = observe(target, tools, now, measure=measure, tasks=tasks)
+    inventory = observe(target, tools, now, measure=measure, tasks=tasks, looked=looked)
     verdict = verify(
         inventory,
         tools.baseline,

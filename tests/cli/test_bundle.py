@@ -172,6 +172,13 @@ def test_what_fails_beside_the_cards_of_a_bundle_is_said(desk, emulated_machine)
     said = 'The image 96.10.7A.00.01 could not be written to HGX_FW_NVSwitch_0.'
     assert f'bundle tray-new: the BMC says against other parts of it: {said}' in notes
     assert all('HGX_FW_NVSwitch_0' in note for note in notes)
+    shown = [n['text'] for n in done.document['targets'][0]['notes'] if 'NVSwitch' in n['text'] and 'against' not in n['text']]
+    assert f'bundle tray-new: the parts of no card show what it brings: HGX_FW_NVSwitch_1 {SWITCH_NEW}' in shown
+    wrong = (
+        f'bundle tray-new: HGX_FW_NVSwitch_0 shows {SWITCH_OLD}, and the bundle brings {SWITCH_NEW}: it was not written, or is'
+    )
+    (line,) = [text for text in shown if text.startswith(wrong)]
+    assert f'read host:{ITEMS}/HGX_FW_NVSwitch_0 again' in line
     assert 1 == done.err.count('the BMC says against other parts of its bundle: ')
 
 

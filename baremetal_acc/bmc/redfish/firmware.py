@@ -91,6 +91,12 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
     return found
 
 
+def of_none(walk: Walk, found: list[Items]) -> tuple[Component, ...]:
+    """The items that belong to no device."""
+    taken = {c.ref for items in found for c in (*items.components, *items.slots.values())}
+    return tuple(component(view) for view in walk.tree.items.values() if view.ref not in taken)
+
+
 def slots(device: Device, items: Items, walk: Walk) -> tuple[ReconfigurationSlot, ...]:
     """The reconfiguration slots of a device. Source: DSP8010 2025.4, Processor v1_22_0, FPGA.ReconfigurationSlots."""
     found = []
