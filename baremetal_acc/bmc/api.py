@@ -194,7 +194,7 @@ class Look:
     machines: int = 1
     ownership: Ownership | None = None
     later: Callable[[], tuple[Gap, ...]] | None = None
-    others: tuple[Component, ...] | None = None
+    others: Callable[[], tuple[Component, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     others: dict[BmcName, tuple[Component, ...]] = {}
 
     def looked(looks: tuple[Look, ...], _: Inventory) -> None:
-        others.update({one.facts.name: one.others for one in looks if one.others is not None})
+        others.update({one.facts.name: one.others() for one in looks if one.others is not None})
 
     try:
         inventory, verdict = check(

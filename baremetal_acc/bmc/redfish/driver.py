@@ -205,7 +205,7 @@ class RedfishConnection:
             machines=len(_handed_out(tree)),
             ownership=owners,
             later=partial(self._later, walk, reader, frozenset(reader.documents)),
-            others=firmware.of_none(walk, items),
+            others=partial(firmware.of_none, walk, items),
         )
 
     def _later(self, walk: Walk, reader: Reader, before: frozenset[str]) -> tuple[Gap, ...]:
