@@ -121,12 +121,14 @@ class Quirks:
             return (('chassis', ('Oem', 'Hpe', 'Links', 'Devices')),)
         return ()
 
-    def item_names_accelerator(self) -> re.Pattern[str] | None:
+    def item_names_accelerator(self) -> re.Pattern[str]:
         """Ids of firmware items that name the System and the number of its accelerator; there is no RelatedItem.
 
-        Seen: HPE Cray EX, two nodes behind one BMC (public capture): ``Node0.Acc0.VBIOS`` of Systems/Node0/Processors/GPU0.
+        Seen: HPE Cray EX235n, two nodes behind one BMC (Cray-HPE/csm-redfish-interface-emulator, mockups/EX235n):
+        ``Node0.Acc0.VBIOS`` of Systems/Node0/Processors/GPU0. Its root has neither Vendor nor Oem: what such an Id names is
+        there, or it is not.
         """
-        return _NODE_ACCELERATOR if self._made_by('hpe') or self._made_by('cray') else None
+        return _NODE_ACCELERATOR
 
     def item_slot(self) -> tuple[str, ...] | None:
         """Where a firmware item names the slot of its device, as the device's extension resource does in Location.

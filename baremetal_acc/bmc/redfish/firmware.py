@@ -8,12 +8,14 @@ device share (never certain).
 """
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish.device import Device, extension_text, function, ordinal, own_version, staged_version
 from baremetal_acc.bmc.redfish.parse import MOST, View, component, last, parent, uuid_of, version_of
-from baremetal_acc.bmc.redfish.walk import Tree, Walk
+from baremetal_acc.bmc.redfish.walk import CARRIER, Tree, Walk
 from baremetal_acc.model.accelerator import Function, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Gap
@@ -22,6 +24,12 @@ from baremetal_acc.model.uri import Spellings
 
 SLOT = re.compile(r'^/?FPGA/ReconfigurationSlots/(\d{1,4})$')
 """A JSON pointer to a slot: the fragment of a RelatedItem. Source: RFC 6901."""
+
+SPOKEN_OF = re.compile(r'(?<![A-Za-z])(?P<word>GPU|FPGA|DPU)s?(?![A-Za-z])', re.IGNORECASE)
+"""Kinds of devices in a text: ``GPUs vBIOS``."""
+
+MOST_TEXT = 256
+"""Characters of a text in which they are looked for."""
 
 MOST_RELATED = 100
 """Parts of which an item may be the firmware. Real ones have up to eight."""
@@ -53,7 +61,8 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
     spelling = Spellings((*owner, *trusted, *slots))
     ids = _ids(devices) if quirks.item_id_ends_with_device_id() else {}
     naming = quirks.item_names_accelerator()
-    nodes = _of_systems(devices) if naming is not None else {}
+    nodes = _of_systems(devices)
+    nobodys: list[View] = []
     path = quirks.item_slot()
     places = _slots(devices) if path is not None else {}
     for uri, view in tree.items.items():
@@ -71,7 +80,7 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
             number = images.get(uri)
         if number is None and ids:
             number = _by_id(view, ids, quirks)
-        if number is None and naming is not None and (match := naming.fullmatch(view.id)) is not None:
+        if number is None and (match := naming.fullmatch(view.id)) is not None:
             number = nodes.get((match['system'].casefold(), int(match['number'])))
         if number is None and path is not None and places:
             number = places.get(view.text(*path) or '')
@@ -82,12 +91,15 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
         elif not related and view.body.get('RelatedItem') not in (None, []):
             reason = 'cannot be read: it may be firmware of a device, and nobody would see that'
             walk.gaps.append(Gap(ref=view.ref, field='RelatedItem', reason=reason, hides=True))
+        elif not related:
+            nobodys.append(view)
     for device, items in zip(devices, found, strict=True):
         items.components = _with_own_staged(device, _with_staged(walk, items.components))
         if not any(c.certain for c in items.components):
             own = own_version(device)
             if own is not None:
                 items.components.insert(0, own)
+    walk.gaps += _spoken_of(nobodys, devices, found)
     return found
 
 
@@ -95,6 +107,23 @@ def of_none(walk: Walk, found: list[Items]) -> tuple[Component, ...]:
     """The items that belong to no device."""
     taken = {c.ref for items in found for c in (*items.components, *items.slots.values())}
     return tuple(component(view) for view in walk.tree.items.values() if view.ref not in taken)
+
+
+def _spoken_of(nobodys: list[View], devices: list[Device], found: list[Items]) -> Iterator[Gap]:
+    """A gap for each item that nothing assigns, and that speaks of devices of which some show no firmware.
+
+    Seen: one item for all GPUs of a node (Cray-HPE/csm-redfish-interface-emulator, mockups/EX235a, ``Node0.AccVBIOS``).
+    """
+    bare = Counter(d.kind.value for d, items in zip(devices, found, strict=True) if d.kind is not None and not items.components)
+    for view in nobodys if bare else ():
+        texts = [text for name in ('Id', 'Name', 'Description') if isinstance(text := view.body.get(name), str)]
+        words = {match['word'].upper() for text in texts for match in SPOKEN_OF.finditer(text[:MOST_TEXT])}
+        if any(CARRIER.search(text) for text in texts):
+            continue
+        for word in sorted(words & bare.keys()):
+            many = 'that shows no firmware' if bare[word] == 1 else 'that show no firmware'
+            reason = f'speaks of {word}, and nothing says whose it is: it may be that of {bare[word]} {word} {many}'
+            yield Gap(ref=view.ref, reason=reason)
 
 
 def slots(device: Device, items: Items, walk: Walk) -> tuple[ReconfigurationSlot, ...]:
