@@ -105,13 +105,25 @@ DEVICES = f'{ROOT}/Chassis/1/Devices'
     [
         ({'Name': 'NVSwitch', 'DeviceType': 'GPU', 'Location': 'Embedded'}, 2, False),
         ({'Name': 'GPU Baseboard', 'DeviceType': 'GPU', 'Location': 'Embedded'}, 2, False),
+        ({'Name': 'Eight GPUs', 'DeviceType': 'GPU', 'Location': 'GPU Baseboard'}, 2, False),
+        ({'Name': 'Eight GPUs', 'DeviceType': 'GPU', 'Location': {'Info': 'Baseboard'}}, 2, True),
         ({'Name': 'Something', 'DeviceType': 'GPU', 'Location': 'PCI-E Slot 5'}, 2, True),
         ({'Name': 'Something', 'DeviceType': 'NIC', 'Location': 'PCI-E Slot 5'}, 2, False),
         ({'Name': 'NVIDIA A40', 'DeviceType': 'GPU', 'Location': 'PCI-E Slot 5', 'SerialNumber': 'X'}, 3, False),
         ({'Name': 'NVIDIA A40', 'DeviceType': 'Unknown', 'Location': 'PCI-E Slot 5', 'SerialNumber': 'X'}, 3, False),
         ({'Name': 'NVIDIA A40', 'DeviceType': 'GPU', 'Status': {'State': 'Absent'}}, 2, False),
     ],
-    ids=['switch', 'baseboard', 'unknown', 'nic', 'known', 'known-by-name', 'absent'],
+    ids=[
+        'switch',
+        'baseboard',
+        'on-the-baseboard',
+        'a-place-that-is-no-text',
+        'unknown',
+        'nic',
+        'known',
+        'known-by-name',
+        'absent',
+    ],
 )
 def test_what_an_extension_calls_a_gpu_is_what_else_it_says(
     body: dict[str, Any], devices: int, hides: bool, bmc: Any, shared: Path
@@ -121,6 +133,38 @@ def test_what_an_extension_calls_a_gpu_is_what_else_it_says(
     listed(bmc.tree, DEVICES, '99', body)
     seen = inventory_of(bmc)
     assert (devices, hides) == (len(seen.accelerators), any(g.hides for g in seen.gaps if g.ref.uri == f'{DEVICES}/99'))
+
+
+@pytest.mark.parametrize(
+    ('one', 'other', 'hides'),
+    [
+        ('Two ports QL41232HLCU', 'MCX512A-ACAT', False),
+        ('Two ports QL41232HLCU', 'Some adapter', True),
+        ('Some adapter', 'MCX512A-ACAT', True),
+        ('NVIDIA A40', 'MCX512A-ACAT', True),
+    ],
+    ids=['both-known-for-none', 'one-unknown', 'the-other-unknown', 'an-accelerator'],
+)
+def test_a_function_of_two_extensions_hides_where_one_may_be_an_accelerator(
+    one: str, other: str, hides: bool, bmc: Any, shared: Path
+) -> None:
+    """It is told in any case; two plain adapters whose functions a BMC mixes up hide nothing."""
+    bmc.tree = tree_of(shared, 'hpe-ilo5-gpu-in-oem-only')
+    place = f'{ROOT}/Systems/1/PCIDevices/99'
+    bmc.tree[place] = {'@odata.id': place, 'Id': '99', 'Name': '99'}
+    for number, name in (('98', one), ('99', other)):
+        body = {'Name': name, 'SerialNumber': number, 'DeviceInstances': [{'@odata.id': place}]}
+        listed(bmc.tree, DEVICES, number, body)
+    told = [gap.hides for gap in inventory_of(bmc).gaps if gap.field == 'DeviceInstances']
+    assert [hides] == told
+
+
+def test_the_place_of_a_card_that_only_an_extension_shows_is_a_text(bmc: Any, shared: Path) -> None:
+    """That is how extensions have it, and not odd."""
+    bmc.tree = tree_of(shared, 'hpe-ilo5-gpu-in-oem-only')
+    seen = inventory_of(bmc)
+    assert {'PCI-E Slot 1', 'PCI-E Slot 2'} == {a.location for a in seen.accelerators}
+    assert not [gap for gap in seen.gaps if gap.field == 'Location']
 
 
 def test_an_extension_in_the_slot_of_a_card_is_that_card(bmc: Any, shared: Path) -> None:

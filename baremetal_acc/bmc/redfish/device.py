@@ -157,7 +157,9 @@ class Device:
     @worked_out
     def location(self) -> str | None:
         """Where it is plugged in, as the BMC labels it."""
-        views = list(self.views)
+        # Where an extension has a text for its place, that is not odd; it is read below.
+        texts = {uri for uri, view in self.extensions.items() if extension_text(view, 'Location') is not None}
+        views = [view for view in self.views if view.ref.uri not in texts]
         for adapter in self.adapters.values():
             views += [controller for controller in adapter.parts('Controllers') if controller is not None]
         for where in (label_of, _position):

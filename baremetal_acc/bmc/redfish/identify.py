@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from baremetal_acc.bmc.devices import Devices
-from baremetal_acc.bmc.redfish.device import OWN_CHASSIS, Device, Joint, link_of, links_of
+from baremetal_acc.bmc.devices import Class, Devices
+from baremetal_acc.bmc.redfish.device import OWN_CHASSIS, Device, Joint, extension_text, link_of, links_of
 from baremetal_acc.bmc.redfish.join import physical_devices
 from baremetal_acc.bmc.redfish.parse import View, absent, instance_function, serial_of, uuid_of
 from baremetal_acc.bmc.redfish.walk import CARRIER, Tree, Walk, within
@@ -178,7 +178,7 @@ def _extend(found: list[Device], walk: Walk, devices: Devices) -> list[Device]:
     for device in found:
         if device.serial is not None:
             owners.setdefault(device.serial.casefold(), []).append(device)
-    walk.gaps.extend(_of_two(walk))
+    walk.gaps.extend(_of_two(walk, devices))
     for uri, view in walk.tree.extensions.items():
         serial = serial_of(view)
         mine = owners.get(serial.casefold(), []) if serial is not None else []
@@ -197,15 +197,25 @@ def _extend(found: list[Device], walk: Walk, devices: Devices) -> list[Device]:
     return alone
 
 
-def _of_two(walk: Walk) -> Iterator[Gap]:
-    """A gap that hides for each PCI function that two extensions say is theirs: one of them is another card."""
+def _of_two(walk: Walk, devices: Devices) -> Iterator[Gap]:
+    """A gap for each PCI function that two extensions say is theirs: one of them is another card.
+
+    It hides unless both are known by name for something else, as two adapters of one maker are whose functions a BMC mixes up
+    (seen: HewlettPackard/ilo-redfish-emulator, mockups/DL325_Gen10Plus_FC).
+    """
+
+    def is_none(view: View) -> bool:
+        row = devices.by_name(view.text('Name'))
+        return row is not None and row.kind is Class.NONE
+
     first: dict[str, View] = {}
     for view in walk.tree.extensions.values():
         for place in links_of(walk, view, 'DeviceInstances'):
             other = first.setdefault(place, view)
             if other is not view:
                 reason = f'the BMC contradicts itself: {place} is an instance of {other.ref.uri}, too'
-                yield Gap(ref=view.ref, field='DeviceInstances', reason=reason, hides=True)
+                hides = not (is_none(view) and is_none(other))
+                yield Gap(ref=view.ref, field='DeviceInstances', reason=reason, hides=hides)
 
 
 def _note_alone(device: Device, view: View, found: list[Device], alone: list[Device], walk: Walk, devices: Devices) -> None:
@@ -216,9 +226,9 @@ def _note_alone(device: Device, view: View, found: list[Device], alone: list[Dev
     if device.recognise(devices) is None:
         if device.row is None and view.body.get('DeviceType') == 'GPU' and not any(i.vendor_id for i in device.ids):
             reason = 'is called a GPU, and shows neither a model that is known nor PCI ids: it may be an accelerator'
-            walk.gaps.append(
-                Gap(ref=view.ref, field='DeviceType', reason=reason, hides=not CARRIER.search(view.text('Name') or ''))
-            )
+            texts = (view.text('Name'), extension_text(view, 'Location'))
+            hides = not any(CARRIER.search(text) for text in texts if text)
+            walk.gaps.append(Gap(ref=view.ref, field='DeviceType', reason=reason, hides=hides))
         return
     same = [d for d in found if d.kind is device.kind]
     places = {d.location.casefold() for d in same if d.location}
