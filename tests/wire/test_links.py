@@ -1,11 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is firmware found whose link to its card is written in another way than the card's own URI?"""
+"""Links are followed in whatever form they are written; one that leads to nothing hides what it would have shown."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
+from tests.wire.recorded import inventory_of
 
 DEVICES = '/redfish/v1/Chassis/Node_A/PCIeDevices'
 ITEMS = '/redfish/v1/UpdateService/FirmwareInventory'
@@ -54,3 +56,41 @@ def test_a_link_that_can_mean_two_cards_leads_to_none(cards: Any) -> None:
     cards.tree[f'{ITEMS}/GPU_a']['RelatedItem'] = [{'@odata.id': f'{DEVICES}/gpu_A'}]
     found = _versions(cards)
     assert ([], ['1.1']) == (found['S0'], found['S1'])
+
+
+@pytest.mark.parametrize('extra', [0, 1], ids=['of-one', 'of-two'])
+def test_an_array_of_one_link_is_that_link(cards: Any, extra: int) -> None:
+    """A BMC has arrays where the schema has one link: the place of that one is known, that of several is not."""
+    place = '/redfish/v1/Systems/1/Processors'
+    cards.put('/redfish/v1/Systems/1', SystemType='Physical', Processors={'@odata.id': place})
+    cards.collection(place, 'P')
+    links = [{'@odata.id': f'{DEVICES}/{name}'} for name in ('GPU_C', 'GPU_a')]
+    cards.put(f'{place}/P', ProcessorType='GPU', Model='NVIDIA H100', Links={'PCIeDevice': links[: 1 + extra]})
+    with cards.connect() as connection:
+        look = connection.look(NOW)
+    assert 3 + extra == len(look.accelerators)
+    assert [f'{place}/P'] == [gap.ref.uri for gap in look.gaps if gap.field == 'Links/PCIeDevice']
+
+
+def test_an_action_info_that_is_not_there_hides_nothing(cards: Any) -> None:
+    """What the action takes is not known then; no device and no lock stands in it."""
+    action = {'target': '/redfish/v1/Systems/1/Actions/Reset', '@Redfish.ActionInfo': '/redfish/v1/Systems/1/ResetInfo'}
+    cards.put('/redfish/v1/Systems/1', SystemType='Physical', PowerState='On', Actions={'#ComputerSystem.Reset': action})
+    gaps = {gap.ref.uri: gap.hides for gap in inventory_of(cards).gaps}
+    assert gaps['/redfish/v1/Systems/1/ResetInfo'] is False
+
+
+@pytest.mark.parametrize('as_written', [str, lambda path: [path]], ids=['text', 'array-of-text'])
+def test_a_path_in_the_place_of_a_link_is_that_link(cards: Any, as_written: Any) -> None:
+    """Seen: UCS C240 M5, CIMC 4.1 (akaliwod/iserver): RelatedItem is a text. That is odd, and hides nothing."""
+    cards.tree[f'{ITEMS}/GPU_C']['RelatedItem'] = as_written(f'{DEVICES}/GPU_C')
+    assert ['1.2'] == _versions(cards)['S2']
+    gaps = inventory_of(cards).gaps
+    assert [False] == [gap.hides for gap in gaps if gap.ref.uri == f'{ITEMS}/GPU_C']
+
+
+@pytest.mark.parametrize('text', ['N/A', 'GPU_C', '', 'https://192.0.2.9/redfish/v1/Chassis'])
+def test_any_other_text_in_the_place_of_a_link_hides_the_card(cards: Any, text: str) -> None:
+    """It may be firmware of a device, and nobody can tell of which."""
+    cards.tree[f'{ITEMS}/GPU_C'] |= {'RelatedItem': text, 'Id': 'Other'}
+    assert any(gap.hides for gap in inventory_of(cards).gaps if gap.ref.uri == f'{ITEMS}/GPU_C')

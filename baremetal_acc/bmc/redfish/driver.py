@@ -195,8 +195,9 @@ class RedfishConnection:
             for device, owned, source in zip(found, items, identify.identities(found, self.address.name), strict=True)
         ]
         LOG.info('%s: %d accelerators, %d requests so far', self.address.label, len(found), self._connector.requests)
+        infos: set[str] = set()
         return Look(
-            facts=self._facts(tree, home, quirks, reader),
+            facts=self._facts(tree, home, quirks, reader, infos),
             accelerators=tuple(sorted(accelerators, key=lambda a: a.id)),
             platform_devices=tuple(sorted(platform, key=lambda p: p.ref)),
             gaps=identify.attributed(self._without_secrets(tree.gaps), accelerators),
@@ -204,20 +205,21 @@ class RedfishConnection:
             measures=integrity.offered(tree.root) is not None,
             machines=len(_handed_out(tree)),
             ownership=owners,
-            later=partial(self._later, walk, reader, frozenset(reader.documents)),
+            later=partial(self._later, walk, reader, frozenset(reader.documents), frozenset(infos)),
             others=partial(firmware.of_none, walk, items),
         )
 
-    def _later(self, walk: Walk, reader: Reader, before: frozenset[str]) -> tuple[Gap, ...]:
+    def _later(self, walk: Walk, reader: Reader, before: frozenset[str], infos: frozenset[str]) -> tuple[Gap, ...]:
         """Gaps of what was read since the look, which is locks: one that is linked and not there may be open.
 
-        Where changes of settings are written is a place that locks guess where the BMC does not say it.
+        Where changes of settings are written is a place that locks guess where the BMC does not say it. An ActionInfo that is
+        not there takes ResetTypes with it, and neither a device nor a lock.
         """
         known = {gap.ref.uri for gap in walk.gaps}
         gone = (uri for uri in reader.gone if uri not in known | walk.guessed and not uri.endswith('/Settings'))
         read = [document for uri, document in reader.documents.items() if uri not in before]
         name = self.address.name
-        lost = [Gap(ref=Ref(bmc=name, uri=uri), reason=NOTHING, hides=True) for uri in gone]
+        lost = [Gap(ref=Ref(bmc=name, uri=uri), reason=NOTHING, hides=uri not in infos) for uri in gone]
         odd = (*invariants.miscounted(read), *invariants.unlisted(read, walk.tree.items))
         return tuple(self._without_secrets([*lost, *odd]))
 
@@ -565,7 +567,13 @@ class RedfishConnection:
         tree.gaps.append(Gap(ref=Ref(bmc=name, uri=f'{ROOT}/Systems'), reason=reason, hides=len(owners.machines) > 1))
         return None
 
-    def _facts(self, tree: Tree, home: Ref | None, quirks: Quirks, reader: Reader) -> BmcFacts:
+    def _facts(self, tree: Tree, home: Ref | None, quirks: Quirks, reader: Reader, infos: set[str]) -> BmcFacts:
+        """:param infos: gets the places of the ActionInfos that were asked for."""
+
+        def info(uri: str) -> Document:
+            infos.add(reader.place(uri))
+            return reader.get(uri)
+
         parallel = self.address.parallel_updates or quirks.updates_at_once()
         provider = tree.root.link('Links', 'ManagerProvidingService')
         manager = tree.managers.get(provider or '') or (next(iter(tree.managers.values())) if len(tree.managers) == 1 else None)
@@ -585,8 +593,8 @@ class RedfishConnection:
             last_reset=host.last_reset,
             boot_progress=host.boot_progress,
             bmc_reset=own.literal('LastResetTime') if own is not None else None,
-            resets=system.resets(view, reader.get) if view is not None else None,
-            standby_reset=standby.place(view, tree.chassis, reader.get) if view is not None and alone else None,
+            resets=system.resets(view, info) if view is not None else None,
+            standby_reset=standby.place(view, tree.chassis, info) if view is not None and alone else None,
             manager=own.ref if own is not None and alone and system.restartable(own) else None,
             power_restore=view.literal('PowerRestorePolicy') if view is not None else None,
         )

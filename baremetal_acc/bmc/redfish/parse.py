@@ -10,6 +10,7 @@ import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from baremetal_acc.bmc.api import Document, JsonObject
 from baremetal_acc.bmc.placeholders import SENTINELS
@@ -181,13 +182,18 @@ class View:
         )
 
     def link(self, *path: str) -> str | None:
-        """The URI of a link, its fragment kept."""
+        """The URI of a link, its fragment kept. An array of one link is that one, and a path is a link: both are said to be odd."""
         value = self._value(path)
         if value is None:
             return None
+        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+            self._odd(path, 'link expected, an array of one found: taken as that one')
+            value = value[0]
         uri = value.get('@odata.id') if isinstance(value, dict) else None
         if isinstance(uri, str) and uri:
             return uri
+        if _is_path(value):
+            return self._written(path, value)
         self._odd(path, f'link expected, {_kind(value)} found')
         return None
 
@@ -199,6 +205,8 @@ class View:
         if isinstance(value, dict):
             one = self.link(*path)
             return (one,) if one else ()
+        if _is_path(value):
+            return (self._written(path, value),)
         if not isinstance(value, list):
             self._odd(path, f'link expected, {_kind(value)} found')
             return ()
@@ -207,9 +215,16 @@ class View:
             uri = item.get('@odata.id') if isinstance(item, dict) else None
             if isinstance(uri, str) and uri:
                 found.append(uri)
+            elif _is_path(item):
+                found.append(self._written((*path, str(n)), item))
             else:
                 self._odd((*path, str(n)), 'link expected')
         return tuple(dict.fromkeys(found))
+
+    def _written(self, path: tuple[str, ...], text: str) -> str:
+        """A link that is written as its path alone."""
+        self._odd(path, 'link expected, a path found: taken as a link')
+        return text
 
     def oem_links(self, name: str) -> tuple[str, ...]:
         """The links of that name in the ``Oem`` object of ``Links``, whoever's extension it is."""
@@ -527,6 +542,11 @@ def _is_sentinel(text: str) -> bool:
 def _digits(number: int) -> str:
     """A number as text. Python writes none of more than 4300 digits."""
     return str(number) if -(10**LONGEST) < number < 10**LONGEST else '9' * (LONGEST + 1)
+
+
+def _is_path(value: object) -> TypeGuard[str]:
+    """A text that can only be meant for a link."""
+    return isinstance(value, str) and value.startswith('/redfish/')
 
 
 def _kind(value: object) -> str:
