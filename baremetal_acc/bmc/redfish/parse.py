@@ -182,7 +182,10 @@ class View:
         )
 
     def link(self, *path: str) -> str | None:
-        """The URI of a link, its fragment kept. An array of one link is that one, and a path is a link: both are said to be odd."""
+        """The URI of a link, its fragment kept.
+
+        An array of one link is that one, and a path is a link: both are said to be odd.
+        """
         value = self._value(path)
         if value is None:
             return None
