@@ -159,6 +159,23 @@ def test_a_function_of_two_extensions_hides_where_one_may_be_an_accelerator(
     assert [hides] == told
 
 
+@pytest.mark.parametrize(
+    ('ids', 'kept'),
+    [({'VendorID': 0x102B, 'DeviceID': 0x0538}, False), ({'VendorID': 0x10DE, 'DeviceID': 0x2235}, True)],
+    ids=['video-chip', 'another-gpu'],
+)
+def test_functions_that_an_extension_gives_a_card_make_it_no_less_a_card(
+    ids: dict[str, int], kept: bool, bmc: Any, shared: Path
+) -> None:
+    """The extension has its number, and names the function of something that is no accelerator: that hides."""
+    bmc.tree = tree_of(shared, 'hpe-ilo7-pci-ids-in-oem')
+    bmc.tree[f'{ROOT}/Systems/1/PCIDevices/5'] |= ids
+    seen = inventory_of(bmc)
+    (card,) = seen.accelerators
+    assert (Kind.GPU, kept) == (card.kind, f'{ROOT}/Systems/1/PCIDevices/5' in {ref.uri for ref in card.refs})
+    assert kept is not any(gap.hides for gap in seen.gaps if gap.field == 'DeviceInstances')
+
+
 def test_the_place_of_a_card_that_only_an_extension_shows_is_a_text(bmc: Any, shared: Path) -> None:
     """That is how extensions have it, and not odd."""
     bmc.tree = tree_of(shared, 'hpe-ilo5-gpu-in-oem-only')

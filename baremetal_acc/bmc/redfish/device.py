@@ -220,13 +220,26 @@ class Device:
         self.row, self.kind = _kind(self, devices)
         return self.kind
 
-    def add_functions(self, functions: Iterable[View], devices: Devices) -> None:
-        """Take over functions that are shown elsewhere, where it has none itself."""
-        if not self.functions:
-            self.functions = tuple(functions)
-            for name in _WORKED_OUT:
-                self.__dict__.pop(name, None)
-            self.recognise(devices)
+    def add_functions(self, functions: Iterable[View], devices: Devices) -> bool:
+        """Take over functions that are shown elsewhere, where it has none itself.
+
+        :returns: False: by them it would be no accelerator; they are another device's, and are not taken.
+        """
+        if self.functions:
+            return True
+        row, kind = self.row, self.kind
+        self._show(tuple(functions))
+        if self.recognise(devices) is not None or kind is None:
+            return True
+        self._show(())
+        self.row, self.kind = row, kind
+        return False
+
+    def _show(self, functions: tuple[View, ...]) -> None:
+        """Have these functions."""
+        self.functions = functions
+        for name in _WORKED_OUT:
+            self.__dict__.pop(name, None)
 
     def absorb(self, *others: 'Device', by: Joint) -> None:
         """Take over everything of others, for a reason."""

@@ -188,8 +188,11 @@ def _extend(found: list[Device], walk: Walk, devices: Devices) -> list[Device]:
             says = next(v for v in mine[0].views if (s := serial_of(v)) is not None and s.casefold() == serial.casefold())
             mine[0].joints.append(Joint(MergeBasis.SERIAL, (says.ref.uri, uri)))
             mine[0].extensions[uri] = view
-            mine[0].extra |= set(instances)
-            mine[0].add_functions(functions, devices)
+            if mine[0].add_functions(functions, devices):
+                mine[0].extra |= set(instances)
+            else:
+                reason = f'the BMC contradicts itself: they are no accelerator, and {mine[0].primary.ref.uri} is one'
+                walk.gaps.append(Gap(ref=view.ref, field='DeviceInstances', reason=reason, hides=True))
             mine[0].__dict__.pop('location', None)
         elif not absent(view):
             device = Device(alone={uri: view}, extensions={uri: view}, functions=tuple(functions), extra=set(instances))
