@@ -190,6 +190,7 @@ def test_the_shipped_table_and_the_sample_can_be_read_together(tree: Path) -> No
     [
         ('0x10de:0x20b5', Class.GPU, 'CUSTOM_GPU_NVIDIA_A100'),
         ('0x10de:0x2941', Class.GPU, 'CUSTOM_GPU_NVIDIA_GB200'),
+        ('0x10de:0x31c2', Class.GPU, 'CUSTOM_GPU_NVIDIA_GB300'),
         ('0x10de:0x26b9', Class.GPU, 'CUSTOM_GPU_NVIDIA_L40S'),
         ('0x1002:0x74a1', Class.GPU, 'CUSTOM_GPU_AMD_MI300X'),
         ('0x8086:0x56c0', Class.GPU, 'CUSTOM_GPU_INTEL_FLEX'),
