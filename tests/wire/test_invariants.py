@@ -115,8 +115,19 @@ def absent_and_there(tree: Tree) -> str:
     return uri
 
 
+def put_in_as_another(tree: Tree) -> str:
+    """A list has its members with their contents, and one of them says that it is another one, which is there, too."""
+    uri = f'{ROOT}/UpdateService/FirmwareInventory'
+    links = [member['@odata.id'] for member in tree[uri]['Members']]
+    tree[uri]['Members'] = [dict(tree[link]) for link in links]
+    other = next(link for link in links if link != links[0])
+    tree[uri]['Members'][0]['@odata.id'] = other
+    return uri
+
+
 CASES: dict[str, Callable[[Tree], str]] = {
     'themselves': as_another,
+    'put in twice': put_in_as_another,
     'images': without_its_image,
     'absent': absent_and_there,
     'members': fewer_members,
@@ -137,6 +148,17 @@ def test_a_contradiction_hides(name: str, bmc: Any, recording: Callable[[str], A
     bmc.tree = {uri: json.loads(text) for uri, text in bmc.tree.items()}
     uri = CASES[name](bmc.tree)
     assert uri in {gap.ref.uri for gap in inventory_of(bmc).gaps if gap.hides}
+
+
+def test_the_same_member_twice_is_one(bmc: Any, recording: Callable[[str], Any]) -> None:
+    """Real BMCs list and put in firmware items twice."""
+    bmc = recording('nvidia/gh200')
+    bmc.tree = {uri: json.loads(text) for uri, text in bmc.tree.items()}
+    before = hidden(bmc)
+    uri = f'{ROOT}/UpdateService/FirmwareInventory'
+    listed = [dict(bmc.tree[member['@odata.id']]) for member in bmc.tree[uri]['Members']]
+    bmc.tree[uri]['Members'] = [*listed, listed[0] | {'@odata.etag': '"2"'}]
+    assert before == hidden(bmc)
 
 
 @pytest.mark.parametrize('below', ['Reports', 'FirmwareInventory'])

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from baremetal_acc.bmc.api import Document
+from baremetal_acc.bmc.api import Document, JsonObject
 from baremetal_acc.bmc.devices import Class, Devices
 from baremetal_acc.bmc.redfish.device import ORDINAL, Device, ordinal
 from baremetal_acc.bmc.redfish.firmware import Items
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View, absent, last, parent, serial_of
-from baremetal_acc.bmc.redfish.reader import link_of
+from baremetal_acc.bmc.redfish.reader import identity_of, link_of
 from baremetal_acc.bmc.redfish.walk import CARRIER, Tree, within
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.inventory import Gap
@@ -130,6 +130,25 @@ def _themselves(seen: Seen) -> Iterator[Gap]:
         # Whose it is says what it says, which may be another machine's: the list of both tells it to everybody.
         place = replace(document.ref, uri=parent(uri))
         yield _gap(place, f'Members ({short(last(uri))})', f'it gives itself the URI of another one, {short(own)}')
+
+
+def _put_in_twice(seen: Seen) -> Iterator[Gap]:
+    """Members that a collection has with their contents, of which two say that they are the same one, and are not."""
+    for document in seen.documents.values():
+        listed = document.body.get('Members')
+        whole = [one for one in listed if isinstance(one, dict) and 'Id' in one] if isinstance(listed, list) else []
+        first: dict[str, JsonObject] = {}
+        for member in whole if len(set(map(link_of, whole))) < len(whole) else ():
+            link = link_of(member)
+            other = member if link is None else first.setdefault(normal(link), member)
+            if _what(other) != _what(member):
+                names = ' and '.join(sorted(short(str(one.get('Id'))) for one in (other, member)))
+                yield _gap(document.ref, 'Members', f'{names} are not the same, and both say that they are {short(str(link))}')
+
+
+def _what(body: JsonObject) -> tuple[object, ...]:
+    """What tells one member of a collection from another one."""
+    return (*identity_of(body), body.get('Version'))
 
 
 def _has_members_of(collection: str, document: Document) -> bool:
@@ -268,6 +287,12 @@ INVARIANTS: tuple[Invariant, ...] = (
         says='``@odata.id`` of a resource',
         other='the URI at which it is, where that of another one is near, or all members lie there',
         check=_themselves,
+    ),
+    Invariant(
+        name='put in twice',
+        says='a member that a collection has with its contents (``$expand``)',
+        other='another one of the same ``@odata.id``: the same contents',
+        check=_put_in_twice,
     ),
     Invariant(
         name='arrays',
