@@ -81,6 +81,7 @@ _HIDDEN: End = (Ending.UNTOUCHED, 'the card is not there any more')
 _POWERED_ON: End = (Ending.HELD, 'somebody else may have written')
 
 _FOR_RESTART = ('update-waits-for-restart', 'update-scheduled-for-restart', 'update-waits-unsaid')
+_FOR_START = ('update-waits-unasked', 'update-waits-later')
 
 REFUSED: dict[tuple[str, str], End] = {
     # The catalogue says that the image needs no restart, and nobody restarts a host for the asking of a BMC alone.
@@ -131,7 +132,7 @@ if os.environ.get('BAREMETAL_ACC_ZOO') == 'pairs':
         found.turn()
         judge(found, unlocks=WORK[work].unlocks)
         alone = {REFUSED.get((habit, work), (Ending.DONE, ''))[0] for habit in pair}
-        if pair[0] in TELLS_NOTHING and pair[1] in _FOR_RESTART:
+        if pair[0] in TELLS_NOTHING and pair[1] in (*_FOR_RESTART, *_FOR_START):
             alone |= {Ending.UNKNOWN}  # an update that waits, and of which nothing says so
         ending = is_ended(found, WORK[work])
         assert ending in alone, found.reasons
