@@ -144,6 +144,7 @@ def _put_in_twice(seen: Seen) -> Iterator[Gap]:
             if _what(other) != _what(member):
                 names = ' and '.join(sorted(short(str(one.get('Id'))) for one in (other, member)))
                 yield _gap(document.ref, 'Members', f'{names} are not the same, and both say that they are {short(str(link))}')
+                break
 
 
 def _what(body: JsonObject) -> tuple[object, ...]:
