@@ -14,7 +14,7 @@ OLD, NEW = '97.00.82.00.18', '97.00.82.00.20'
 SWITCH_OLD, SWITCH_NEW = '96.10.69.00.01', '96.10.7A.00.01'
 ITEMS = '/redfish/v1/UpdateService/FirmwareInventory'
 BASEBOARD = f'"{ITEMS}/HGX_0"'
-GPUS = 3
+GPUS = 8
 
 PARTS = (('gpu', 'HGX_FW_GPU_*', 0x20), ('switch', 'HGX_FW_NVSwitch_*', 0x70), ('root', 'HGX_FW_ERoT_GPU_*', 0xFF00))
 
@@ -103,7 +103,7 @@ def test_one_upload_and_one_restart_bring_all_to_the_versions_of_a_bundle(desk, 
     }
     assert {'tray-new.gpu', 'tray-old.gpu'} == {a['image'] for a in told['actions'] if a['action'] == 'check-image'}
     notes = '\n'.join(n['text'] for n in told['notes'])
-    assert f'bundle tray-new is sent once, with Targets [{BASEBOARD}]: 3 components change, 0 are written again' in notes
+    assert f'bundle tray-new is sent once, with Targets [{BASEBOARD}]: {GPUS} components change, 0 are written again' in notes
     assert f'bundle tray-new also holds HGX_FW_NVSwitch_* {SWITCH_NEW}, of no card that is shown here' in notes
     assert 'what fails is sent once more, to that component alone, forced; where all of it fails, bundle tray-old' in notes
     assert [] == machine.log()
@@ -145,13 +145,13 @@ def test_a_part_that_fails_is_sent_once_more_and_costs_the_others_nothing(desk, 
 
 
 def test_a_part_that_fails_twice_is_left_and_the_others_stay_new(desk, emulated_machine):
-    """Nobody uses the card before it is written well; the other two are new. The next job sends the bundle again."""
+    """Nobody uses the card before it is written well; the other seven are new. The next job sends the bundle again."""
     machine = emulated_machine('hgx-tray', gpus=GPUS, flash_seconds=0.2, reset_seconds=0.1)
     prepare(desk, machine)
     machine.fault('component-fails', device='GPU_1')
     done = apply(desk)
     assert 6 == done.code, done.err
-    assert [NEW, OLD, NEW] == versions(machine)
+    assert [NEW, OLD, *[NEW] * (GPUS - 2)] == versions(machine)
     assert 'sent once more: flash HGX_FW_GPU_1' in done.err
     machine.clear_faults()
     machine.reset_log()
