@@ -10,6 +10,7 @@ each write, and sessions that are left a BMC ends by its own timeout. The second
 import _thread
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -25,6 +26,9 @@ UNWINDING = 2.0
 """Seconds that a command has to end, besides those for closing sessions."""
 
 _MOMENT = 0.1
+
+_WAKE = (0.02, 0.1, 0.3)
+"""Seconds between a Ctrl-C and those signals that make the main thread take note of it."""
 
 _DAEMONS = 0.5
 """Seconds that a thread has to end for which nobody waits else; it may have a session."""
@@ -106,6 +110,41 @@ class First:
         self._over.set()
 
 
+@contextmanager
+def _noticed() -> Iterator[None]:
+    """While this lasts, no Ctrl-C waits for what the main thread waits for.
+
+    Python notes a signal, and calls its handler when the main thread comes back from the system. A signal that comes just
+    before the thread goes to wait there ends no wait: the handler would be called when the BMC has answered. So somebody reads
+    what Python notes, and sends the main thread another signal, which means nothing.
+    """
+    main = threading.get_ident()
+    reads, writes = socket.socketpair()
+    writes.setblocking(False)
+
+    over = threading.Event()
+
+    def wake() -> None:
+        while noted := reads.recv(64):
+            for seconds in _WAKE if signal.SIGINT in noted else ():
+                if not over.wait(seconds):
+                    signal.pthread_kill(main, signal.SIGURG)
+
+    other = signal.signal(signal.SIGURG, lambda number, frame: None)
+    before = signal.set_wakeup_fd(writes.fileno(), warn_on_full_buffer=False)
+    thread = threading.Thread(target=wake, name='interruption', daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        over.set()
+        writes.close()
+        thread.join()
+        reads.close()
+        signal.signal(signal.SIGURG, other)
+
+
 def interrupts(handler: object) -> bool:
     """A handler of SIGINT raises KeyboardInterrupt: that of Python, or ours."""
     return handler is signal.default_int_handler or isinstance(handler, First)
@@ -119,15 +158,16 @@ def bounded(seconds: float = UNWINDING + stopping.CLOSING, end: Callable[[int], 
     if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
         yield
         return
-    first = First(seconds, end)
-    _SAID.done = False
-    stopping.begin()
-    signal.signal(signal.SIGINT, first)
-    try:
-        yield
-    finally:
-        first.wait()
-        signal.signal(signal.SIGINT, before)
+    with _noticed():
+        first = First(seconds, end)
+        _SAID.done = False
+        stopping.begin()
+        signal.signal(signal.SIGINT, first)
+        try:
+            yield
+        finally:
+            first.wait()
+            signal.signal(signal.SIGINT, before)
 
 
 def _say() -> None:

@@ -60,12 +60,14 @@ def test_a_recorded_machine_is_asked_nothing_after_its_devices_and_nothing_more(
 ) -> None:
     """The record is the same, and so is what was asked, in another order."""
     bmc.tree = bodies(shared / 'recordings' / name, expand=expand)
-    ahead, asked = _said(inventory_of(bmc)), sorted(bmc.seen)
+    # One request at a time without $expand: whether lists of one are asked for their only member is chance with several.
+    slots = {} if expand else {'concurrency': 1}
+    ahead, asked = _said(inventory_of(bmc, **slots)), sorted(bmc.seen)
     # What says which resets there are is asked for when it is known whose they are.
     assert [] == [uri for uri in after() if not uri.endswith('ResetActionInfo')]
     bmc.seen.clear()
     monkeypatch.setattr(RedfishConnection, 'read_ahead', lambda connection, leads: None)
-    assert ahead == _said(inventory_of(bmc))
+    assert ahead == _said(inventory_of(bmc, **slots))
     assert asked == sorted(bmc.seen)
     assert expand or RECORDED[name] == len([uri for uri in after() if not uri.endswith('ResetActionInfo')])
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first Ctrl-C of a command, within one process; tests/cli/test_interruption.py has whole commands."""
 
+import _thread
 import signal
 import threading
 import time
@@ -101,3 +102,15 @@ def test_the_second_ctrl_c_interrupts_once_more():
 
     with pytest.raises(KeyboardInterrupt):
         command()
+
+
+def test_a_ctrl_c_that_comes_just_before_a_wait_does_not_wait_for_its_end():
+    """Python has noted it, and the system does not break the wait off: as when it was noted by another thread."""
+    began = time.monotonic()
+    other = threading.Timer(0.2, _thread.interrupt_main)
+    other.start()
+    with pytest.raises(KeyboardInterrupt), interruption.bounded(end=lambda code: None):
+        threading.Event().wait(20)
+    other.join()
+    assert time.monotonic() - began < 10
+    assert -1 == signal.set_wakeup_fd(-1)
