@@ -121,7 +121,6 @@ def _noticed() -> Iterator[None]:
     main = threading.get_ident()
     reads, writes = socket.socketpair()
     writes.setblocking(False)
-
     over = threading.Event()
 
     def wake() -> None:
@@ -139,8 +138,9 @@ def _noticed() -> Iterator[None]:
     finally:
         signal.set_wakeup_fd(before)
         over.set()
-        writes.close()
+        writes.shutdown(socket.SHUT_RDWR)  # to close it is not enough where a process that was forked has it, too
         thread.join()
+        writes.close()
         reads.close()
         signal.signal(signal.SIGURG, other)
 

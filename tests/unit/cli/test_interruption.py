@@ -3,6 +3,8 @@
 """The first Ctrl-C of a command, within one process; tests/cli/test_interruption.py has whole commands."""
 
 import _thread
+import os
+import select
 import signal
 import threading
 import time
@@ -114,3 +116,20 @@ def test_a_ctrl_c_that_comes_just_before_a_wait_does_not_wait_for_its_end():
     other.join()
     assert time.monotonic() - began < 10
     assert -1 == signal.set_wakeup_fd(-1)
+
+
+def test_a_process_that_was_forked_does_not_keep_the_command():
+    """It has everything open that the command has."""
+    reads, writes = os.pipe()
+    with interruption.bounded(end=lambda code: None):
+        pid = os.fork()
+        if pid == 0:
+            os.close(writes)
+            select.select([reads], [], [], 8)  # until the other one has ended, but not for ever
+            os._exit(0)
+        began = time.monotonic()
+    passed = time.monotonic() - began
+    os.close(writes)
+    os.close(reads)
+    os.waitpid(pid, 0)
+    assert passed < 5
