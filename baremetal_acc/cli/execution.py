@@ -49,6 +49,7 @@ from baremetal_acc.model.job import (
     Wait,
 )
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
+from baremetal_acc.model.subject import QUARANTINE
 from baremetal_acc.model.uri import system_id
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.planning import setting_changes
@@ -370,7 +371,7 @@ class Execution:
         if good and one.verb is Verb.APPLY and verdict is not None and inventory is not None:
             # What no rule demands anything of was not written, and is quarantined still.
             marked = work.marked(replace(verdict, findings=()), inventory, replace(one.state, job=None))
-            unmet = tuple(f for f in work.relevant(one.verb, marked, one.devices) if f.subject == work.QUARANTINE)
+            unmet = tuple(f for f in work.relevant(one.verb, marked, one.devices) if f.subject == QUARANTINE)
         said = tuple(setting_changes.objected(one.job, inventory)) if unmet else ()
         code, word, error = _judged(one.job, outcome, unmet, said)
         if error is not None:

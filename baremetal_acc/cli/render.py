@@ -39,6 +39,7 @@ from baremetal_acc.model.measurement import MeasurementReading
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.waiver import Relaxation, Waived
 from baremetal_acc.planning import bundle_parts
+from baremetal_acc.render import refusals
 
 FORMAT = 1
 
@@ -256,7 +257,8 @@ def plan(made: Plan, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcN
     return {
         'actions': [action(a, labels, sendings) for a in made.actions],
         'refusals': [
-            {'accelerator': r.accelerator, 'device': r.label, 'subject': r.subject, 'reason': r.reason} for r in made.refusals
+            {'accelerator': r.accelerator, 'device': r.label, 'subject': str(r.subject), 'reason': refusals.reason(r.reason)}
+            for r in refusals.in_order(made.refusals)
         ],
         'notes': [{'device': n.label, 'text': n.text} for n in made.notes],
     }
@@ -385,7 +387,7 @@ def finding(f: Finding) -> Json:
     return {
         'accelerator': f.accelerator,
         'device': f.label,
-        'subject': f.subject,
+        'subject': str(f.subject),
         'expected': f.expected,
         'found': f.found,
         'met': f.met is Met.YES,

@@ -13,10 +13,12 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import failed
 from baremetal_acc.cli.work import Prepared, Sendings
 from baremetal_acc.decide import waiver
-from baremetal_acc.decide.plan import NO_HOST, NO_MECHANISM, NO_RECORD_HINT, unrecorded
 from baremetal_acc.errors import AccError, NotMet, Refused
 from baremetal_acc.model.job import ItemState, Job, Plan, Release, Reset, ResetPurpose, Verdict
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.refusal import NoHost, NoMechanism
+from baremetal_acc.model.subject import SubjectKind
+from baremetal_acc.render import refusals
 
 COLUMNS = ('Target', 'Device', 'Action', 'What', 'Change', 'State')
 
@@ -38,7 +40,7 @@ def done(result: Result) -> str:
 def planned(prepared: Prepared) -> Result:
     """What a plan comes to."""
     if prepared.made.refusals:
-        refused = Refused((str(r) for r in prepared.made.refusals), hint=_hint(prepared))
+        refused = Refused(map(refusals.sentence, prepared.made.refusals), hint=_hint(prepared))
         return Result(document=_document(prepared, 'refused', refused), code=failed(prepared.entry.name, refused))
     if not prepared.made.actions and prepared.unmet:
         unmet = NotMet(str(f) for f in prepared.unmet)
@@ -82,18 +84,18 @@ def _hint(prepared: Prepared) -> str | None:
     missing.
     """
     hints = []
-    if any(r.reason == NO_HOST for r in prepared.made.refusals):
+    if any(isinstance(r.reason, NoHost) for r in prepared.made.refusals):
         hints.append("--keep-host-running does without that, where nobody but the operator's own code runs on the host")
-    rules = sorted({r.subject for r in prepared.made.refusals if r.subject.startswith('rule ')})
+    rules = sorted({str(r.subject) for r in prepared.made.refusals if r.subject.kind is SubjectKind.RULE})
     if rules:
         hints.append(f'{", ".join(rules)}: match by what inventory shows of the device, such as its kind')
-    open_ = sorted({r.subject for r in prepared.made.refusals if r.reason.startswith(NO_MECHANISM)})
+    open_ = sorted({str(r.subject) for r in prepared.made.refusals if isinstance(r.reason, NoMechanism)})
     if open_:
         hints.append(
             f'{", ".join(open_)}: a rule of the baseline may leave a path out of block, or waive it by name until a day'
         )
-    if unrecorded(prepared.made):
-        hints.append(NO_RECORD_HINT)
+    if refusals.is_unrecorded(prepared.made):
+        hints.append(refusals.NO_RECORD_HINT)
     return '; '.join(hints) or None
 
 

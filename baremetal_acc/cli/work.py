@@ -37,11 +37,12 @@ from baremetal_acc.model.job import (
     Plan,
     Program,
     Publish,
-    Refusal,
     Release,
     Verdict,
 )
 from baremetal_acc.model.ref import AcceleratorId, BmcName
+from baremetal_acc.model.refusal import ImageUnusable, Refusal
+from baremetal_acc.model.subject import JOB, QUARANTINE, RELOCK, UNSEEN_OR_OPEN, Subject, SubjectKind
 from baremetal_acc.model.toml import did_you_mean
 from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.run import Target, Tools, custody_feed
@@ -56,14 +57,8 @@ COMMAND_LINE_RULE = 'command line'
 """Name of the rule that stands for ``program --slot``."""
 
 
-QUARANTINE = 'quarantine'
-"""Subject of the finding that a device is quarantined."""
-
 MENDING = 'apply --execute writes it anew; where only a slot of it was spoilt, so does program --execute'
 """What ends a quarantine."""
-
-JOB = 'job'
-"""Subject of the finding that a job has not ended: what it has begun nobody has judged."""
 
 
 class Verb(StrEnum):
@@ -358,7 +353,7 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
         Finding(
             accelerator=mark.accelerator,
             label=names.get(mark.accelerator, mark.accelerator),
-            subject='lock',
+            subject=RELOCK,
             expected='locked again after the unlock',
             found=f'unlocked on purpose at {mark.at:%Y-%m-%d %H:%M:%S}Z',
             met=Met.NO,
@@ -486,7 +481,7 @@ def relevant(
     :param devices: the devices that are meant, None for all.
     :param slots: patterns over SlotIds, for ``program``.
     """
-    subjects = tuple(f'function {slot}'.casefold() for slot in slots)
+    patterns = tuple(slot.casefold() for slot in slots)
 
     def counts(finding: Finding) -> bool:
         if finding.subject == JOB:
@@ -494,14 +489,16 @@ def relevant(
         if devices is not None and finding.accelerator not in devices:
             return False
         # Whoever is not seen is not locked: a device that has vanished, or one that nobody can tell the rules of.
-        locks = finding.subject.split()[0] in ('lock', 'present', 'rule')
+        about = finding.subject
+        locks = about.kind in UNSEEN_OR_OPEN
         match verb:
             case Verb.APPLY:
                 return True
             case Verb.LOCK:
-                return locks or finding.subject.startswith('users ')
+                return locks or about.kind is SubjectKind.BMC_USERS
             case Verb.PROGRAM:
-                return locks or any(fnmatchcase(finding.subject.casefold(), s) for s in subjects)
+                in_slot = about.kind is SubjectKind.FUNCTION and any(fnmatchcase(about.name.casefold(), p) for p in patterns)
+                return locks or in_slot
             case Verb.UNLOCK:
                 return False
 
@@ -609,9 +606,15 @@ def _with_images_checked(made: Plan, target: Target, tools: Tools) -> Plan:
                 try:
                     run.check_image(action, tools, bmcs)
                 except (ImageError, BmcUnsupported) as exc:
-                    subject = f'image {action.image}'
-                    reason = str(exc).removeprefix(f'{subject}: ')
-                    refusals.append(Refusal(accelerator=None, label=made.target, subject=subject, reason=reason))
+                    subject = Subject(kind=SubjectKind.IMAGE, name=action.image)
+                    refusals.append(
+                        Refusal(
+                            accelerator=None,
+                            label=made.target,
+                            subject=subject,
+                            reason=ImageUnusable(image=action.image, error=exc),
+                        )
+                    )
         busy = tuple(_busy((a for a in made.actions if isinstance(a, CheckImage)), made.target, bmcs))
     return replace(made, refusals=(*made.refusals, *refusals), notes=(*made.notes, *busy))
 

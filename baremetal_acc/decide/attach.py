@@ -13,6 +13,7 @@ from types import MappingProxyType
 from baremetal_acc.model.attach import Attached, AttachEvent, Attachment, AttachState, Give, Place
 from baremetal_acc.model.job import Action, ItemState, Job, Plan, Program
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.refusal import Refusal
 
 MOST = 256
 """Accelerators and slots of one instance that are remembered. Measured: 64 slots need 5 KiB, packed."""
@@ -203,16 +204,16 @@ def in_turn(made: Plan, gives: Sequence[Give]) -> Plan:
     return replace(made, actions=tuple(turn(action) for action in made.actions))
 
 
-def without_refused(made: Plan, gives: Iterable[Give]) -> tuple[Plan, dict[AcceleratorId, str]]:
+def without_refused(made: Plan, gives: Iterable[Give]) -> tuple[Plan, dict[AcceleratorId, tuple[Refusal, ...]]]:
     """The plan without the devices of which it refuses something, and why it does: one keeps no other one from it.
 
     What is refused of the whole machine stays refused.
     """
     theirs = {give.accelerator for give in gives}
-    why: dict[AcceleratorId, str] = {}
+    why: dict[AcceleratorId, tuple[Refusal, ...]] = {}
     for refusal in made.refusals:
         if refusal.accelerator in theirs and refusal.accelerator is not None:
-            why[refusal.accelerator] = '; '.join(filter(None, (why.get(refusal.accelerator), str(refusal))))
+            why[refusal.accelerator] = (*why.get(refusal.accelerator, ()), refusal)
     actions = tuple(a for a in made.actions if not (isinstance(a, Program) and a.accelerator in why))
     left = tuple(r for r in made.refusals if r.accelerator not in why)
     return replace(made, actions=actions, refusals=left), why

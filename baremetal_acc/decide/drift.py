@@ -20,6 +20,7 @@ from baremetal_acc.model.inventory import BmcFacts, Gap, Inventory
 from baremetal_acc.model.job import Action, Engage, Flash, Program, Release
 from baremetal_acc.model.lock import LockReading, LockState, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.subject import Subject, SubjectKind, firmware, function
 
 CHARACTERS = 120
 """Of one value of a BMC in a text."""
@@ -52,8 +53,7 @@ class Change:
     """One difference between two looks.
 
     :ivar accelerator: the device; of one that was swapped, the card that is there now.
-    :ivar subject: ``card``, the name of a property such as ``model``, ``firmware NAME``, ``function SLOT``,
-        ``lock MECHANISM FIELD`` or ``write path PATH``.
+    :ivar subject: its name is shortened as :func:`shown` does it.
     :ivar was: what was known of it, None for nothing.
     :ivar found: what the later look shows, None for nothing.
     :ivar ref: the resource that shows it, or did, or None.
@@ -63,7 +63,7 @@ class Change:
     kind: ChangeKind
     accelerator: AcceleratorId
     label: str
-    subject: str
+    subject: Subject
     was: str | None
     found: str | None
     ref: Ref | None = None
@@ -113,7 +113,7 @@ def drift(before: Inventory, now: Inventory) -> tuple[Change, ...]:
     found += (_new(a, before) for a in met.fresh)
     for old, new in met.pairs:
         found += _between(old, new, before, now)
-    return tuple(sorted(found, key=lambda c: (_ORDER.index(c.kind), c.accelerator, c.subject, str(c.ref))))
+    return tuple(sorted(found, key=lambda c: (_ORDER.index(c.kind), c.accelerator, str(c.subject), str(c.ref))))
 
 
 def remembered(before: Inventory | None, now: Inventory) -> Inventory:
@@ -166,12 +166,12 @@ def _accounts_for(action: Action, change: Change) -> bool:
         case Flash():
             return change.kind is ChangeKind.FIRMWARE and (change.accelerator, change.ref) == (action.accelerator, action.ref)
         case Program():
-            slot = f'function {action.slot}'
-            return change.accelerator == action.accelerator and change.subject in (slot, f'{slot}{_IMAGE}')
+            written = change.subject.kind in (SubjectKind.FUNCTION, SubjectKind.SLOT_IMAGE)
+            return change.accelerator == action.accelerator and written and change.subject.name == shown(action.slot)
         case Release() | Engage():
-            at = (f'lock {action.mechanism} {action.field}', action.ref)
-            effect = change.kind is ChangeKind.PATH or change.subject.endswith(_HOST)
-            return change.accelerator == action.accelerator and (effect or (change.subject, change.ref) == at)
+            lock = Subject(kind=SubjectKind.LOCK_READING, name=shown(f'{action.mechanism} {action.field}'))
+            effect = change.kind is ChangeKind.PATH or change.subject.kind is SubjectKind.HOST_ACCESS
+            return change.accelerator == action.accelerator and (effect or (change.subject, change.ref) == (lock, action.ref))
         case _:
             return False
 
@@ -280,7 +280,7 @@ def _card(
         kind=kind,
         accelerator=a.id,
         label=shown(a.label),
-        subject='card',
+        subject=Subject(kind=SubjectKind.CARD),
         was=None if was is None else shown(was),
         found=None if found is None else shown(found),
         ref=a.primary,
@@ -325,7 +325,7 @@ def _between(old: Accelerator, new: Accelerator, before: Inventory, now: Invento
             continue  # it may have been there, unseen
         yield Change(kind=kind, accelerator=new.id, label=shown(new.label), subject=subject, was=was, found=found, ref=ref)
     for _, subject, ref, known, _nothing in _differences(carried, new):
-        if subject.startswith('write path'):
+        if subject.kind is SubjectKind.WRITE_PATH:
             continue  # the lock that could not be read is told
         yield Change(
             kind=ChangeKind.UNREADABLE,
@@ -352,38 +352,41 @@ def _has_moved(old: Accelerator, new: Accelerator) -> bool:
     return not {old.primary, *old.refs} & {new.primary, *new.refs}
 
 
-_Difference = tuple[ChangeKind, str, Ref, str | None, str | None]
+_Difference = tuple[ChangeKind, Subject, Ref, str | None, str | None]
 
 
 def _differences(old: Accelerator, new: Accelerator) -> Iterator[_Difference]:
     """Kind, subject, resource and the two values of everything that differs."""
-    pairs: list[tuple[ChangeKind, str, Mapping[str, _Value], Mapping[str, _Value]]] = [
-        (ChangeKind.DEVICE, '', _properties(old), _properties(new)),
-        (ChangeKind.FIRMWARE, 'firmware ', _versions(old), _versions(new)),
-        (ChangeKind.FUNCTION, 'function ', _slots(old), _slots(new)),
-        (ChangeKind.LOCK, 'lock ', _locks(old), _locks(new)),
-        (ChangeKind.PATH, 'write path ', _paths(old), _paths(new)),
+    pairs: list[tuple[ChangeKind, Mapping[str, _Value], Mapping[str, _Value]]] = [
+        (ChangeKind.DEVICE, _properties(old), _properties(new)),
+        (ChangeKind.FIRMWARE, _versions(old), _versions(new)),
+        (ChangeKind.FUNCTION, _slots(old), _slots(new)),
+        (ChangeKind.LOCK, _locks(old), _locks(new)),
+        (ChangeKind.PATH, _paths(old), _paths(new)),
     ]
-    for kind, head, was, found in pairs:
+    for kind, was, found in pairs:
         for key in sorted(was.keys() | found.keys()):
             named = was[key] if key in was else found[key]
             never_known = key in was and named.text is None
             one, other = (values[key].text if key in values else None for values in (was, found))
             if one != other and not never_known:
-                yield kind, f'{head}{named.name}', named.ref, one, other
+                yield kind, named.subject, named.ref, one, other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Value:
     """One comparable thing: what operators call it, what it is (None if that is not known), and which resource shows it."""
 
-    name: str
+    subject: Subject
     text: str | None
     ref: Ref
 
 
 def _properties(a: Accelerator) -> dict[str, _Value]:
-    return {n: _Value(name=n, text=None if v is None else shown(v), ref=a.primary) for n, v in _facts(a).items()}
+    return {
+        n: _Value(subject=_about(SubjectKind.PROPERTY, n), text=None if v is None else shown(v), ref=a.primary)
+        for n, v in _facts(a).items()
+    }
 
 
 def _component_keys(components: Iterable[Component]) -> dict[str, Component]:
@@ -398,7 +401,7 @@ def _component_keys(components: Iterable[Component]) -> dict[str, Component]:
 def _versions(a: Accelerator) -> dict[str, _Value]:
     found = {}
     for key, c in _component_keys(a.firmware).items():
-        found[key] = _Value(name=shown(c.id or 'of the device'), text=_version(c), ref=c.ref)
+        found[key] = _Value(subject=firmware(shown(c.id or 'of the device')), text=_version(c), ref=c.ref)
     return found
 
 
@@ -416,7 +419,6 @@ def _slot_keys(slots: Iterable[ReconfigurationSlot]) -> dict[str, Reconfiguratio
     return found
 
 
-_IMAGE, _HOST = ' image', ' host access'
 _MAY = {None: None, True: 'the host may program it', False: 'the host may not program it'}
 
 
@@ -425,10 +427,12 @@ def _slots(a: Accelerator) -> dict[str, _Value]:
     for key, s in _slot_keys(a.slots).items():
         name, holds = shown(s.slot_id), s.function
         text = 'empty' if holds is None else ' '.join(filter(None, (holds.id, holds.version, holds.uuid)))
-        found[key] = _Value(name=name, text=shown(text), ref=a.primary if holds is None else holds.ref)
-        found[f'{key}{_HOST}'] = _Value(name=f'{name}{_HOST}', text=_MAY[s.programmable_from_host], ref=a.primary)
+        found[key] = _Value(subject=function(name), text=shown(text), ref=a.primary if holds is None else holds.ref)
+        access = _about(SubjectKind.HOST_ACCESS, name)
+        found[f'{key} host access'] = _Value(subject=access, text=_MAY[s.programmable_from_host], ref=a.primary)
         if s.item is not None:
-            found[f'{key}{_IMAGE}'] = _Value(name=f'{name}{_IMAGE}', text=_version(s.item), ref=s.item.ref)
+            image = _about(SubjectKind.SLOT_IMAGE, name)
+            found[f'{key} image'] = _Value(subject=image, text=_version(s.item), ref=s.item.ref)
     return found
 
 
@@ -437,10 +441,11 @@ def _lock_keys(locks: Iterable[LockReading]) -> dict[str, LockReading]:
 
 
 def _locks(a: Accelerator) -> dict[str, _Value]:
-    return {
-        key: _Value(name=shown(f'{r.mechanism} {r.field}'), text=None if r.value is None else shown(r.value), ref=r.ref)
-        for key, r in _lock_keys(a.locks).items()
-    }
+    def read(r: LockReading) -> _Value:
+        lock = _about(SubjectKind.LOCK_READING, shown(f'{r.mechanism} {r.field}'))
+        return _Value(subject=lock, text=None if r.value is None else shown(r.value), ref=r.ref)
+
+    return {key: read(r) for key, r in _lock_keys(a.locks).items()}
 
 
 _AS_READ = {LockState.LOCKED_VERIFIED: 'locked', LockState.LOCKED_REPORTED: 'locked'}
@@ -450,7 +455,14 @@ _AS_READ = {LockState.LOCKED_VERIFIED: 'locked', LockState.LOCKED_REPORTED: 'loc
 def _paths(a: Accelerator) -> dict[str, _Value]:
     locks = tuple(replace(r, accelerator=a.id) for r in a.locks)
     states = {path: evidence.weakest(evidence.coverage(a, path, locks)).state for path in WritePath}
-    return {path: _Value(name=path, text=str(_AS_READ.get(state, state)), ref=a.primary) for path, state in states.items()}
+    return {
+        path: _Value(subject=_about(SubjectKind.WRITE_PATH, path), text=str(_AS_READ.get(state, state)), ref=a.primary)
+        for path, state in states.items()
+    }
+
+
+def _about(kind: SubjectKind, name: str) -> Subject:
+    return Subject(kind=kind, name=name)
 
 
 # --------------------------------------------------------------------------------------------- what could not be read

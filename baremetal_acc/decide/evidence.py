@@ -143,7 +143,7 @@ def doubted(reading: LockReading, body: Mapping[str, object]) -> LockReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class WritablePart:
     """Something of a device that can be written: a firmware component, a slot, or, where it shows neither, the device.
 
     Of scope ``bmc``: all of the device, by way of the BMC that ``part`` names.
@@ -166,21 +166,21 @@ class Coverage:
     :ivar reading: the one that says so.
     """
 
-    subject: Subject
+    subject: WritablePart
     state: LockState
     reading: LockReading | None
 
 
-def subjects(accelerator: Accelerator) -> tuple[Subject, ...]:
+def subjects(accelerator: Accelerator) -> tuple[WritablePart, ...]:
     """Everything of a device that has to be protected."""
-    parts = [Subject(scope=Scope.COMPONENT, part=c.id) for c in accelerator.firmware if c.id is not None]
-    parts += [Subject(scope=Scope.SLOT, part=s.slot_id) for s in accelerator.slots]
+    parts = [WritablePart(scope=Scope.COMPONENT, part=c.id) for c in accelerator.firmware if c.id is not None]
+    parts += [WritablePart(scope=Scope.SLOT, part=s.slot_id) for s in accelerator.slots]
     if all(part.scope is Scope.SLOT for part in parts):
-        parts.insert(0, Subject(scope=Scope.FIRMWARE))
+        parts.insert(0, WritablePart(scope=Scope.FIRMWARE))
     return tuple(parts)
 
 
-def covers(reading: LockReading, subject: Subject) -> bool:
+def covers(reading: LockReading, subject: WritablePart) -> bool:
     """The reading's mechanism protects that subject, if it holds."""
     match reading.scope:
         case Scope.DEVICE:
@@ -195,7 +195,7 @@ def covers(reading: LockReading, subject: Subject) -> bool:
             return subject.scope is Scope.BMC and subject.part == reading.ref.bmc
 
 
-def in_the_way(reading: LockReading, subject: Subject, ref: Ref) -> bool:
+def in_the_way(reading: LockReading, subject: WritablePart, ref: Ref) -> bool:
     """The reading's mechanism keeps us, too, from writing that subject by way of that resource."""
     if WritePath.BMC_NETWORK not in reading.blocks or reading.state in (LockState.UNLOCKED, LockState.UNSUPPORTED):
         return False
@@ -268,7 +268,7 @@ def _by_way_of(bmc: BmcName, readings: list[LockReading]) -> Coverage:
 
     A BMC has several ways, and every mechanism is for one of them: each has to be closed. A lockdown closes all it declares.
     """
-    subject = Subject(scope=Scope.BMC, part=bmc)
+    subject = WritablePart(scope=Scope.BMC, part=bmc)
     ways = [r for r in readings if not r.wraps]
     lockdowns: dict[str, list[LockReading]] = {}
     for reading in readings:
@@ -287,7 +287,7 @@ def _by_subject(accelerator: Accelerator, relevant: list[LockReading]) -> tuple[
     parts = subjects(accelerator)
     times = Counter(parts)
 
-    def best(subject: Subject) -> Coverage:
+    def best(subject: WritablePart) -> Coverage:
         worst: dict[str, LockReading] = {}
         for reading in relevant:
             if not covers(reading, subject):

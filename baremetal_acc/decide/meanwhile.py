@@ -9,7 +9,7 @@ empty: nobody can see from outside whether a function is in use.
 """
 
 from baremetal_acc.decide.baseline import Exposure
-from baremetal_acc.decide.evidence import Subject, coverage
+from baremetal_acc.decide.evidence import WritablePart, coverage
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import BmcFacts, PowerState
 from baremetal_acc.model.job import Flow, Job, Program, Reset, ResetPurpose
@@ -31,7 +31,7 @@ def host_may_program(
         return None
     if host is not None and host.power is PowerState.OFF:
         return None
-    slot = Subject(scope=Scope.SLOT, part=action.slot)
+    slot = WritablePart(scope=Scope.SLOT, part=action.slot)
     ways = () if accelerator is None else coverage(accelerator, WritePath.HOST_DEVICE, accelerator.locks)
     asked = [way for way in ways if way.subject == slot or way.subject.scope is not Scope.SLOT]
     open_ways = [f'{way.subject} is {way.state}' for way in asked if way.state is not LockState.LOCKED_REPORTED]

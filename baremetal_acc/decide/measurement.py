@@ -18,6 +18,7 @@ from baremetal_acc.model.image import Image, Reference
 from baremetal_acc.model.job import Finding, Met
 from baremetal_acc.model.measurement import Measurement, MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import Ref
+from baremetal_acc.model.subject import MEASUREMENTS, Subject, SubjectKind
 
 EXPECTED = 'signed by the device, with our nonce and a pinned root, and as the catalogue expects'
 
@@ -43,13 +44,14 @@ def findings(
         if required:
             nobody = accelerator.measurements is None
             found = 'nobody has asked for them in this look' if nobody else 'the BMC shows no root of trust that signs for it'
-            yield _finding(accelerator, 'measurement', found, Met.NO, wanted)
+            yield _finding(accelerator, MEASUREMENTS, found, Met.NO, wanted)
         return
     others = tuple((a.label, r) for a in all_of_them if a.id != accelerator.id for r in a.measurements or ())
     known = tuple(i for i in catalogue if i.measurements)
     for reading in accelerator.measurements:
         met, found = _judged(accelerator, reading, known, others, required=required)
-        yield _finding(accelerator, f'measurement {reading.integrity}', found, met, wanted)
+        subject = Subject(kind=SubjectKind.MEASUREMENT, name=reading.integrity)
+        yield _finding(accelerator, subject, found, met, wanted)
 
 
 def _judged(
@@ -198,7 +200,7 @@ def _short(found: Measurement) -> str:
     return f'{found.algorithm or ("raw" if found.raw else "digest")}:{found.value[:16]}...'
 
 
-def _finding(accelerator: Accelerator, subject: str, found: str, met: Met, wanted: Demands) -> Finding:
+def _finding(accelerator: Accelerator, subject: Subject, found: str, met: Met, wanted: Demands) -> Finding:
     return Finding(
         accelerator=accelerator.id,
         label=accelerator.label,

@@ -19,13 +19,18 @@ from baremetal_acc.model.job import (
     Plan,
     Program,
     Publish,
-    Refusal,
     Release,
     Reset,
     Withdraw,
 )
 from baremetal_acc.model.lock import Scope
-from baremetal_acc.planning.custody_rules import SUBJECT
+from baremetal_acc.model.refusal import Refusal
+from baremetal_acc.model.subject import PRESENT, QUARANTINE, RELOCK, SubjectKind, firmware, function, rule
+
+_OF_A_WHOLE_CARD = frozenset({
+    SubjectKind.MEASUREMENTS, SubjectKind.MEASUREMENT, SubjectKind.QUARANTINE, SubjectKind.CUSTODY,
+})  # fmt: skip
+"""What a write of firmware is for, whichever component it writes."""
 
 
 def mendable(findings: Iterable[Finding], made: Plan) -> tuple[Finding, ...]:
@@ -44,21 +49,20 @@ def left(findings: Iterable[Finding], made: Plan) -> Iterator[Note]:
 
 
 def _mends(action: Action, finding: Finding) -> bool:
-    kind, _, name = finding.subject.partition(' ')
+    about = finding.subject
     match action:
         case Flash():
             mine = action.accelerator == finding.accelerator
             # A card whose chain is to begin is written whole. Functions alone begin none where rules name firmware, too.
-            return mine and (kind in ('measurement', 'quarantine', SUBJECT) or (kind, name) == ('firmware', action.component))
+            return mine and (about.kind in _OF_A_WHOLE_CARD or about == firmware(action.component))
         case Program():
             mine = action.accelerator == finding.accelerator
-            return mine and (kind == 'quarantine' or (kind, name) == ('function', action.slot))
+            return mine and about in (QUARANTINE, function(action.slot))
         case Engage():
-            if kind != 'lock':
-                return False
             mine = action.accelerator == finding.accelerator
-            # Without a path it is an unlock that is to be undone. What a BMC does not show any more is named by its mechanism.
-            return mine if not name else name in action.blocks and (mine or action.scope is Scope.BMC)
+            if about.kind is SubjectKind.LOCK_PATH:
+                return about.name in action.blocks and (mine or action.scope is Scope.BMC)
+            return about == RELOCK and mine
         case Withdraw() | CheckImage() | Release() | Reset() | Publish():
             return False
     assert_never(action)
@@ -67,6 +71,7 @@ def _mends(action: Action, finding: Finding) -> bool:
 def _tells_of(refusal: Refusal, finding: Finding) -> bool:
     if refusal.accelerator is not None and refusal.accelerator != finding.accelerator:
         return False
-    if finding.subject == 'present':
-        return refusal.subject in (f'rule {finding.rule}', finding.label, finding.expected)
+    if finding.subject == PRESENT:
+        # A count of the rule, a card or a resource that is named alike, or that there is no card at all.
+        return refusal.subject == rule(finding.rule) or str(refusal.subject) in (finding.label, finding.expected)
     return refusal.subject == finding.subject

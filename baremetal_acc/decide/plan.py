@@ -16,6 +16,8 @@ from baremetal_acc.decide.identical_cards import left_out
 from baremetal_acc.decide.offer import single
 from baremetal_acc.decide.verify import components_wanted, slots_wanted
 from baremetal_acc.errors import Refused
+from baremetal_acc.model import refusal as r
+from baremetal_acc.model import subject as subjects
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
 from baremetal_acc.model.codec import encode
 from baremetal_acc.model.firmware import Component
@@ -30,7 +32,6 @@ from baremetal_acc.model.job import (
     Plan,
     Program,
     Publish,
-    Refusal,
     Release,
     Reset,
     ResetPurpose,
@@ -39,6 +40,8 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, Undo, WritePath, closed_by_us
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
+from baremetal_acc.model.refusal import Refusal
+from baremetal_acc.model.subject import Subject, SubjectKind
 from baremetal_acc.model.waiver import Waived
 from baremetal_acc.planning import activation, known_later, succession
 
@@ -55,31 +58,6 @@ class Part(StrEnum):
 
 EVERYTHING = frozenset({Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK, Part.PUBLISH})
 """The whole straight path."""
-
-_SERVE = (
-    'for that set option [baremetal_acc] image_server_host, in the configuration of the machine that this runs on, to the '
-    'address at which BMCs reach it'
-)
-
-_TAKES_NONE = (
-    'takes no firmware: it has no UpdateService (Redfish), or no controller that speaks HPM.1 (IPMI); write it in another way, '
-    'and let no rule of the baseline ask for it'
-)
-
-NO_POWER_STATE = 'must be powered off first, and its BMC does not tell whether it is on'
-NO_HOST = 'must be powered off first, and its BMC shows no System to power off'
-"""Why a plan that holds the host is refused where nobody can."""
-
-NO_MECHANISM = 'no mechanism blocks this path for '
-"""How the reason begins where a path is demanded to be blocked, and nothing can."""
-
-NO_RECORD = 'and there is no record of what we have closed of it, which is all that may be opened'
-"""How the reason ends where a lock is to be opened of which nobody remembers what was closed."""
-
-NO_RECORD_HINT = (
-    'give the record of its target or node back (it is kept by who has locked it, and to lock again makes none), or open it by '
-    'hand: a reset of the BMC to its defaults does that, or Set Command Enables for channel Fh over LAN'
-)
 
 _MOST_NAMES = 4
 """Of devices in one text."""
@@ -129,7 +107,7 @@ class _Draft:
     def image(self, name: str | None) -> Image | None:
         return next((i for i in self.catalogue if i.name == name), None)
 
-    def refuse(self, accelerator: Accelerator | None, subject: str, reason: str) -> None:
+    def refuse(self, accelerator: Accelerator | None, subject: Subject, reason: r.Reason) -> None:
         label = accelerator.label if accelerator else self.inventory.target
         which = accelerator.id if accelerator else None
         self.refusals.append(Refusal(accelerator=which, label=label, subject=subject, reason=reason))
@@ -163,7 +141,7 @@ def plan(
     """Bring a target from what was seen to what the baseline demands.
 
     The same values give the same plan, in whatever order devices, their parts and the images come. A plan with refusals is not
-    executed (:func:`raise_if_unsafe`).
+    executed.
 
     :param parts: what may be touched.
     :param hold: the host is powered off before anything is released or written and given back after everything is locked: for
@@ -191,9 +169,7 @@ def plan(
     for accelerator in chosen:
         wanted = demands(baseline, accelerator, node)
         for unsure in wanted.undecided if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK} else ():
-            hidden = ' and the '.join(unsure.hidden)
-            reason = f'the BMC does not show the {hidden} that it asks for, so it may be for this device'
-            draft.refuse(accelerator, f'rule {unsure.rule}', reason)
+            draft.refuse(accelerator, subjects.rule(unsure.rule), r.RuleUndecided(hidden=tuple(unsure.hidden)))
         if Part.FIRMWARE in parts:
             _firmware(draft, accelerator, wanted)
         if Part.FUNCTIONS in parts:
@@ -238,18 +214,9 @@ def plan(
         target=inventory.target,
         actions=tuple(sorted(draft.actions, key=_order)),
         parallel=tuple(sorted((b.name, b.update.parallel) for b in inventory.bmcs if b.update is not None)),
-        refusals=tuple(sorted(set(draft.refusals), key=lambda r: (r.accelerator or '', r.subject, r.reason, r.label))),
+        refusals=tuple(sorted(dict.fromkeys(draft.refusals), key=_refusal_order)),
         notes=tuple(sorted(set(draft.notes), key=lambda n: (n.label, n.text))),
     )
-
-
-def raise_if_unsafe(made: Plan) -> None:
-    """Let only a plan without refusals pass.
-
-    :raises Refused: it has some; the error holds them all.
-    """
-    if made.refusals:
-        raise Refused((str(r) for r in made.refusals), hint=NO_RECORD_HINT if unrecorded(made) else None)
 
 
 def refuse_several_hosts(inventory: Inventory) -> None:
@@ -263,9 +230,8 @@ def refuse_several_hosts(inventory: Inventory) -> None:
         raise Refused([why], hint='give each host a node of its own, and name one System in each')
 
 
-def unrecorded(made: Plan) -> bool:
-    """A lock would have to be opened of which nobody remembers what was closed."""
-    return any(r.reason.endswith(NO_RECORD) for r in made.refusals)
+def _refusal_order(refusal: Refusal) -> tuple[str, str, str, str]:
+    return (refusal.accelerator or '', str(refusal.subject), repr(refusal.reason), refusal.label)
 
 
 def _order(action: Action) -> tuple[int, int, str]:
@@ -284,23 +250,20 @@ def _order(action: Action) -> tuple[int, int, str]:
     return (stage(action), order, json.dumps(encode(action)))
 
 
-_HIDDEN = ': the host is off, and some BMCs show cards only while it is on'
-"""Source: dsx-ai-factory/infra-controller#4903."""
-
-
 def _refuse_the_unseen(draft: _Draft, baseline: Baseline, node: NodeFacts, chosen: list[Accelerator]) -> None:
     if not chosen:
         is_hidden = not draft.inventory.accelerators and draft.is_off
-        draft.refuse(None, 'accelerators', f'none was found{_HIDDEN if is_hidden else ""}')
+        draft.refuse(None, subjects.ACCELERATORS, r.NoAccelerators(host_is_off=is_hidden))
     for identity, times in Counter(a.id for a in draft.inventory.accelerators).items():
         if times > 1:
-            draft.refuse(None, identity, f'{times} devices have this identity, so nobody can tell which one is meant')
+            draft.refuse(None, Subject(kind=SubjectKind.DEVICE, name=identity), r.SharedIdentity(times=times))
     for gap in draft.inventory.gaps:
         if gap.hides:
-            draft.refuse(None, str(gap.ref), f'devices may lie behind what could not be read: {gap.reason}')
+            draft.refuse(None, Subject(kind=SubjectKind.RESOURCE, name=str(gap.ref)), r.MayHideDevices(gap=gap))
     for rule, counted in counts(baseline, draft.inventory.accelerators, node):
         if not counted.met:
-            draft.refuse(None, f'rule {rule.name}', f'{counted.wanted} devices must match, {counted} do{counted.why}')
+            wrong = r.WrongCount(wanted=counted.wanted, found=counted.found, possible=counted.possible)
+            draft.refuse(None, subjects.rule(rule.name), wrong)
 
 
 def _firmware(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
@@ -318,24 +281,23 @@ def _firmware(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
         for there in (component.version, component.staged):
             why = images.denial(draft.catalogue, accelerator, component, there)
             if why is not None and component.ref not in asked:
-                reason = f'version {there} is denied ({why}), and no rule says which one it has to run'
-                draft.refuse(accelerator, f'firmware {component.id or component.ref}', reason)
+                reason = r.DeniedVersionThere(version=str(there), denial=why)
+                draft.refuse(accelerator, subjects.firmware(component.id or str(component.ref)), reason)
 
 
 def _no_component(draft: _Draft, accelerator: Accelerator, pattern: str) -> None:
     facts = draft.inventory.bmc(accelerator.primary.bmc)
-    reason = 'the BMC reports no such component'
-    if facts is not None and facts.update is None:
-        reason = f'BMC {facts.name} {_TAKES_NONE}'
-    draft.refuse(accelerator, f'firmware {pattern}', reason)
+    takes_none = facts is not None and facts.update is None
+    reason = r.TakesNoFirmware(bmc=accelerator.primary.bmc) if takes_none else r.NoSuchComponent()
+    draft.refuse(accelerator, subjects.firmware(pattern), reason)
 
 
 def _flash(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: Component, version: str) -> None:
-    subject = f'firmware {component.id}'
+    subject = subjects.firmware(str(component.id))
     found = images.firmware_image(draft.catalogue, accelerator, component, version)
     denied = images.denial(draft.catalogue, accelerator, component, version)
     if denied is not None:
-        draft.refuse(accelerator, subject, f'version {version} is denied: {denied}')
+        draft.refuse(accelerator, subject, r.VersionDenied(version=version, denial=denied))
         return
     fits = images.same_version(component.version, version) and not _other_staged(component, version)
     if fits and accelerator.id not in draft.again:
@@ -344,10 +306,15 @@ def _flash(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: 
         bmc = component.ref.bmc
         found = bundles.without_contradiction(found, draft.catalogue, draft.inventory, draft.demanded, bmc)
     if len(found) != 1:
-        near = images.for_others(draft.catalogue, accelerator, component, version)
-        meant = images.written_otherwise(draft.catalogue, accelerator, component, version)
-        what, is_off = f'version {version}', draft.is_off
-        draft.refuse(accelerator, subject, _not_one(found, what, wanted.firmware_rule, near, meant, is_off=is_off))
+        reason = r.NoImage(
+            rule=wanted.firmware_rule,
+            version=version,
+            for_others=tuple(sorted(i.name for i in images.for_others(draft.catalogue, accelerator, component, version))),
+            meant=images.written_otherwise(draft.catalogue, accelerator, component, version),
+            host_is_off=draft.is_off,
+        )
+        several = r.SeveralImages(rule=wanted.firmware_rule, version=version, images=tuple(sorted(i.name for i in found)))
+        draft.refuse(accelerator, subject, several if found else reason)
         return
     way = _way(draft, accelerator, component, found[0])
     if way is None:
@@ -366,18 +333,21 @@ def _way(draft: _Draft, accelerator: Accelerator, component: Component, image: I
     """The images that bring a component to an image with no reset in between, or None where that is refused."""
     if component.version is None:
         return (image,)  # refused for that, as every write is
-    subject = f'firmware {component.id}'
-    only = f'image {image.name} may be written over {", ".join(image.via)} only, and {component.version} runs'
+    subject = subjects.firmware(str(component.id))
     way = images.way(draft.catalogue, accelerator, component, image)
     if way is None:
-        reason = (
-            f'{only}: no images of the catalogue lead there; one that is denied, or of a version that several bring, does not'
-        )
-        draft.refuse(accelerator, subject, reason)
+        draft.refuse(accelerator, subject, r.NoWayToVersion(image=image.name, via=image.via, runs=component.version))
         return None
     first = next((i for i in way[:-1] if i.reset is not ResetKind.NONE), None)
     if first is not None:
-        reason = f'{only}: demand version {first.version} first (image {first.name}, in force after a {first.reset})'
+        reason = r.StepNeedsReset(
+            image=image.name,
+            via=image.via,
+            runs=component.version,
+            step=first.name,
+            step_version=first.version,
+            reset=first.reset,
+        )
         draft.refuse(accelerator, subject, reason)
         return None
     return way
@@ -389,18 +359,18 @@ def _revoke(draft: _Draft, accelerator: Accelerator, wanted: Demands, name: str,
     :param asked: versions that are demanded of components.
     :returns: those that the revocation demands.
     """
-    subject = f'revocation {name}'
+    subject = Subject(kind=SubjectKind.REVOCATION, name=name)
     image = draft.image(name)
     if image is None or image.kind is not ImageKind.REVOCATION:
-        what = 'the catalogue has no such image' if image is None else f'the image is of kind {image.kind}'
-        draft.refuse(accelerator, subject, f'{what} (rule {wanted.revocations_rule})')
+        kind = None if image is None else image.kind
+        draft.refuse(accelerator, subject, r.NoSuchRevocation(rule=wanted.revocations_rule, kind=kind))
         return {}
     components = [c for c in accelerator.firmware if images.meant_for(image, accelerator, c, ImageKind.REVOCATION)]
     if not components:
-        draft.refuse(accelerator, subject, f'no component of the device fits (rule {wanted.revocations_rule})')
+        draft.refuse(accelerator, subject, r.RevocationFitsNothing(rule=wanted.revocations_rule))
     for component in components:
         if component.ref in asked and not images.same_version(asked[component.ref], image.version):
-            reason = f'version {asked[component.ref]} is demanded of {component.id} already'
+            reason = r.OtherVersionDemanded(component=component.id, version=asked[component.ref])
             draft.refuse(accelerator, subject, reason)
         elif not images.same_version(component.version, image.version) or _other_staged(component, image.version):
             _revoke_in(draft, accelerator, wanted, component, image)
@@ -408,13 +378,12 @@ def _revoke(draft: _Draft, accelerator: Accelerator, wanted: Demands, name: str,
 
 
 def _revoke_in(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: Component, image: Image) -> None:
-    subject = f'revocation {image.name}'
+    subject = Subject(kind=SubjectKind.REVOCATION, name=image.name)
     late = {c.id or str(c.ref) for c in accelerator.firmware if c.staged is not None and c.ref != component.ref}
     ours = [w.action for w in draft.writes if w.action.accelerator == accelerator.id and w.image.kind is ImageKind.FIRMWARE]
     late |= {a.component for a in ours if isinstance(a, Flash)}
     if late:
-        reason = f'cannot be undone, so all firmware has to run before it: {", ".join(sorted(late))} does not'
-        draft.refuse(accelerator, subject, f'{reason}; take the revocation out of rule {wanted.revocations_rule} until it does')
+        draft.refuse(accelerator, subject, r.RevocationTooEarly(rule=wanted.revocations_rule, late=tuple(sorted(late))))
         return
     text = f'{subject} of {component.id}, which cannot be undone: rule {wanted.revocations_rule}'
     draft.notes.append(Note(label=accelerator.label, text=text))
@@ -443,7 +412,7 @@ def _write(
     """
     if component.id is None:
         raise ValueError(f'{component.ref} has no Id to be written by')
-    subject = f'firmware {component.id}'
+    subject = subjects.firmware(str(component.id))
     allowed = wanted.downgrade and image.kind is ImageKind.FIRMWARE
     running = images.security_version(draft.catalogue, accelerator, component, component.version) or 0
     highest = max(running, *(i.security_version for i in before), 0)
@@ -451,23 +420,23 @@ def _write(
     if allowed and image.security_version < highest:
         text = f'{subject} goes down from security version {highest} to {image.security_version}: rule {wanted.firmware_rule}'
         draft.notes.append(Note(label=accelerator.label, text=f'{text} allows it'))
-    whence = ''
+    below = r.BelowFloor(image=image.name, security_version=image.security_version, floor=floor)
     if floor > wanted.security_floor and image.kind is ImageKind.FIRMWARE:
-        runs = f'of {component.version}, which runs' if highest == running else 'of what is written before it'
-        whence = f', that {runs}: only downgrade = "allow" in rule {wanted.firmware_rule} lets it go down'
-    unsafe = (*_unsafe_component(accelerator, component), *_unsafe_image(draft, accelerator, component, image, floor, whence))
+        cause = r.FloorCause.RUNNING if highest == running else r.FloorCause.WRITTEN_BEFORE
+        below = replace(below, cause=cause, runs=component.version, rule=wanted.firmware_rule)
+    unsafe = (*_unsafe_component(accelerator, component), *_unsafe_image(draft, accelerator, component, image, below))
     for reason in unsafe:
         draft.refuse(accelerator, subject, reason)
     why = images.denial(draft.catalogue, accelerator, component, image.version)
     if why is not None:
-        draft.refuse(accelerator, subject, f'version {image.version} is denied: {why}')
+        draft.refuse(accelerator, subject, r.VersionDenied(version=image.version, denial=why))
     restore = _restore(image, over)
     if restore is None and image.kind is ImageKind.FIRMWARE:
         text = f'{subject} has no way back: image {image.name} says restore = "none", so if it fails the device is quarantined'
         draft.notes.append(Note(label=accelerator.label, text=text))
     if restore is not None:
-        for reason in _unsafe_restore(draft, accelerator, component, image, restore, floor):
-            draft.refuse(accelerator, subject, f'restore image {restore} {reason}')
+        for problem in _unsafe_restore(draft, accelerator, component, image, restore, floor):
+            draft.refuse(accelerator, subject, r.NoWayBack(image=restore, problem=problem))
     put_back = draft.image(restore)
     why_forced = _EQUAL if images.same_version(over, image.version) else _LOWER if image.security_version < highest else None
     action = Flash(
@@ -493,10 +462,10 @@ def _write(
     if image.reset is not ResetKind.NONE:
         system = activation.reset_of(draft.inventory.bmc(component.ref.bmc), image.reset)
         if system is None:
-            draft.refuse(accelerator, subject, activation.nothing_to_reset(image.reset))
+            draft.refuse(accelerator, subject, r.NothingToReset(kind=image.reset))
         else:
             draft.reset(system, image.reset, f'{accelerator.label} {subject}')
-    _release(draft, accelerator, evidence.Subject(scope=Scope.COMPONENT, part=component.id), component.ref)
+    _release(draft, accelerator, evidence.WritablePart(scope=Scope.COMPONENT, part=component.id), component.ref)
 
 
 def _remember_demands(draft: _Draft, baseline: Baseline, node: NodeFacts) -> None:
@@ -542,17 +511,18 @@ def _complete(
     :param forced: what has the version already is written, too.
     """
     name, accelerator, component = upload[0], one.accelerator, one.component
-    subject = f'firmware {component.id}'
+    subject = subjects.firmware(str(component.id))
     others = [w.action for w in draft.writes if (w.action.accelerator, w.action.ref) == one.place]
     if any(isinstance(a, Flash) and a.upload == upload for a in others):
         return
     if len(one.images) > 1:
-        draft.refuse(accelerator, subject, f'several components of bundle {name} fit: {_some([i.name for i in one.images])}')
+        reason = r.SeveralOfBundle(bundle=name, images=tuple(i.name for i in one.images))
+        draft.refuse(accelerator, subject, reason)
         return
     image = one.images[0]
     if others:
-        reason = f'bundle {name} would write {image.version} to it, and {_some([a.image for a in others])} is written, too'
-        draft.refuse(accelerator, subject, reason)
+        also = r.AlsoWritten(bundle=name, version=image.version, images=tuple(a.image for a in others))
+        draft.refuse(accelerator, subject, also)
         return
     runs = images.same_version(component.version, image.version) and not _other_staged(component, image.version)
     if runs and not forced:
@@ -561,11 +531,12 @@ def _complete(
         return
     demanded = draft.demanded.get(one.place)
     if accelerator.id not in chosen:
-        draft.refuse(accelerator, subject, f'bundle {name} is written to this device, too: name it as well, or all of them')
+        draft.refuse(accelerator, subject, r.BundleReachesDevice(bundle=name))
         return
     if demanded is not None and not images.same_version(demanded, image.version):
-        reason = f'bundle {name} would write {image.version} to it, and rule {draft.wanted[accelerator.id].firmware_rule} wants'
-        draft.refuse(accelerator, subject, f'{reason} {demanded}')
+        rule = draft.wanted[accelerator.id].firmware_rule
+        against = r.BundleAgainstRule(bundle=name, version=image.version, rule=rule, demanded=demanded)
+        draft.refuse(accelerator, subject, against)
         return
     why = 'is written again, since the bundle is forced' if runs else 'is written as well, which no rule asks for'
     draft.notes.append(Note(label=accelerator.label, text=f'{subject} {why}: bundle {name} to {image.version}'))
@@ -575,14 +546,15 @@ def _complete(
 def _refuse_unsafe_bundle(draft: _Draft, name: str, bmc: BmcName) -> None:
     """What speaks against a bundle as a whole: a BMC that serves several machines, or one that takes none."""
     if bmc in draft.inventory.several:
-        draft.refuse(None, f'bundle {name}', f'BMC {bmc} serves several machines, and would write it to all of them')
+        draft.refuse(None, Subject(kind=SubjectKind.BUNDLE, name=name), r.BundleReachesMachines(bmc=bmc))
     facts = draft.inventory.bmc(bmc)
     sending = None if facts is None or facts.update is None else facts.update.sending
     if sending is not None and sending.way is Way.HPM_1:
-        draft.refuse(None, f'bundle {name}', f'BMC {bmc} takes one component at a time (HPM.1)')
+        draft.refuse(None, Subject(kind=SubjectKind.BUNDLE, name=name), r.OneComponentAtATime(bmc=bmc))
     for image in bundles.of(draft.catalogue, name):
         if image.denied is not None:
-            draft.refuse(None, f'bundle {name}', f'{image.component} {image.version} of it is denied: {image.denied}')
+            denied = r.PartDenied(component=image.component, version=image.version, denial=image.denied)
+            draft.refuse(None, Subject(kind=SubjectKind.BUNDLE, name=name), denied)
 
 
 def _tell_bundle(draft: _Draft, name: str, bmc: BmcName, found: Iterable[bundles.Reached]) -> None:
@@ -624,7 +596,7 @@ _EQUAL = 'this version is there, and a BMC may skip an image of it'
 _LOWER = 'a BMC may refuse an image of a lower version'
 
 
-def _is_forced(draft: _Draft, accelerator: Accelerator, ref: Ref, subject: str, why: str | None) -> bool:
+def _is_forced(draft: _Draft, accelerator: Accelerator, ref: Ref, subject: Subject, why: str | None) -> bool:
     """Whether the BMC is told to write an image whatever version is there; the plan says so."""
     facts = draft.inventory.bmc(ref.bmc)
     if why is None or facts is None or facts.update is None or not facts.update.forces:
@@ -650,27 +622,27 @@ def _restore(image: Image, over: str | None) -> str | None:
 
 def _unsafe_restore(
     draft: _Draft, accelerator: Accelerator, component: Component, image: Image, name: str, floor: int
-) -> Iterator[str]:
-    """Why the way back is none, as the end of a sentence. Naming it allows it over this image, whatever its ``via`` says."""
+) -> Iterator[r.RestoreProblem]:
+    """Why the way back is none. Naming it allows it over this image, whatever its ``via`` says."""
     restore = draft.image(name)
     if restore is None:
-        yield 'is not in the catalogue'
+        yield r.NotInCatalogue()
         return
     if restore.kind is not image.kind or image.kind is ImageKind.REVOCATION:
-        yield 'is no firmware image to go back to'
+        yield r.NotRestorable()
     denied = images.denial(draft.catalogue, accelerator, component, restore.version) or restore.denied
     if denied is not None:
-        yield f'is denied: {denied}'
+        yield r.RestoreDenied(denial=denied)
     if not images.meant_for(restore, accelerator, component):
-        yield 'does not fit this device'
+        yield r.DoesNotFit()
     elif images.by_name_only(restore, accelerator, component):
-        yield 'fits this device by vendor and model only'
+        yield r.RestoreFitsByNameOnly()
     if restore.security_version < floor:
-        yield f'has security version {restore.security_version}, the floor is {floor}'
+        yield r.RestoreBelowFloor(security_version=restore.security_version, floor=floor)
     facts = draft.inventory.bmc(component.ref.bmc)
     limit = None if facts is None or facts.update is None else facts.update.max_size
     if limit is not None and restore.size_bytes > limit:
-        yield f'has {restore.size_bytes} bytes, its BMC takes {limit}'
+        yield r.RestoreTooLarge(size_bytes=restore.size_bytes, max_bytes=limit)
 
 
 def _functions(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
@@ -681,15 +653,15 @@ def _functions(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None
         _program(draft, accelerator, wanted, slot, function)
     for slot in accelerator.slots:
         for image in images.denied_functions(draft.catalogue, accelerator, slot) if slot not in asked else ():
-            reason = f'holds {image.name}, which is denied ({image.denied}), and no rule says what it has to hold'
-            draft.refuse(accelerator, f'function {slot.slot_id}', reason)
+            reason = r.DeniedFunctionThere(image=image.name, denial=image.denied)
+            draft.refuse(accelerator, subjects.function(slot.slot_id), reason)
 
 
 def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: ReconfigurationSlot | None, function: str) -> None:
     if slot is None:
-        draft.refuse(accelerator, f'function {function}', 'no slot of the device matches')
+        draft.refuse(accelerator, subjects.function(function), r.NoSlot())
         return
-    subject = f'function {slot.slot_id}'
+    subject = subjects.function(slot.slot_id)
     found = images.function_image(draft.catalogue, accelerator, slot, function)
     good = [i for i in found if i.denied is None]
     denied = images.denied_functions(draft.catalogue, accelerator, slot)
@@ -697,22 +669,19 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
     if fits and accelerator.id not in draft.again and (accelerator.id, slot.slot_id) not in draft.anew:
         return
     if len(good) != 1:
-        reason = _not_one(good, function, wanted.functions_rule)
-        if found and not good:
-            reason = '; '.join(sorted(f'image {i.name} is denied: {i.denied}' for i in found))
-        draft.refuse(accelerator, subject, reason)
+        draft.refuse(accelerator, subject, _not_one_function(found, good, function, wanted.functions_rule))
         return
     if slot.item is None:
-        draft.refuse(accelerator, subject, 'the BMC offers no SoftwareInventory by which the slot could be programmed')
+        draft.refuse(accelerator, subject, r.SlotHasNoItem())
         return
     image = good[0]
     for twin in found:
         if twin.denied is not None and images.same_version(twin.version, image.version):
-            draft.refuse(accelerator, subject, f'version {twin.version} is denied: {twin.denied}')
+            draft.refuse(accelerator, subject, r.VersionDenied(version=twin.version, denial=twin.denied))
     if sum(s.slot_id == slot.slot_id for s in accelerator.slots) > 1:
-        draft.refuse(accelerator, subject, f'the BMC calls several slots of the device {slot.slot_id}')
-    floor = wanted.security_floor
-    for reason in (*_unsafe_item(slot.item), *_unsafe_image(draft, accelerator, slot.item, image, floor)):
+        draft.refuse(accelerator, subject, r.SeveralSlots(slot=slot.slot_id))
+    below = r.BelowFloor(image=image.name, security_version=image.security_version, floor=wanted.security_floor)
+    for reason in (*_unsafe_item(slot.item), *_unsafe_image(draft, accelerator, slot.item, image, below)):
         draft.refuse(accelerator, subject, reason)
     draft.notes.append(Note(label=accelerator.label, text=f'{subject} to {function}: rule {wanted.functions_rule}'))
     action = Program(
@@ -736,82 +705,67 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
         ),
     )
     draft.writes.append(_Write(action=action, image=image))
-    _release(draft, accelerator, evidence.Subject(scope=Scope.SLOT, part=slot.slot_id), slot.item.ref)
+    _release(draft, accelerator, evidence.WritablePart(scope=Scope.SLOT, part=slot.slot_id), slot.item.ref)
 
 
-def _not_one(
-    found: Iterable[Image],
-    what: str,
-    rule: str,
-    near: Iterable[Image] = (),
-    meant: str | None = None,
-    *,
-    is_off: bool = False,
-) -> str:
-    """:param near: images of that version for other devices. :param is_off: the host, so that the BMC may hide ids."""
-    names = sorted(i.name for i in found)
-    if not names and near:
-        others = _some(sorted(i.name for i in near))
-        why = f'the device shows other ids than the fits of {others}, or hides them{_HIDDEN if is_off else ""}'
-        return f'the catalogue has no image of {what} that fits: {why} (rule {rule})'
-    if not names and meant is not None:
-        return f'the catalogue has no image of {what} that fits: did you mean {meant}? (rule {rule})'
-    if not names:
-        return f'the catalogue has no image of {what} that fits (rule {rule})'
-    return f'several images of the catalogue fit {what}: {", ".join(names)} (rule {rule})'
+def _not_one_function(found: Iterable[Image], good: Iterable[Image], function: str, rule: str) -> r.Reason:
+    """Why no image, or no single one, can be chosen.
+
+    :param good: those that are not denied.
+    """
+    names, denied = tuple(sorted(i.name for i in good)), tuple(sorted((i.name, i.denied) for i in found))
+    if names:
+        return r.SeveralImages(rule=rule, function=function, images=names)
+    return r.ImagesDenied(images=denied) if denied else r.NoImage(rule=rule, function=function)
 
 
-def _unsafe_component(accelerator: Accelerator, component: Component) -> Iterator[str]:
+def _unsafe_component(accelerator: Accelerator, component: Component) -> Iterator[r.Reason]:
     if component.version is None:
-        yield 'its version could not be read, so nobody can tell what would be overwritten'
+        yield r.VersionUnknown()
     if sum(c.id == component.id for c in accelerator.firmware) > 1:
-        yield f'the BMC calls several items of the device {component.id}'
+        yield r.SeveralItems(component=component.id)
     yield from _unsafe_item(component)
 
 
-def _unsafe_item(component: Component) -> Iterator[str]:
+def _unsafe_item(component: Component) -> Iterator[r.Reason]:
     if not component.certain:
-        yield f'the BMC does not say that {component.id} belongs to this device'
+        yield r.ItemUncertain(component=component.id)
     if component.updateable is False:
-        yield 'the BMC says that it is not updateable'
+        yield r.NotUpdateable()
 
 
 def _unsafe_image(
-    draft: _Draft, accelerator: Accelerator, item: Component, image: Image, floor: int, whence: str = ''
-) -> Iterator[str]:
-    """:param whence: what makes the floor that high, and what to do, as the end of a sentence."""
+    draft: _Draft, accelerator: Accelerator, item: Component, image: Image, below: r.BelowFloor
+) -> Iterator[r.Reason]:
+    """:param below: the reason where the security version of the image is below the floor."""
     if image.denied is not None:
-        yield f'image {image.name} is denied: {image.denied}'
+        yield r.ImageDenied(image=image.name, denial=image.denied)
     if images.by_name_only(image, accelerator, item):
-        yield f'image {image.name} fits by vendor and model only; name pci, part_number or software_id in its fits'
-    if image.security_version < floor:
-        yield f'image {image.name} has security version {image.security_version}, the floor is {floor}{whence}'
+        yield r.FitsByNameOnly(image=image.name)
+    if image.security_version < below.floor:
+        yield below
     yield from _unsafe_target(draft, item, image)
 
 
-def _unsafe_target(draft: _Draft, item: Component, image: Image) -> Iterator[str]:
+def _unsafe_target(draft: _Draft, item: Component, image: Image) -> Iterator[r.Reason]:
     facts = draft.inventory.bmc(item.ref.bmc)
     if facts is None:
-        yield f'its BMC {item.ref.bmc} was not read'
+        yield r.BmcNotRead(bmc=item.ref.bmc)
     elif facts.update is None:
-        yield f'BMC {facts.name} {_TAKES_NONE}'
+        yield r.TakesNoFirmware(bmc=facts.name)
     elif not facts.update.push:
-        if facts.update.pull:
-            yield f'BMC {facts.name} can only fetch images itself (SimpleUpdate): {_SERVE}'
-        else:
-            ways = 'MultipartHttpPushUri nor HttpPushUri nor SimpleUpdate'
-            yield f'BMC {facts.name} offers no way to send an image, neither {ways}'
+        yield r.OnlyFetches(bmc=facts.name) if facts.update.pull else r.NoWayToSend(bmc=facts.name)
     elif (
         facts.update.sending is not None
         and facts.update.sending.obstacle is not None
         and not (facts.update.untargeted and image.bundle is not None and not image.bundle.targets)
     ):
-        yield f'BMC {facts.name} takes no image: {facts.update.sending.obstacle}'
+        yield r.TakesNoImage(bmc=facts.name, obstacle=facts.update.sending.obstacle)
     elif facts.update.max_size is not None and image.size_bytes > facts.update.max_size:
-        yield f'image {image.name} has {image.size_bytes} bytes, BMC {facts.name} takes {facts.update.max_size}'
+        yield r.ImageTooLarge(image=image.name, bmc=facts.name, size_bytes=image.size_bytes, max_bytes=facts.update.max_size)
 
 
-def _release(draft: _Draft, accelerator: Accelerator, subject: evidence.Subject, ref: Ref) -> None:
+def _release(draft: _Draft, accelerator: Accelerator, subject: evidence.WritablePart, ref: Ref) -> None:
     """Open what also blocks our own way to a subject that is written."""
     for reading in accelerator.locks:
         if evidence.in_the_way(reading, subject, ref):
@@ -892,15 +846,13 @@ def _add_release(draft: _Draft, accelerator: Accelerator, reading: LockReading) 
         draft.kept.add(reading.place)
         # One that is partial leaves its way open: what is closed of it is the vendor's, or somebody else's.
         if reading.state is not LockState.PARTIAL:
-            why = '' if reading.reason is None else f' ({reading.reason})'
-            reason = f'{reading.ref} reads {reading.state}{why}, {NO_RECORD}'
             whole = reading.scope is Scope.BMC
             draft.refusals.append(
                 Refusal(
                     accelerator=None if whole else accelerator.id,
                     label=_protected(accelerator, reading),
-                    subject=f'lock {reading.mechanism}',
-                    reason=reason,
+                    subject=subjects.lock_mechanism(reading.mechanism),
+                    reason=r.NoRecord(ref=reading.ref, state=reading.state, why=reading.reason),
                 )
             )
         return
@@ -936,7 +888,7 @@ def _add_engage(draft: _Draft, accelerator: Accelerator, reading: LockReading) -
     if needs is ResetKind.NONE:
         return
     if reading.reset is None:
-        draft.refuse(accelerator, f'lock {reading.mechanism}', f'needs a {needs}, and nothing says of what')
+        draft.refuse(accelerator, subjects.lock_mechanism(reading.mechanism), r.NothingToResetForLock(needs=needs))
     else:
         draft.reset(reading.reset, needs, _whose(accelerator, reading))
 
@@ -948,30 +900,36 @@ def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
         if reading.blocks & wanted.block or (accelerator.id, *reading.place) in released:
             _add_engage(draft, accelerator, reading)
     for path in sorted(wanted.block):
-        for left in _left_open(accelerator, path):
-            draft.refuse(accelerator, f'lock {path}', f'{left} (rule {wanted.block_rule} demands it)')
+        for left in _left_open(accelerator, path, wanted.block_rule):
+            draft.refuse(accelerator, subjects.lock_path(path), left)
         uncovered = [
             c.subject for c in evidence.coverage(accelerator, path, accelerator.locks) if c.state is LockState.UNSUPPORTED
         ]
         if not uncovered:
             continue
-        what = ', '.join(sorted(str(s) for s in uncovered))
         now = draft.inventory.at
         let = waiver.used(accelerator, path, (str(s) for s in uncovered), wanted.waivers, now)
         if let is not None and not waiver.hidden(accelerator, path, draft.blockable):
             draft.waived.append(let)
             continue
-        why = f'; {waiver.HIDDEN}' if let is not None else waiver.shortfall(wanted.waivers, path, now)
-        draft.refuse(accelerator, f'lock {path}', f'{NO_MECHANISM}{what} (rule {wanted.block_rule} demands it){why}')
+        reason = r.NoMechanism(
+            parts=tuple(sorted(str(s) for s in uncovered)),
+            rule=wanted.block_rule,
+            vanished=let is not None,
+            waivers=() if let is not None else waiver.shortfall(wanted.waivers, path, now),
+        )
+        draft.refuse(accelerator, subjects.lock_path(path), reason)
 
 
-def _left_open(accelerator: Accelerator, path: WritePath) -> Iterator[str]:
+def _left_open(accelerator: Accelerator, path: WritePath, rule: str) -> Iterator[r.CannotBeClosed]:
     """What stays open on a path though every lock were engaged: the device says so of the best one."""
     engaged = (replace(r, state=LockState.LOCKED_REPORTED) if r.closable else r for r in accelerator.locks)
     for covered in evidence.coverage(accelerator, path, engaged):
         best = covered.reading
         if best is not None and not best.closable:
-            yield f'{covered.subject} cannot be closed by {best.mechanism} at {best.ref}: {best.reason}'
+            yield r.CannotBeClosed(
+                part=str(covered.subject), mechanism=best.mechanism, ref=best.ref, why=best.reason, rule=rule
+            )
 
 
 def _in_turn(writes: Iterable[_Write], inventory: Inventory) -> list[Flash | Program]:
@@ -1013,8 +971,12 @@ def _refuse_wide_targets(draft: _Draft, writes: Iterable[Flash | Program]) -> No
         first = bisect_left(places, below)
         found = [name for known in (place, *_starting(places[first : first + 2], below)) for name in names[known]]
         if len(found) > 1:
-            subject = f'firmware {action.component}' if isinstance(action, Flash) else f'function {action.slot}'
-            draft.refuse(devices[action.accelerator], subject, f'{action.ref} stands for several parts: {_some(found)}')
+            draft.refuse(devices[action.accelerator], _part(action), r.WideTarget(ref=action.ref, parts=tuple(found)))
+
+
+def _part(action: Flash | Program) -> Subject:
+    """What of a device an update writes."""
+    return subjects.firmware(action.component) if isinstance(action, Flash) else subjects.function(action.slot)
 
 
 def _refuse_shared(draft: _Draft) -> None:
@@ -1029,21 +991,18 @@ def _refuse_shared(draft: _Draft) -> None:
             case Release() | Engage():
                 device = devices[action.accelerator]
                 if action.ref in shared or device.id in whole:
-                    draft.refuse(device, f'lock {action.mechanism}', _SHARED.format(ref=action.ref))
+                    draft.refuse(device, subjects.lock_mechanism(action.mechanism), r.SharedResource(ref=action.ref))
             case Flash() | Program():
                 device = devices[action.accelerator]
                 if action.ref in shared or device.id in whole:
-                    part = f'firmware {action.component}' if isinstance(action, Flash) else f'function {action.slot}'
-                    draft.refuse(device, part, _SHARED.format(ref=action.ref))
+                    part = _part(action)
+                    draft.refuse(device, part, r.SharedResource(ref=action.ref))
             case Reset():
                 for ref in (action.system, action.by):
-                    if ref in shared:
-                        draft.refuse(None, 'host', _SHARED.format(ref=ref))
+                    if ref is not None and ref in shared:
+                        draft.refuse(None, subjects.HOST, r.SharedResource(ref=ref))
             case Withdraw() | CheckImage() | Publish():
                 pass
-
-
-_SHARED = '{ref} is not of this machine alone, but of another one of this BMC, too: it is not written for one of them'
 
 
 def _starting(places: Iterable[tuple[str, str]], start: tuple[str, str]) -> Iterator[tuple[str, str]]:
@@ -1091,7 +1050,7 @@ def _resets(draft: _Draft, *, hold: bool, give_back: bool, left: frozenset[Accel
     """
     hosts = _host_systems(draft) if hold else ()
     if hold and not hosts:
-        draft.refuse(None, 'host', NO_HOST)
+        draft.refuse(None, subjects.HOST, r.NoHost())
     _refuse_missing_resets(draft, hosts)
     _cycles(draft, hosts)
     held = ('the host must not run while locks are open',)
@@ -1123,8 +1082,8 @@ def _cycles(draft: _Draft, held: tuple[Ref, ...]) -> None:
         facts = draft.inventory.bmc(system.bmc)
         draft.actions.append(activation.cycle(facts, system, kind, tuple(sorted(why))))
         is_held = _place(system) in map(_place, held)
-        for reason in () if facts is None else activation.not_offered(facts, kind, held=is_held):
-            draft.refuse(None, 'host', f'{system} {reason}')
+        for reason in () if facts is None else activation.not_offered(facts, system, kind, held=is_held):
+            draft.refuse(None, subjects.HOST, reason)
         if kind is activation.BY_HAND:
             text = f'somebody has to pull the power cord of {system} and plug it in again: the job waits for that'
             draft.notes.append(Note(label=draft.inventory.target, text=text))
@@ -1153,25 +1112,21 @@ def _refuse_missing_resets(draft: _Draft, held: tuple[Ref, ...]) -> None:
     wanted |= {system: ResetKind.NONE for system in draft.cycles if system not in wanted}
     wanted |= dict.fromkeys(held, ResetKind.NONE)
     if any(_power(draft, host) is PowerState.UNKNOWN for host in held):
-        draft.refuse(None, 'host', NO_POWER_STATE)
+        draft.refuse(None, subjects.HOST, r.PowerStateUnknown())
     for system, kind in sorted(wanted.items()):
         facts = draft.inventory.bmc(system.bmc)
         if facts is None or facts.resets is None or facts.system != system or kind in facts.resets:
             continue
-        what = 'be powered off and on' if kind is ResetKind.NONE else f'do a {kind}'
-        draft.refuse(None, 'host', f'{system} has to {what}, and offers no ResetType for that')
+        draft.refuse(None, subjects.HOST, r.ResetNotOffered(system=system, kind=kind))
 
 
 def _not_given_back(draft: _Draft, left: frozenset[AcceleratorId], reasons: list[str]) -> None:
     """A host with a quarantined device stays off; what needs it to start cannot be done then."""
-    names = _some(sorted(f'{a.label} ({a.id})' for a in draft.inventory.accelerators if a.id in left))
+    cards = tuple((a.label, a.id) for a in draft.inventory.accelerators if a.id in left)
     if reasons:
-        needs = _some(sorted(set(reasons)))
-        reason = (
-            f'has to start for {needs}, and is not given back while {names} is quarantined: let the same job write that, too'
-        )
-        draft.refuse(None, 'host', reason)
+        draft.refuse(None, subjects.HOST, r.QuarantinedNeedsStart(reasons=tuple(sorted(set(reasons))), cards=cards))
     else:
+        names = _some(sorted(f'{label} ({card})' for label, card in cards))
         draft.notes.append(Note(label=draft.inventory.target, text=f'the host is left powered off: {names} is quarantined'))
 
 

@@ -232,7 +232,7 @@ def _with_what_it_takes(
 
 
 def _in_the_way(reading: LockReading, component: Component) -> bool:
-    return evidence.in_the_way(reading, evidence.Subject(scope=Scope.COMPONENT, part=component.id), component.ref)
+    return evidence.in_the_way(reading, evidence.WritablePart(scope=Scope.COMPONENT, part=component.id), component.ref)
 
 
 def _release(accelerator: Accelerator, reading: LockReading) -> Release:

@@ -22,6 +22,7 @@ from baremetal_acc.decide.baseline import (
     idle,
 )
 from baremetal_acc.decide.identical_cards import left_out
+from baremetal_acc.model import subject
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ImageKind
@@ -29,11 +30,14 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Finding, Flow, Met, Verdict
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, Way, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.subject import Subject, SubjectKind
 from baremetal_acc.model.waiver import Waived, moment
 
 _ABSENT = 'absent'
 _UNKNOWN = 'unknown'
 _NO_SLOT = 'no such slot'
+
+_WRITTEN = frozenset({SubjectKind.FIRMWARE, SubjectKind.FUNCTION, SubjectKind.ANY_FUNCTION})
 
 _MOST_OF_A_VALUE = 120
 """Characters of a lock's value that a finding shows; inventories and certificates have more of it."""
@@ -120,8 +124,7 @@ def judged(inventory: Inventory, engagements: Iterable[Engagement], *, lifecycle
 
 def shows_another(finding: Finding) -> bool:
     """A device shows a version or a function that is not the one that is demanded: only a write mends that."""
-    kind = finding.subject.split()[0]
-    return kind in ('firmware', 'function') and not finding.found.startswith((_ABSENT, _UNKNOWN, _NO_SLOT))
+    return finding.subject.kind in _WRITTEN and not finding.found.startswith((_ABSENT, _UNKNOWN, _NO_SLOT))
 
 
 def functions_in_play(
@@ -191,7 +194,9 @@ def _presence(inventory: Inventory, baseline: Baseline, node: NodeFacts, known: 
     seen = {a.id for a in inventory.accelerators}
 
     def finding(label: str, expected: str, found: str, met: Met, rule: str, which: AcceleratorId | None = None) -> Finding:
-        return Finding(accelerator=which, label=label, subject='present', expected=expected, found=found, met=met, rule=rule)
+        return Finding(
+            accelerator=which, label=label, subject=subject.PRESENT, expected=expected, found=found, met=met, rule=rule
+        )
 
     if not inventory.accelerators:
         yield finding(node.name, 'accelerators', 'none', Met.NO, 'default')
@@ -209,16 +214,16 @@ def _presence(inventory: Inventory, baseline: Baseline, node: NodeFacts, known: 
     for name in idle(baseline, inventory.accelerators, node) if inventory.accelerators else ():
         # No fault: a baseline is for many machines. But a name that was misspelt is seen here.
         expected, found = 'its devices, if there are any', 'it matches no device here'
-        yield replace(finding(node.name, expected, found, Met.YES, name), subject=f'rule {name}')
+        yield replace(finding(node.name, expected, found, Met.YES, name), subject=subject.rule(name))
     for out in left_out(baseline, inventory.accelerators, node):
         one = finding(out.label, 'a rule for this card too, if one is meant', out.text, Met.YES, out.rule, out.accelerator)
-        yield replace(one, subject=f'rule {out.rule}')
+        yield replace(one, subject=subject.rule(out.rule))
 
 
 def _firmware(accelerator: Accelerator, wanted: Demands, unread: Mapping[tuple[Ref, str], str]) -> Iterator[Finding]:
     for component, pattern, version in components_wanted(accelerator, wanted):
         if component is None:
-            yield _finding(accelerator, f'firmware {pattern}', version, _ABSENT, Met.NO, wanted.firmware_rule)
+            yield _finding(accelerator, subject.firmware(pattern), version, _ABSENT, Met.NO, wanted.firmware_rule)
             continue
         found = component.version
         if found is None:
@@ -227,7 +232,7 @@ def _firmware(accelerator: Accelerator, wanted: Demands, unread: Mapping[tuple[R
         met = Met.YES if images.same_version(component.version, version) else Met.NO
         if component.staged is not None and not images.same_version(component.staged, version):
             found, met = f'{found}, with {component.staged} staged for the next reset', Met.NO
-        yield _finding(accelerator, f'firmware {component.id}', version, found, met, wanted.firmware_rule)
+        yield _finding(accelerator, subject.firmware(str(component.id)), version, found, met, wanted.firmware_rule)
 
 
 def _denied(accelerator: Accelerator, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
@@ -239,11 +244,11 @@ def _denied(accelerator: Accelerator, catalogue: tuple[Image, ...]) -> Iterator[
             if why is not None:
                 found = f'{version}{when}, denied: {why}'
                 expected = 'a version that the catalogue does not deny'
-                yield _finding(accelerator, f'firmware {name}', expected, found, Met.NO, DEFAULT_RULE)
+                yield _finding(accelerator, subject.firmware(name), expected, found, Met.NO, DEFAULT_RULE)
     for slot in accelerator.slots:
         for image in images.denied_functions(catalogue, accelerator, slot):
             expected, found = 'a function that the catalogue does not deny', f'{image.name}, denied: {image.denied}'
-            yield _finding(accelerator, f'function {slot.slot_id}', expected, found, Met.NO, DEFAULT_RULE)
+            yield _finding(accelerator, subject.function(slot.slot_id), expected, found, Met.NO, DEFAULT_RULE)
 
 
 def _revocations(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
@@ -255,7 +260,7 @@ def _revocations(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Ima
         )
         if image is None or not found:
             what = 'the catalogue has no such revocation' if image is None else 'no component that it fits'
-            yield _finding(accelerator, f'firmware {name}', f'revocation {name}', what, Met.NO, wanted.revocations_rule)
+            yield _finding(accelerator, subject.firmware(name), f'revocation {name}', what, Met.NO, wanted.revocations_rule)
             continue
         for component in found:
             met = Met.YES if images.same_version(component.version, image.version) else Met.NO
@@ -263,13 +268,13 @@ def _revocations(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Ima
             shows = component.version or _UNKNOWN
             if component.staged is not None and not images.same_version(component.staged, image.version):
                 shows, met = f'{shows}, with {component.staged} staged for the next reset', Met.NO
-            yield _finding(accelerator, f'firmware {component.id}', expected, shows, met, wanted.revocations_rule)
+            yield _finding(accelerator, subject.firmware(str(component.id)), expected, shows, met, wanted.revocations_rule)
 
 
 def _functions(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
     for slot, function in slots_wanted(accelerator, wanted):
         if slot is None:
-            yield _finding(accelerator, 'function', function, _NO_SLOT, Met.NO, wanted.functions_rule)
+            yield _finding(accelerator, subject.ANY_FUNCTION, function, _NO_SLOT, Met.NO, wanted.functions_rule)
             continue
         candidates = images.function_image(catalogue, accelerator, slot, function)
         found = (
@@ -280,7 +285,7 @@ def _functions(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image
         met = Met.YES if any(image.denied is None and images.holds(slot, image) for image in candidates) else Met.NO
         if images.other_staged(slot, candidates):
             found, met = f'{found}, with {slot.item.staged if slot.item else None} staged for the next reset', Met.NO
-        yield _finding(accelerator, f'function {slot.slot_id}', function, found, met, wanted.functions_rule)
+        yield _finding(accelerator, subject.function(slot.slot_id), function, found, met, wanted.functions_rule)
 
 
 def _users(accelerator: Accelerator, wanted: Demands, inventory: Inventory) -> Iterator[Finding]:
@@ -292,7 +297,7 @@ def _users(accelerator: Accelerator, wanted: Demands, inventory: Inventory) -> I
         wrong = strange if unread is None else (*strange, f'not all accounts could be read: {unread}')
         found = '; '.join(wrong) or 'nobody else'
         met = Met.NO if wrong else Met.YES
-        yield _finding(accelerator, f'users of BMC {name}', expected, found, met, wanted.bmc_users_rule)
+        yield _finding(accelerator, Subject(kind=SubjectKind.BMC_USERS, name=name), expected, found, met, wanted.bmc_users_rule)
 
 
 def _lock(
@@ -310,14 +315,14 @@ def _lock(
     expected = ' or '.join(sorted(accepted)) or 'nothing that could be accepted'
     if not open_ones:
         state = evidence.weakest(covered).state
-        return _finding(accelerator, f'lock {path}', expected, state, Met.YES, wanted.block_rule, state), None
+        return _finding(accelerator, subject.lock_path(path), expected, state, Met.YES, wanted.block_rule, state), None
     missing = all(c.state is LockState.UNSUPPORTED for c in open_ones)
     parts = [str(c.subject) for c in open_ones]
     let = waiver.used(accelerator, path, parts, wanted.waivers, now) if missing else None
     if let is not None and not waiver.hidden(accelerator, path, blockable):
         found = f'no mechanism, waived until {moment(let.expires)} by {let.role} (rule {let.rule}): {let.reason}'
         rule = wanted.block_rule
-        return _finding(accelerator, f'lock {path}', expected, found, Met.YES, rule, LockState.UNSUPPORTED), let
+        return _finding(accelerator, subject.lock_path(path), expected, found, Met.YES, rule, LockState.UNSUPPORTED), let
     worst = evidence.weakest(open_ones)
     found = '; '.join(_open(c) for c in open_ones[:3])
     if len(open_ones) > 3:
@@ -325,14 +330,14 @@ def _lock(
     if let is not None:
         found += f'; {waiver.HIDDEN}'
     elif missing:
-        found += waiver.shortfall(wanted.waivers, path, now)
-    return _finding(accelerator, f'lock {path}', expected, found, Met.NO, wanted.block_rule, worst.state), None
+        found += waiver.ended_text(waiver.shortfall(wanted.waivers, path, now))
+    return _finding(accelerator, subject.lock_path(path), expected, found, Met.NO, wanted.block_rule, worst.state), None
 
 
 def _undecided(accelerator: Accelerator, unsure: Undecided) -> Finding:
     hidden = ' and the '.join(unsure.hidden)
     expected, found = f'the {hidden} that the rule asks for', 'the BMC does not show it'
-    return _finding(accelerator, f'rule {unsure.rule}', expected, found, Met.NO, unsure.rule)
+    return _finding(accelerator, subject.rule(unsure.rule), expected, found, Met.NO, unsure.rule)
 
 
 class _Engaged:
@@ -356,8 +361,9 @@ def _no_longer_shown(accelerator: Accelerator, wanted: Demands, engagements: Ite
     for e in engagements:
         if _rests_on(accelerator, wanted, e) and e.place not in shown:
             expected, found = f'{e.field} at {e.ref}, as it was engaged', 'the BMC does not show it any more'
-            subject = f'lock {e.mechanism}'
-            yield _finding(accelerator, subject, expected, found, Met.NO, wanted.block_rule, LockState.UNKNOWN)
+            yield _finding(
+                accelerator, subject.lock_mechanism(e.mechanism), expected, found, Met.NO, wanted.block_rule, LockState.UNKNOWN
+            )
 
 
 def _rests_on(accelerator: Accelerator, wanted: Demands, engaged: Engagement) -> bool:
@@ -397,7 +403,7 @@ def _short(value: str) -> str:
 
 def _finding(
     accelerator: Accelerator,
-    subject: str,
+    about: Subject,
     expected: str,
     found: str,
     met: Met,
@@ -407,7 +413,7 @@ def _finding(
     return Finding(
         accelerator=accelerator.id,
         label=accelerator.label,
-        subject=subject,
+        subject=about,
         expected=expected,
         found=found,
         met=met,

@@ -24,6 +24,7 @@ from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.job import Note
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.refusal import WaiverEnded
 from baremetal_acc.model.waiver import LONGEST, Relaxation, Relaxed, Waived, Waiver, moment
 
 HIDDEN = 'a mechanism for it was shown before, so no waiver covers it (where it is gone for good, have the node inspected)'
@@ -38,16 +39,25 @@ def in_force(waivers: Iterable[tuple[str, Waiver]], path: WritePath, now: dateti
     return next(((rule, w) for rule, w in waivers if path in w.paths and not w.ended(now) and not w.too_long(now)), None)
 
 
-def shortfall(waivers: Iterable[tuple[str, Waiver]], path: WritePath, now: datetime) -> str:
-    """Why the waivers that name a path do not cover it now, as the end of a sentence; empty if none names it."""
-    told = []
-    for rule, waiver in waivers:
-        if path in waiver.paths and waiver.ended(now):
-            told.append(f'the waiver of rule {rule} by {waiver.role} ended {moment(waiver.expires)}')
-        elif path in waiver.paths and waiver.too_long(now):
-            until = f'would hold until {moment(waiver.expires)}'
-            told.append(f'the waiver of rule {rule} by {waiver.role} {until}, and none holds for more than {LONGEST.days} days')
-    return ''.join(f'; {text}' for text in told)
+def shortfall(waivers: Iterable[tuple[str, Waiver]], path: WritePath, now: datetime) -> tuple[WaiverEnded, ...]:
+    """The waivers that name a path and do not cover it now."""
+    return tuple(
+        WaiverEnded(rule=rule, role=waiver.role, expires=waiver.expires, too_long=not waiver.ended(now))
+        for rule, waiver in waivers
+        if path in waiver.paths and (waiver.ended(now) or waiver.too_long(now))
+    )
+
+
+def ended_text(waivers: Iterable[WaiverEnded]) -> str:
+    """Why waivers do not cover a path now, as the end of a sentence; empty for none."""
+    return ''.join(f'; {_ended(one)}' for one in waivers)
+
+
+def _ended(one: WaiverEnded) -> str:
+    who = f'the waiver of rule {one.rule} by {one.role}'
+    if one.too_long:
+        return f'{who} would hold until {moment(one.expires)}, and none holds for more than {LONGEST.days} days'
+    return f'{who} ended {moment(one.expires)}'
 
 
 Blockable = frozenset[tuple[AcceleratorId, WritePath, str]]
@@ -78,16 +88,16 @@ def _blockable(accelerator: Accelerator, path: WritePath) -> frozenset[str]:
     return frozenset(str(s) for s in _reached(accelerator) if any(_protects(r, s, path) for r in readings))
 
 
-def _protects(reading: LockReading, subject: evidence.Subject, path: WritePath) -> bool:
+def _protects(reading: LockReading, subject: evidence.WritablePart, path: WritePath) -> bool:
     if reading.scope is not Scope.BMC:
         return subject.scope is not Scope.BMC and evidence.covers(reading, subject)
     return path is not WritePath.HOST_DEVICE and evidence.covers(reading, subject)
 
 
-def _reached(accelerator: Accelerator) -> tuple[evidence.Subject, ...]:
+def _reached(accelerator: Accelerator) -> tuple[evidence.WritablePart, ...]:
     """Everything of a device that can be written, and each BMC by way of which it can."""
     bmcs = sorted({ref.bmc for ref in accelerator.refs})
-    return (*evidence.subjects(accelerator), *(evidence.Subject(scope=Scope.BMC, part=bmc) for bmc in bmcs))
+    return (*evidence.subjects(accelerator), *(evidence.WritablePart(scope=Scope.BMC, part=bmc) for bmc in bmcs))
 
 
 def used(

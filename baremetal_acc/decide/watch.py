@@ -28,6 +28,7 @@ from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.job import Action
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.subject import SubjectKind
 
 CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
 
@@ -167,18 +168,18 @@ def _changed(change: Change, handed: Inventory) -> Iterator[Trouble]:
     kind = _KINDS[change.kind]
     if kind is None or (kind is TroubleKind.FUNCTION and _may_change(change, handed)):
         return
-    if kind is TroubleKind.UNREADABLE and change.subject.startswith('lock '):
+    if kind is TroubleKind.UNREADABLE and change.subject.kind is SubjectKind.LOCK_READING:
         return  # what is said of the lock says it
-    yield Trouble(kind=kind, device=change.accelerator, subject=change.subject, text=str(change), certain=change.certain)
+    yield Trouble(kind=kind, device=change.accelerator, subject=str(change.subject), text=str(change), certain=change.certain)
 
 
 def _may_change(change: Change, handed: Inventory) -> bool:
     """A slot that was handed over for the host to program; and what says so, which is a lock."""
-    if change.subject.endswith(' host access'):
+    if change.subject.kind is SubjectKind.HOST_ACCESS:
         return True
     old = handed.accelerator(change.accelerator)
     slots = () if old is None else old.slots
-    return any(s.programmable_from_host for s in slots if change.subject.startswith(f'function {shown(s.slot_id)}'))
+    return any(s.programmable_from_host for s in slots if change.subject.name == shown(s.slot_id))
 
 
 def _locks(

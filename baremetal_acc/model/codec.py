@@ -3,7 +3,8 @@
 """How the nouns become JSON and come back: one pair of functions for all of them.
 
 A dataclass becomes an object with its fields; where a field may hold one of several dataclasses the object carries its
-class in ``"type"``. Tuples become arrays, frozensets sorted arrays, times ISO 8601 in UTC, spans seconds.
+class in ``"type"``. One with a text form (``from_text``) becomes its text. Tuples become arrays, frozensets sorted arrays,
+times ISO 8601 in UTC, spans seconds.
 """
 
 import types
@@ -46,6 +47,8 @@ def encode(value: object) -> Any:
         return sorted((encode(item) for item in value), key=str)
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
+    if hasattr(value, 'from_text'):
+        return str(value)
     if is_dataclass(value) and not isinstance(value, type):
         body = {f.name: encode(at) for f in fields(value) if not _is_left_out(f, at := getattr(value, f.name))}
         if _TAG not in body:
@@ -85,6 +88,8 @@ def _decode(kind: Any, data: Any) -> Any:
         return tuple(_decode(a, i) for a, i in zip(args, items, strict=True))
     if origin is frozenset:
         return frozenset(_decode(typing.get_args(kind)[0], item) for item in _list(data))
+    if hasattr(kind, 'from_text'):
+        return kind.from_text(_decode(str, data))
     if is_dataclass(kind):
         return _decode_dataclass(cast('type', kind), data)
     if kind is datetime:

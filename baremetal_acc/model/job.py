@@ -14,6 +14,8 @@ from baremetal_acc.model.image import Progress
 from baremetal_acc.model.inventory import Complaint, ManagerReading, Objection
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
+from baremetal_acc.model.refusal import Refusal
+from baremetal_acc.model.subject import Subject
 from baremetal_acc.model.waiver import Relaxation, Waived
 
 FORMAT = 1
@@ -235,19 +237,6 @@ def stage(action: Action) -> Stage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """Why a plan must not be executed: which device, which part of it, why, and what to do."""
-
-    accelerator: AcceleratorId | None
-    label: str
-    subject: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f'{self.label}, {self.subject}: {self.reason}'
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """Something a reader of the plan ought to know, such as the rule that decided."""
 
@@ -283,14 +272,13 @@ class Met(StrEnum):
 class Finding:
     """One demand of the baseline and what was found.
 
-    :ivar subject: ``firmware NAME``, ``function SLOT``, ``lock PATH``, ``rule NAME`` or ``present``.
     :ivar rule: name of the rule that demands it.
     :ivar state: the weakest lock state that decided, for locks.
     """
 
     accelerator: AcceleratorId | None
     label: str
-    subject: str
+    subject: Subject
     expected: str
     found: str
     met: Met
@@ -720,7 +708,6 @@ __all__ = [
     'Plan',
     'Program',
     'Publish',
-    'Refusal',
     'Release',
     'Reset',
     'ResetPurpose',

@@ -12,6 +12,7 @@ from baremetal_acc.model.inventory import BmcFacts, PowerState
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
+from baremetal_acc.model.refusal import ComesOnByItself, NoStandbyCycle, PowerUnknownBeforeCycle
 
 SEVERITY = {kind: rank for rank, kind in enumerate(ResetKind)}
 """The later ones bring in force what the earlier ones do; a restart of the BMC alone is covered by those of standby power."""
@@ -42,23 +43,19 @@ def nothing_to_reset(kind: ResetKind) -> str:
     return f'needs {"an" if kind.is_standby else "a"} {kind}, and the BMC shows {what}'
 
 
-def not_offered(facts: BmcFacts, kind: ResetKind, *, held: bool) -> Iterator[str]:
-    """Why the standby power of a System cannot be cycled, each as the end of a sentence about it.
+def not_offered(
+    facts: BmcFacts, system: Ref, kind: ResetKind, *, held: bool
+) -> Iterator[NoStandbyCycle | PowerUnknownBeforeCycle | ComesOnByItself]:
+    """Why the standby power of a System cannot be cycled.
 
     :param held: the System must not come on by itself.
     """
     if kind is ResetKind.AUX_POWER_CYCLE and facts.standby_reset is None:
-        yield (
-            f'has to do an {kind}, and its BMC offers no action for that; with apply.reset = "{BY_HAND}" in the catalogue '
-            'somebody is waited for who pulls the power cord'
-        )
+        yield NoStandbyCycle(system=system, kind=kind)
     if facts.power is PowerState.UNKNOWN:
-        yield 'must be powered off before its standby power goes, and its BMC does not tell whether it is on'
+        yield PowerUnknownBeforeCycle(system=system)
     if held and facts.power_restore == COMES_ON:
-        yield (
-            f'comes on by itself once it has power again (PowerRestorePolicy {COMES_ON}), and must stay off until its locks '
-            'are proven: set LastState or AlwaysOff'
-        )
+        yield ComesOnByItself(system=system, policy=COMES_ON)
 
 
 def cycle(facts: BmcFacts | None, system: Ref, kind: ResetKind, why: tuple[str, ...]) -> Reset:

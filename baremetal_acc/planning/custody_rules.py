@@ -18,10 +18,8 @@ from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Finding, Flash, Met, Note, Plan, Program
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.subject import CUSTODY
 from baremetal_acc.planning.custody import begun, holds
-
-SUBJECT = 'custody'
-"""Of the findings of a verdict."""
 
 
 def in_doubt(
@@ -74,7 +72,7 @@ def findings(custody: Custody, inventory: Inventory, baseline: Baseline, node: N
             Finding(
                 accelerator=accelerator.id,
                 label=accelerator.label,
-                subject=SUBJECT,
+                subject=CUSTODY,
                 expected=f'a chain that holds ({wanted.custody})',
                 found=explain(card, now),
                 met=Met.YES if met else Met.NO,

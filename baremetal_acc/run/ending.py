@@ -37,7 +37,8 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.ref import BmcName, Ref
-from baremetal_acc.planning import bundle_parts, custody_rules, setting_changes, succession
+from baremetal_acc.model.subject import CUSTODY
+from baremetal_acc.planning import bundle_parts, setting_changes, succession
 from baremetal_acc.planning.followed_tasks import followed, to_follow
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import NO_ROOTS, check, sessions, unprotected
@@ -259,7 +260,7 @@ def _may_settle(finding: Finding, job: Job, tools: Tools) -> bool:
     """The truth may still change by itself: a version or a card that is not back yet, a lock that could not be read."""
     if not job.demands_met and shows_another(finding) and not _written(finding, job):
         return False
-    if finding.subject == custody_rules.SUBJECT and (tools.attestor is None or not _written(finding, job)):
+    if finding.subject == CUSTODY and (tools.attestor is None or not _written(finding, job)):
         return False  # no reading mends a chain, but what a card that was just written signs
     # Nobody pins a root meanwhile.
     return finding.state in (None, LockState.UNKNOWN, LockState.UNSUPPORTED) and NO_ROOTS not in finding.found

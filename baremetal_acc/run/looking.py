@@ -24,6 +24,7 @@ from baremetal_acc.model.job import Finding, Flow, Verdict
 from baremetal_acc.model.lock import Engagement, LockReading, Scope
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState, SignedMeasurements
 from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.model.subject import UNSEEN_OR_OPEN
 from baremetal_acc.run.tools import Attestor, Target, Tools
 from baremetal_acc.run.write_gate import GatedConnection, limit_of
 
@@ -243,7 +244,7 @@ def check(
 
 def unprotected(verdict: Verdict) -> tuple[Finding, ...]:
     """Locks that do not hold, and devices that nobody could ask: whoever is not seen is not locked."""
-    return tuple(f for f in verdict.unmet if f.subject == 'present' or f.subject.startswith(('lock ', 'rule ')))
+    return tuple(f for f in verdict.unmet if f.subject.kind in UNSEEN_OR_OPEN)
 
 
 class Bmcs:

@@ -28,6 +28,7 @@ from baremetal_acc.model.attach import Attached, AttachEvent, Attachment, Attach
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, ItemState, Job, Plan, Reset, ResetPurpose, Verdict
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.render import refusals
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import outcome, placement, quarantine
 from baremetal_acc_ironic.node import Memory, Override, Quarantine
@@ -94,7 +95,8 @@ def without_refused(
     if attached is None or not why:
         return mind, made, gives
     gives = tuple(g for g in gives if g.accelerator not in why)
-    failed = {a.provider: why[a.accelerator] for a in decide.in_reverse(attached) if a.accelerator in why}
+    told = {device: '; '.join(map(refusals.sentence, of_it)) for device, of_it in why.items()}
+    failed = {a.provider: told[a.accelerator] for a in decide.in_reverse(attached) if a.accelerator in why}
     mind = _withheld(replace(mind, attached=decide.returned(attached, gives, failed=failed)), inventory)
     theirs = tuple(o for o in mind.overrides if o.device not in why)
     return replace(mind, overrides=theirs), made, gives

@@ -228,7 +228,7 @@ def _change(change: Change) -> AcceleratorChange:
         kind=str(change.kind),
         accelerator=str(change.accelerator),
         label=change.label,
-        subject=change.subject,
+        subject=str(change.subject),
         was=change.was,
         found=change.found,
         resource=None if change.ref is None else str(change.ref),

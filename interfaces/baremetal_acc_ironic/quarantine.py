@@ -19,6 +19,7 @@ from baremetal_acc.decide import restore
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Action, Finding, Flow, Job, Met, Verdict
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.subject import QUARANTINE
 from baremetal_acc_ironic.node import Memory, Quarantine
 
 WAY_BACK = {
@@ -142,7 +143,7 @@ def withheld(verdict: Verdict, devices: frozenset[AcceleratorId]) -> Verdict:
         Finding(
             accelerator=device,
             label=device,
-            subject='quarantine',
+            subject=QUARANTINE,
             expected='none',
             found='quarantined',
             met=Met.NO,

@@ -22,6 +22,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Finding, Flow
 from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.subject import LOCKS, SubjectKind
 from baremetal_acc.model.waiver import LONGEST, LONGEST_TEXT
 from baremetal_acc_ironic.node import Granted, Override
 
@@ -112,12 +113,15 @@ _ACCEPT_INFO = {
 }
 
 
+_LOCKED = LOCKS | {SubjectKind.PRESENT}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step.
 
     :ivar parts: what its plan may touch; empty for steps that only read.
-    :ivar concerns: subjects of findings that decide whether it has succeeded; None for all.
+    :ivar concerns: kinds of the subjects of findings that decide whether it has succeeded; None for all.
     :ivar takes_over: it begins even if another job was left unfinished, since it brings the locks of all devices back.
     :ivar operators: nobody but the operator may name it in a flow; it is refused to the project that leases the node.
     :ivar automatic: flows that may have it whoever begins them: automated cleaning, and what a deploy does by itself.
@@ -125,7 +129,7 @@ class Step:
 
     name: str
     parts: frozenset[Part]
-    concerns: tuple[str, ...] | None = None
+    concerns: frozenset[SubjectKind] | None = None
     takes_over: bool = False
     operators: bool = True
     automatic: frozenset[Flow] = frozenset()
@@ -159,7 +163,7 @@ class Step:
         return tuple(
             f
             for f in findings
-            if (self.concerns is None or f.subject.split(' ', 1)[0] in self.concerns)
+            if (self.concerns is None or f.subject.kind in self.concerns)
             and (only is None or f.accelerator is None or f.accelerator in only)
         )
 
@@ -177,14 +181,14 @@ VERIFY = Step(name='verify_accelerators', parts=frozenset(), operators=False, sc
 UNLOCK = Step(
     name='unlock_accelerators',
     parts=frozenset({Part.UNLOCK, Part.PUBLISH}),
-    concerns=(),
+    concerns=frozenset(),
     schema={'devices': _DEVICES},
     argsinfo=_DEVICES_INFO,
 )
 LOCK = Step(
     name='lock_accelerators',
     parts=frozenset({Part.LOCK}),
-    concerns=('lock', 'present', 'users'),
+    concerns=_LOCKED | {SubjectKind.BMC_USERS},
     takes_over=True,
     automatic=frozenset({Flow.CLEAN, Flow.DEPLOY}),
     schema={'devices': _DEVICES},
@@ -193,7 +197,7 @@ LOCK = Step(
 UPDATE = Step(
     name='update_accelerator_firmware',
     parts=frozenset({Part.FIRMWARE, Part.LOCK, Part.PUBLISH}),
-    concerns=('firmware', 'lock', 'present'),
+    concerns=_LOCKED | {SubjectKind.FIRMWARE},
     automatic=frozenset({Flow.CLEAN}),
     schema={'devices': _DEVICES},
     argsinfo=_DEVICES_INFO,
@@ -201,7 +205,7 @@ UPDATE = Step(
 PROGRAM = Step(
     name='program_accelerators',
     parts=frozenset({Part.FUNCTIONS, Part.LOCK, Part.PUBLISH}),
-    concerns=('function', 'lock', 'present'),
+    concerns=_LOCKED | {SubjectKind.FUNCTION, SubjectKind.ANY_FUNCTION},
     operators=False,
     schema={'devices': _DEVICES, 'functions': _FUNCTIONS, 'claimed': {'type': 'boolean'}},
     argsinfo=_DEVICES_INFO | _FUNCTIONS_INFO | _CLAIMED_INFO,
@@ -209,7 +213,7 @@ PROGRAM = Step(
 PUBLISH = Step(
     name='publish_accelerators',
     parts=frozenset({Part.PUBLISH}),
-    concerns=(),
+    concerns=frozenset(),
     automatic=frozenset({Flow.CLEAN}),
     schema={},
     argsinfo={},

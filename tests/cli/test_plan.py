@@ -14,7 +14,9 @@ from baremetal_acc.bmc import find as find_driver
 from baremetal_acc.catalogue.store import FileStore
 from baremetal_acc.cli import work
 from baremetal_acc.decide.baseline import Baseline
-from baremetal_acc.model.job import CheckImage, Plan, Refusal
+from baremetal_acc.model.job import CheckImage, Plan
+from baremetal_acc.model.refusal import NoSlot, Refusal
+from baremetal_acc.model.subject import Subject
 from baremetal_acc.run import Target, Tools
 from tests.cli.desk import BASELINE, CONF, NEW_GPU
 from tests.unit.catalogue import web
@@ -198,7 +200,9 @@ def test_images_are_opened_where_nothing_else_is_refused(tmp_path):
     target = Target(name='node-1', node=v.NODE, bmcs=())
     made = Plan(target='node-1', actions=(CheckImage(image=image.name),))
     assert 1 == len(work._with_images_checked(made, target, tools).refusals)
-    refused = replace(made, refusals=(Refusal(accelerator=None, label='node-1', subject='x', reason='y'),))
+    refused = replace(
+        made, refusals=(Refusal(accelerator=None, label='node-1', subject=Subject.from_text('x'), reason=NoSlot()),)
+    )
     assert refused == work._with_images_checked(refused, target, tools)
 
 

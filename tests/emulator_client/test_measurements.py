@@ -61,7 +61,7 @@ class Machine:
         target = Target(name='n', node=NodeFacts(name='n'), bmcs=(replace(self.address, **(address or {})),))
         tools = replace(self.tools, **changes)
         _, verdict = run.check(target, tools, (), at or datetime.now(UTC), lifecycle=1)
-        return {f.subject: f for f in verdict.findings if f.subject.startswith('measurement')}
+        return {str(f.subject): f for f in verdict.findings if str(f.subject).startswith('measurement')}
 
     def readings(self, *, at: datetime | None = None, **changes: Any) -> list[MeasurementReading]:
         """What the roots of trust say, in order."""

@@ -14,6 +14,7 @@ from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.job import Finding, Flow, ItemState, Job, Met, Program, Verdict
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.subject import Subject
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import quarantine
 from baremetal_acc_ironic.node import Memory, Quarantine
@@ -240,7 +241,14 @@ def programmed(slot: int, unmet: tuple[AcceleratorId, ...] = ()) -> Job:
     spans = {'now': v.NOW, 'timeout': timedelta(hours=1), 'lifecycle': 1}
     job = begin(made, identity='1', node='n', flow=Flow.CLEAN, step='program_accelerators', **spans)
     done = tuple(replace(i, state=ItemState.DONE) for i in job.items)
-    values = {'label': 'x', 'subject': 'firmware x', 'expected': '1', 'found': '2', 'met': Met.NO, 'rule': 'x'}
+    values = {
+        'label': 'x',
+        'subject': Subject.from_text('firmware x'),
+        'expected': '1',
+        'found': '2',
+        'met': Met.NO,
+        'rule': 'x',
+    }
     findings = tuple(Finding(accelerator=a, **values) for a in unmet)
     return replace(job, items=done, verdict=Verdict(target='node-1', findings=findings))
 

@@ -33,7 +33,7 @@ from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.decide import certificate, watch
 from baremetal_acc.decide.advance import Patience, begin
 from baremetal_acc.decide.baseline import Baseline, Exposure, Match, NodeFacts, Rule
-from baremetal_acc.decide.plan import EVERYTHING, Part, plan, raise_if_unsafe
+from baremetal_acc.decide.plan import EVERYTHING, Part, plan
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.emulator.image import Image as Brought
 from baremetal_acc.emulator.image import Kind as Holds
@@ -50,7 +50,9 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Done, Flow, Job, Outcome, Wait
 from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
+from baremetal_acc.model.subject import LOCKS, SubjectKind
 from baremetal_acc.planning import custody, custody_rules
+from baremetal_acc.render.refusals import raise_if_unsafe
 from baremetal_acc.run import Target, Tools, bound, check, custody_feed, observe, tick
 from tests.lifecycles.host import OTHER_BYTES, Host
 from tests.lifecycles.site import Site, bytes_of, digest_of, upload
@@ -557,7 +559,7 @@ class Life:
         self.remember(job)
         if job is not None and job.verdict is not None:
             # As the step that locks does: what it is for has to hold by its own records.
-            concerned = [f for f in job.verdict.unmet if f.subject.split()[0] in ('lock', 'present')]
+            concerned = [f for f in job.verdict.unmet if f.subject.kind in LOCKS | {SubjectKind.PRESENT}]
             reasons = (*reasons, *(str(f) for f in concerned))
         self.maybe(0.2)
         self.site.go_on(timedelta(seconds=self.random.randint(1, 30)))

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from baremetal_acc.decide.advance import begin
-from baremetal_acc.decide.plan import Part, plan, raise_if_unsafe
+from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.model.image import Image, Upload
 from baremetal_acc.model.job import CheckImage, Done, Failed, Flash, Flow, ItemState, Job, Outcome, Wait
+from baremetal_acc.render.refusals import raise_if_unsafe
 from baremetal_acc.run import ImageStore, Tools, observe, tick
 from tests.malicious.attack import Attack
 from tests.malicious.workshop import NEW, OLD, Workshop, flipped, pushed, reached, told

@@ -45,7 +45,7 @@ GUARDS = (
     Guard(
         name='plan to lock what the device says that it cannot close',
         file=PLAN,
-        guard='        for left in _left_open(accelerator, path):\n',
+        guard='        for left in _left_open(accelerator, path, wanted.block_rule):\n',
         gone='        for left in ():\n',
         tests='tests/unit/decide/test_plan.py',
     ),
@@ -296,7 +296,7 @@ GUARDS = (
     ),
     Guard(
         name='execute a plan with refusals',
-        file=PLAN,
+        file='baremetal_acc/render/refusals.py',
         guard='    if made.refusals:\n',
         gone='    if False:\n',
         tests='tests/unit/decide/test_plan.py',
@@ -304,7 +304,7 @@ GUARDS = (
     Guard(
         name='flash below the security floor',
         file=PLAN,
-        guard='    if image.security_version < floor:',
+        guard='    if image.security_version < below.floor:',
         gone='    if False:',
         tests='tests/unit/decide/test_plan.py',
     ),
@@ -556,8 +556,8 @@ GUARDS = (
     Guard(
         name="waive a machine's lock that has vanished",
         file='baremetal_acc/decide/waiver.py',
-        guard='    return (*evidence.subjects(accelerator), *(evidence.Subject(scope=Scope.BMC, part=bmc) for bmc in bmcs))\n',
-        gone='    return evidence.subjects(accelerator)\n',
+        guard='return (*evidence.subjects(accelerator), *(evidence.WritablePart(scope=Scope.BMC, part=bmc) for bmc in bmcs))\n',
+        gone='return evidence.subjects(accelerator)\n',
         tests='tests/unit/decide/test_waiver.py',
     ),
     Guard(
@@ -605,8 +605,8 @@ GUARDS = (
     Guard(
         name='give the host back while its cards are not shown',
         file=f'{RUN}/looking.py',
-        guard="f.subject == 'present' or f.subject",
-        gone='f.subject',
+        guard='f.subject.kind in UNSEEN_OR_OPEN',
+        gone='f.subject.kind in UNSEEN_OR_OPEN and str(f.subject) != "present"',
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
@@ -1102,15 +1102,15 @@ GUARDS = (
     Guard(
         name='write a denied version where it runs already',
         file='baremetal_acc/decide/plan.py',
-        guard="    if denied is not None:\n        draft.refuse(accelerator, subject, f'version",
-        gone="    if False:\n        draft.refuse(accelerator, subject, f'version",
+        guard='    if denied is not None:\n        draft.refuse(accelerator, subject, r.VersionDenied',
+        gone='    if False:\n        draft.refuse(accelerator, subject, r.VersionDenied',
         tests='tests/unit/decide/test_plan.py',
     ),
     Guard(
         name='put back a denied image',
         file='baremetal_acc/decide/plan.py',
-        guard="    if denied is not None:\n        yield f'is denied",
-        gone="    if False:\n        yield f'is denied",
+        guard='    if denied is not None:\n        yield r.RestoreDenied',
+        gone='    if False:\n        yield r.RestoreDenied',
         tests='tests/unit/decide/test_plan.py',
     ),
     Guard(
@@ -1963,7 +1963,7 @@ GUARDS = (
     Guard(
         name='give a host back to an account that nobody expects',
         file=f'{RUN}/power.py',
-        guard="    why += [str(f) for f in verdict.unmet if f.subject.startswith('users ')]\n",
+        guard='    why += [str(f) for f in verdict.unmet if f.subject.kind is SubjectKind.BMC_USERS]\n',
         gone='',
         tests='tests/unit/run/test_restore.py::test_a_host_is_not_given_back_to_an_account_that_nobody_expects',
     ),

@@ -17,6 +17,7 @@ from baremetal_acc.decide.offer import Offer
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.subject import Subject
 from tests.unit.decide.values import fpga, gpu, inventory, slot
 
 NODE_CLASS = 'CUSTOM_RACE_NODE'
@@ -164,7 +165,13 @@ def _of(used: Mapping[Place, int], provider: str) -> int:
 
 
 def _unmet(accelerator: AcceleratorId) -> Finding:
-    values: dict[str, Any] = {'subject': 'firmware', 'expected': '2.0', 'found': '1.0', 'met': Met.NO, 'rule': 'all'}
+    values: dict[str, Any] = {
+        'subject': Subject.from_text('firmware'),
+        'expected': '2.0',
+        'found': '1.0',
+        'met': Met.NO,
+        'rule': 'all',
+    }
     return Finding(accelerator=accelerator, label='it', **values)
 
 

@@ -53,15 +53,16 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'run': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'run'),
     'fleet': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'fleet'),
     'assemble': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'run'),
-    'cli': (*FLOOR_0, *FLOOR_1, *FLOOR_2, *FLOOR_3, 'cli', 'emulator.main'),
+    'render': (*FLOOR_0, *FLOOR_1, 'render'),
+    'cli': (*FLOOR_0, *FLOOR_1, *FLOOR_2, *FLOOR_3, 'render', 'cli', 'emulator.main'),
     'demo': ('errors', 'demo'),
     'emulator': ('emulator',),
     'data': (),
-    GUEST: (*FLOOR_0, *FLOOR_1, *FLOOR_2, *FLOOR_3, GUEST),
+    GUEST: (*FLOOR_0, *FLOOR_1, *FLOOR_2, *FLOOR_3, 'render', GUEST),
 }
 """Which rooms a room may import, by module prefix. ``cli`` starts the emulator as a program would: by its main alone."""
 
-STDLIB_ONLY = ('', 'errors', 'model', 'decide', 'planning', 'data', 'files')
+STDLIB_ONLY = ('', 'errors', 'model', 'decide', 'planning', 'render', 'data', 'files')
 
 LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'sushy': ('bmc.redfish',),

@@ -22,6 +22,7 @@ from baremetal_acc.model.image import Upload
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.lock import ResetKind, WritePath
 from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc.render import refusals
 from baremetal_acc.run.looking import sessions
 from tests.wire.recorded import ADDRESS, NOW, bodies, inventory_of, target_of, tools_of
 
@@ -232,7 +233,7 @@ def test_a_plan_and_an_inventory_hold_what_is_the_targets(bmc: Any, seed: int) -
         assert {u for u, of in machines.devices.items() if system in of and len(of) > 1} == shared & machines.devices.keys()
         made = plan(seen, LOCK_ALL, NodeFacts(name='node'), (), parts=frozenset({Part.LOCK}))
         written = {a.ref.uri for a in made.actions if hasattr(a, 'ref')}
-        refused = ' '.join(r.reason for r in made.refusals)
+        refused = ' '.join(refusals.reason(r.reason) for r in made.refusals)
         assert all(machines.truth[uri] == {system} or uri in refused for uri in written)
 
 

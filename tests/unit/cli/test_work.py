@@ -33,6 +33,7 @@ from baremetal_acc.model.job import (
     Verdict,
 )
 from baremetal_acc.model.lock import LockState
+from baremetal_acc.model.subject import Subject
 from tests.unit.decide import values as v
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -42,7 +43,7 @@ def finding(subject: str, accelerator=v.GPU, met: Met = Met.NO) -> Finding:
     return Finding(
         accelerator=accelerator,
         label='x',
-        subject=subject,
+        subject=Subject.from_text(subject),
         expected='a',
         found='b',
         met=met,
@@ -94,7 +95,7 @@ def test_an_unlock_is_not_met_until_it_is_undone():
     assert clean.met
     state = TargetState(target='node-1', unlocked=(Unlocked(accelerator=v.GPU, at=NOW),))
     marked = work.marked(clean, inventory, state)
-    assert ['lock'] == [f.subject for f in marked.unmet]
+    assert ['lock'] == [str(f.subject) for f in marked.unmet]
     assert 'unlocked on purpose at 2026-11-21 12:00:00Z' == marked.unmet[0].found
 
 
@@ -104,7 +105,7 @@ def test_a_quarantined_device_is_not_met_whatever_it_shows():
     clean = verify(inventory, v.baseline(firmware=None, block=frozenset()), v.NODE, (), (), lifecycle=1)
     mark = Quarantined(accelerator=v.GPU, at=NOW, why='it runs recovery')
     marked = work.marked(clean, inventory, TargetState(target='node-1', quarantined=(mark,)))
-    assert ['quarantine'] == [f.subject for f in marked.unmet]
+    assert ['quarantine'] == [str(f.subject) for f in marked.unmet]
     assert 'quarantined at 2026-11-21 12:00:00Z' in marked.unmet[0].found
     assert (1, 0) == tuple(len(work.relevant(verb, marked, None)) for verb in (Verb.APPLY, Verb.LOCK))
 

@@ -24,6 +24,7 @@ from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.job import Flash, Flow, Item, ItemState, Job, Met, Reset, ResetPurpose
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
+from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
 
 IMAGES = (v.image(), v.function_image())
@@ -36,7 +37,7 @@ def verdict(*devices, rules=None, engaged=None):
 
 
 def refusals(device, rules=None):
-    return [str(r) for r in plan(v.inventory(device), rules or v.baseline(), v.NODE, IMAGES).refusals]
+    return refusal_words.sentences(plan(v.inventory(device), rules or v.baseline(), v.NODE, IMAGES))
 
 
 # ------------------------------------------------------------------------------------------------------------ what is named
@@ -62,7 +63,7 @@ def test_every_item_of_a_name_has_to_run_the_version():
     """The second one is as much of the device as the first."""
     other = replace(v.component(), ref=v.ref('UpdateService/SoftwareInventory/GPU_0'))
     device = v.gpu(firmware=(v.component(version=v.NEW), other))
-    assert ['firmware GPU_0'] == [f.subject for f in verdict(device).unmet]
+    assert ['firmware GPU_0'] == [str(f.subject) for f in verdict(device).unmet]
     assert any('several items' in r for r in refusals(device))
 
 
@@ -81,7 +82,7 @@ def test_every_slot_of_a_name_has_to_hold_the_function():
     wide = (v.reading(mechanism='fpga', accelerator=v.FPGA),)
     device = v.fpga(slots=(v.slot(0), empty), locks=wide)
     rules = v.baseline(firmware=None, functions=(('Slot*', 'gzip'),))
-    assert ['function Slot0'] == [f.subject for f in verdict(device, rules=rules).unmet]
+    assert ['function Slot0'] == [str(f.subject) for f in verdict(device, rules=rules).unmet]
     assert any('several slots' in r for r in refusals(device, rules))
 
 
@@ -105,7 +106,7 @@ def test_a_stranger_staged_for_a_slot_is_not_met():
     held = v.slot(0)
     device = v.fpga(slots=(replace(held, item=replace(held.item, staged='6.6')),), locks=v.fpga().locks[:2])
     rules = v.baseline(firmware=None, functions=(('Slot0', 'gzip'),))
-    assert ['function Slot0'] == [f.subject for f in verdict(device, rules=rules).unmet]
+    assert ['function Slot0'] == [str(f.subject) for f in verdict(device, rules=rules).unmet]
     made = plan(v.inventory(device), rules, v.NODE, [v.function_image()])
     assert ['Program'] == [type(a).__name__ for a in made.actions if hasattr(a, 'slot')]
 
@@ -116,7 +117,7 @@ def test_a_device_that_does_not_say_what_it_is_does_not_slip_out_of_its_rule(uns
     match = Match(kind=Kind.GPU, vendor='nvidia', model='H100*', pci='0x10de:*')
     rules = v.baseline(match=match, block=None)
     device = v.gpu(**unsaid)
-    assert 'rule all' in [f.subject for f in verdict(device, rules=rules).unmet]
+    assert 'rule all' in [str(f.subject) for f in verdict(device, rules=rules).unmet]
     assert any('rule all' in r for r in refusals(device, rules))
 
 
@@ -125,8 +126,8 @@ def test_a_rule_that_is_surely_for_other_devices_asks_nothing_of_one_without_a_m
     """What is known and different decides."""
     rules = v.baseline(match=Match(kind=Kind.GPU, vendor='nvidia', model='H100*'))
     found = verdict(v.gpu(**({'model': None} | other)), rules=rules).findings
-    assert [('rule all', Met.YES)] == [(f.subject, f.met) for f in found if f.accelerator is None]
-    subjects = [f.subject for f in found if f.accelerator is not None]
+    assert [('rule all', Met.YES)] == [(str(f.subject), f.met) for f in found if f.accelerator is None]
+    subjects = [str(f.subject) for f in found if f.accelerator is not None]
     assert subjects
     assert all(s.startswith('lock ') for s in subjects)
 
@@ -145,7 +146,9 @@ def test_a_lock_that_we_engaged_and_that_is_not_shown_any_more_is_not_met():
     device = v.gpu(firmware=(v.component(version=v.NEW),), locks=())
     rules = v.waiving()
     assert verdict(device, rules=rules, engaged=[]).met
-    assert ['lock rot'] == [f.subject for f in verdict(device, rules=rules, engaged=[v.engagement(gone, flow='deploy')]).unmet]
+    assert ['lock rot'] == [
+        str(f.subject) for f in verdict(device, rules=rules, engaged=[v.engagement(gone, flow='deploy')]).unmet
+    ]
     assert verdict(device, rules=rules, engaged=[v.engagement(gone, lifecycle=v.LIFECYCLE - 1)]).met
 
 
@@ -183,8 +186,8 @@ def test_a_card_that_hides_what_it_is_does_not_keep_a_denied_version(hides):
     catalogue = (v.image(version=v.OLD, denied='CVE-2026-1'),)
     seen, rules = v.inventory(v.gpu(**hides)), v.baseline(firmware=None)
     found = verify(seen, rules, v.NODE, catalogue, [v.engagement()], lifecycle=v.LIFECYCLE)
-    assert ['firmware GPU_0'] == [f.subject for f in found.unmet]
-    assert any('CVE-2026-1' in r.reason for r in plan(seen, rules, v.NODE, catalogue).refusals)
+    assert ['firmware GPU_0'] == [str(f.subject) for f in found.unmet]
+    assert any('CVE-2026-1' in why for why in refusal_words.reasons(plan(seen, rules, v.NODE, catalogue)))
 
 
 def test_a_card_that_hides_an_id_does_not_get_a_denied_version():
@@ -192,13 +195,11 @@ def test_a_card_that_hides_an_id_does_not_get_a_denied_version():
     hidden = (Fit(pci='0x10de:0x2330', software_id='0x0020'),)
     device = v.inventory(v.gpu(firmware=(v.component(software_id=None),)))
     bad = v.image('bad', fits=hidden, denied='CVE-2026-1')
-    assert ['version 2.0 is denied: CVE-2026-1'] == [
-        r.reason for r in plan(device, v.baseline(), v.NODE, (v.image(), bad)).refusals
-    ]
+    assert ['version 2.0 is denied: CVE-2026-1'] == refusal_words.reasons(plan(device, v.baseline(), v.NODE, (v.image(), bad)))
     over = (v.image(via=('1.5',)), v.image('step', version='1.5', reset=ResetKind.NONE), replace(bad, version='1.5'))
-    assert ['version 1.5 is denied: CVE-2026-1'] == [r.reason for r in plan(device, v.baseline(), v.NODE, over).refusals]
+    assert ['version 1.5 is denied: CVE-2026-1'] == refusal_words.reasons(plan(device, v.baseline(), v.NODE, over))
     back = (v.image(restore='back'), v.image('back', version='0.9'), replace(bad, version='0.9'))
-    found = [r.reason for r in plan(device, v.baseline(), v.NODE, back).refusals]
+    found = refusal_words.reasons(plan(device, v.baseline(), v.NODE, back))
     assert ['restore image back is denied: CVE-2026-1'] == found
 
 
@@ -215,15 +216,15 @@ def test_an_item_that_stands_above_all_others_is_refused_in_a_few_words():
 
     seen = v.inventory(*(card(number) for number in range(300)))
     made = plan(seen, v.baseline(), v.NODE, IMAGES)
-    assert 300 == sum('stands for several parts' in r.reason for r in made.refusals)
-    assert 1000 > max(len(r.reason) for r in made.refusals)
+    assert 300 == sum('stands for several parts' in why for why in refusal_words.reasons(made))
+    assert 1000 > max(map(len, refusal_words.reasons(made)))
 
 
 def test_a_card_that_hides_an_id_is_not_taken_below_what_it_runs():
     """The image of the old version has one id less than that of the running one, which the BMC does not show any more."""
     running = v.image('running', version=v.OLD, security_version=9, fits=(Fit(pci='0x10de:0x2330', software_id='0x0020'),))
     device = v.gpu(firmware=(v.component(software_id=None),))
-    reasons = [r.reason for r in plan(v.inventory(device), v.baseline(), v.NODE, (v.image(), running)).refusals]
+    reasons = refusal_words.reasons(plan(v.inventory(device), v.baseline(), v.NODE, (v.image(), running)))
     (reason,) = reasons
     assert reason.startswith('image gpu-new has security version 5, the floor is 9, that of 1.0, which runs: ')
 
@@ -234,7 +235,7 @@ def test_a_bmc_that_makes_an_update_fail_gets_nothing_older_back():
     rules = v.baseline(block=frozenset())
     runs = v.image('runs', version=v.OLD, security_version=5)
     failing = plan(v.inventory(), rules, v.NODE, (v.image(restore='old'), runs, old))
-    assert ['restore image old has security version 1, the floor is 5'] == [r.reason for r in failing.refusals]
+    assert ['restore image old has security version 1, the floor is 5'] == refusal_words.reasons(failing)
     staged = v.inventory(v.gpu(firmware=(v.component(version=v.NEW, staged='0.5'),)))
     again = plan(staged, rules, v.NODE, (v.image(restore='old'), old))
     assert ['gpu-new'] == [a.restore for a in again.actions if isinstance(a, Flash)]
@@ -289,7 +290,7 @@ def test_a_further_bmc_takes_no_card_of_the_host_out_of_its_rules(match, kind):
     claimed = behind('dpu', uuid=UUID, kind=kind, firmware=(), locks=(), **ids)
     rules = baseline.parse(RULES % match, 'b')
     verdict = verify(v.inventory(*merge([host, claimed])), rules, v.NODE, (), (), lifecycle=1)
-    assert [host.id] == [f.accelerator for f in verdict.unmet if f.subject == 'firmware HGX_FW_GPU_0']
+    assert [host.id] == [f.accelerator for f in verdict.unmet if str(f.subject) == 'firmware HGX_FW_GPU_0']
 
 
 @pytest.mark.parametrize('kind', [Kind.GPU, Kind.DPU])
@@ -301,7 +302,7 @@ def test_a_further_bmc_does_not_stand_for_a_card_of_the_host_that_is_gone(kind):
     assert (host.id, f'{host.id}@dpu') == (claimed.id, there.id)
     rules = baseline.parse(RULES % 'kind = "FPGA"', 'b')
     verdict = verify(v.inventory(there), rules, v.NODE, (), (), lifecycle=1, known=frozenset({host.id}))
-    assert [(host.id, 'present')] == [(f.accelerator, f.subject) for f in verdict.unmet]
+    assert [(host.id, 'present')] == [(f.accelerator, str(f.subject)) for f in verdict.unmet]
 
 
 def test_two_devices_of_one_identity_are_met_by_nothing():

@@ -16,6 +16,7 @@ from baremetal_acc.model.inventory import Sending, UpdateFacts, Way
 from baremetal_acc.model.job import CheckImage, Flash, Flow, ItemState, WriteEvidence
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId
+from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
 
 IDS = tuple(AcceleratorId(f'uuid:gpu-{n}') for n in range(3))
@@ -116,7 +117,7 @@ def test_of_bundles_with_one_version_that_one_is_taken_that_contradicts_no_deman
     """Makers leave most components as they are from one bundle to the next."""
     catalogue = (*bundle('a', v.NEW, '7'), *bundle('b', v.NEW, '8'))
     both = made(tray(v.OLD), catalogue)
-    assert 'several images of the catalogue fit version 2.0: a.gpu, b.gpu' in both.refusals[0].reason
+    assert 'several images of the catalogue fit version 2.0: a.gpu, b.gpu' in refusal_words.reasons(both)[0]
     rules = v.baseline(block=frozenset(), firmware=(('GPU_*', v.NEW), ('ROOT_*', '8')))
     result = made(tray(v.OLD), catalogue, baseline=rules)
     assert () == result.refusals
@@ -124,7 +125,7 @@ def test_of_bundles_with_one_version_that_one_is_taken_that_contradicts_no_deman
 
 
 def refusals(*args, **how):
-    return [f'{r.subject}: {r.reason}' for r in made(*args, **how).refusals]
+    return [f'{r.subject}: {r.reason}' for r in refusal_words.refused(made(*args, **how))]
 
 
 def test_what_would_be_written_and_must_not_be_refuses_the_bundle():
@@ -159,9 +160,7 @@ def test_a_bmc_that_can_be_told_of_no_component_takes_a_bundle_for_all_of_them()
     """One without Targets alone: any other would go elsewhere than it says."""
     way = Sending(way=Way.HTTP_PUSH, apply_time=None, obstacle='it has no HttpPushUriTargets')
     facts = v.facts(update=UpdateFacts(push=True, pull=False, sending=way, untargeted=True))
-    assert ['BMC host takes no image: it has no HttpPushUriTargets'] == [
-        r.reason for r in made(tray(v.OLD, bmcs=(facts,))).refusals
-    ]
+    assert ['BMC host takes no image: it has no HttpPushUriTargets'] == refusal_words.reasons(made(tray(v.OLD, bmcs=(facts,))))
     catalogue = tuple(replace(i, bundle=replace(i.bundle, targets=None)) for i in NEW if i.bundle is not None)
     assert () == made(tray(v.OLD, bmcs=(facts,)), catalogue).refusals
     other = v.facts(update=replace(facts.update, untargeted=False))

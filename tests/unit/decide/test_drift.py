@@ -16,6 +16,7 @@ from baremetal_acc.model.inventory import BmcFacts, Gap, Inventory, PowerEvent, 
 from baremetal_acc.model.job import CheckImage, Engage, Flash, Program, Publish, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
+from baremetal_acc.model.subject import Subject, SubjectKind
 from tests.unit.decide import values as v
 
 LATER = v.NOW + timedelta(days=1)
@@ -146,7 +147,8 @@ def test_what_has_become_of_a_card_is_told_with_all_that_has_to_be_known(now: In
     before = v.inventory(v.gpu(id=NAMELESS, identity=IdentitySource.URI, location='Slot 5', serial='S1'))
     found = drift(before, now)[0]
     everything = {
-        'accelerator': NAMELESS, 'label': 'H100 GPU_0', 'subject': 'card', 'was': None, 'found': None, 'ref': v.gpu().primary
+        'accelerator': NAMELESS, 'label': 'H100 GPU_0', 'subject': Subject(kind=SubjectKind.CARD),
+        'was': None, 'found': None, 'ref': v.gpu().primary,
     }  # fmt: skip
     assert (Change(**(everything | change)), text) == (found, str(found))
 
@@ -231,7 +233,7 @@ def test_a_component_that_is_missing_behind_a_gap_is_not_removed():
             kind=ChangeKind.UNREADABLE,
             accelerator=v.GPU,
             label='H100 GPU_0',
-            subject='firmware GPU_0',
+            subject=Subject.from_text('firmware GPU_0'),
             was='1.0',
             found=None,
             ref=item,
@@ -271,7 +273,7 @@ def test_firmware_that_changed_is_told_with_both_versions():
         kind=ChangeKind.FIRMWARE,
         accelerator=v.GPU,
         label='H100 GPU_0',
-        subject='firmware GPU_0',
+        subject=Subject.from_text('firmware GPU_0'),
         was='1.0',
         found='3.0',
         ref=v.component().ref,
@@ -364,7 +366,7 @@ def test_a_card_known_by_another_identity_is_told_as_that():
     without = v.gpu(id=AcceleratorId('serial:S1'), identity=IdentitySource.SERIAL, serial='S1')
     identity, uuid = drift(v.inventory(with_uuid), look(without))
     assert 'was known as uuid:gpu-0 before (it is the same card by its serial)' in str(identity)
-    assert (ChangeKind.UNREADABLE, 'uuid') == (uuid.kind, uuid.subject)
+    assert (ChangeKind.UNREADABLE, 'uuid') == (uuid.kind, str(uuid.subject))
     nameless = v.gpu(id=AcceleratorId('uri:host:/x'), identity=IdentitySource.URI)
     told = drift(v.inventory(with_uuid), look(nameless))
     assert 'whether it is the same card cannot be told' in str(told[0])
@@ -381,7 +383,7 @@ def test_a_card_known_by_its_uri_only_is_swapped_when_it_says_other_things_of_it
     assert () == drift(before, look(nameless))
     # One BMC spells a vendor in several ways.
     spelt = drift(before, look(replace(nameless, vendor='NVIDIA Corporation')))
-    assert [('device', 'vendor', 'NVIDIA', 'NVIDIA Corporation')] == [(c.kind, c.subject, c.was, c.found) for c in spelt]
+    assert [('device', 'vendor', 'NVIDIA', 'NVIDIA Corporation')] == [(c.kind, str(c.subject), c.was, c.found) for c in spelt]
 
 
 @pytest.mark.parametrize(
@@ -401,7 +403,7 @@ def test_a_property_that_changed_under_one_identity_is_told(changes: dict[str, o
         kind=ChangeKind.DEVICE,
         accelerator=v.GPU,
         label='H100 GPU_0',
-        subject=subject,
+        subject=Subject(kind=SubjectKind.PROPERTY, name=subject),
         was=was,
         found=found,
         ref=v.gpu().primary,
@@ -424,32 +426,39 @@ GZIP = 'gzip 2.0 11111111-2222-3333-4444-555555555555'
 
 
 @pytest.mark.parametrize(
-    ('was', 'now', 'subject', 'one', 'other', 'ref'),
+    ('was', 'now', 'kind', 'one', 'other', 'ref'),
     [
-        (v.slot(), v.slot(0, 'aes'), '', GZIP, GZIP.replace('gzip', 'aes'), None),
-        (v.slot(), replace(v.slot(), function=v.slot(0, version='9').function), '', GZIP, GZIP.replace('2.0', '9'), None),
-        (v.slot(), replace(v.slot(), function=None), '', GZIP, 'empty', None),
-        (replace(v.slot(), function=None), v.slot(), '', 'empty', GZIP, v.fpga().primary),
-        (v.slot(0, None, v.OLD), v.slot(0, None, v.NEW), ' image', '1.0', '2.0', v.slot().item.ref),
-        (v.slot(0, None, v.OLD), replace(v.slot(0, None), item=None), ' image', '1.0', None, v.slot().item.ref),
-        (replace(v.slot(0, None), item=None), v.slot(0, None, v.OLD), ' image', None, '1.0', v.slot().item.ref),
+        (v.slot(), v.slot(0, 'aes'), SubjectKind.FUNCTION, GZIP, GZIP.replace('gzip', 'aes'), None),
+        (
+            v.slot(),
+            replace(v.slot(), function=v.slot(0, version='9').function),
+            SubjectKind.FUNCTION,
+            GZIP,
+            GZIP.replace('2.0', '9'),
+            None,
+        ),
+        (v.slot(), replace(v.slot(), function=None), SubjectKind.FUNCTION, GZIP, 'empty', None),
+        (replace(v.slot(), function=None), v.slot(), SubjectKind.FUNCTION, 'empty', GZIP, v.fpga().primary),
+        (v.slot(0, None, v.OLD), v.slot(0, None, v.NEW), SubjectKind.SLOT_IMAGE, '1.0', '2.0', v.slot().item.ref),
+        (v.slot(0, None, v.OLD), replace(v.slot(0, None), item=None), SubjectKind.SLOT_IMAGE, '1.0', None, v.slot().item.ref),
+        (replace(v.slot(0, None), item=None), v.slot(0, None, v.OLD), SubjectKind.SLOT_IMAGE, None, '1.0', v.slot().item.ref),
         (
             replace(v.slot(), programmable_from_host=False),
             replace(v.slot(), programmable_from_host=True),
-            ' host access',
+            SubjectKind.HOST_ACCESS,
             'the host may not program it',
             'the host may program it',
             v.fpga().primary,
         ),
     ],
 )
-def test_a_function_that_changed_is_told(was, now, subject, one, other, ref):
+def test_a_function_that_changed_is_told(was, now, kind, one, other, ref):
     """What the slot holds, its image, and who may program it; with the resource that showed it, if one did."""
     change = Change(
         kind=ChangeKind.FUNCTION,
         accelerator=v.FPGA,
         label='Stratix FPGA1',
-        subject=f'function Slot0{subject}',
+        subject=Subject(kind=kind, name='Slot0'),
         was=one,
         found=other,
         ref=ref or v.slot().function.ref,
@@ -465,7 +474,7 @@ def test_a_slot_that_is_not_shown_any_more_is_told_unless_a_gap_may_hide_it():
     assert [
         ('function', 'function Slot0', GZIP, None),
         ('function', 'function Slot0 image', '2.0', None),
-    ] == [(c.kind, c.subject, c.was, c.found) for c in found]
+    ] == [(c.kind, str(c.subject), c.was, c.found) for c in found]
     for gap in (hole(v.fpga().primary, hides=False), hole(PROCESSORS, hides=False), hole(v.ref('Chassis'))):
         assert {'unreadable'} == set(kinds(drift(before, look(fewer, gaps=(gap,))))), gap
         assert () == drift(remembered(before, look(fewer, gaps=(gap,))), look(v.fpga()))
@@ -583,7 +592,7 @@ def test_what_a_job_did_is_not_drift_and_the_rest_is():
     )  # fmt: skip
     for ours in (Release(**lock, expects='false'), Engage(**lock, blocks=v.HOST_DEVICE)):
         left = beyond(changes, (flash, program, ours))
-        assert ['firmware FPGA1', 'firmware RoT_0'] == [c.subject for c in left]
+        assert ['firmware FPGA1', 'firmware RoT_0'] == [str(c.subject) for c in left]
     assert changes == beyond(changes, ())
     others = replace(flash, accelerator=OTHER)
     reset = Reset(system=v.SYSTEM, purpose=ResetPurpose.RESUME, kind=ResetKind.POWER_CYCLE, why=())
@@ -692,7 +701,7 @@ def test_two_items_of_one_name_are_told_apart_by_their_place():
         assert (was, '9', twins[which].ref) == (change.was, change.found, change.ref)
     nameless = replace(v.component(version=None), id=None, staged='6')
     (change,) = drift(look(v.gpu(firmware=(nameless,))), look(v.gpu(firmware=(replace(nameless, staged='7'),))))
-    assert ('firmware of the device', 'no version, with 7 staged for the next reset') == (change.subject, change.found)
+    assert ('firmware of the device', 'no version, with 7 staged for the next reset') == (str(change.subject), change.found)
 
 
 def test_an_item_is_known_by_its_id_and_one_without_by_its_resource():

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.evidence import Coverage, Subject, coverage, covers, in_the_way, judge, subjects, weakest
+from baremetal_acc.decide.evidence import Coverage, WritablePart, coverage, covers, in_the_way, judge, subjects, weakest
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import HOST, BmcName, Ref
@@ -117,9 +117,9 @@ def test_a_firmware_lock_does_not_cover_slots():
     """ProgrammableFromHost of the device speaks of firmware; each slot speaks for itself."""
     found = coverage(v.fpga(locks=v.fpga().locks[:2]), WritePath.HOST_DEVICE, v.fpga().locks[:2])
     assert [
-        (Subject(scope=Scope.COMPONENT, part='FPGA1'), FOUND_CLOSED),
-        (Subject(scope=Scope.SLOT, part='Slot0'), FOUND_CLOSED),
-        (Subject(scope=Scope.SLOT, part='Slot1'), LockState.UNSUPPORTED),
+        (WritablePart(scope=Scope.COMPONENT, part='FPGA1'), FOUND_CLOSED),
+        (WritablePart(scope=Scope.SLOT, part='Slot0'), FOUND_CLOSED),
+        (WritablePart(scope=Scope.SLOT, part='Slot1'), LockState.UNSUPPORTED),
     ] == [(c.subject, c.state) for c in found]
 
 
@@ -160,11 +160,11 @@ def test_what_is_open_beside_what_nobody_knows_is_not_known():
     assert [FOUND_CLOSED] == [c.state for c in coverage(v.gpu(), WritePath.HOST_DEVICE, closed)]
 
 
-FIRMWARE = Subject(scope=Scope.FIRMWARE)
-GPU_0, OTHER = (Subject(scope=Scope.COMPONENT, part=name) for name in ('GPU_0', 'Other'))
-SLOT, SECOND = (Subject(scope=Scope.SLOT, part=name) for name in ('Slot0', 'Slot1'))
-BY_HOST, BY_DPU = (Subject(scope=Scope.BMC, part=name) for name in (HOST, 'dpu'))
-SAME_NAME = Subject(scope=Scope.SLOT, part='GPU_0')
+FIRMWARE = WritablePart(scope=Scope.FIRMWARE)
+GPU_0, OTHER = (WritablePart(scope=Scope.COMPONENT, part=name) for name in ('GPU_0', 'Other'))
+SLOT, SECOND = (WritablePart(scope=Scope.SLOT, part=name) for name in ('Slot0', 'Slot1'))
+BY_HOST, BY_DPU = (WritablePart(scope=Scope.BMC, part=name) for name in (HOST, 'dpu'))
+SAME_NAME = WritablePart(scope=Scope.SLOT, part='GPU_0')
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_lock_of_a_card_is_in_the_way_on_whichever_bmc_it_is_shown():
 def test_the_subjects_of_a_device_are_its_components_and_slots():
     """And its firmware as a whole, first, where it names no component of it."""
     nameless = replace(v.component(), id=None)
-    assert (Subject(scope=Scope.COMPONENT, part='FPGA1'), SLOT, SECOND) == subjects(v.fpga())
+    assert (WritablePart(scope=Scope.COMPONENT, part='FPGA1'), SLOT, SECOND) == subjects(v.fpga())
     assert (FIRMWARE, SLOT, SECOND) == subjects(v.fpga(firmware=(nameless,)))
     assert (FIRMWARE,) == subjects(v.gpu(firmware=()))
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.evidence import Subject, doubted, judge, trouble
+from baremetal_acc.decide.evidence import WritablePart, doubted, judge, trouble
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import LockState, ResetKind, Scope
 from tests.unit.decide import values as v
@@ -57,8 +57,11 @@ def test_what_comes_with_the_start_of_the_host_says_so():
 
 def test_what_shows_no_items_is_called_the_device():
     """In the words of a refusal; and what is reached by way of a BMC, after it."""
-    assert 'all by way of BMC host' == str(Subject(scope=Scope.BMC, part='host'))
-    assert ['the device', 'Slot0'] == [str(Subject(scope=Scope.FIRMWARE)), str(Subject(scope=Scope.SLOT, part='Slot0'))]
+    assert 'all by way of BMC host' == str(WritablePart(scope=Scope.BMC, part='host'))
+    assert ['the device', 'Slot0'] == [
+        str(WritablePart(scope=Scope.FIRMWARE)),
+        str(WritablePart(scope=Scope.SLOT, part='Slot0')),
+    ]
 
 
 def shown(beside=(), slot=(), slots=(), fpga=(), resource=()):

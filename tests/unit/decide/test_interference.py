@@ -30,6 +30,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.subject import Subject
 from tests.unit.decide import values as v
 
 OTHER = AcceleratorId('uuid:gpu-1')
@@ -172,7 +173,7 @@ def test_a_lock_that_does_not_hold_was_open_unless_the_host_is_as_it_was_left(
     unmet = Finding(
         accelerator=v.GPU,
         label='gpu',
-        subject='lock host-device',
+        subject=Subject.from_text('lock host-device'),
         expected='locked-verified',
         found='unlocked',
         met=Met.NO,

@@ -60,7 +60,7 @@ def told(*readings: MeasurementReading, measure: Measure | None = None, catalogu
 def test_a_device_that_measures_as_the_image_of_its_version_is_met():
     """Signed, and what the catalogue expects of the version that the BMC shows."""
     (found,) = told(reading())
-    assert (Met.YES, 'measurement ROT_0', EXPECTED, 'default') == (found.met, found.subject, found.expected, found.rule)
+    assert (Met.YES, 'measurement ROT_0', EXPECTED, 'default') == (found.met, str(found.subject), found.expected, found.rule)
     assert 'proven: GPU_0 is 1.0' == found.found
 
 
@@ -108,11 +108,11 @@ def test_required_wants_a_root_of_trust_and_a_look_that_asked_it():
     """Absent and not asked are two things, and neither is good."""
     (found,) = told(measure=Measure.REQUIRED)
     none = 'the BMC shows no root of trust that signs for it'
-    assert (Met.NO, v.GPU, 'measurement', none) == (found.met, found.accelerator, found.subject, found.found)
+    assert (Met.NO, v.GPU, 'measurement', none) == (found.met, found.accelerator, str(found.subject), found.found)
     device = v.gpu(measurements=None)
     wanted = demands(Baseline(rules=(Rule(name='r', match=Match(), measure=Measure.REQUIRED),)), device, v.NODE)
     (found,) = findings(device, (device,), wanted, CATALOGUE)
-    assert (Met.NO, 'measurement', 'nobody has asked for them in this look') == (found.met, found.subject, found.found)
+    assert (Met.NO, 'measurement', 'nobody has asked for them in this look') == (found.met, str(found.subject), found.found)
 
 
 def test_where_nothing_is_present_or_wanted_nothing_is_said():
@@ -252,9 +252,9 @@ def test_a_verdict_has_the_measurements_and_a_quick_look_beside_it_leaves_them_o
     device = v.gpu(measurements=(reading(state=MeasurementState.REFUSED, reason='no'),))
     look = Inventory(target='node-1', at=v.NOW, bmcs=(), accelerators=(device,))
     verdict = verify(look, Baseline(rules=()), v.NODE, (), (), lifecycle=v.LIFECYCLE)
-    assert ['measurement ROT_0'] == [f.subject for f in verdict.unmet if f.subject.startswith('measurement')]
+    assert ['measurement ROT_0'] == [str(f.subject) for f in verdict.unmet if str(f.subject).startswith('measurement')]
     quick = verify(look, Baseline(rules=()), v.NODE, (), (), lifecycle=v.LIFECYCLE, measured=False)
-    assert not [f for f in quick.findings if f.subject.startswith('measurement')]
+    assert not [f for f in quick.findings if str(f.subject).startswith('measurement')]
 
 
 def test_readings_survive_being_stored():

@@ -6,9 +6,11 @@ import pytest
 
 from baremetal_acc.decide import mending
 from baremetal_acc.decide.plan import EVERYTHING, Part, plan
-from baremetal_acc.model.job import Finding, Met, Plan, Refusal
+from baremetal_acc.model.job import Finding, Met, Plan
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.refusal import NoSlot, Refusal
+from baremetal_acc.model.subject import Subject
 from tests.unit.decide import values as v
 
 OTHER = AcceleratorId('uuid:another')
@@ -16,7 +18,7 @@ OTHER = AcceleratorId('uuid:another')
 
 def finding(subject, accelerator=v.GPU, **other):
     what = {'label': 'H100', 'expected': 'this', 'found': 'that', 'met': Met.NO, 'rule': 'r'}
-    return Finding(accelerator=accelerator, subject=subject, **(what | other))
+    return Finding(accelerator=accelerator, subject=Subject.from_text(subject), **(what | other))
 
 
 def planned(*locks, **rule):
@@ -79,7 +81,7 @@ def test_what_a_refusal_tells_is_told_once():
     """By it; what else does not hold is told beside it."""
 
     def refusal(subject, accelerator=None):
-        return Refusal(accelerator=accelerator, label='x', subject=subject, reason='no')
+        return Refusal(accelerator=accelerator, label='x', subject=Subject.from_text(subject), reason=NoSlot())
 
     found = (
         finding('present', None, rule='gpus'),

@@ -16,6 +16,7 @@ from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import Provider, ProviderInventory
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.subject import Subject
 from tests.unit.decide import values as v
 
 ROOT = '11111111-aaaa-4bbb-8ccc-222222222222'
@@ -31,8 +32,13 @@ def rules(*lines: str):
 
 
 def verdict(*unmet):
-    found = [Finding(accelerator=a, label='x', subject='s', expected='2', found='1', met=Met.NO, rule='r') for a in unmet]
-    good = Finding(accelerator=v.GPU, label='x', subject='present', expected='yes', found='yes', met=Met.YES, rule='r')
+    found = [
+        Finding(accelerator=a, label='x', subject=Subject.from_text('s'), expected='2', found='1', met=Met.NO, rule='r')
+        for a in unmet
+    ]
+    good = Finding(
+        accelerator=v.GPU, label='x', subject=Subject.from_text('present'), expected='yes', found='yes', met=Met.YES, rule='r'
+    )
     return Verdict(target='node-1', findings=(good, *found))
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from baremetal_acc.decide import waiver
 from baremetal_acc.decide.baseline import Baseline, Downgrade, Match, Offering, OnMissing
 from baremetal_acc.decide.images import same_version
-from baremetal_acc.decide.plan import EVERYTHING, Part, plan, raise_if_unsafe
+from baremetal_acc.decide.plan import EVERYTHING, Part, plan
 from baremetal_acc.errors import Refused
 from baremetal_acc.model.accelerator import PciIds, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
@@ -37,6 +37,8 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import HOST, BmcName, Ref
+from baremetal_acc.render.refusals import raise_if_unsafe
+from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
 
 FUNCTIONS = v.baseline(firmware=None, functions=(('Slot*', 'gzip'),))
@@ -48,7 +50,7 @@ def made(inventory=None, baseline=None, catalogue=None, **how):
 
 
 def reasons(*args, **how):
-    return [r.reason for r in made(*args, **how).refusals]
+    return refusal_words.reasons(made(*args, **how))
 
 
 def kinds(result):
@@ -173,7 +175,7 @@ def test_a_lock_on_our_own_way_is_released_for_the_flash_and_engaged_again():
 def test_a_lock_that_the_device_cannot_close_is_refused_before_anything_is_engaged():
     """Engaging it would leave the way in. Where another lock closes the same path, nothing is missed."""
     hollow = v.reading(LockState.UNLOCKED, mechanism='hollow', place='Drives/0', closable=False, reason='it cannot lock x')
-    reasons = [str(r) for r in made(v.inventory(v.gpu(locks=(hollow,)))).refusals]
+    reasons = refusal_words.sentences(made(v.inventory(v.gpu(locks=(hollow,)))))
     assert ['H100 GPU_0, lock host-device: GPU_0 cannot be closed by hollow at host:/redfish/v1/Drives/0: it cannot lock x '
             '(rule all demands it)'] == reasons  # fmt: skip
     open_one = v.reading(LockState.UNLOCKED)
@@ -644,7 +646,7 @@ def test_a_reset_between_two_steps_is_refused_and_the_first_one_named():
     """What needs a reset does not run when the next one is written."""
     between = replace(STEPS[1], reset=ResetKind.SYSTEM_RESET)
     result = made(catalogue=(STEPS[0], between, STEPS[2]))
-    (found,) = [r.reason for r in result.refusals]
+    (found,) = refusal_words.reasons(result)
     assert 'demand version 1.5 first (image gpu-1.5, in force after a system-reset)' in found
     assert [] == [a for a in result.actions if isinstance(a, Flash)]
     step = made(baseline=v.baseline(firmware=(('GPU_*', '1.5'),)), catalogue=(STEPS[0], between, STEPS[2]))
@@ -750,7 +752,7 @@ def test_a_revocation_that_holds_is_not_written_again():
 def test_a_revocation_waits_until_all_firmware_of_the_card_runs(firmware):
     """After it the card takes nothing older: whatever might have to be put back must be out of the way."""
     result = made(v.inventory(v.gpu(firmware=firmware)), REVOKED, catalogue=(v.image(), REVOKE))
-    (found,) = [r.reason for r in result.refusals]
+    (found,) = refusal_words.reasons(result)
     assert 'cannot be undone, so all firmware has to run before it' in found
     assert 'revoke-1' not in [a.image for a in result.actions if isinstance(a, Flash | CheckImage)]
 

@@ -13,6 +13,7 @@ from baremetal_acc.model.inventory import PowerState, UpdateFacts
 from baremetal_acc.model.job import CheckImage, Engage, Flash, Plan, Program, Publish, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
+from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
 
 OPEN = v.baseline(block=frozenset())
@@ -325,7 +326,7 @@ def test_a_downgrade_that_a_rule_allows_frees_no_revocation():
     card = v.gpu(firmware=(v.component('Keys', '6'),), locks=())
     rules = v.baseline(firmware=None, revocations=('revoke',), block=frozenset(), downgrade=Downgrade.ALLOW)
     found = plan(v.inventory(card), rules, v.NODE, (revoke, before), parts=frozenset({Part.FIRMWARE}))
-    assert ['image revoke has security version 4, the floor is 5'] == [r.reason for r in found.refusals]
+    assert ['image revoke has security version 4, the floor is 5'] == refusal_words.reasons(found)
 
 
 def test_orders_stay_those_of_the_catalogue_where_no_component_takes_steps():

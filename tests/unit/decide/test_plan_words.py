@@ -10,9 +10,10 @@ from baremetal_acc.decide.baseline import Baseline, Downgrade, Match, OnMissing,
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.inventory import Gap, PowerState, Sending, UpdateFacts, Way
-from baremetal_acc.model.job import Note, Refusal
+from baremetal_acc.model.job import Note
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
+from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
 
 OPEN = v.baseline(block=frozenset())
@@ -49,15 +50,15 @@ def made(accelerators, rules=None, catalogue=None, bmc=None, gaps=(), **how):
 
 
 def of_gpu(subject, reason):
-    return Refusal(accelerator=v.GPU, label='H100 GPU_0', subject=subject, reason=reason)
+    return refusal_words.Told(v.GPU, 'H100 GPU_0', subject, reason)
 
 
 def of_fpga(subject, reason):
-    return Refusal(accelerator=v.FPGA, label='Stratix FPGA1', subject=subject, reason=reason)
+    return refusal_words.Told(v.FPGA, 'Stratix FPGA1', subject, reason)
 
 
 def of_node(subject, reason):
-    return Refusal(accelerator=None, label='node-1', subject=subject, reason=reason)
+    return refusal_words.Told(None, 'node-1', subject, reason)
 
 
 def firmware(reason):
@@ -464,12 +465,19 @@ SCENES = {
     'a System without the reset': (
         (v.gpu(), OPEN),
         {'bmc': {'resets': frozenset({ResetKind.SYSTEM_RESET})}},
-        (Refusal(accelerator=None, label='node-1', subject='host', reason=NO_RESET.format('do a power-cycle')),),
+        (refusal_words.Told(accelerator=None, label='node-1', subject=('host'), reason=NO_RESET.format('do a power-cycle')),),
     ),
     'a System that cannot be held off': (
         (v.gpu(), OPEN, (v.image(reset=ResetKind.NONE),)),
         {'hold': True, 'bmc': {'resets': frozenset({ResetKind.SYSTEM_RESET, ResetKind.POWER_CYCLE})}},
-        (Refusal(accelerator=None, label='node-1', subject='host', reason=NO_RESET.format('be powered off and on')),),
+        (
+            refusal_words.Told(
+                accelerator=None,
+                label='node-1',
+                subject=('host'),
+                reason=NO_RESET.format('be powered off and on'),
+            ),
+        ),
     ),
     'a System to hold whose power nobody knows': (
         (v.gpu(), OPEN, (v.image(reset=ResetKind.NONE),)),
@@ -745,10 +753,10 @@ SCENES = {
         (item_of_all(2), OPEN),
         {},
         tuple(
-            Refusal(
+            refusal_words.Told(
                 accelerator=AcceleratorId(f'uuid:gpu-{n}'),
                 label=f'H100 GPU_{n}',
-                subject=f'firmware GPU_{n}',
+                subject=(f'firmware GPU_{n}'),
                 reason=f'{ITEM} stands for several parts: GPU_0 of H100 GPU_0 (uuid:gpu-0), GPU_1 of H100 GPU_1 (uuid:gpu-1)',
             )
             for n in range(2)
@@ -870,7 +878,7 @@ SCENES = {
 def test_what_a_plan_refuses_and_why_is_said_in_these_words(scene):
     """All of it, and nothing else."""
     args, how, expected = SCENES[scene]
-    assert expected == made(*args, **how).refusals
+    assert expected == refusal_words.refused(made(*args, **how))
 
 
 def of(label, *texts):

@@ -27,6 +27,7 @@ from baremetal_acc.model.provider import (
     SetTraits,
 )
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.subject import Subject
 from tests.unit.decide import values as v
 
 NODE = '11111111-aaaa-4bbb-8ccc-222222222222'
@@ -40,9 +41,12 @@ SLOT1 = providers.slot_uuid(NODE, v.FPGA, 'Slot1')
 
 def verdict(*unmet):
     findings = [
-        Finding(accelerator=a, label='x', subject='firmware', expected='2', found='1', met=Met.NO, rule='r') for a in unmet
+        Finding(accelerator=a, label='x', subject=Subject.from_text('firmware'), expected='2', found='1', met=Met.NO, rule='r')
+        for a in unmet
     ]
-    good = Finding(accelerator=v.GPU, label='x', subject='present', expected='yes', found='yes', met=Met.YES, rule='r')
+    good = Finding(
+        accelerator=v.GPU, label='x', subject=Subject.from_text('present'), expected='yes', found='yes', met=Met.YES, rule='r'
+    )
     return Verdict(target='node-1', findings=(good, *findings))
 
 

@@ -9,6 +9,7 @@ from baremetal_acc.decide.baseline import parse
 from baremetal_acc.decide.offer import Supply, supply
 from baremetal_acc.decide.standing import standing
 from baremetal_acc.model.job import Finding, Met, Verdict
+from baremetal_acc.model.subject import Subject
 from tests.unit.decide import values as v
 
 ROOT = '11111111-aaaa-4bbb-8ccc-222222222222'
@@ -19,9 +20,12 @@ GPU, FPGA = v.gpu().label, v.fpga().label
 def told(*lines: str, cards=None, unmet=(), catalogue=(GZIP,)) -> list[tuple[str, str, str]]:
     """Label, offer and reason of everything, under a rule."""
     findings = tuple(
-        Finding(accelerator=a, label='x', subject=s, expected='2', found='1', met=Met.NO, rule='fw') for a, s in unmet
+        Finding(accelerator=a, label='x', subject=Subject.from_text(s), expected='2', found='1', met=Met.NO, rule='fw')
+        for a, s in unmet
     )
-    met = Finding(accelerator=v.GPU, label='x', subject='present', expected='yes', found='yes', met=Met.YES, rule='r')
+    met = Finding(
+        accelerator=v.GPU, label='x', subject=Subject.from_text('present'), expected='yes', found='yes', met=Met.YES, rule='r'
+    )
     verdict = Verdict(target='node-1', findings=(met, *findings))
     rules = parse('format = 1\n[[rule]]\nname = "r"\n' + '\n'.join(lines) + '\n', 'baseline.toml')
     seen = v.inventory(*(cards or (v.gpu(), v.fpga())))

@@ -63,7 +63,7 @@ def test_an_open_part_beside_one_that_could_not_be_read_is_open():
     card = v.fpga(slots=(v.slot(0), v.slot(1)), locks=locks)
     rules = v.baseline(firmware=None)
     unmet = verify(v.inventory(card), rules, v.NODE, (), (), lifecycle=v.LIFECYCLE).unmet
-    assert {LockState.UNKNOWN} == {f.state for f in unmet if f.subject == 'lock host-device'}
+    assert {LockState.UNKNOWN} == {f.state for f in unmet if str(f.subject) == 'lock host-device'}
     assert Unproven(open=frozenset({v.FPGA})) == unproven(card, baseline=rules, records=())
 
 

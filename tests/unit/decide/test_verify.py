@@ -18,6 +18,7 @@ from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Finding, Flow, Met, Verdict
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
+from baremetal_acc.model.subject import Subject
 from tests.unit.decide import values as v
 
 GOOD = v.gpu(firmware=(v.component(version=v.NEW),))
@@ -30,14 +31,14 @@ def verdict(inventory=None, baseline=None, node=v.NODE, catalogue=(), engagement
 
 
 def unmet(*args, **kwargs):
-    return [(f.subject, f.found) for f in verdict(*args, **kwargs).unmet]
+    return [(str(f.subject), f.found) for f in verdict(*args, **kwargs).unmet]
 
 
 def test_everything_as_demanded_is_met():
     """The version runs and the path is verifiably blocked."""
     result = verdict()
     assert result.met
-    assert ['firmware GPU_0', 'lock host-device'] == [f.subject for f in result.findings]
+    assert ['firmware GPU_0', 'lock host-device'] == [str(f.subject) for f in result.findings]
 
 
 def test_another_version_is_not_met():
@@ -55,7 +56,12 @@ DENIES = 'that the catalogue does not deny'
 
 def told(subject='present', **says):
     """A finding, by default of the GPU and of the rule."""
-    return Finding(**({'accelerator': v.GPU, 'label': 'H100 GPU_0', 'subject': subject, 'met': Met.NO, 'rule': 'all'} | says))
+    return Finding(
+        **(
+            {'accelerator': v.GPU, 'label': 'H100 GPU_0', 'subject': Subject.from_text(subject), 'met': Met.NO, 'rule': 'all'}
+            | says
+        )
+    )
 
 
 def of_fpga(*functions, **changes):
@@ -289,7 +295,7 @@ def test_what_is_met_is_told_as_well():
 def test_a_machine_without_devices_is_told_once():
     """No rule matches anything there: that each of them does not says nothing more."""
     empty = replace(v.inventory(), accelerators=())
-    assert ['present'] == [f.subject for f in verdict(empty, v.baseline(match=Match(vendor='NVIDIA'))).findings]
+    assert ['present'] == [str(f.subject) for f in verdict(empty, v.baseline(match=Match(vendor='NVIDIA'))).findings]
 
 
 @pytest.mark.parametrize('parts', [2, 3, 4, 5])
@@ -408,7 +414,7 @@ def test_a_rule_may_waive_a_missing_mechanism_and_nothing_else():
     for state in set(LockState) - {LockState.UNSUPPORTED, LockState.LOCKED_REPORTED, LockState.LOCKED_VERIFIED}:
         device = replace(GOOD, locks=(v.reading(state),))
         result = verdict(v.inventory(device), v.waiving())
-        assert ('lock host-device', ()) == (result.unmet[0].subject, result.waived), state
+        assert ('lock host-device', ()) == (str(result.unmet[0].subject), result.waived), state
 
 
 def test_a_part_that_a_mechanism_leaves_open_beside_one_that_has_none_is_not_waived():
@@ -416,7 +422,7 @@ def test_a_part_that_a_mechanism_leaves_open_beside_one_that_has_none_is_not_wai
     parts = (v.component(version=v.NEW), v.component('GPU_X', v.NEW))
     lock = v.reading(LockState.UNLOCKED, scope=Scope.COMPONENT, part='GPU_X')
     result = verdict(v.inventory(replace(GOOD, firmware=parts, locks=(lock,))), v.waiving())
-    assert (['lock host-device'], ()) == ([f.subject for f in result.unmet], result.waived)
+    assert (['lock host-device'], ()) == ([str(f.subject) for f in result.unmet], result.waived)
 
 
 def test_a_waiver_in_use_is_told_as_data_and_in_words():
@@ -429,7 +435,7 @@ def test_a_waiver_in_use_is_told_as_data_and_in_words():
         (waived,) = result.waived
         assert (GOOD.id, IPMI, ('GPU_0',), 'all') == (waived.accelerator, waived.path, waived.parts, waived.rule)
         assert (used.role, used.reason, used.expires) == (waived.role, waived.reason, waived.expires)
-        (finding,) = [f for f in result.findings if f.subject == 'lock host-bmc-ipmi']
+        (finding,) = [f for f in result.findings if str(f.subject) == 'lock host-bmc-ipmi']
         assert (
             told(
                 'lock host-bmc-ipmi',
@@ -448,7 +454,7 @@ def test_a_waiver_is_for_no_mechanism_that_has_vanished():
     before = waiver.blockable((GOOD,))
     assert {(GOOD.id, WritePath.HOST_DEVICE, 'GPU_0')} == before
     result = verdict(seen, rules, engagements=[], blockable=before)
-    ((subject, found),) = [(f.subject, f.found) for f in result.unmet]
+    ((subject, found),) = [(str(f.subject), f.found) for f in result.unmet]
     says = f'GPU_0 unsupported (no mechanism blocks this path); {waiver.HIDDEN}'
     assert ('lock host-device', says, ()) == (subject, found, result.waived)
     for other in (
@@ -465,7 +471,7 @@ def test_a_waiver_is_for_no_lock_of_a_machine_that_has_vanished():
     rules = v.waiving(IPMI, block=frozenset({IPMI}))
     before = waiver.blockable((replace(GOOD, locks=(*GOOD.locks, kcs)),))
     result = verdict(baseline=rules, blockable=before)
-    ((subject, found),) = [(f.subject, f.found) for f in result.unmet]
+    ((subject, found),) = [(str(f.subject), f.found) for f in result.unmet]
     assert ('lock host-bmc-ipmi', True, ()) == (subject, found.endswith(waiver.HIDDEN), result.waived)
     assert verdict(baseline=rules, blockable=waiver.blockable((GOOD,))).met
 
@@ -586,13 +592,13 @@ def test_the_first_pattern_that_matches_a_slot_or_a_component_decides():
     rules = v.baseline(firmware=None, block=frozenset(), functions=(('Slot0', 'gzip'), ('*', 'aes')))
     seen = v.inventory(v.fpga(slots=slots))
     result = verdict(seen, rules, catalogue=catalogue)
-    assert [('function Slot0', 'gzip'), ('function Slot1', 'aes')] == [(f.subject, f.expected) for f in result.findings]
+    assert [('function Slot0', 'gzip'), ('function Slot1', 'aes')] == [(str(f.subject), f.expected) for f in result.findings]
     assert result.met
     assert {(v.FPGA, 'Slot0'): 'gzip', (v.FPGA, 'Slot1'): 'aes'} == functions_in_play(seen, result, rules, v.NODE, catalogue)
     both = replace(GOOD, firmware=(v.component(version=v.NEW), v.component('RoT_0', '7')))
     result = verdict(v.inventory(both), v.baseline(firmware=(('GPU_0', v.NEW), ('*', '7'))))
     assert [('firmware GPU_0', '2.0', Met.YES), ('firmware RoT_0', '7', Met.YES)] == [
-        (f.subject, f.expected, f.met) for f in result.findings if f.subject.startswith('firmware')
+        (str(f.subject), f.expected, f.met) for f in result.findings if str(f.subject).startswith('firmware')
     ]
 
 
@@ -732,7 +738,7 @@ def test_a_demanded_revocation_is_met_by_what_the_card_reports(keys, expected):
     """Not by our having written it."""
     device = replace(GOOD, firmware=(v.component(version=v.NEW), *keys))
     assert expected == unmet(v.inventory(device), REVOKED, catalogue=(REVOKE,))
-    (said,) = [f for f in verdict(v.inventory(device), REVOKED, catalogue=(REVOKE,)).findings if 'lock' not in f.subject]
+    (said,) = [f for f in verdict(v.inventory(device), REVOKED, catalogue=(REVOKE,)).findings if 'lock' not in str(f.subject)]
     wanted = '7 (revocation revoke-1)' if keys else 'revocation revoke-1'
     assert (v.GPU, wanted, 'all', None) == (said.accelerator, said.expected, said.rule, said.state)
 
@@ -748,9 +754,9 @@ def test_each_of_several_revocations_is_asked_of_each_component_that_it_is_for()
         ('firmware Keys2', '7', Met.YES),
         ('firmware Keys3', 'unknown', Met.NO),
     ] == [
-        (f.subject, f.found, f.met)
+        (str(f.subject), f.found, f.met)
         for f in verdict(v.inventory(device), rules, catalogue=(wide,)).findings
-        if 'lock' not in f.subject
+        if 'lock' not in str(f.subject)
     ]
 
 
@@ -766,7 +772,7 @@ def test_a_rule_that_matches_nothing_here_is_told_and_is_no_fault():
     found = [
         f for f in verify(v.inventory(v.gpu()), rules, v.NODE, (), (), lifecycle=v.LIFECYCLE).findings if not f.accelerator
     ]
-    assert [('rule misspelt', 'it matches no device here', Met.YES)] == [(f.subject, f.found, f.met) for f in found]
+    assert [('rule misspelt', 'it matches no device here', Met.YES)] == [(str(f.subject), f.found, f.met) for f in found]
     notes = plan(v.inventory(v.gpu()), rules, v.NODE, ()).notes
     assert ('node-1', 'rule misspelt matches no device here') in [(n.label, n.text) for n in notes]
 

@@ -46,12 +46,12 @@ def test_why_none_covers_it_is_told_of_all_that_name_the_path():
     """Not of those of other paths."""
     ended = ('a', v.waiver(IPMI, expires=v.NOW))
     endless = ('b', v.waiver(IPMI, expires=v.NOW + timedelta(days=400), role='ops'))
-    said = waiver.shortfall((ended, ('c', v.waiver()), endless), IPMI, v.NOW)
+    said = waiver.ended_text(waiver.shortfall((ended, ('c', v.waiver()), endless), IPMI, v.NOW))
     assert (
         '; the waiver of rule a by security ended 2026-11-21 12:00:00 UTC; the waiver of rule b by ops would hold until '
         '2027-12-26 12:00:00 UTC, and none holds for more than 366 days'
     ) == said
-    assert '' == waiver.shortfall((('c', v.waiver()), ('d', v.waiver(IPMI))), IPMI, v.NOW)
+    assert () == waiver.shortfall((('c', v.waiver()), ('d', v.waiver(IPMI))), IPMI, v.NOW)
 
 
 def whole(state=LockState.UNLOCKED, bmc=HOST, path=IPMI):

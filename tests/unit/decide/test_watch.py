@@ -726,3 +726,11 @@ def test_the_moment_of_a_node_is_the_same_in_every_conductor():
 
     assert [145, 62, 27, 197] == [moment(f'node-{n}') for n in range(4)]
     assert {0, 1, 2, 3, 4} == {moment(f'node-{n}') // 60 for n in range(40)}
+
+
+def test_what_a_slot_holds_is_told_though_another_slot_is_named_alike_and_may_be_programmed():
+    """Of Slot1 and Slot10 the host may program Slot1: a change of Slot10 is a trouble."""
+    slots = (replace(v.slot(0), slot_id='Slot1', programmable_from_host=True), replace(v.slot(0), slot_id='Slot10'))
+    before = handed(v.fpga(slots=slots), records=())
+    now = v.fpga(slots=(slots[0], replace(slots[1], function=v.slot(0, 'aes').function)))
+    assert ['function Slot10'] == [t.subject for t in wrong(before, now, records=()) if t.kind is TroubleKind.FUNCTION]

@@ -34,7 +34,7 @@ def open_ones(now, before, rules=RULES):
     result = verify(
         v.inventory(now), rules, v.NODE, (), records, lifecycle=v.LIFECYCLE, ways=evidence.ways([before] if before else [])
     )
-    return [(f.subject, f.found) for f in result.unmet]
+    return [(str(f.subject), f.found) for f in result.unmet]
 
 
 def test_a_way_that_has_vanished_beside_another_is_missed():

@@ -9,13 +9,15 @@ import pytest
 
 from baremetal_acc.decide.advance import Patience, Sight, advance, begin, current, ended, sent, with_item
 from baremetal_acc.decide.baseline import Baseline, Match, Rule
-from baremetal_acc.decide.evidence import Subject, coverage, doubted, in_the_way, judge
-from baremetal_acc.decide.plan import EVERYTHING, Part, plan, unrecorded
+from baremetal_acc.decide.evidence import WritablePart, coverage, doubted, in_the_way, judge
+from baremetal_acc.decide.plan import EVERYTHING, Part, plan
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Engage, Flash, Flow, ItemState, Release, Reset, ResetPurpose, Stage
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
+from baremetal_acc.render.refusals import is_unrecorded
+from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
 
 IPMI, REDFISH, NETWORK = WritePath.HOST_BMC_IPMI, WritePath.HOST_BMC_REDFISH, WritePath.BMC_NETWORK
@@ -94,7 +96,7 @@ def test_what_a_card_protects_itself_needs_no_lock_of_the_machine():
 
 def test_a_lock_of_another_bmc_is_in_nobodys_way():
     """A lockdown of the host's BMC keeps no image from a card that has a BMC of its own."""
-    subject = Subject(scope=Scope.COMPONENT, part='GPU_0')
+    subject = WritablePart(scope=Scope.COMPONENT, part='GPU_0')
     assert in_the_way(lockdown(), subject, v.ref('x'))
     assert not in_the_way(lockdown(), subject, Ref(bmc=OTHER, uri='/redfish/v1/x'))
     assert not in_the_way(lockdown(OPEN), subject, v.ref('x'))
@@ -135,7 +137,7 @@ def judged_after(*shown, asks=SECOND, records=None, **other):
         )
     )
     found = verify(v.inventory(*cards), baseline, v.NODE, (), engaged, lifecycle=v.LIFECYCLE, flow=Flow.DEPLOY)
-    return [(f.accelerator, f.subject) for f in found.unmet if 'ipmi' not in f.subject]
+    return [(f.accelerator, str(f.subject)) for f in found.unmet if 'ipmi' not in str(f.subject)]
 
 
 @pytest.mark.parametrize('asks', [FIRST, SECOND])
@@ -271,7 +273,7 @@ def test_a_lockdown_is_opened_for_a_flash_and_closed_again():
     seen = replace(seen, accelerators=(replace(first, locks=(*first.locks, protect)), second))
     baseline = rules(WritePath.HOST_DEVICE, firmware=(('GPU_*', v.NEW),))
     found = made(seen, baseline, (v.image(), v.image('gpu-old', version=v.OLD)))
-    assert [] == [str(r) for r in found.refusals]
+    assert [] == refusal_words.sentences(found)
     assert ['lockdown', 'wp'] == kinds(found.actions, Release)
     assert 2 == sum(isinstance(a, Flash) for a in found.actions)
     assert 'lockdown' == kinds(found.actions, Engage)[-1]
@@ -377,8 +379,8 @@ def test_a_lock_that_needs_a_memory_is_opened_by_who_remembers_alone(state):
     """Where nobody does, the plan refuses, and no host is powered off for it; other locks need no memory."""
     wall = whole('wall', state, IPMI, closes='')
     refused = unlocked_by_plan(wall, whole('kcs', state, IPMI, place='Managers/1/Kcs'))
-    (why,) = refused.refusals
-    assert ('BMC host', 'lock wall', True) == (why.label, why.subject, unrecorded(refused))
+    (why,) = refusal_words.refused(refused)
+    assert ('BMC host', 'lock wall', True) == (why.label, why.subject, is_unrecorded(refused))
     assert f'Managers/1 reads {state}, and there is no record of what we have closed of it' in why.reason
     assert ['kcs'] == [a.mechanism for a in refused.actions if isinstance(a, Release)]
     alone = unlocked_by_plan(wall)
@@ -388,7 +390,7 @@ def test_a_lock_that_needs_a_memory_is_opened_by_who_remembers_alone(state):
     mechanism, ref, field = wall.place
     made = unlocked_by_plan(wall, undos=(Undo(mechanism=mechanism, ref=ref, field=field, closed=('06/0:34',)),))
     assert (['wall'], ()) == ([a.mechanism for a in made.actions if isinstance(a, Release)], made.refusals)
-    assert not unrecorded(made)
+    assert not is_unrecorded(made)
 
 
 def test_what_others_have_closed_of_a_lock_in_part_is_left_and_told():

@@ -724,7 +724,7 @@ def test_what_a_rule_makes_of_a_chain(demand, polled, broken, doubted):
         assert () == found
     else:
         met, rule = Met.NO if doubted else Met.YES, 'default' if demand is None else 'all'
-        assert [(v.GPU, 'custody', rule, met)] == [(f.accelerator, f.subject, f.rule, f.met) for f in found]
+        assert [(v.GPU, 'custody', rule, met)] == [(f.accelerator, str(f.subject), f.rule, f.met) for f in found]
 
 
 def test_each_card_is_judged_by_its_own_rule():

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from baremetal_acc.bmc.api import BmcAddress, Look
 from baremetal_acc.decide.advance import Patience, begin
-from baremetal_acc.decide.plan import EVERYTHING, plan, raise_if_unsafe
+from baremetal_acc.decide.plan import EVERYTHING, plan
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, ImageMismatch
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.image import Upload
@@ -26,6 +26,7 @@ from baremetal_acc.model.inventory import (
 from baremetal_acc.model.job import Flow, Job, Wait
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind
 from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc.render.refusals import raise_if_unsafe
 from baremetal_acc.run import Target, Tools, observe, tick
 from tests.unit.decide import values as v
 

@@ -429,7 +429,7 @@ def test_a_lock_that_is_found_open_is_no_lock_in_the_verdict():
     """The bench itself: an ignored lock is read as open."""
     bench = working(Machine(version=v.NEW, lock_ignored=True), Two, LockOfEach)
     job, _ = bench.run(bench.job(parts=LOCK))
-    assert {LockState.UNLOCKED} == {f.state for f in job.verdict.findings if f.subject.startswith('lock ')}
+    assert {LockState.UNLOCKED} == {f.state for f in job.verdict.findings if str(f.subject).startswith('lock ')}
 
 
 # -------------------------------------------------------------------------------------- rules for a card that hides its place

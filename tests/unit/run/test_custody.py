@@ -115,7 +115,7 @@ def test_a_job_that_writes_nothing_does_not_wait_for_a_chain_that_no_reading_men
     job, outcome = bench.run(job)
     assert isinstance(outcome, Failed)
     assert 'reset power-cycle' in bench.machine.log
-    assert ['custody'] == [f.subject for f in job.verdict.unmet]
+    assert ['custody'] == [str(f.subject) for f in job.verdict.unmet]
     assert bench.now - began < bench.tools.patience.settle
 
 
@@ -194,7 +194,7 @@ def test_a_job_does_not_wait_for_a_card_to_sign_where_nothing_checks_what_it_sig
         began = bench.now
         job, outcome = bench.run(job_of(bench, again=True))
         assert isinstance(outcome, Failed)
-        assert ['custody'] == [f.subject for f in job.verdict.unmet]
+        assert ['custody'] == [str(f.subject) for f in job.verdict.unmet]
         took.append(bench.now - began)
     assert bench.tools.patience.settle <= took[1] - took[0]
 

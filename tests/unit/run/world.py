@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 from baremetal_acc.bmc.api import BmcAddress, Look
 from baremetal_acc.decide.advance import Patience, begin
-from baremetal_acc.decide.plan import plan, raise_if_unsafe
+from baremetal_acc.decide.plan import plan
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
     BmcBusy,
@@ -32,6 +32,7 @@ from baremetal_acc.model.inventory import BmcFacts, HostReading, PowerState, Tas
 from baremetal_acc.model.job import Flash, Flow, ItemState, Job, Wait
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
+from baremetal_acc.render.refusals import raise_if_unsafe
 from baremetal_acc.run import Target, Tools, observe, tick
 from tests.unit.decide import values as v
 

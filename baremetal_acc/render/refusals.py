@@ -1,0 +1,241 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Describe why a plan is refused, and raise the error for it."""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from baremetal_acc.decide import waiver
+from baremetal_acc.errors import Refused
+from baremetal_acc.model import refusal as r
+from baremetal_acc.model.job import Plan
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.refusal import Reason, Refusal, RestoreProblem
+from baremetal_acc.planning import activation
+from baremetal_acc.render.words import shortened
+
+NO_RECORD_HINT = (
+    'give the record of its target or node back (it is kept by who has locked it, and to lock again makes none), or open it by '
+    'hand: a reset of the BMC to its defaults does that, or Set Command Enables for channel Fh over LAN'
+)
+
+_HIDDEN_WHILE_OFF = ': the host is off, and some BMCs show cards only while it is on'
+
+_TAKES_NONE = (
+    'takes no firmware: it has no UpdateService (Redfish), or no controller that speaks HPM.1 (IPMI); write it in another way, '
+    'and let no rule of the baseline ask for it'
+)
+
+_SERVE = (
+    'for that set option [baremetal_acc] image_server_host, in the configuration of the machine that this runs on, to the '
+    'address at which BMCs reach it'
+)
+
+
+def raise_if_unsafe(made: Plan) -> None:
+    """Let only a plan without refusals pass.
+
+    :raises Refused: it has some; the error holds them all.
+    """
+    if made.refusals:
+        raise Refused(map(sentence, made.refusals), hint=NO_RECORD_HINT if is_unrecorded(made) else None)
+
+
+def is_unrecorded(made: Plan) -> bool:
+    """A lock would have to be opened of which nobody remembers what was closed."""
+    return any(isinstance(one.reason, r.NoRecord) for one in made.refusals)
+
+
+def in_order(refusals: Iterable[Refusal]) -> tuple[Refusal, ...]:
+    """By device, then by what is refused, as tables and documents list them."""
+    return tuple(sorted(refusals, key=lambda one: (one.accelerator or '', str(one.subject), reason(one.reason), one.label)))
+
+
+def sentence(refusal: Refusal) -> str:
+    """The device, the part of it, and why."""
+    return f'{refusal.label}, {refusal.subject}: {reason(refusal.reason)}'
+
+
+def reason(why: Reason) -> str:
+    """Why something is refused, as the end of a sentence, with what to do where that is not obvious."""
+    match why:
+        case r.NoAccelerators():
+            return f'none was found{_HIDDEN_WHILE_OFF if why.host_is_off else ""}'
+        case r.SharedIdentity():
+            return f'{why.times} devices have this identity, so nobody can tell which one is meant'
+        case r.MayHideDevices():
+            return f'devices may lie behind what could not be read: {why.gap.reason}'
+        case r.WrongCount():
+            found = f'{why.found} to {why.found + why.possible}' if why.possible else f'{why.found}'
+            unsure = ': the BMC does not show all that the rule asks for' if why.possible else ''
+            return f'{why.wanted} devices must match, {found} do{unsure}'
+        case r.RuleUndecided():
+            return f'the BMC does not show the {" and the ".join(why.hidden)} that it asks for, so it may be for this device'
+        case r.NoSuchComponent():
+            return 'the BMC reports no such component'
+        case r.TakesNoFirmware():
+            return f'BMC {why.bmc} {_TAKES_NONE}'
+        case r.VersionDenied():
+            return f'version {why.version} is denied: {why.denial}'
+        case r.DeniedVersionThere():
+            return f'version {why.version} is denied ({why.denial}), and no rule says which one it has to run'
+        case r.DeniedFunctionThere():
+            return f'holds {why.image}, which is denied ({why.denial}), and no rule says what it has to hold'
+        case r.NoImage():
+            return _no_image(why)
+        case r.SeveralImages():
+            what = why.function if why.version is None else f'version {why.version}'
+            return f'several images of the catalogue fit {what}: {", ".join(why.images)} (rule {why.rule})'
+        case r.ImagesDenied():
+            return '; '.join(f'image {name} is denied: {denial}' for name, denial in why.images)
+        case r.NoWayToVersion():
+            only = f'image {why.image} may be written over {", ".join(why.via)} only, and {why.runs} runs'
+            dead_ends = 'one that is denied, or of a version that several bring, does not'
+            return f'{only}: no images of the catalogue lead there; {dead_ends}'
+        case r.StepNeedsReset():
+            only = f'image {why.image} may be written over {", ".join(why.via)} only, and {why.runs} runs'
+            return f'{only}: demand version {why.step_version} first (image {why.step}, in force after a {why.reset})'
+        case r.NoSuchRevocation():
+            what = 'the catalogue has no such image' if why.kind is None else f'the image is of kind {why.kind}'
+            return f'{what} (rule {why.rule})'
+        case r.RevocationFitsNothing():
+            return f'no component of the device fits (rule {why.rule})'
+        case r.OtherVersionDemanded():
+            return f'version {why.version} is demanded of {why.component} already'
+        case r.RevocationTooEarly():
+            late = f'cannot be undone, so all firmware has to run before it: {", ".join(why.late)} does not'
+            return f'{late}; take the revocation out of rule {why.rule} until it does'
+        case r.VersionUnknown():
+            return 'its version could not be read, so nobody can tell what would be overwritten'
+        case r.SeveralItems():
+            return f'the BMC calls several items of the device {why.component}'
+        case r.SeveralSlots():
+            return f'the BMC calls several slots of the device {why.slot}'
+        case r.ItemUncertain():
+            return f'the BMC does not say that {why.component} belongs to this device'
+        case r.NotUpdateable():
+            return 'the BMC says that it is not updateable'
+        case r.NoSlot():
+            return 'no slot of the device matches'
+        case r.SlotHasNoItem():
+            return 'the BMC offers no SoftwareInventory by which the slot could be programmed'
+        case r.ImageDenied():
+            return f'image {why.image} is denied: {why.denial}'
+        case r.FitsByNameOnly():
+            return f'image {why.image} fits by vendor and model only; name pci, part_number or software_id in its fits'
+        case r.BelowFloor():
+            return f'image {why.image} has security version {why.security_version}, the floor is {why.floor}{_raised_by(why)}'
+        case r.BmcNotRead():
+            return f'its BMC {why.bmc} was not read'
+        case r.OnlyFetches():
+            return f'BMC {why.bmc} can only fetch images itself (SimpleUpdate): {_SERVE}'
+        case r.NoWayToSend():
+            ways = 'MultipartHttpPushUri nor HttpPushUri nor SimpleUpdate'
+            return f'BMC {why.bmc} offers no way to send an image, neither {ways}'
+        case r.TakesNoImage():
+            return f'BMC {why.bmc} takes no image: {why.obstacle}'
+        case r.ImageTooLarge():
+            return f'image {why.image} has {why.size_bytes} bytes, BMC {why.bmc} takes {why.max_bytes}'
+        case r.ImageUnusable():
+            return str(why.error).removeprefix(f'image {why.image}: ')
+        case r.WideTarget():
+            return f'{why.ref} stands for several parts: {shortened(why.parts)}'
+        case r.SharedResource():
+            shared = 'is not of this machine alone, but of another one of this BMC, too'
+            return f'{why.ref} {shared}: it is not written for one of them'
+        case r.NoWayBack():
+            return f'restore image {why.image} {_problem(why.problem)}'
+        case r.SeveralOfBundle():
+            return f'several components of bundle {why.bundle} fit: {shortened(why.images)}'
+        case r.AlsoWritten():
+            return f'bundle {why.bundle} would write {why.version} to it, and {shortened(why.images)} is written, too'
+        case r.BundleReachesDevice():
+            return f'bundle {why.bundle} is written to this device, too: name it as well, or all of them'
+        case r.BundleAgainstRule():
+            return f'bundle {why.bundle} would write {why.version} to it, and rule {why.rule} wants {why.demanded}'
+        case r.BundleReachesMachines():
+            return f'BMC {why.bmc} serves several machines, and would write it to all of them'
+        case r.OneComponentAtATime():
+            return f'BMC {why.bmc} takes one component at a time (HPM.1)'
+        case r.PartDenied():
+            return f'{why.component} {why.version} of it is denied: {why.denial}'
+        case r.NoRecord():
+            read = '' if why.why is None else f' ({why.why})'
+            record = 'and there is no record of what we have closed of it, which is all that may be opened'
+            return f'{why.ref} reads {why.state}{read}, {record}'
+        case r.NothingToResetForLock():
+            return f'needs a {why.needs}, and nothing says of what'
+        case r.CannotBeClosed():
+            return f'{why.part} cannot be closed by {why.mechanism} at {why.ref}: {why.why} (rule {why.rule} demands it)'
+        case r.NoMechanism():
+            demands = f'no mechanism blocks this path for {", ".join(why.parts)} (rule {why.rule} demands it)'
+            return f'{demands}; {waiver.HIDDEN}' if why.vanished else f'{demands}{waiver.ended_text(why.waivers)}'
+        case r.NoHost():
+            return 'must be powered off first, and its BMC shows no System to power off'
+        case r.PowerStateUnknown():
+            return 'must be powered off first, and its BMC does not tell whether it is on'
+        case r.ResetNotOffered():
+            what = 'be powered off and on' if why.kind is ResetKind.NONE else f'do a {why.kind}'
+            return f'{why.system} has to {what}, and offers no ResetType for that'
+        case r.NothingToReset():
+            return activation.nothing_to_reset(why.kind)
+        case r.NoStandbyCycle():
+            by_hand = ResetKind.AC_POWER_CYCLE
+            return (
+                f'{why.system} has to do an {why.kind}, and its BMC offers no action for that; with apply.reset = "{by_hand}" '
+                'in the catalogue somebody is waited for who pulls the power cord'
+            )
+        case r.PowerUnknownBeforeCycle():
+            unknown = 'its BMC does not tell whether it is on'
+            return f'{why.system} must be powered off before its standby power goes, and {unknown}'
+        case r.ComesOnByItself():
+            return (
+                f'{why.system} comes on by itself once it has power again (PowerRestorePolicy {why.policy}), and must stay off '
+                'until its locks are proven: set LastState or AlwaysOff'
+            )
+        case r.QuarantinedNeedsStart():
+            cards = shortened(sorted(f'{label} ({card})' for label, card in why.cards))
+            needs = shortened(sorted(set(why.reasons)))
+            kept = f'is not given back while {cards} is quarantined'
+            return f'has to start for {needs}, and {kept}: let the same job write that, too'
+        case _:
+            assert_never(why)
+
+
+def _no_image(why: r.NoImage) -> str:
+    what = f'the catalogue has no image of {why.function if why.version is None else f"version {why.version}"} that fits'
+    if why.for_others:
+        off = _HIDDEN_WHILE_OFF if why.host_is_off else ''
+        others = shortened(why.for_others)
+        return f'{what}: the device shows other ids than the fits of {others}, or hides them{off} (rule {why.rule})'
+    meant = '' if why.meant is None else f': did you mean {why.meant}?'
+    return f'{what}{meant} (rule {why.rule})'
+
+
+def _raised_by(why: r.BelowFloor) -> str:
+    """What makes the floor that high, and what to do."""
+    if why.cause is None:
+        return ''
+    runs = f'of {why.runs}, which runs' if why.cause is r.FloorCause.RUNNING else 'of what is written before it'
+    return f', that {runs}: only downgrade = "allow" in rule {why.rule} lets it go down'
+
+
+def _problem(why: RestoreProblem) -> str:
+    """Why an image cannot be restored, as the end of a sentence about it."""
+    match why:
+        case r.NotInCatalogue():
+            return 'is not in the catalogue'
+        case r.NotRestorable():
+            return 'is no firmware image to go back to'
+        case r.RestoreDenied():
+            return f'is denied: {why.denial}'
+        case r.DoesNotFit():
+            return 'does not fit this device'
+        case r.RestoreFitsByNameOnly():
+            return 'fits this device by vendor and model only'
+        case r.RestoreBelowFloor():
+            return f'has security version {why.security_version}, the floor is {why.floor}'
+        case r.RestoreTooLarge():
+            return f'has {why.size_bytes} bytes, its BMC takes {why.max_bytes}'
+        case _:
+            assert_never(why)

@@ -1,0 +1,35 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The refusals of a plan as people read them."""
+
+from typing import NamedTuple
+
+from baremetal_acc.model.job import Plan
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.render import refusals as render
+
+
+class Told(NamedTuple):
+    """One refusal in words."""
+
+    accelerator: AcceleratorId | None
+    label: str
+    subject: str
+    reason: str
+
+
+def refused(made: Plan) -> tuple[Told, ...]:
+    """All of a plan, in the order in which documents list them."""
+    return tuple(
+        Told(one.accelerator, one.label, str(one.subject), render.reason(one.reason)) for one in render.in_order(made.refusals)
+    )
+
+
+def reasons(made: Plan) -> list[str]:
+    """Only why."""
+    return [one.reason for one in refused(made)]
+
+
+def sentences(made: Plan) -> list[str]:
+    """Whole sentences."""
+    return [render.sentence(one) for one in render.in_order(made.refusals)]
