@@ -39,7 +39,7 @@ from baremetal_acc.model.measurement import MeasurementReading
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.waiver import Relaxation, Waived
 from baremetal_acc.planning import bundle_parts
-from baremetal_acc.render import refusals
+from baremetal_acc.render import notes, refusals
 
 FORMAT = 1
 
@@ -260,7 +260,7 @@ def plan(made: Plan, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcN
             {'accelerator': r.accelerator, 'device': r.label, 'subject': str(r.subject), 'reason': refusals.reason(r.reason)}
             for r in refusals.in_order(made.refusals)
         ],
-        'notes': [{'device': n.label, 'text': n.text} for n in made.notes],
+        'notes': [{'device': note.label, 'text': notes.text(note.content)} for note in made.notes],
     }
 
 

@@ -18,6 +18,7 @@ from baremetal_acc.model.job import ItemState, Job, Plan, Release, Reset, ResetP
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.refusal import NoHost, NoMechanism
 from baremetal_acc.model.subject import SubjectKind
+from baremetal_acc.render import notes as notes_in_words
 from baremetal_acc.render import refusals
 
 COLUMNS = ('Target', 'Device', 'Action', 'What', 'Change', 'State')
@@ -76,7 +77,7 @@ def tell_what_is_relaxed(entry: TargetEntry, verdict: Verdict) -> None:
     """Say what was asked less of than by default: that all holds is worth as much as what was asked."""
     names = {f.accelerator: f.label for f in verdict.findings if f.accelerator is not None}
     for note in waiver.told(verdict.target, (), verdict.relaxed, names):
-        text.note(f'{entry.name}: {note.text}')
+        text.note(f'{entry.name}: {notes_in_words.text(note.content)}')
 
 
 def _hint(prepared: Prepared) -> str | None:

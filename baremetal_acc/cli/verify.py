@@ -12,7 +12,9 @@ from baremetal_acc.cli.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.results import tell_what_is_relaxed, warn_of_waivers
 from baremetal_acc.decide import unseen
 from baremetal_acc.errors import AccError, NotMet
-from baremetal_acc.model.job import Note, Verdict
+from baremetal_acc.model.job import Verdict
+from baremetal_acc.model.note import Note
+from baremetal_acc.render import notes as notes_in_words
 
 COLUMNS = ('Target', 'Device', 'Subject', 'Expected', 'Found', 'Met', 'Rule')
 
@@ -50,7 +52,7 @@ class Verify(ReportCommand):
                 warn_of_waivers(entry, verdict)
                 tell_what_is_relaxed(entry, verdict)
                 for note in notes:
-                    text.note(f'{entry.name}: {note.label}: {note.text}')
+                    text.note(f'{entry.name}: {note.label}: {notes_in_words.text(note.content)}')
         return Report(
             document=render.document(bodies),
             columns=COLUMNS,

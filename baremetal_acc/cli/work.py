@@ -33,13 +33,13 @@ from baremetal_acc.model.job import (
     Interference,
     Job,
     Met,
-    Note,
     Plan,
     Program,
     Publish,
     Release,
     Verdict,
 )
+from baremetal_acc.model.note import Note, NothingToDo, QuarantinedSince, WaitsForUpdate
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.refusal import ImageUnusable, Refusal
 from baremetal_acc.model.subject import JOB, QUARANTINE, RELOCK, UNSEEN_OR_OPEN, Subject, SubjectKind
@@ -205,10 +205,10 @@ def look(
                 chains = custody_of(inventory, target, tools, state, lifecycle)
                 verdict = judge(inventory, chains, target, tools, state, lifecycle)
             unmet = (*relevant(Verb.APPLY, verdict, devices), *(f for f in verdict.unmet if f.subject == JOB))
-        text = 'nothing to do about what does not hold' if unmet else 'nothing to do'
+        nothing_to_do = Note(label=target.name, content=NothingToDo(unmet=bool(unmet)))
         # Placement has to learn that something does not hold.
         told = tuple(a for a in made.actions if isinstance(a, Publish)) if unmet else ()
-        made = Plan(target=made.target, actions=told, notes=(Note(label=target.name, text=text), *let, *kept))
+        made = Plan(target=made.target, actions=told, notes=(nothing_to_do, *let, *kept))
     made = replace(made, notes=(*made.notes, *mending.left(_for_somebody_else(unmet), made)))
     why = custody_rules.reasons_to_write(doubted, made, chains, inventory, now)
     made = replace(made, notes=(*made.notes, *_quarantine_notes(state, inventory, made), *why))
@@ -403,11 +403,10 @@ def _quarantine_notes(state: TargetState, inventory: Inventory, made: Plan) -> I
     """Who reads a plan has to learn which devices nobody may use, and why something is written that seems to be there."""
     names = labels(inventory)
     for mark in state.quarantined:
-        what = 'it is written anew, whatever it shows'
-        if not mended(mark, made.actions, inventory):
-            what = f'this does not end it, but {_mending(mark)} that writes anew what was spoilt'
+        is_ended = mended(mark, made.actions, inventory)
+        content = QuarantinedSince(at=mark.at, ended=bool(is_ended), firmware=bool(mark.firmware))
         for device in sorted(suspects(mark, inventory).intersection(names)):
-            yield Note(label=names[device], text=f'quarantined since {mark.at:%Y-%m-%d %H:%M:%S}Z: {what}')
+            yield Note(label=names[device], content=content)
 
 
 def meanwhile(state: TargetState, inventory: Inventory) -> TargetState:
@@ -624,6 +623,6 @@ def _busy(checks: Iterable[CheckImage], target: str, bmcs: Bmcs) -> Iterator[Not
     try:
         run.check_idle(checks, bmcs)
     except BmcBusy as exc:
-        yield Note(label=target, text=f'waits first: {exc.message}')
+        yield Note(label=target, content=WaitsForUpdate(message=exc.message))
     except BmcError as exc:
         LOG.info('%s', exc)

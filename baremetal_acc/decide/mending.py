@@ -15,7 +15,6 @@ from baremetal_acc.model.job import (
     Engage,
     Finding,
     Flash,
-    Note,
     Plan,
     Program,
     Publish,
@@ -24,6 +23,7 @@ from baremetal_acc.model.job import (
     Withdraw,
 )
 from baremetal_acc.model.lock import Scope
+from baremetal_acc.model.note import Note, NotMended
 from baremetal_acc.model.refusal import Refusal
 from baremetal_acc.model.subject import PRESENT, QUARANTINE, RELOCK, SubjectKind, firmware, function, rule
 
@@ -44,8 +44,8 @@ def left(findings: Iterable[Finding], made: Plan) -> Iterator[Note]:
     ours = mendable(findings, made)
     for finding in findings:
         if finding not in ours and not any(_tells_of(r, finding) for r in made.refusals):
-            what = f'expected {finding.expected}, found {finding.found} (rule {finding.rule})'
-            yield Note(label=finding.label, text=f'no action mends {finding.subject}: {what}')
+            content = NotMended(subject=finding.subject, expected=finding.expected, found=finding.found, rule=finding.rule)
+            yield Note(label=finding.label, content=content)
 
 
 def _mends(action: Action, finding: Finding) -> bool:

@@ -16,6 +16,7 @@ from baremetal_acc.decide.identical_cards import left_out
 from baremetal_acc.decide.offer import single
 from baremetal_acc.decide.verify import components_wanted, slots_wanted
 from baremetal_acc.errors import Refused
+from baremetal_acc.model import note as n
 from baremetal_acc.model import refusal as r
 from baremetal_acc.model import subject as subjects
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
@@ -28,7 +29,6 @@ from baremetal_acc.model.job import (
     CheckImage,
     Engage,
     Flash,
-    Note,
     Plan,
     Program,
     Publish,
@@ -39,6 +39,7 @@ from baremetal_acc.model.job import (
     stage,
 )
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, Undo, WritePath, closed_by_us
+from baremetal_acc.model.note import Note
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.refusal import Refusal
 from baremetal_acc.model.subject import Subject, SubjectKind
@@ -59,8 +60,8 @@ class Part(StrEnum):
 EVERYTHING = frozenset({Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK, Part.PUBLISH})
 """The whole straight path."""
 
-_MOST_NAMES = 4
-"""Of devices in one text."""
+
+EQUAL, LOWER = n.ForceCause.EQUAL, n.ForceCause.LOWER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +112,9 @@ class _Draft:
         label = accelerator.label if accelerator else self.inventory.target
         which = accelerator.id if accelerator else None
         self.refusals.append(Refusal(accelerator=which, label=label, subject=subject, reason=reason))
+
+    def note(self, accelerator: Accelerator, content: n.Content) -> None:
+        self.notes.append(Note(label=accelerator.label, content=content))
 
     def reset(self, system: Ref, kind: ResetKind, why: str) -> None:
         """Reset a System, together with all that asks for the same one, however a BMC writes its URI.
@@ -189,8 +193,8 @@ def plan(
     draft.actions = list(_once_a_place(draft.actions, inventory))
     if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK}:
         for name in idle(baseline, inventory.accelerators, node):
-            draft.notes.append(Note(label=node.name, text=f'rule {name} matches no device here'))
-        draft.notes += (Note(label=out.label, text=out.text) for out in left_out(baseline, inventory.accelerators, node))
+            draft.notes.append(Note(label=node.name, content=n.RuleMatchesNothing(rule=name)))
+        draft.notes += (Note(label=out.label, content=out.note) for out in left_out(baseline, inventory.accelerators, node))
         relaxed = waiver.relaxations(node, ((a, demands(baseline, a, node)) for a in inventory.accelerators))
         draft.notes += waiver.told(inventory.target, draft.waived, relaxed, {a.id: a.label for a in inventory.accelerators})
     writes = _in_turn(draft.writes, inventory)
@@ -215,7 +219,7 @@ def plan(
         actions=tuple(sorted(draft.actions, key=_order)),
         parallel=tuple(sorted((b.name, b.update.parallel) for b in inventory.bmcs if b.update is not None)),
         refusals=tuple(sorted(dict.fromkeys(draft.refusals), key=_refusal_order)),
-        notes=tuple(sorted(set(draft.notes), key=lambda n: (n.label, n.text))),
+        notes=tuple(sorted(dict.fromkeys(draft.notes), key=lambda note: (note.label, repr(note.content)))),
     )
 
 
@@ -319,12 +323,12 @@ def _flash(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: 
     way = _way(draft, accelerator, component, found[0])
     if way is None:
         return
-    draft.notes.append(Note(label=accelerator.label, text=f'{subject} to {version}: rule {wanted.firmware_rule}'))
+    draft.note(accelerator, n.Demanded(subject=subject, what=version, rule=wanted.firmware_rule))
     over = component.version
     for step, image in enumerate(way):
         if step + 1 < len(way):
-            text = f'{subject} to {image.version} first: image {way[step + 1].name} may not be written over {over}'
-            draft.notes.append(Note(label=accelerator.label, text=text))
+            first = n.StepFirst(subject=subject, version=image.version, image=way[step + 1].name, over=over)
+            draft.note(accelerator, first)
         _write(draft, accelerator, wanted, component, image, over=over, before=way[:step])
         over = image.version
 
@@ -385,8 +389,7 @@ def _revoke_in(draft: _Draft, accelerator: Accelerator, wanted: Demands, compone
     if late:
         draft.refuse(accelerator, subject, r.RevocationTooEarly(rule=wanted.revocations_rule, late=tuple(sorted(late))))
         return
-    text = f'{subject} of {component.id}, which cannot be undone: rule {wanted.revocations_rule}'
-    draft.notes.append(Note(label=accelerator.label, text=text))
+    draft.note(accelerator, n.Revoked(subject=subject, component=component.id, rule=wanted.revocations_rule))
     _write(draft, accelerator, wanted, component, image, over=component.version, before=())
 
 
@@ -418,8 +421,10 @@ def _write(
     highest = max(running, *(i.security_version for i in before), 0)
     floor = wanted.security_floor if allowed else max(wanted.security_floor, highest)
     if allowed and image.security_version < highest:
-        text = f'{subject} goes down from security version {highest} to {image.security_version}: rule {wanted.firmware_rule}'
-        draft.notes.append(Note(label=accelerator.label, text=f'{text} allows it'))
+        lowered = n.SecurityVersionLowered(
+            subject=subject, before=highest, after=image.security_version, rule=wanted.firmware_rule
+        )
+        draft.note(accelerator, lowered)
     below = r.BelowFloor(image=image.name, security_version=image.security_version, floor=floor)
     if floor > wanted.security_floor and image.kind is ImageKind.FIRMWARE:
         cause = r.FloorCause.RUNNING if highest == running else r.FloorCause.WRITTEN_BEFORE
@@ -432,13 +437,13 @@ def _write(
         draft.refuse(accelerator, subject, r.VersionDenied(version=image.version, denial=why))
     restore = _restore(image, over)
     if restore is None and image.kind is ImageKind.FIRMWARE:
-        text = f'{subject} has no way back: image {image.name} says restore = "none", so if it fails the device is quarantined'
-        draft.notes.append(Note(label=accelerator.label, text=text))
+        draft.note(accelerator, n.NoRestoreImage(subject=subject, image=image.name))
     if restore is not None:
         for problem in _unsafe_restore(draft, accelerator, component, image, restore, floor):
             draft.refuse(accelerator, subject, r.NoWayBack(image=restore, problem=problem))
     put_back = draft.image(restore)
-    why_forced = _EQUAL if images.same_version(over, image.version) else _LOWER if image.security_version < highest else None
+    is_lower = image.security_version < highest
+    why_forced = EQUAL if images.same_version(over, image.version) else LOWER if is_lower else None
     action = Flash(
         accelerator=accelerator.id,
         component=component.id,
@@ -526,8 +531,7 @@ def _complete(
         return
     runs = images.same_version(component.version, image.version) and not _other_staged(component, image.version)
     if runs and not forced:
-        text = f'{subject} is left as it is by bundle {name}: {image.version} is there'
-        draft.notes.append(Note(label=accelerator.label, text=text))
+        draft.note(accelerator, n.LeftByBundle(subject=subject, bundle=name, version=image.version))
         return
     demanded = draft.demanded.get(one.place)
     if accelerator.id not in chosen:
@@ -538,8 +542,7 @@ def _complete(
         against = r.BundleAgainstRule(bundle=name, version=image.version, rule=rule, demanded=demanded)
         draft.refuse(accelerator, subject, against)
         return
-    why = 'is written again, since the bundle is forced' if runs else 'is written as well, which no rule asks for'
-    draft.notes.append(Note(label=accelerator.label, text=f'{subject} {why}: bundle {name} to {image.version}'))
+    draft.note(accelerator, n.WrittenByBundle(subject=subject, bundle=name, version=image.version, again=runs))
     _write(draft, accelerator, draft.wanted[accelerator.id], component, image, over=component.version, before=())
 
 
@@ -565,43 +568,34 @@ def _tell_bundle(draft: _Draft, name: str, bmc: BmcName, found: Iterable[bundles
         return
     found = tuple(found)
     flashes = [a for w in draft.writes if isinstance(a := w.action, Flash) and a.upload == (name, bmc)]
-    where = 'no Targets' if bundle.targets is None else f'Targets {json.dumps(list(bundle.targets))}'
     again = sum(images.same_version(a.expects, a.version) for a in flashes)
-    counts = (
-        f'{len(flashes) - again} components change, {again} are written again, {len(found) - len(flashes)} are left as they are'
-    )
-    tell = [f'bundle {name} is sent once, with {where}: {counts}']
     shown = {image.name for one in found for image in one.images}
-    unseen_ones = [f'{i.component} {i.version}' for i in members if i.name not in shown]
-    if unseen_ones:
-        also = f'bundle {name} also holds {_some(unseen_ones)}, of no card that is shown here'
-        tell.append(f'{also}: no rule asks for that, and what it shows in the end is told')
-    if bundle.component_targets:
-        retry = 'what fails is sent once more, to that component alone, forced'
-    else:
-        retry = 'where a part fails, the whole bundle is sent once more, forced'
+    unseen_ones = tuple((i.component, i.version) for i in members if i.name not in shown)
     older = next((o.bundle.name for i in members if (o := draft.image(i.restore)) is not None and o.bundle is not None), None)
-    back = 'there is no bundle to go back to' if older is None else f'where all of it fails, bundle {older} is put back, forced'
-    tell.append(f'bundle {name}: {retry}; {back}')
+    tell: list[n.Content] = [
+        n.BundleSent(
+            bundle=name,
+            targets=bundle.targets,
+            change=len(flashes) - again,
+            again=again,
+            left=len(found) - len(flashes),
+        ),
+        n.BundleIfItFails(bundle=name, alone=bool(bundle.component_targets), older=older),
+    ]
+    tell += [n.BundleHoldsMore(bundle=name, parts=unseen_ones)] if unseen_ones else ()
     by_name = [one for one in found if not any(images.identified(i, one.component) for i in one.images)]
     if by_name:
-        ids = _some(sorted({one.component.id or '' for one in by_name}))
-        tell.append(
-            f'bundle {name}: which component is for {ids} is known by the name of the item alone, not by its SoftwareId'
-        )
-    draft.notes += (Note(label=draft.inventory.target, text=text) for text in tell)
+        ids = tuple(sorted({one.component.id or '' for one in by_name}))
+        tell.append(n.KnownByName(bundle=name, components=ids))
+    draft.notes += (Note(label=draft.inventory.target, content=content) for content in tell)
 
 
-_EQUAL = 'this version is there, and a BMC may skip an image of it'
-_LOWER = 'a BMC may refuse an image of a lower version'
-
-
-def _is_forced(draft: _Draft, accelerator: Accelerator, ref: Ref, subject: Subject, why: str | None) -> bool:
+def _is_forced(draft: _Draft, accelerator: Accelerator, ref: Ref, subject: Subject, why: n.ForceCause | None) -> bool:
     """Whether the BMC is told to write an image whatever version is there; the plan says so."""
     facts = draft.inventory.bmc(ref.bmc)
     if why is None or facts is None or facts.update is None or not facts.update.forces:
         return False
-    draft.notes.append(Note(label=accelerator.label, text=f'{subject} is sent with ForceUpdate: {why}'))
+    draft.note(accelerator, n.Forced(subject=subject, cause=why))
     return True
 
 
@@ -683,7 +677,7 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
     below = r.BelowFloor(image=image.name, security_version=image.security_version, floor=wanted.security_floor)
     for reason in (*_unsafe_item(slot.item), *_unsafe_image(draft, accelerator, slot.item, image, below)):
         draft.refuse(accelerator, subject, reason)
-    draft.notes.append(Note(label=accelerator.label, text=f'{subject} to {function}: rule {wanted.functions_rule}'))
+    draft.note(accelerator, n.Demanded(subject=subject, what=function, rule=wanted.functions_rule))
     action = Program(
         accelerator=accelerator.id,
         slot=slot.slot_id,
@@ -701,7 +695,7 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
             accelerator,
             slot.item.ref,
             subject,
-            _EQUAL if images.same_version(slot.item.version, image.version) else None,
+            EQUAL if images.same_version(slot.item.version, image.version) else None,
         ),
     )
     draft.writes.append(_Write(action=action, image=image))
@@ -790,14 +784,12 @@ def _left_closed(draft: _Draft, accelerator: Accelerator) -> Iterator[Note]:
             continue
         if reading.place in draft.kept:
             if reading.state is LockState.PARTIAL:
-                text = f'left as it is ({reading.state}): {reading.mechanism} at {reading.ref}: nothing of it was closed by us'
-                yield Note(label=_protected(accelerator, reading), text=text)
+                left = n.LockLeft(mechanism=reading.mechanism, ref=reading.ref, state=reading.state)
+                yield Note(label=_protected(accelerator, reading), content=left)
             continue
-        paths = ', '.join(sorted(reading.blocks))
-        closed = reading.state in (LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED)
-        left = 'left closed' if closed else f'left as it is ({reading.state})'
-        text = f'{left}: {reading.mechanism} at {reading.ref}, for no rule wants {paths} blocked'
-        yield Note(label=_protected(accelerator, reading), text=text)
+        paths = tuple(sorted(reading.blocks))
+        left = n.LockLeft(mechanism=reading.mechanism, ref=reading.ref, state=reading.state, paths=paths)
+        yield Note(label=_protected(accelerator, reading), content=left)
 
 
 def _lockdowns(draft: _Draft, *, engage: bool) -> None:
@@ -1009,11 +1001,6 @@ def _starting(places: Iterable[tuple[str, str]], start: tuple[str, str]) -> Iter
     return (p for p in places if p[0] == start[0] and p[1].startswith(start[1]))
 
 
-def _some(names: list[str]) -> str:
-    more = '' if len(names) <= _MOST_NAMES else f' and {len(names) - _MOST_NAMES} more'
-    return f'{", ".join(names[:_MOST_NAMES])}{more}'
-
-
 def _place(ref: Ref) -> tuple[str, str]:
     """A resource, however a BMC writes its URI."""
     return ref.bmc, ref.uri.rstrip('/').casefold()
@@ -1085,8 +1072,7 @@ def _cycles(draft: _Draft, held: tuple[Ref, ...]) -> None:
         for reason in () if facts is None else activation.not_offered(facts, system, kind, held=is_held):
             draft.refuse(None, subjects.HOST, reason)
         if kind is activation.BY_HAND:
-            text = f'somebody has to pull the power cord of {system} and plug it in again: the job waits for that'
-            draft.notes.append(Note(label=draft.inventory.target, text=text))
+            draft.notes.append(Note(label=draft.inventory.target, content=n.PowerCordPulled(system=system)))
         if (
             not is_held
             and _power(draft, system) is not PowerState.OFF
@@ -1126,8 +1112,7 @@ def _not_given_back(draft: _Draft, left: frozenset[AcceleratorId], reasons: list
     if reasons:
         draft.refuse(None, subjects.HOST, r.QuarantinedNeedsStart(reasons=tuple(sorted(set(reasons))), cards=cards))
     else:
-        names = _some(sorted(f'{label} ({card})' for label, card in cards))
-        draft.notes.append(Note(label=draft.inventory.target, text=f'the host is left powered off: {names} is quarantined'))
+        draft.notes.append(Note(label=draft.inventory.target, content=n.LeftOff(cards=cards)))
 
 
 def _host_systems(draft: _Draft) -> tuple[Ref, ...]:

@@ -7,13 +7,9 @@ from collections.abc import Iterator
 from baremetal_acc.decide.baseline import Baseline, NodeFacts, demands
 from baremetal_acc.decide.verify import components_wanted
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Note
+from baremetal_acc.model.note import Note, ShownFromNextStart
 from baremetal_acc.model.ref import AcceleratorId
-
-UNSEEN = (
-    'this BMC does not show what was activated and runs from the next start of the host on: where others may have written to '
-    'the card since the host was last powered on, power-cycle it and look again'
-)
+from baremetal_acc.model.subject import firmware
 
 
 def notes(
@@ -29,4 +25,5 @@ def notes(
             continue
         for component, _, _ in components_wanted(accelerator, demands(baseline, accelerator, node)):
             if component is not None and component.ref in hidden:
-                yield Note(label=accelerator.label, text=f'firmware {component.id}: {UNSEEN}')
+                about = ShownFromNextStart(subject=firmware(str(component.id)))
+                yield Note(label=accelerator.label, content=about)

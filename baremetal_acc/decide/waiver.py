@@ -21,8 +21,8 @@ from baremetal_acc.decide.baseline import (
 )
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.custody import CustodyDemand
-from baremetal_acc.model.job import Note
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
+from baremetal_acc.model.note import LeftOpen, LessThanDefault, Note
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.refusal import WaiverEnded
 from baremetal_acc.model.waiver import LONGEST, Relaxation, Relaxed, Waived, Waiver, moment
@@ -185,14 +185,11 @@ def told(
 
     :param labels: of all devices of the target.
     """
-    notes = [Note(label=w.label, text=open_by(w)) for w in waived]
+    notes = [Note(label=w.label, content=LeftOpen(waived=w)) for w in waived]
     for r in relaxed:
-        which = [labels.get(i, str(i)) for i in r.accelerators]
-        shown = ', '.join(sorted(which)[:_MOST_NAMES])
-        more = f' and {len(which) - _MOST_NAMES} more' if len(which) > _MOST_NAMES else ''
-        of = f' ({shown}{more})' if 0 < len(which) < len(labels) else ''
-        rule = f'rule {r.rule}: ' if r.rule != DEFAULT_RULE else ''
-        notes.append(Note(label=target, text=f'less than the default: {rule}{r.text}{of}'))
+        which = sorted(labels.get(i, str(i)) for i in r.accelerators)
+        cards = tuple(which) if len(which) < len(labels) else ()
+        notes.append(Note(label=target, content=LessThanDefault(relaxation=r, cards=cards)))
     return tuple(notes)
 
 

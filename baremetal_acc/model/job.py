@@ -13,6 +13,7 @@ from baremetal_acc.model.firmware import ItemIdentity
 from baremetal_acc.model.image import Progress
 from baremetal_acc.model.inventory import Complaint, ManagerReading, Objection
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
+from baremetal_acc.model.note import Note
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.refusal import Refusal
 from baremetal_acc.model.subject import Subject
@@ -234,14 +235,6 @@ def stage(action: Action) -> Stage:
 
 
 # ------------------------------------------------------------------------------------------------------------------- plan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """Something a reader of the plan ought to know, such as the rule that decided."""
-
-    label: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -702,7 +695,6 @@ __all__ = [
     'ItemState',
     'Job',
     'Met',
-    'Note',
     'Outcome',
     'PartReading',
     'Plan',

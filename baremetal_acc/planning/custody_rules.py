@@ -16,7 +16,8 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.custody import BreakCause, CardCustody, Chain, Cover, Custody, CustodyDemand, Origin, Strength
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Finding, Flash, Met, Note, Plan, Program
+from baremetal_acc.model.job import Finding, Flash, Met, Plan, Program
+from baremetal_acc.model.note import Note, WrittenForCustody
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.subject import CUSTODY
 from baremetal_acc.planning.custody import begun, holds
@@ -93,7 +94,7 @@ def reasons_to_write(
     return tuple(
         Note(
             label=a.label,
-            text=f'it is written whatever it shows, for its custody does not hold: {explain(custody.of(a.id), now)}',
+            content=WrittenForCustody(custody=custody.of(a.id), at=now),
         )
         for a in inventory.accelerators
         if a.id in doubted & written

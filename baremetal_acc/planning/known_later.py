@@ -5,7 +5,8 @@
 from collections.abc import Collection, Iterator
 
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Flash, ItemState, Job, Note, Program, Release, Reset, ResetPurpose
+from baremetal_acc.model.job import Flash, ItemState, Job, Program, Release, Reset, ResetPurpose
+from baremetal_acc.model.note import MayHideCardsWhileOff, Note
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
 
@@ -17,8 +18,7 @@ def notes(inventory: Inventory, changes: Collection[Flash | Program | Release], 
     """
     found = [inventory.bmc(host.bmc) for host in hosts]
     if changes and any(facts is not None and facts.power is PowerState.ON for facts in found):
-        text = 'whether the BMC still shows the cards while the host is off is seen only then; what it hides is not changed'
-        yield Note(label=inventory.target, text=text)
+        yield Note(label=inventory.target, content=MayHideCardsWhileOff())
 
 
 def hidden_by_hold(job: Job, inventory: Inventory | None, card: AcceleratorId) -> str | None:

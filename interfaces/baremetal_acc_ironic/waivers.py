@@ -21,6 +21,7 @@ from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.waiver import Waived, Waiver, moment
+from baremetal_acc.render import notes
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import notification, outcome, rights, statement, steps, work
 from baremetal_acc_ironic.node import Granted, Memory
@@ -133,7 +134,7 @@ def tell(task: Any, verdict: Verdict, by: str) -> None:
     """Leave in log, history and a notification that a node rests on waivers; in log and history what else is relaxed."""
     node = task.node
     lines = waiver.summary(verdict.waived)
-    relaxed = [n.text for n in waiver.told(verdict.target, (), verdict.relaxed, {})]
+    relaxed = [notes.text(n.content) for n in waiver.told(verdict.target, (), verdict.relaxed, {})]
     for line in lines:
         LOG.warning('Node %s: %s: %s', node.uuid, by, line)
     for line in relaxed:

@@ -50,6 +50,7 @@ from baremetal_acc.model.job import (
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.planning import custody, custody_rules
+from baremetal_acc.render import notes
 from baremetal_acc.render.refusals import raise_if_unsafe
 from baremetal_acc.run import Target, Tools, custody_feed
 from baremetal_acc_ironic import (
@@ -222,7 +223,7 @@ def _planned(
     raise_if_unsafe(made)
     claimed.keep(task, made, inventory, tools.baseline, target.node, tools.catalogue)
     for note in (*made.notes, *custody_rules.reasons_to_write(doubted, made, mind.custody, inventory, inventory.at)):
-        LOG.info('Node %s: %s: %s: %s', task.node.uuid, step.name, note.label, note.text)
+        LOG.info('Node %s: %s: %s: %s', task.node.uuid, step.name, note.label, notes.text(note.content))
     who = rights.begun_by(task, mind, flow)
     if not step.operators and not back:  # to bring back what was there is nobody's wish but ours
         rights.permit_plan(task, who, made, inventory, tools.baseline, target.node)

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Count the tokens of what is shipped, per package, and compare two commits.
 
-``python -m tests.tools.size [COMMIT [COMMIT]]``: of the working tree; of a commit; of one against another. Counted are the tokens
-of ``tokenize`` without comments, docstrings, line ends and indentation, of all Python files that are installed but those of the
-emulator, the demo and the recorder: these are for tests and for people who look at the product.
+``python -m tests.tools.size [COMMIT [COMMIT]]``: of the working tree; of a commit; of one against another.
+
+Counted are the tokens of ``tokenize`` without comments, docstrings, line ends and indentation, of all Python files that are
+installed but those of the emulator, the demo and the recorder, which are for tests and for people who look at the product.
 """
 
 import ast
@@ -74,20 +75,24 @@ def _git(root: Path, *arguments: str) -> str:
     return subprocess.run(['git', *arguments], cwd=root, check=True, capture_output=True, text=True).stdout
 
 
+def _say(line: str) -> None:
+    sys.stdout.write(f'{line}\n')
+
+
 def main(arguments: list[str]) -> int:
     """Print a table; always 0."""
     if len(arguments) > 2:
-        print('usage: python -m tests.tools.size [COMMIT [COMMIT]]', file=sys.stderr)
+        sys.stderr.write('usage: python -m tests.tools.size [COMMIT [COMMIT]]\n')
         return 2
     before = of_commit(arguments[0]) if arguments else Counter()
     after = of_commit(arguments[1]) if len(arguments) == 2 else of_tree()
     if not arguments:
         before = after
-    print(f'{"package":44}{"before":>10}{"after":>10}{"change":>10}')
+    _say(f'{"package":44}{"before":>10}{"after":>10}{"change":>10}')
     for name in sorted(before | after):
-        print(f'{name:44}{before[name]:10}{after[name]:10}{after[name] - before[name]:+10}')
+        _say(f'{name:44}{before[name]:10}{after[name]:10}{after[name] - before[name]:+10}')
     total, now = before.total(), after.total()
-    print(f'{"all":44}{total:10}{now:10}{now - total:+10} ({100 * (now - total) / total:+.1f} %)')
+    _say(f'{"all":44}{total:10}{now:10}{now - total:+10} ({100 * (now - total) / total:+.1f} %)')
     return 0
 
 

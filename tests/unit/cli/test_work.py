@@ -34,6 +34,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.subject import Subject
+from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -164,7 +165,7 @@ def test_a_plan_says_of_a_quarantined_device_whether_it_ends_that(mark, slots, e
     actions = tuple(i.action for i in programmed(*slots).items) if slots else ()
     state = TargetState(target='node-1', quarantined=(mark,))
     (note,) = work._quarantine_notes(state, inventory, Plan(target='node-1', actions=actions))
-    assert f'quarantined since 2026-11-21 12:00:00Z: {expected}' == note.text
+    assert f'quarantined since 2026-11-21 12:00:00Z: {expected}' == refusal_words.notes([note])[0].text
 
 
 def ended(*states: tuple[type, ItemState], reasons: tuple[str, ...] = ()) -> Job:

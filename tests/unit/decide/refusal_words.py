@@ -1,11 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The refusals of a plan as people read them."""
+"""The refusals and notes of a plan as people read them."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from baremetal_acc.model.job import Plan
+from baremetal_acc.model.note import Note
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.render import notes as notes_in_words
 from baremetal_acc.render import refusals as render
 
 
@@ -33,3 +36,15 @@ def reasons(made: Plan) -> list[str]:
 def sentences(made: Plan) -> list[str]:
     """Whole sentences."""
     return [render.sentence(one) for one in render.in_order(made.refusals)]
+
+
+class ToldNote(NamedTuple):
+    """One note in words."""
+
+    label: str
+    text: str
+
+
+def notes(found: Iterable[Note]) -> list[ToldNote]:
+    """Sorted by label and text."""
+    return sorted(ToldNote(note.label, notes_in_words.text(note.content)) for note in found)

@@ -107,8 +107,8 @@ def test_a_lock_that_its_bmc_keeps_in_memory_is_closed_once_more_before_the_host
 
 def test_somebody_who_reads_the_plan_learns_that_a_person_is_needed():
     """By the machine's name."""
-    assert [n for n in planned(AC).notes if 'somebody has to pull the power cord of' in n.text]
-    assert [] == [n for n in planned(AUX).notes if 'power cord' in n.text]
+    assert [n for n in refusal_words.notes(planned(AC).notes) if 'somebody has to pull the power cord of' in n.text]
+    assert [] == [n for n in refusal_words.notes(planned(AUX).notes) if 'power cord' in n.text]
 
 
 # ---------------------------------------------------------------------------------------------------------------------- jobs

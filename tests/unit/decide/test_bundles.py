@@ -75,7 +75,7 @@ def flashes(result):
 
 
 def told(result):
-    return '\n'.join(note.text for note in result.notes)
+    return '\n'.join(note.text for note in refusal_words.notes(result.notes))
 
 
 def test_a_bundle_is_one_upload_checked_once():

@@ -225,7 +225,7 @@ def test_a_count_does_not_hold_while_another_card_may_be_meant(count):
 
 def left_out(*cards, rules: Baseline) -> list[str]:
     """What the plan notes, and the verdict tells without being worse for it."""
-    notes = plan(v.inventory(*cards), rules, v.NODE, CATALOGUE, parts=frozenset({Part.LOCK})).notes
+    notes = refusal_words.notes(plan(v.inventory(*cards), rules, v.NODE, CATALOGUE, parts=frozenset({Part.LOCK})).notes)
     found = [f'{n.label}: {n.text}' for n in notes if n.text.startswith('no rule says ')]
     told = [f for f in judged(*cards, rules=rules).findings if f.found.startswith('no rule says ')]
     assert sorted(found) == sorted(f'{f.label}: {f.found}' for f in told)
@@ -248,7 +248,7 @@ def test_a_card_that_the_default_locks_as_much_is_not_told():
     rules = Baseline(rules=(Rule(name='one', match=Match(location='Slot 0'), block=v.HOST_DEVICE),))
     assert [] == left_out(card(0), card(1), rules=rules)
     ours = replace(v.NODE, exposure=rules_of.Exposure.SERVICE)
-    notes = plan(v.inventory(card(0), card(1)), rules, ours, (), parts=frozenset({Part.LOCK})).notes
+    notes = refusal_words.notes(plan(v.inventory(card(0), card(1)), rules, ours, (), parts=frozenset({Part.LOCK})).notes)
     assert ['no rule says block, and rule one does for an identical card with another location'] == [
         n.text for n in notes if n.text.startswith('no rule says ')
     ]

@@ -11,6 +11,7 @@ from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.refusal import NoSlot, Refusal
 from baremetal_acc.model.subject import Subject
+from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
 
 OTHER = AcceleratorId('uuid:another')
@@ -74,7 +75,7 @@ def test_what_is_left_names_what_who_and_by_which_rule():
     account = finding('users of BMC host', found='mallory (administrator)', expected='nobody but admin', rule='all')
     (note,) = mending.left([account], planned())
     told = 'no action mends users of BMC host: expected nobody but admin, found mallory (administrator) (rule all)'
-    assert ('H100', told) == (note.label, note.text)
+    assert ('H100', told) == refusal_words.notes([note])[0]
 
 
 def test_what_a_refusal_tells_is_told_once():
@@ -98,6 +99,4 @@ def test_what_a_refusal_tells_is_told_once():
         refusal('lock host-device', OTHER),
     )
     left = list(mending.left(found, Plan(target='node-1', actions=(), refusals=refusals)))
-    assert [f'no action mends {s}' for s in ('lock host-device', 'users of BMC host', 'present')] == [
-        n.text.partition(':')[0] for n in left
-    ]
+    assert ['lock host-device', 'users of BMC host', 'present'] == [str(note.content.subject) for note in left]

@@ -25,7 +25,6 @@ from baremetal_acc.model.job import (
     CheckImage,
     Engage,
     Flash,
-    Note,
     Program,
     Publish,
     Release,
@@ -157,7 +156,7 @@ def test_an_unlock_says_which_locks_it_leaves_closed():
     result = made(v.inventory(*two), parts=frozenset({Part.UNLOCK}))
     assert ['rot'] == [a.mechanism for a in result.actions if isinstance(a, Release)]
     text = 'left closed: kcs at host:/redfish/v1/Managers/1, for no rule wants host-bmc-ipmi blocked'
-    assert [('BMC host', text)] == [(n.label, n.text) for n in result.notes]
+    assert [('BMC host', text)] == [(n.label, n.text) for n in in_words(result.notes)]
     all_paths = made(v.inventory(*two), v.baseline(block=v.ALL_PATHS), parts=frozenset({Part.UNLOCK}))
     assert {'rot', 'kcs'} == {a.mechanism for a in all_paths.actions if isinstance(a, Release)}
     assert () == all_paths.notes
@@ -349,7 +348,7 @@ def test_a_waived_open_path_is_said_out_loud():
         'host-bmc-ipmi of GPU_0 stays open: no mechanism blocks it, waived until 2026-12-21 12:00:00 UTC by security '
         '(rule all): the rack is locked'
     )
-    assert Note(label='H100 GPU_0', text=said) in result.notes
+    assert ('H100 GPU_0', said) in in_words(result.notes)
 
 
 def test_a_waiver_that_has_ended_refuses_and_says_so():
@@ -390,12 +389,11 @@ def test_a_waiver_is_for_no_mechanism_that_has_vanished():
 def test_what_is_asked_less_of_is_said_once_for_all_devices():
     """The rule, and what it lets go; also where nothing has to be done."""
     rules = v.baseline(custody=None)
-    (first,) = [n for n in made(catalogue=(v.image(),), baseline=rules).notes if 'less than the default' in n.text]
-    assert (
-        Note(label='node-1', text='less than the default: rule all: host-bmc-ipmi, host-bmc-redfish need not be blocked')
-        == first
-    )
-    assert [] == [n for n in made(baseline=v.baseline(block=None, custody=None)).notes if 'less than the default' in n.text]
+    (first,) = [n for n in in_words(made(catalogue=(v.image(),), baseline=rules).notes) if 'less than the default' in n.text]
+    assert ('node-1', 'less than the default: rule all: host-bmc-ipmi, host-bmc-redfish need not be blocked') == first
+    assert [] == [
+        n for n in in_words(made(baseline=v.baseline(block=None, custody=None)).notes) if 'less than the default' in n.text
+    ]
 
 
 def test_a_plan_with_refusals_does_not_pass():
@@ -435,8 +433,12 @@ def flashes(*args, **how):
     return [a for a in made(*args, **how).actions if isinstance(a, Flash)]
 
 
+def in_words(found):
+    return refusal_words.notes(found)
+
+
 def notes(*args, **how):
-    return [n.text for n in made(*args, **how).notes]
+    return [n.text for n in in_words(made(*args, **how).notes)]
 
 
 # ------------------------------------------------------------------------------------------------------------- right card
@@ -622,7 +624,7 @@ def test_versions_are_stepped_over_one_after_the_other():
     orders = [a.order for a in found]
     assert sorted(set(orders)) == orders
     assert 1 == sum(isinstance(a, Reset) for a in result.actions)
-    assert 'firmware GPU_0 to 1.2 first: image gpu-1.5 may not be written over 1.0' in [n.text for n in result.notes]
+    assert 'firmware GPU_0 to 1.2 first: image gpu-1.5 may not be written over 1.0' in [n.text for n in in_words(result.notes)]
 
 
 def test_steps_of_one_card_do_not_come_before_lower_orders_of_another():
@@ -702,7 +704,7 @@ def test_a_downgrade_that_a_rule_allows_is_forced_and_an_update_is_not():
     lower, higher = made(**how, catalogue=(v.image(), running)), made(**how)
     told = 'firmware GPU_0 is sent with ForceUpdate: a BMC may refuse an image of a lower version'
     assert [True, False] == [a.forced for plan in (lower, higher) for a in plan.actions if isinstance(a, Flash)]
-    assert [True, False] == [told in [n.text for n in plan.notes] for plan in (lower, higher)]
+    assert [True, False] == [told in [n.text for n in in_words(plan.notes)] for plan in (lower, higher)]
 
 
 def test_steps_that_go_down_in_between_are_refused():
@@ -725,7 +727,7 @@ def test_a_revocation_is_planned_where_a_rule_names_it():
     assert [('Keys', 'revoke-1', '6', None)] == [
         (a.component, a.image, a.expects, a.restore) for a in result.actions if isinstance(a, Flash)
     ]
-    assert 'revocation revoke-1 of Keys, which cannot be undone: rule all' in [n.text for n in result.notes]
+    assert 'revocation revoke-1 of Keys, which cannot be undone: rule all' in [n.text for n in in_words(result.notes)]
 
 
 def test_a_revocation_is_never_chosen_by_its_version():
@@ -805,7 +807,7 @@ def test_a_held_host_is_not_given_back_with_a_quarantined_card_that_is_not_writt
     how = {'hold': True, 'spoilt': frozenset({spoilt.id})}
     immediate = made(both, v.baseline(block=frozenset()), catalogue=(v.image(reset=ResetKind.NONE),), **how)
     assert [ResetPurpose.HOLD] == [a.purpose for a in immediate.actions if isinstance(a, Reset)]
-    assert any('the host is left powered off' in n.text and 'uuid:gpu-1' in n.text for n in immediate.notes)
+    assert any('the host is left powered off' in n.text and 'uuid:gpu-1' in n.text for n in in_words(immediate.notes))
     assert any('let the same job write that, too' in r for r in reasons(both, v.baseline(block=frozenset()), **how))
     together = made(both, v.baseline(block=frozenset()), again=how['spoilt'], **how)
     assert ([], 2) == (list(together.refusals), sum(isinstance(a, Flash) for a in together.actions))
@@ -1060,7 +1062,7 @@ def test_an_image_of_that_version_for_other_ids_is_named():
 def test_an_image_without_a_way_back_is_noted():
     """Whoever lets it be written knows before that nothing brings the device back."""
     made = plan(v.inventory(), v.baseline(), v.NODE, (v.image(restore=None),))
-    assert [n for n in made.notes if 'firmware GPU_0 has no way back: image gpu-new says restore = "none"' in n.text]
+    assert [n for n in in_words(made.notes) if 'firmware GPU_0 has no way back: image gpu-new says restore = "none"' in n.text]
     back = v.image('back', version=v.OLD)
     made = plan(v.inventory(), v.baseline(), v.NODE, (v.image(restore='back'), back))
-    assert [] == [n for n in made.notes if 'no way back' in n.text]
+    assert [] == [n for n in in_words(made.notes) if 'no way back' in n.text]

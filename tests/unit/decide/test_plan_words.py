@@ -10,7 +10,6 @@ from baremetal_acc.decide.baseline import Baseline, Downgrade, Match, OnMissing,
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.inventory import Gap, PowerState, Sending, UpdateFacts, Way
-from baremetal_acc.model.job import Note
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from tests.unit.decide import refusal_words
@@ -882,7 +881,7 @@ def test_what_a_plan_refuses_and_why_is_said_in_these_words(scene):
 
 
 def of(label, *texts):
-    return tuple(Note(label=label, text=text) for text in texts)
+    return tuple(refusal_words.ToldNote(label, text) for text in texts)
 
 
 BMC_PATHS = frozenset({WritePath.HOST_BMC_REDFISH, WritePath.HOST_BMC_IPMI})
@@ -1022,4 +1021,4 @@ NOTES = {
 def test_what_a_plan_notes_is_said_in_these_words(scene):
     """Which rule decided, what cannot be undone, what is asked less of: all of it, and nothing else."""
     args, how, expected = NOTES[scene]
-    assert sorted(expected, key=lambda n: (n.label, n.text)) == list(made(*args, **how).notes)
+    assert sorted(expected, key=lambda n: (n.label, n.text)) == refusal_words.notes(made(*args, **how).notes)

@@ -5,8 +5,10 @@
 import pytest
 
 from baremetal_acc.decide.plan import EVERYTHING, Part, plan
-from baremetal_acc.decide.unseen import UNSEEN, notes
+from baremetal_acc.decide.unseen import notes
 from baremetal_acc.model.inventory import UpdateFacts
+from baremetal_acc.render.notes import NEXT_START as UNSEEN
+from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
 
 RUNS = v.component(version=v.NEW)
@@ -29,7 +31,7 @@ def test_of_a_demanded_version_it_is_told_that_another_may_wait_unseen(refs, dem
     """Whoever believes the version has to know it; nobody is held up, and of what nobody demands nothing is said."""
     rules = v.baseline(firmware=((demanded, v.NEW),))
     found = list(notes(looked(*refs), rules, v.NODE))
-    assert ([('H100 GPU_0', f'firmware GPU_0: {UNSEEN}')] if told else []) == [(n.label, n.text) for n in found]
+    assert ([('H100 GPU_0', f'firmware GPU_0: {UNSEEN}')] if told else []) == refusal_words.notes(found)
     assert [] == list(notes(looked(*refs), rules, v.NODE, only=frozenset({v.FPGA})))
 
 
@@ -37,6 +39,6 @@ def test_of_a_demanded_version_it_is_told_that_another_may_wait_unseen(refs, dem
 def test_a_plan_that_is_about_firmware_has_the_note(parts, told):
     """And is neither refused nor longer for it."""
     made = plan(looked(RUNS.ref), v.baseline(), v.NODE, (), parts=parts)
-    assert told == sum(UNSEEN in n.text for n in made.notes)
+    assert told == sum(UNSEEN in n.text for n in refusal_words.notes(made.notes))
     without = plan(looked(), v.baseline(), v.NODE, (), parts=parts)
     assert (without.actions, without.refusals) == (made.actions, made.refusals)

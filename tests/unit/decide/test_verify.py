@@ -19,6 +19,7 @@ from baremetal_acc.model.job import Finding, Flow, Met, Verdict
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.subject import Subject
+from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
 
 GOOD = v.gpu(firmware=(v.component(version=v.NEW),))
@@ -774,7 +775,7 @@ def test_a_rule_that_matches_nothing_here_is_told_and_is_no_fault():
     ]
     assert [('rule misspelt', 'it matches no device here', Met.YES)] == [(str(f.subject), f.found, f.met) for f in found]
     notes = plan(v.inventory(v.gpu()), rules, v.NODE, ()).notes
-    assert ('node-1', 'rule misspelt matches no device here') in [(n.label, n.text) for n in notes]
+    assert ('node-1', 'rule misspelt matches no device here') in refusal_words.notes(notes)
 
 
 def test_a_function_that_no_rule_demands_is_in_play_where_the_catalogue_knows_it():

@@ -22,10 +22,11 @@ from baremetal_acc.decide.baseline import (
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.custody import CustodyDemand
-from baremetal_acc.model.job import Note, Verdict
+from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName
 from baremetal_acc.model.waiver import LONGEST, Relaxation, Relaxed
+from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
 
 IPMI = WritePath.HOST_BMC_IPMI
@@ -185,17 +186,17 @@ def test_notes_name_the_devices_where_it_is_not_all_of_them(count, which):
     devices = tuple(labels)[:count]
     lax = Relaxation(kind=Relaxed.TENANTS_PROGRAM, rule='lax', text='tenants may program it', accelerators=devices)
     text = f'less than the default: rule lax: tenants may program it{which}'
-    assert (Note(label='node-1', text=text),) == waiver.told('node-1', (), (lax,), labels)
+    assert [('node-1', text)] == refusal_words.notes(waiver.told('node-1', (), (lax,), labels))
 
 
 def test_a_note_of_a_device_without_a_label_names_its_identity():
     """As of one that has vanished since; and what no rule but the exposure relaxes names no rule."""
     (exposed,) = relaxed(node=replace(v.NODE, exposure=Exposure.NONE), devices=())
     gone = Relaxation(kind=Relaxed.PATHS, rule='lax', text='all is open', accelerators=(AcceleratorId('uuid:gone'),))
-    assert (
-        Note(label='node-1', text=f'less than the default: {exposed.text}'),
-        Note(label='node-1', text='less than the default: rule lax: all is open (uuid:gone)'),
-    ) == waiver.told('node-1', (), (exposed, gone), {v.GPU: 'GPU_0', v.FPGA: 'FPGA1'})
+    assert [
+        ('node-1', f'less than the default: {exposed.text}'),
+        ('node-1', 'less than the default: rule lax: all is open (uuid:gone)'),
+    ] == refusal_words.notes(waiver.told('node-1', (), (exposed, gone), {v.GPU: 'GPU_0', v.FPGA: 'FPGA1'}))
 
 
 def test_an_open_path_is_told_with_its_parts_and_who_answers_for_it():
@@ -228,4 +229,4 @@ def test_a_verdict_with_waivers_and_relaxations_can_be_stored():
     found = Verdict(target='t', findings=(), waived=(used,), relaxed=relaxed(Rule(name='x', match=Match(), block=frozenset())))
     assert found == decode(Verdict, encode(found))
     assert Verdict(target='t', findings=()) == decode(Verdict, {'target': 't', 'findings': []})
-    assert [Note(label='H100 GPU_0', text=waiver.open_by(used))] == [*waiver.told('t', (used,), (), {})]
+    assert [('H100 GPU_0', waiver.open_by(used))] == refusal_words.notes(waiver.told('t', (used,), (), {}))

@@ -385,7 +385,7 @@ def test_a_lock_that_needs_a_memory_is_opened_by_who_remembers_alone(state):
     assert ['kcs'] == [a.mechanism for a in refused.actions if isinstance(a, Release)]
     alone = unlocked_by_plan(wall)
     assert () == alone.actions
-    assert not any('wall' in n.text for n in alone.notes)
+    assert not any('wall' in n.text for n in refusal_words.notes(alone.notes))
 
     mechanism, ref, field = wall.place
     made = unlocked_by_plan(wall, undos=(Undo(mechanism=mechanism, ref=ref, field=field, closed=('06/0:34',)),))
@@ -397,5 +397,5 @@ def test_what_others_have_closed_of_a_lock_in_part_is_left_and_told():
     """Its way is open: there is nothing to unlock, and nothing to refuse."""
     made = unlocked_by_plan(whole('wall', LockState.PARTIAL, IPMI, closes='06/0:34'))
     assert ((), ()) == (made.actions, made.refusals)
-    (note,) = (n for n in made.notes if 'wall' in n.text)
+    (note,) = (n for n in refusal_words.notes(made.notes) if 'wall' in n.text)
     assert note.text.endswith('nothing of it was closed by us')

@@ -34,6 +34,7 @@ from baremetal_acc.model.measurement import MeasurementState
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.planning.custody import Conditions
+from tests.unit.decide import refusal_words
 from tests.unit.decide import test_measurement as measures
 from tests.unit.decide import values as v
 
@@ -757,7 +758,7 @@ def test_a_plan_says_why_it_writes_a_card_that_shows_what_it_has_to(doubted, tol
         'it is written whatever it shows, for its custody does not hold: no chain has begun: nobody knows who has written what '
         'it runs'
     )
-    assert ([(v.gpu().label, text)] if told else []) == [(note.label, note.text) for note in found]
+    assert ([(v.gpu().label, text)] if told else []) == refusal_words.notes(found)
 
 
 def test_every_cause_and_every_end_of_a_chain_is_explained():

@@ -10,6 +10,7 @@ from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.job import Failed
 from baremetal_acc.model.lock import ResetKind
+from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
 from tests.unit.run.bench import Bench, Connection, Machine
 
@@ -21,7 +22,7 @@ def notes(*, hold: bool, power: PowerState = PowerState.ON, version: str = v.OLD
     inventory = v.inventory(v.gpu(firmware=(v.component(version=version),)))
     inventory = replace(inventory, bmcs=tuple(replace(b, power=power) for b in inventory.bmcs))
     made = plan(inventory, v.baseline(), v.NODE, (v.image(reset=ResetKind.NONE),), hold=hold)
-    return [note.text for note in made.notes]
+    return [note.text for note in refusal_words.notes(made.notes)]
 
 
 def test_a_plan_that_powers_the_host_off_says_what_is_seen_only_then():
