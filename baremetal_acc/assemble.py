@@ -4,22 +4,21 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from oslo_config import cfg
-
 from baremetal_acc.bmc import find as find_driver
-from baremetal_acc.bmc.api import ImageServer
+from baremetal_acc.bmc.api import BmcAddress, ImageServer
 from baremetal_acc.catalogue import address, load
 from baremetal_acc.catalogue.address import Origin
 from baremetal_acc.catalogue.deny import Denial
 from baremetal_acc.catalogue.fetch import Web
-from baremetal_acc.catalogue.load import Demand, Loaded, Trusting
+from baremetal_acc.catalogue.load import Loaded, Trusting
 from baremetal_acc.catalogue.serials import Serials
 from baremetal_acc.catalogue.store import FileStore, Store, WebStore
-from baremetal_acc.conf import GROUP, check_names
+from baremetal_acc.config.options import GROUP
+from baremetal_acc.config.settings import Settings
 from baremetal_acc.decide import baseline
 from baremetal_acc.decide.advance import Patience
 from baremetal_acc.decide.baseline import Baseline
@@ -27,7 +26,7 @@ from baremetal_acc.decide.offer import unknown
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.locks import find as find_locks
 from baremetal_acc.model.certificate import Paper
-from baremetal_acc.model.image import Image
+from baremetal_acc.model.image import Image, SignatureDemand
 from baremetal_acc.run import Attestor, Tools
 
 
@@ -54,176 +53,177 @@ class Documents:
     remarks: tuple[str, ...] = ()
 
 
-def documents(conf: cfg.ConfigOpts, *, images: bool = True, arguments: bool = False, rules: bool = True) -> Documents:
+def documents(settings: Settings, *, images: bool = True, arguments: bool = False, rules: bool = True) -> Documents:
     """Read baseline and catalogue.
 
     :param arguments: there are arguments (of the command line) that win over the options, for messages.
     :param images: read the catalogue; else there are no images, and whoever only locks does not depend on whether it is good.
     :param rules: there have to be some; else a baseline that is not there is one without rules, and no catalogue is read:
         whoever only reads needs none.
-    :raises DocumentError: one is missing or wrong, or a trust root or an option about images is, or an option is misspelt.
+    :raises DocumentError: one is missing or wrong, or a trust root or an option about images is.
     :raises CatalogueRefused: the catalogue is not signed as it has to be, or an older one.
     """
-    group = conf[GROUP]
-    if not rules and not Path(group.baseline).exists():
+    if not rules and not settings.baseline.exists():
         return Documents(baseline=baseline.Baseline(rules=()), catalogue=(), folders=())
-    text = _text(Path(group.baseline), _named(conf, 'baseline', arguments=arguments))
-    read = baseline.parse(text, group.baseline, now=datetime.now(UTC))
+    text = _text(settings.baseline, _named(settings, 'baseline', arguments=arguments))
+    read = baseline.parse(text, str(settings.baseline), now=datetime.now(UTC))
     if not images:
         return Documents(baseline=read, catalogue=(), folders=())
-    check_names(conf)
-    loaded = catalogue(conf, trusting(conf), datetime.now(UTC), arguments=arguments)
+    loaded = catalogue(settings, trusting(settings), datetime.now(UTC), arguments=arguments)
     found = loaded.catalogue
     return Documents(
         baseline=read,
         catalogue=found.images,
-        folders=folders(conf),
-        hosts=hosts(conf),
+        folders=folders(settings),
+        hosts=hosts(settings),
         path=found.path,
         expires=found.expires,
         denials=found.denials,
-        trust=trusting_images(conf),
+        trust=trusting_images(settings),
         papers=(
-            Paper(name=Path(group.baseline).name, digest=f'sha256:{hashlib.sha256(text.encode()).hexdigest()}'),
+            Paper(name=settings.baseline.name, digest=f'sha256:{hashlib.sha256(text.encode()).hexdigest()}'),
             Paper(name=Path(found.path).name, digest=loaded.digest),
         ),
         remarks=tuple(
-            f'{group.baseline}: rule {rule}: takes names {name!r}, and {found.path} has no such function: it promises nothing'
+            f'{settings.baseline}: rule {rule}: takes names {name!r}, and {found.path} has no such function: it promises '
+            'nothing'
             for rule, name in unknown(read, found.images)
         ),
     )
 
 
-def catalogue(conf: cfg.ConfigOpts, trust: Trusting | None, now: datetime, *, arguments: bool = False) -> Loaded:
+def catalogue(settings: Settings, trust: Trusting | None, now: datetime, *, arguments: bool = False) -> Loaded:
     """The catalogue, once it has proven whose it is.
 
     :param arguments: as of :func:`documents`.
     :raises DocumentError: it is missing or wrong.
     :raises CatalogueRefused: it is not signed as it has to be, or an older one.
     """
-    group = conf[GROUP]
-    kept = group.catalogue_serial_file
+    kept = settings.catalogue_serial_file
     return load.load(
-        Path(group.catalogue),
+        settings.catalogue,
         trust=trust,
-        demand=Demand(group.catalogue_signature or (Demand.OPTIONAL if trust is None else Demand.REQUIRED)),
-        serials=None if not kept else Serials(path=Path(kept)),
+        demand=settings.catalogue_signature or (SignatureDemand.OPTIONAL if trust is None else SignatureDemand.REQUIRED),
+        serials=None if kept is None else Serials(path=kept),
         now=now,
-        hint=_named(conf, 'catalogue', arguments=arguments),
+        hint=_named(settings, 'catalogue', arguments=arguments),
     )
 
 
-def trusting(conf: cfg.ConfigOpts) -> Trusting | None:
+def trusting(settings: Settings) -> Trusting | None:
     """Who may sign the catalogue, as the trust roots say; None where there are none.
 
     :raises DocumentError: a trust root is missing or wrong.
     """
-    return _trusting(conf[GROUP].trust_roots)
+    return _trusting(settings.trust_roots)
 
 
-def trusting_images(conf: cfg.ConfigOpts) -> Trusting | None:
+def trusting_images(settings: Settings) -> Trusting | None:
     """Who may sign images: who vouches for bytes need not be trusted with what they fit, and what is denied.
 
     :raises DocumentError: a trust root is missing or wrong.
     """
-    return _trusting(conf[GROUP].image_trust_roots or conf[GROUP].trust_roots)
+    return _trusting(settings.image_trust_roots or settings.trust_roots)
 
 
-def _trusting(roots: Sequence[str]) -> Trusting | None:
+def _trusting(roots: Sequence[Path]) -> Trusting | None:
     if not roots:
         return None
     # Imported here: who has no trust roots does not wait for it.
     from baremetal_acc.catalogue.roots import trust
 
-    return trust([Path(root) for root in roots])
+    return trust(roots)
 
 
-def attesting(conf: cfg.ConfigOpts) -> Attestor | None:
+def attesting(settings: Settings) -> Attestor | None:
     """What tells what measurements of devices are worth; None where no root of their makers is pinned.
 
     :raises DocumentError: a root is missing or wrong.
     """
-    roots = conf[GROUP].spdm_trust_roots
+    roots = settings.spdm_trust_roots
     if not roots:
         return None
     # Imported here: who has no roots does not wait for it.
     from baremetal_acc.catalogue.spdm import attestor
 
-    return attestor(roots)
+    return attestor(map(str, roots))
 
 
-def folders(conf: cfg.ConfigOpts) -> tuple[Path, ...]:
+def folders(settings: Settings) -> tuple[Path, ...]:
     """Folders that images may lie in."""
-    group = conf[GROUP]
-    return (Path(group.catalogue).parent, *(Path(folder) for folder in group.image_folders))
+    return (settings.catalogue.parent, *settings.image_folders)
 
 
-def hosts(conf: cfg.ConfigOpts) -> frozenset[Origin]:
+def hosts(settings: Settings) -> frozenset[Origin]:
     """Servers that images may come from.
 
     :raises DocumentError: an entry is none.
     """
-    return frozenset(_origin(entry) for entry in conf[GROUP].image_hosts)
+    return frozenset(_origin(entry) for entry in settings.image_hosts)
 
 
-def store(conf: cfg.ConfigOpts, read: Documents) -> Store:
+def store(settings: Settings, read: Documents) -> Store:
     """Where images come from."""
-    group = conf[GROUP]
-    web = Web(
-        hosts=read.hosts,
-        authorities=group.image_ca,
-        timeout=timedelta(seconds=group.image_timeout),
-    )
+    web = Web(hosts=read.hosts, authorities=_text_of(settings.image_ca), timeout=settings.image_timeout)
     return Store(
-        files=FileStore(folders=read.folders, largest=group.image_max_size),
-        web=WebStore(web=web, largest=group.image_max_size),
+        files=FileStore(folders=read.folders, largest=settings.image_max_size),
+        web=WebStore(web=web, largest=settings.image_max_size),
         trust=read.trust,
-        signatures=Demand(group.image_signature),
+        signatures=settings.image_signature,
         catalogue=read.path,
         expires=read.expires,
         denials=read.denials,
     )
 
 
-def patience(conf: cfg.ConfigOpts) -> Patience:
+def patience(settings: Settings) -> Patience:
     """How long jobs wait."""
-    group = conf[GROUP]
     return Patience(
-        poll=timedelta(seconds=group.poll_interval),
-        settle=timedelta(seconds=group.settle_timeout),
-        stall=timedelta(seconds=group.stall_timeout),
-        reset=timedelta(seconds=group.reset_timeout),
-        claims=timedelta(seconds=group.claims_timeout),
-        person=timedelta(seconds=group.person_timeout),
-        blind=timedelta(seconds=group.custody_blind_limit),
+        poll=settings.poll_interval,
+        settle=settings.settle_timeout,
+        stall=settings.stall_timeout,
+        reset=settings.reset_timeout,
+        claims=settings.claims_timeout,
+        person=settings.person_timeout,
+        blind=settings.custody_blind_limit,
     )
 
 
-def image_server(conf: cfg.ConfigOpts) -> ImageServer | None:
+def image_server(settings: Settings) -> ImageServer | None:
     """Where BMCs may fetch images from us; None when they may not."""
-    group = conf[GROUP]
-    if not group.image_server_host:
+    if settings.image_server_host is None:
         return None
-    first, _, last = group.image_server_ports.partition('-')
     return ImageServer(
-        host=group.image_server_host,
-        listen=group.image_server_listen,
-        ports=(int(first), int(last or first)),
-        certificate=group.image_server_certificate,
-        key=group.image_server_key,
+        host=settings.image_server_host,
+        listen=settings.image_server_listen,
+        ports=settings.image_server_ports,
+        certificate=_text_of(settings.image_server_certificate),
+        key=_text_of(settings.image_server_key),
     )
 
 
-def tools(conf: cfg.ConfigOpts, read: Documents) -> Tools:
+def tuned(address: BmcAddress, settings: Settings) -> BmcAddress:
+    """An address, with how the operator wants BMCs to be spoken to."""
+    return replace(
+        address,
+        timeout=settings.bmc_timeout,
+        budget=settings.bmc_budget,
+        concurrency=settings.bmc_concurrency,
+        basic_auth=settings.bmc_basic_auth,
+        images=image_server(settings),
+    )
+
+
+def tools(settings: Settings, read: Documents) -> Tools:
     """Tools with every driver and mechanism that is installed; the shell adds its hooks by :func:`dataclasses.replace`."""
     return Tools(
-        connect=find_driver.connecting(Path(conf[GROUP].devices)),
+        connect=find_driver.connecting(settings.devices),
         mechanisms=find_locks.mechanisms(),
         baseline=read.baseline,
         catalogue=read.catalogue,
-        images=store(conf, read),
-        attestor=attesting(conf),
-        patience=patience(conf),
+        images=store(settings, read),
+        attestor=attesting(settings),
+        patience=patience(settings),
         papers=read.papers,
     )
 
@@ -236,12 +236,15 @@ def _origin(entry: str) -> Origin:
         raise DocumentError(path=f'option [{GROUP}] image_hosts', what=f'{entry!r} is no server', hint=hint) from None
 
 
-def _named(conf: cfg.ConfigOpts, option: str, *, arguments: bool) -> str:
+def _named(settings: Settings, name: str, *, arguments: bool) -> str:
     """Who names a file, as a hint."""
-    location = conf.get_location(option, GROUP)
-    if arguments and location is not None and location.location is cfg.Locations.set_override:
-        return f'--{option} names it'
-    return f'option [{GROUP}] {option} names it' + (f', --{option} another one' if arguments else '')
+    if arguments and name in settings.from_arguments:
+        return f'--{name} names it'
+    return f'option [{GROUP}] {name} names it' + (f', --{name} another one' if arguments else '')
+
+
+def _text_of(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _text(path: Path, hint: str) -> str:

@@ -7,7 +7,6 @@ import os
 import stat
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
@@ -17,19 +16,13 @@ from baremetal_acc.catalogue.refused import CatalogueRefused
 from baremetal_acc.catalogue.serials import Serials
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model import toml
+from baremetal_acc.model.image import SignatureDemand
 
 SUFFIX = '.sig'
 """What the name of a file of signatures has more than that of what was signed."""
 
 _MAX_SIZE = 4 * toml.MAX_SIZE
 """Bytes. As many characters as a document may have, in UTF-8."""
-
-
-class Demand(StrEnum):
-    """Whether something has to be signed."""
-
-    REQUIRED = 'required'
-    OPTIONAL = 'optional'
 
 
 class Trusting(Protocol):
@@ -53,7 +46,13 @@ class Loaded:
 
 
 def load(
-    path: Path, *, trust: Trusting | None, demand: Demand, serials: Serials | None, now: datetime, hint: str | None = None
+    path: Path,
+    *,
+    trust: Trusting | None,
+    demand: SignatureDemand,
+    serials: Serials | None,
+    now: datetime,
+    hint: str | None = None,
 ) -> Loaded:
     """Read a catalogue, once it has proven whose it is.
 
@@ -69,7 +68,7 @@ def load(
     signer = None
     if trust is not None:
         signer = _signer(path, data, trust, demand, now)
-    elif demand is Demand.REQUIRED:
+    elif demand is SignatureDemand.REQUIRED:
         hint = 'option [baremetal_acc] trust_roots names keys and CA certificates'
         raise CatalogueRefused(path=str(path), what='has to be signed, and no trust root says by whom', hint=hint)
     found = catalogue.read(_text(path, data), str(path))
@@ -104,14 +103,14 @@ def read(path: Path, hint: str | None = None, limit: int = _MAX_SIZE) -> bytes:
     return data
 
 
-def _signer(path: Path, data: bytes, trust: Trusting, demand: Demand, now: datetime) -> str | None:
+def _signer(path: Path, data: bytes, trust: Trusting, demand: SignatureDemand, now: datetime) -> str | None:
     """Who signed these bytes; None where nobody did, and nobody has to."""
     # Imported here: who has no trust roots does not wait for it.
     from baremetal_acc.catalogue import signature
 
     beside = path.with_name(path.name + SUFFIX)
     if not os.path.lexists(beside):
-        if demand is Demand.OPTIONAL:
+        if demand is SignatureDemand.OPTIONAL:
             return None
         hint = f'sign it: baremetal-acc catalogue sign {path} --key FILE'
         raise CatalogueRefused(path=str(path), what=f'is not signed: there is no {beside}', hint=hint)

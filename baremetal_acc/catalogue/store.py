@@ -25,10 +25,10 @@ from typing import Any, BinaryIO, cast
 from baremetal_acc.catalogue import address, pldm_image
 from baremetal_acc.catalogue.deny import Denial
 from baremetal_acc.catalogue.fetch import NotFetched, Web
-from baremetal_acc.catalogue.load import Demand, Trusting
+from baremetal_acc.catalogue.load import Trusting
 from baremetal_acc.catalogue.refused import ImageDenied, ImageUntrusted
 from baremetal_acc.errors import DocumentError, ImageError, ImageMismatch, ImageMissing
-from baremetal_acc.model.image import Image, Upload
+from baremetal_acc.model.image import Image, SignatureDemand, Upload
 
 _CHUNK = 1024 * 1024
 
@@ -134,7 +134,7 @@ class Store:
     files: FileStore
     web: WebStore = field(default_factory=WebStore)
     trust: Trusting | None = None
-    signatures: Demand = Demand.OPTIONAL
+    signatures: SignatureDemand = SignatureDemand.OPTIONAL
     catalogue: str = 'the catalogue'
     expires: datetime | None = None
     denials: tuple[Denial, ...] = ()
@@ -182,7 +182,7 @@ class Store:
         :raises ImageUntrusted: its signature is missing, or proves nothing. ``ImageMissing``: it cannot be read.
         """
         if image.signature is None:
-            if self.signatures is Demand.REQUIRED:
+            if self.signatures is SignatureDemand.REQUIRED:
                 hint = f'sign it: baremetal-acc catalogue sign {self.catalogue} --image {image.file} --key FILE'
                 raise ImageUntrusted(image=image.name, what='has no signature of its own', hint=hint)
             return None

@@ -20,10 +20,10 @@ from baremetal_acc.catalogue.store import Store
 from baremetal_acc.cli import exits, package, session, text
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report, ReportCommand
-from baremetal_acc.conf import GROUP
+from baremetal_acc.config.options import GROUP
 from baremetal_acc.decide.baseline import Baseline
 from baremetal_acc.errors import DocumentError, ImageError, UsageError
-from baremetal_acc.model.image import Image
+from baremetal_acc.model.image import Image, SignatureDemand
 from baremetal_acc.model.toml import did_you_mean
 
 if TYPE_CHECKING:
@@ -152,8 +152,8 @@ class Sign(ReportCommand):
         """Sign what was checked."""
         from baremetal_acc.catalogue import signature
 
-        conf = session.configuration(_named(arguments), os.environ)
-        path = Path(conf[GROUP].catalogue)
+        settings = session.configuration(_named(arguments), os.environ).settings
+        path = settings.catalogue
         data = load.read(path, None if arguments.catalogue else f'option [{GROUP}] catalogue names it')
         try:
             found = document.read(data.decode('utf-8'), str(path))
@@ -163,9 +163,9 @@ class Sign(ReportCommand):
         todo: list[tuple[str, Path, bytes]] = []
         if arguments.image:
             read = assemble.Documents(
-                baseline=Baseline(rules=()), catalogue=(), folders=assemble.folders(conf), hosts=assemble.hosts(conf)
+                baseline=Baseline(rules=()), catalogue=(), folders=assemble.folders(settings), hosts=assemble.hosts(settings)
             )
-            store = assemble.store(conf, read)
+            store = assemble.store(settings, read)
             for image in _chosen(found, arguments.image):
                 todo.append((f'image {image.file}', _signature_file(image, read.folders), signature.image_statement(image)))
                 _readable(image, store)
@@ -173,7 +173,7 @@ class Sign(ReportCommand):
             _signable(found, now)
             todo.append(('catalogue', path.with_name(path.name + load.SUFFIX), signature.catalogue_statement(data)))
         signer = _signer(arguments, now)
-        trust = assemble.trusting_images(conf) if arguments.image else assemble.trusting(conf)
+        trust = assemble.trusting_images(settings) if arguments.image else assemble.trusting(settings)
         bodies = []
         for what, beside, statement in todo:
             kept = None
@@ -215,10 +215,10 @@ def _named(arguments: argparse.Namespace) -> argparse.Namespace:
 
 def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, Store]:
     """The catalogue, and where its images come from."""
-    conf = session.configuration(_named(arguments), os.environ)
+    settings = session.configuration(_named(arguments), os.environ).settings
     now = datetime.now(UTC)
-    trust = assemble.trusting(conf)
-    loaded = assemble.catalogue(conf, trust, now, arguments=True)
+    trust = assemble.trusting(settings)
+    loaded = assemble.catalogue(settings, trust, now, arguments=True)
     found = loaded.catalogue
     if loaded.signer is not None:
         text.note(f'{found.path}: signed by {loaded.signer}')
@@ -231,14 +231,14 @@ def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, Store]:
     read = assemble.Documents(
         baseline=Baseline(rules=()),
         catalogue=found.images,
-        folders=assemble.folders(conf),
-        hosts=assemble.hosts(conf),
+        folders=assemble.folders(settings),
+        hosts=assemble.hosts(settings),
         path=found.path,
         expires=found.expires,
         denials=found.denials,
-        trust=assemble.trusting_images(conf),
+        trust=assemble.trusting_images(settings),
     )
-    return loaded, assemble.store(conf, read)
+    return loaded, assemble.store(settings, read)
 
 
 def _expired(found: Catalogue) -> bool:
@@ -279,7 +279,7 @@ def _readable(image: Image, store: Store) -> None:
 
     :raises ImageError: they are not.
     """
-    with replace(store, signatures=load.Demand.OPTIONAL).open(replace(image, signature=None)).open():
+    with replace(store, signatures=SignatureDemand.OPTIONAL).open(replace(image, signature=None)).open():
         pass
 
 

@@ -22,7 +22,7 @@ from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.results import warn_of_waivers
-from baremetal_acc.conf import GROUP
+from baremetal_acc.config.options import GROUP
 from baremetal_acc.decide import certificate as decide
 from baremetal_acc.errors import AccError, CertificateInvalid, DocumentError, UsageError
 from baremetal_acc.handover import seal
@@ -85,14 +85,15 @@ class Issue(ReportCommand):
     def work(self, arguments: argparse.Namespace) -> Report:
         """Certify every target."""
         using = session.begin(arguments, writes=False)
-        group = using.conf[GROUP]
-        key = arguments.key or group.certificate_key
+        settings = using.settings
+        key = arguments.key or settings.certificate_key
         if not key:
             hint = f'make one: {seal.HOW} -out FILE'
             raise UsageError(argument='--key', what=f'and option [{GROUP}] certificate_key name no key', hint=hint)
         by = seal.load(Path(key))
-        folder = None if arguments.out else arguments.folder or group.certificate_folder
-        if arguments.out is None and not folder:
+        folder = Path(arguments.folder) if arguments.folder else settings.certificate_folder
+        folder = None if arguments.out else folder
+        if arguments.out is None and folder is None:
             raise UsageError(argument='--out', what='or --folder has to say where the certificate goes')
         if arguments.out is not None and len(using.entries) > 1:
             raise UsageError(argument='--out', what=f'is one file, and {len(using.entries)} targets are meant')
@@ -296,10 +297,10 @@ def _trust(arguments: argparse.Namespace) -> Mapping[str, Any]:
     """
     if arguments.trust:
         return seal.trusted([Path(path) for path in arguments.trust])
-    group = session.configuration(arguments, os.environ)[GROUP]
-    found = seal.trusted([Path(path) for path in group.certificate_trust])
-    if group.certificate_key:
-        found |= seal.load(Path(group.certificate_key)).trust
+    settings = session.configuration(arguments, os.environ).settings
+    found = seal.trusted(settings.certificate_trust)
+    if settings.certificate_key is not None:
+        found |= seal.load(settings.certificate_key).trust
     if not found:
         hint = 'the issuer has it: openssl pkey -in KEY -pubout'
         raise UsageError(argument='--trust', what='names no public key of an issuer, and the configuration neither', hint=hint)
@@ -350,11 +351,11 @@ def _kept(data: bytes, label: str) -> Json:
 # --------------------------------------------------------------------------------------------------------- what comes of it
 
 
-def _keep(target: str, certificate: Certificate, by: Sealer, out: str | None, folder: str | None) -> Json:
+def _keep(target: str, certificate: Certificate, by: Sealer, out: str | None, folder: Path | None) -> Json:
     """Sign it, keep it, and read it back."""
     data = seal.seal(certificate, by)
     if folder is not None:
-        kept = Folder(root=Path(folder))
+        kept = Folder(root=folder)
         path = str(kept.put(certificate.reference, data))
         found = kept.get(certificate.reference)
     else:

@@ -25,7 +25,6 @@ from baremetal_acc.cli.results import Result, actions, failure, planned, warn_of
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import Quarantined, TargetState, Unlocked
 from baremetal_acc.cli.work import Prepared, Request, Sendings, Verb
-from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import interference, restore
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.errors import AccError, NotMet, Refused, StaleJob, StateError, WriteFailed
@@ -60,9 +59,8 @@ class Placements:
     """Placement for those targets that have a node, where it is configured and wanted."""
 
     def __init__(self, using: Session, *, wanted: bool) -> None:
-        self._conf = using.conf
         self._publisher: Publisher | None = None
-        self._wanted = wanted and using.conf[GROUP].publish and any(e.node for e in using.entries)
+        self._wanted = wanted and using.settings.publish and any(e.node for e in using.entries)
         if self._wanted and publisher.configured(using.conf):
             self._publisher = publisher.connect(using.conf)
 

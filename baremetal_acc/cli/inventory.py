@@ -21,7 +21,6 @@ from baremetal_acc.cli.progress import Count
 from baremetal_acc.cli.report import Report, ReportCommand, as_yaml, failed, plain
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import Store, TargetState
-from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.model import inventory as model
@@ -95,7 +94,7 @@ class Inventory(ReportCommand):
         running = runner(
             looking,
             limits,
-            min(using.conf[GROUP].fleet_processes, len(entries) // EACH_PROCESS),
+            min(using.settings.fleet_processes, len(entries) // EACH_PROCESS),
             beat=count.draw,
             stopping=connections.stop,
             stopped=stopped,
@@ -138,12 +137,11 @@ class Inventory(ReportCommand):
         self, using: Session, form: '_Form', *, measure: bool
     ) -> tuple[Callable[[_Wanted], Found], fleet.Bounds, fleet.Connections]:
         """How to look at one target, and at how many at a time."""
-        group = using.conf[GROUP]
         limits = fleet.bounds(
             len(using.entries),
             max((len(e.bmcs) for e in using.entries), default=1),
-            at_once=group.fleet_at_once,
-            each=group.bmc_concurrency,
+            at_once=using.settings.fleet_at_once,
+            each=using.settings.bmc_concurrency,
         )
         tools = using.tools(documents=False)
         connections = fleet.Connections(tools.connect)

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from cliff import command
-from oslo_config import cfg
 
 from baremetal_acc.cli import exits, pool_demand, publisher, session, text
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report, ReportCommand, strict
+from baremetal_acc.cli.session import Configuration
 from baremetal_acc.cli.state import folder
-from baremetal_acc.conf import GROUP
+from baremetal_acc.config.options import GROUP
+from baremetal_acc.config.settings import Settings
 from baremetal_acc.decide import pool
 from baremetal_acc.decide.moving import Act
 from baremetal_acc.decide.pool import Machine, Move, Pools
@@ -44,31 +45,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
 
 
-def state_folder(conf: cfg.ConfigOpts, environ: Mapping[str, str]) -> Path:
+def state_folder(settings: Settings, environ: Mapping[str, str]) -> Path:
     """Where moves under way and demands are kept."""
-    named = conf[GROUP].state_dir
-    return Path(named) if named else folder(environ)
+    return settings.state_dir or folder(environ)
 
 
-def read(path: str) -> Pools:
+def read(path: Path) -> Pools:
     """The pool file.
 
     :raises DocumentError: it is missing or wrong.
     """
     try:
-        found = Path(path).read_bytes()
+        found = path.read_bytes()
     except OSError as exc:
         hint = f'--pools or [{GROUP}] pools names it'
-        raise DocumentError(path=path, what=f'cannot be read: {exc.strerror}', hint=hint) from None
+        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from None
     try:
-        return pool.parse(found.decode(), path)
+        return pool.parse(found.decode(), str(path))
     except UnicodeDecodeError:
-        raise DocumentError(path=path, what='is not UTF-8', hint='save it as UTF-8') from None
+        raise DocumentError(path=str(path), what='is not UTF-8', hint='save it as UTF-8') from None
 
 
 def begin(
     arguments: argparse.Namespace, environ: Mapping[str, str] | None = None, *, writes: bool = True
-) -> tuple[Steering, Desk, cfg.ConfigOpts]:
+) -> tuple[Steering, Desk, Configuration]:
     """What the arguments say.
 
     :param writes: what becomes of demands is told and kept.
@@ -77,26 +77,26 @@ def begin(
     from baremetal_acc.fleet.connect import connect  # the SDK takes its time to import
 
     environ = os.environ if environ is None else environ
-    conf = session.configuration(arguments, environ)
-    path = arguments.pools or conf[GROUP].pools
+    using = session.configuration(arguments, environ)
+    settings = using.settings
+    path = Path(arguments.pools) if arguments.pools else settings.pools
     read(path)  # before anybody is asked anything
-    group = conf[GROUP]
-    desk = pool_demand.desk(conf, environ)
-    ironic, shelf = connect(conf, say=text.note), Shelf(publisher.client(conf))
+    desk = pool_demand.desk(using, environ)
+    ironic, shelf = connect(using.conf, say=text.note), Shelf(publisher.client(using.conf))
     desk.on_offer = shelf.on_offer
     steering = Steering(
         ironic=ironic,
         shelf=shelf,
-        journal=Journal(root=state_folder(conf, environ) / 'pool'),
+        journal=Journal(root=state_folder(settings, environ) / 'pool'),
         pools=lambda: read(path),
         say=text.note,
         warn=text.warn,
         sources=(desk.turn if writes else desk.look,),
         called=desk.called,
-        poll=timedelta(seconds=min(group.poll_interval, 5.0)),
-        settles=timedelta(seconds=max(group.settle_timeout, 120.0)),
+        poll=min(settings.poll_interval, timedelta(seconds=5)),
+        settles=max(settings.settle_timeout, timedelta(seconds=120)),
     )
-    return steering, desk, conf
+    return steering, desk, using
 
 
 class Plan(ReportCommand):
@@ -177,9 +177,9 @@ class Watch(command.Command):
         """Called by cliff."""
         if not 0.1 <= parsed_args.interval <= 86400:
             raise UsageError(argument='--interval', what='0.1 to 86400 seconds are possible')
-        steering, desk, conf = begin(parsed_args)
-        desk.catalogue = functools.partial(pool_demand.functions, conf)
-        with _signals(steering.stop), sources.listening(conf, desk) as heard:
+        steering, desk, using = begin(parsed_args)
+        desk.catalogue = functools.partial(pool_demand.functions, using.settings)
+        with _signals(steering.stop), sources.listening(using.conf, desk) as heard:
             text.note('watches the pools' if heard is None else f'watches the pools, and takes {heard}')
             steering.watch(timedelta(seconds=parsed_args.interval))
         text.note('ended')

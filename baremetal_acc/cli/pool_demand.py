@@ -7,17 +7,15 @@ import os
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
-
-from oslo_config import cfg
 
 from baremetal_acc import assemble
 from baremetal_acc.cli import session, text
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report, ReportCommand
+from baremetal_acc.cli.session import Configuration
 from baremetal_acc.cli.state import folder
-from baremetal_acc.conf import GROUP
+from baremetal_acc.config.settings import Settings
 from baremetal_acc.decide.demand import Asked
 from baremetal_acc.decide.progress import Told
 from baremetal_acc.fleet import sources
@@ -28,22 +26,21 @@ FORMAT = 1
 COLUMNS = ('Id', 'Function', 'Class', 'Source', 'Told', 'State', 'Since', 'Took', 'Region')
 
 
-def desk(conf: cfg.ConfigOpts, environ: Mapping[str, str]) -> Desk:
+def desk(using: Configuration, environ: Mapping[str, str]) -> Desk:
     """Where demands are told and served.
 
     :raises DocumentError: an option is wrong.
     """
-    named = conf[GROUP].state_dir
-    return Desk(spool=sources.spool(conf, Path(named) if named else folder(environ)), say=text.note)
+    return Desk(spool=sources.spool(using.conf, using.settings.state_dir or folder(environ)), say=text.note)
 
 
-def functions(conf: cfg.ConfigOpts, *, arguments: bool = False) -> frozenset[str]:
+def functions(settings: Settings, *, arguments: bool = False) -> frozenset[str]:
     """The functions that the catalogue knows.
 
     :param arguments: there is one that names the catalogue.
     :raises DocumentError: it is missing or wrong. ``CatalogueRefused``: it is not signed as it has to be.
     """
-    loaded = assemble.catalogue(conf, assemble.trusting(conf), datetime.now(UTC), arguments=arguments)
+    loaded = assemble.catalogue(settings, assemble.trusting(settings), datetime.now(UTC), arguments=arguments)
     return frozenset(image.function for image in loaded.catalogue.images if image.function is not None)
 
 
@@ -81,9 +78,9 @@ class Add(_DemandCommand):
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Keep it."""
-        conf = session.configuration(arguments, os.environ)
-        at = desk(conf, os.environ)
-        at.functions = functions(conf, arguments=True)
+        using = session.configuration(arguments, os.environ)
+        at = desk(using, os.environ)
+        at.functions = functions(using.settings, arguments=True)
         asked = Asked(functions=(at.function(arguments.function),), resource_class=arguments.resource_class)
         name = str(uuid.uuid4()) if arguments.id is None else arguments.id
         told = {d.id for d in at.tell(asked, name, datetime.now(UTC), source='file')}

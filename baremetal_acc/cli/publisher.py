@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from oslo_config import cfg
 
 from baremetal_acc.cli import text
-from baremetal_acc.conf import API_TIMEOUT_SECONDS
+from baremetal_acc.config.settings import ServiceSettings
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.offer import Supply
 from baremetal_acc.errors import DocumentError, PlacementError, PlacementUnreachable, UsageError
@@ -111,8 +111,7 @@ def _one(holders: tuple[str, ...]) -> str | None:
 
 def configured(conf: cfg.ConfigOpts) -> bool:
     """The configuration says how to reach placement."""
-    _register(conf)
-    return bool(conf[GROUP].auth_type or conf[GROUP].auth_section)
+    return _settings(conf).is_set_up
 
 
 def connect(conf: cfg.ConfigOpts) -> Publisher:
@@ -131,7 +130,8 @@ def client(conf: cfg.ConfigOpts) -> PlacementClient:
     # Only commands that publish need keystoneauth, and it takes its time to import.
     from keystoneauth1 import exceptions, loading
 
-    if not configured(conf):
+    settings = _settings(conf)
+    if not settings.is_set_up:
         raise UsageError(
             argument=f'[{GROUP}] auth_type',
             what='the configuration does not say how to reach placement',
@@ -144,17 +144,11 @@ def client(conf: cfg.ConfigOpts) -> PlacementClient:
         adapter = loading.load_adapter_from_conf_options(conf, GROUP, session=session, auth=auth)
     except (exceptions.ClientException, cfg.Error) as exc:
         raise DocumentError(path=path, what=f'[{GROUP}]: {" ".join(str(exc).split())}') from exc
-    return PlacementClient(adapter, timeout=conf[GROUP].timeout)
+    return PlacementClient(adapter, timeout=settings.timeout_seconds)
 
 
-def _register(conf: cfg.ConfigOpts) -> None:
-    from keystoneauth1 import loading
-
-    loading.register_auth_conf_options(conf, GROUP)
-    loading.register_session_conf_options(conf, GROUP)
-    loading.register_adapter_conf_options(conf, GROUP)
-    conf.set_default('service_type', GROUP, group=GROUP)
-    conf.set_default('timeout', API_TIMEOUT_SECONDS, group=GROUP)
+def _settings(conf: cfg.ConfigOpts) -> ServiceSettings:
+    return ServiceSettings.from_conf(conf, GROUP, service_type=GROUP)
 
 
 __all__ = ['NodePlacement', 'PlacementError', 'client', 'configured', 'connect', 'plan', 'publish']

@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 from oslo_config import cfg
 
 from baremetal_acc import assemble
-from baremetal_acc import conf as options
 from baremetal_acc.bmc.address import check_address, example, speaks_ipmi
-from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.ipmi.place import SUITES
 from baremetal_acc.cli import bmcs, text
 from baremetal_acc.cli.bmcs import BmcEntry, Secret, Source, TargetEntry
 from baremetal_acc.cli.state import Store, folder, hint_of
+from baremetal_acc.config import options
+from baremetal_acc.config.settings import Settings
 from baremetal_acc.decide.baseline import Baseline, Exposure
 from baremetal_acc.errors import AccError, DocumentError, StateError, UsageError
 from baremetal_acc.model.ref import HOST
@@ -74,14 +74,27 @@ def add_arguments(parser: argparse.ArgumentParser, *, writes: bool, documents: b
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """What the file and the arguments say.
+
+    :ivar conf: for libraries that have groups of their own, such as keystoneauth; what is ours is in the settings.
+    """
+
+    conf: cfg.ConfigOpts
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """What one command works with.
 
+    :ivar conf: as :class:`Configuration` has it.
     :ivar prompt: asks a person for a password; None where nobody can be asked.
     :ivar password_of: reads a file of a password, each but once: a fleet has one for all.
     """
 
     conf: cfg.ConfigOpts
+    settings: Settings
     store: Store
     environ: Mapping[str, str]
     prompt: Callable[[str], str] | None
@@ -94,26 +107,11 @@ class Session:
         :param concurrency: requests to one BMC at a time; None leaves it to the configuration.
         :raises UsageError: a password is nowhere to be found. ``DocumentError``: its file is wrong, or a ``verify_ca``.
         """
-        group = self.conf[options.GROUP]
-        timeout, budget = timedelta(seconds=group.bmc_timeout), timedelta(seconds=group.bmc_budget)
-        at_a_time = group.bmc_concurrency if concurrency is None else concurrency
-
-        images = assemble.image_server(self.conf)
-
-        def tuned(address: BmcAddress) -> BmcAddress:
-            return replace(
-                address,
-                timeout=timeout,
-                budget=budget,
-                concurrency=at_a_time,
-                basic_auth=group.bmc_basic_auth,
-                images=images,
-            )
-
-        facts = entry.facts(Exposure(group.default_exposure))
+        settings = self.settings if concurrency is None else replace(self.settings, bmc_concurrency=concurrency)
+        facts = entry.facts(settings.default_exposure)
         bmcs.check_trust(entry)
         found = bmcs.resolve(entry, self.environ, self.prompt, self.password_of)
-        return Target(name=entry.name, node=facts, bmcs=tuple(tuned(address) for address in found))
+        return Target(name=entry.name, node=facts, bmcs=tuple(assemble.tuned(address, settings) for address in found))
 
     def attempt(self, entry: TargetEntry, concurrency: int | None = None) -> Target | AccError:
         """The same, its error as a value: passwords are asked for one after another, before targets are read at once."""
@@ -135,23 +133,24 @@ class Session:
                 text.note(remark)
         else:
             read = assemble.Documents(baseline=Baseline(rules=()), catalogue=(), folders=())
-        return assemble.tools(self.conf, read)
+        return assemble.tools(self.settings, read)
 
     def _documents(self, *, images: bool) -> assemble.Documents:
         self.store.check()  # the serial numbers of catalogues lie there, too
         try:
-            return assemble.documents(self.conf, images=images, arguments=True)
+            return assemble.documents(self.settings, images=images, arguments=True)
         except AccError as exc:
-            kept = Path(self.conf[options.GROUP].catalogue_serial_file)
+            kept = self.settings.catalogue_serial_file
+            is_ours = kept is not None and self.store.root in kept.parents
             # Where nobody names another file, what was seen of catalogues lies with all that is remembered.
-            if type(exc) is AccError and isinstance(exc.__cause__, OSError) and self.store.root in kept.parents:
+            if type(exc) is AccError and isinstance(exc.__cause__, OSError) and is_ours:
                 raise StateError(exc.message, hint=hint_of(exc.__cause__)) from exc
             raise
 
     @property
     def job_timeout(self) -> timedelta:
         """After which a job has failed, whatever it waits for."""
-        return timedelta(seconds=self.conf[options.GROUP].job_timeout)
+        return self.settings.job_timeout
 
 
 def begin(arguments: argparse.Namespace, *, writes: bool, environ: Mapping[str, str] | None = None) -> Session:
@@ -160,9 +159,10 @@ def begin(arguments: argparse.Namespace, *, writes: bool, environ: Mapping[str, 
     :raises UsageError: an argument is wrong. ``DocumentError``: a file is.
     """
     environ = os.environ if environ is None else environ
-    conf = configuration(arguments, environ)
+    found = configuration(arguments, environ)
     return Session(
-        conf=conf,
+        conf=found.conf,
+        settings=found.settings,
         store=Store(root=folder(environ)),
         environ=environ,
         prompt=text.ask if sys.stdin.isatty() and arguments.bmcs != bmcs.STDIN else None,
@@ -171,14 +171,13 @@ def begin(arguments: argparse.Namespace, *, writes: bool, environ: Mapping[str, 
     )
 
 
-def configuration(arguments: argparse.Namespace, environ: Mapping[str, str]) -> cfg.ConfigOpts:
+def configuration(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Configuration:
     """The options, as the file and the arguments say.
 
     :raises DocumentError: the file is missing or wrong.
     """
     conf = cfg.ConfigOpts()
     options.register(conf)
-    conf.set_default('catalogue_serial_file', str(folder(environ) / 'serials.json'), group=options.GROUP)
     named = arguments.config_file
     path = Path(named) if named else CONFIG_FILE
     files = [str(path)] if named or path.is_file() else []
@@ -196,10 +195,9 @@ def configuration(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         hint = 'it has groups like [baremetal_acc] and lines like option = value'
         raise DocumentError(path=str(path), what=' '.join(str(exc).split()), hint=hint) from None
     options.check(conf)
-    for name in ('baseline', 'catalogue'):
-        if getattr(arguments, name, None):
-            conf.set_override(name, getattr(arguments, name), group=options.GROUP)
-    return conf
+    settings = Settings.from_conf(conf, serial_file=folder(environ) / 'serials.json')
+    baseline, catalogue = (getattr(arguments, name, None) for name in ('baseline', 'catalogue'))
+    return Configuration(conf=conf, settings=settings.with_arguments(baseline=baseline, catalogue=catalogue))
 
 
 def _listed(arguments: argparse.Namespace, environ: Mapping[str, str], *, writes: bool) -> tuple[TargetEntry, ...]:

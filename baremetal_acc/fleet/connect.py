@@ -11,8 +11,8 @@ from openstack import connection
 from openstack import exceptions as sdk
 from oslo_config import cfg
 
-from baremetal_acc.conf import API_TIMEOUT_SECONDS
-from baremetal_acc.conf import IRONIC_GROUP as GROUP
+from baremetal_acc.config.options import IRONIC_GROUP as GROUP
+from baremetal_acc.config.settings import ServiceSettings
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.fleet.ironic import Ironic
 from baremetal_acc.placement.slow_answers import SlowAnswers
@@ -40,12 +40,7 @@ def connect(conf: cfg.ConfigOpts, *, say: Callable[[str], None] | None = None) -
     :param say: is told of an answer that takes long; None: nobody is.
     :raises UsageError: the configuration does not say how to reach Ironic. ``DocumentError``: it says it wrongly.
     """
-    loading.register_auth_conf_options(conf, GROUP)
-    loading.register_session_conf_options(conf, GROUP)
-    loading.register_adapter_conf_options(conf, GROUP)
-    conf.set_default('service_type', SERVICE, group=GROUP)
-    conf.set_default('timeout', API_TIMEOUT_SECONDS, group=GROUP)
-    if not (conf[GROUP].auth_type or conf[GROUP].auth_section):
+    if not ServiceSettings.from_conf(conf, GROUP, service_type=SERVICE).is_set_up:
         raise UsageError(
             argument=f'[{GROUP}] auth_type',
             what='the configuration does not say how to reach Ironic',

@@ -5,11 +5,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from oslo_config import cfg
 
-from baremetal_acc.conf import DEMAND_GROUP, DEMAND_OPTIONS, check_values, register_demand
+from baremetal_acc.config.settings import DemandSettings
 from baremetal_acc.fleet.demand import Desk
 from baremetal_acc.fleet.spool import Spool
 
@@ -20,9 +19,9 @@ def spool(conf: cfg.ConfigOpts, state: Path) -> Spool:
     :param state: what is remembered lies there, unless the configuration names a folder for demands.
     :raises DocumentError: an option is wrong.
     """
-    group = _group(conf)
-    root = state / 'demands' if group.folder is None else Path(group.folder).expanduser()
-    return Spool(root=root, most_of_an_asker=group.project_limit)
+    settings = DemandSettings.from_conf(conf)
+    root = state / 'demands' if settings.folder is None else settings.folder.expanduser()
+    return Spool(root=root, most_of_an_asker=settings.project_limit)
 
 
 @contextmanager
@@ -32,8 +31,8 @@ def listening(conf: cfg.ConfigOpts, desk: Desk) -> Iterator[str | None]:
     :returns: what is listened to, for people; None: nothing.
     :raises UsageError: an option is wrong, or a library is missing.
     """
-    group = _group(conf)
-    if group.nova_transport_url is None:
+    settings = DemandSettings.from_conf(conf)
+    if settings.nova_transport_url is None:
         yield None
         return
     # Its options are wrong or they are not; no library is asked for before it is needed.
@@ -42,10 +41,10 @@ def listening(conf: cfg.ConfigOpts, desk: Desk) -> Iterator[str | None]:
     if desk.catalogue is not None:
         desk.functions = desk.catalogue()
     bus = nova.Bus(
-        url=group.nova_transport_url,
-        topics=tuple(group.nova_topics),
-        exchange=group.nova_exchange,
-        pool=group.nova_pool,
+        url=settings.nova_transport_url,
+        topics=settings.nova_topics,
+        exchange=settings.nova_exchange,
+        pool=settings.nova_pool,
     )
     listener = nova.Listener(conf, bus, desk)
     listener.start()
@@ -53,13 +52,3 @@ def listening(conf: cfg.ConfigOpts, desk: Desk) -> Iterator[str | None]:
         yield f"Nova's notifications ({', '.join(bus.topics)})"
     finally:
         listener.stop()
-
-
-def _group(conf: cfg.ConfigOpts) -> Any:
-    """The options. All are read now, so that a wrong value is told now.
-
-    :raises DocumentError: one is.
-    """
-    register_demand(conf)
-    check_values(conf, DEMAND_GROUP, DEMAND_OPTIONS)
-    return conf[DEMAND_GROUP]

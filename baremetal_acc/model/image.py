@@ -23,6 +23,13 @@ class ImageKind(StrEnum):
     REVOCATION = 'revocation'
 
 
+class SignatureDemand(StrEnum):
+    """Whether the catalogue, or an image, has to be signed."""
+
+    REQUIRED = 'required'
+    OPTIONAL = 'optional'
+
+
 class DigestAlgorithm(StrEnum):
     """Named by the catalogue, never guessed from a length."""
 

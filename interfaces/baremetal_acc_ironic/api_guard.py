@@ -20,12 +20,10 @@ from typing import Any, assert_never
 from ironic.api import method
 from ironic.api.controllers.v1 import utils as api_utils
 from ironic.common import exception, states
-from ironic.conf import CONF
 from oslo_log import log
 from pecan import Pecan, hooks
 
-from baremetal_acc import conf as core
-from baremetal_acc_ironic import api_routes, gate, host_start, interface_overrides, opts, policy, requester
+from baremetal_acc_ironic import api_routes, gate, host_start, interface_overrides, opts, policy, requester, settings
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.api_routes import Check
 from baremetal_acc_ironic.gate import Reason
@@ -71,7 +69,9 @@ class ApiGuard(hooks.PecanHook):
         response = state.response
         response.status = getattr(reason, 'code', 500)
         response.content_type = 'application/json'
-        response.json = method.format_exception((type(reason), reason, reason.__traceback__), CONF.debug_tracebacks_in_api)
+        response.json = method.format_exception(
+            (type(reason), reason, reason.__traceback__), settings.ironic().debug_tracebacks_in_api
+        )
         return response
 
 
@@ -128,7 +128,7 @@ def _check_document(state: Any) -> None:
     who = requester.of(state.request.context)
     if who is not None and who.system_scope == 'all':
         return
-    choosable = tuple(CONF[core.GROUP].tenant_deploy_interfaces)
+    choosable = tuple(settings.guest().tenant_deploy_interfaces)
     for document in _documents(state):
         found = find_overrides(document, interfaces=interface_overrides.KEYS, choosable=choosable)
         if found:

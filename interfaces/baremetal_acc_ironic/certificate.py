@@ -16,11 +16,10 @@ from typing import Any
 
 from ironic import objects
 from ironic.common import exception
-from ironic.conf import CONF
 from oslo_log import log
 from oslo_utils import uuidutils
 
-from baremetal_acc.conf import GROUP
+from baremetal_acc.config.options import GROUP
 from baremetal_acc.decide import certificate as decide
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
 from baremetal_acc.errors import CertificateInvalid, StateError, UsageError
@@ -33,7 +32,7 @@ from baremetal_acc.model.job import Flow, Verdict
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, rights
+from baremetal_acc_ironic import outcome, rights, settings
 from baremetal_acc_ironic.node import Kept, Memory
 
 LOG = log.getLogger(__name__)
@@ -197,8 +196,8 @@ def sealer() -> Sealer | None:
 
     :raises DocumentError: it is missing or wrong.
     """
-    path = CONF[GROUP].certificate_key
-    return seal.load(Path(path)) if path else None
+    path = settings.core().certificate_key
+    return None if path is None else seal.load(path)
 
 
 def trust() -> dict[str, Any]:
@@ -207,7 +206,7 @@ def trust() -> dict[str, Any]:
     :raises DocumentError: one is missing or wrong.
     """
     by = sealer()
-    return ({} if by is None else by.trust) | seal.trusted([Path(path) for path in CONF[GROUP].certificate_trust])
+    return ({} if by is None else by.trust) | seal.trusted(settings.core().certificate_trust)
 
 
 def _put_away(task: Any, mind: Memory, kept: Kept) -> Memory:
@@ -241,7 +240,7 @@ def _occasion(task: Any, mind: Memory, tools: Tools, by: Sealer, lifecycle: int)
         flow=Flow.DEPLOY,
         deployment=uuidutils.generate_uuid(),
         issued=datetime.now(UTC),
-        issuer=f'baremetal-acc {metadata.version("baremetal-acc")} at {CONF.host}',
+        issuer=f'baremetal-acc {metadata.version("baremetal-acc")} at {settings.ironic().host}',
         key=by.name,
         requester=rights.begun_by(task, mind, Flow.DEPLOY).by,
         baseline=baseline,
@@ -252,8 +251,8 @@ def _occasion(task: Any, mind: Memory, tools: Tools, by: Sealer, lifecycle: int)
 
 
 def _folder() -> Folder | None:
-    path = CONF[GROUP].certificate_folder
-    return Folder(root=Path(path)) if path else None
+    path = settings.core().certificate_folder
+    return None if path is None else Folder(root=path)
 
 
 def _mark(which: Reference, folder: Folder | None) -> bool:

@@ -5,16 +5,13 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ironic.conf import CONF
-
-from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import claims
 from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.decide.offer import single
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Plan, Program
-from baremetal_acc_ironic import placement
+from baremetal_acc_ironic import placement, settings
 
 
 def keep(task: Any, plan: Plan, inventory: Inventory, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]) -> None:
@@ -24,7 +21,7 @@ def keep(task: Any, plan: Plan, inventory: Inventory, baseline: Baseline, node: 
     :raises PlacementError: placement cannot be asked what is claimed.
     """
     instance = task.node.instance_uuid
-    if not CONF[GROUP].publish or instance is None or not any(isinstance(a, Program) for a in plan.actions):
+    if not settings.core().publish or instance is None or not any(isinstance(a, Program) for a in plan.actions):
         return
     held = placement.claims(instance)
     fixed = single(inventory, baseline, node, catalogue) if held else {}

@@ -16,14 +16,13 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from ironic.common import exception, metrics_utils, states
 from ironic.conductor import periodics
-from ironic.conf import CONF
 from ironic.drivers import base
 from ironic.drivers.modules import ipmitool
 from ironic.drivers.modules.redfish.firmware import RedfishFirmware
 from oslo_log import log
 
 from baremetal_acc import assemble, run
-from baremetal_acc.conf import GROUP
+from baremetal_acc.config.options import GROUP
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError, DocumentError
 from baremetal_acc.model.job import Flow
@@ -41,6 +40,7 @@ from baremetal_acc_ironic import (
     record,
     recovery,
     rights,
+    settings,
     steps,
     taking,
     vocabulary,
@@ -57,8 +57,6 @@ from baremetal_acc_ironic.workers import with_jobs, workers
 LOG = log.getLogger(__name__)
 METRICS = metrics_utils.get_metrics_logger(__name__)
 
-opts.register(CONF)
-
 RECONCILE_PRIORITY = 90
 """In automated cleaning; ``[conductor] clean_step_priority_override = firmware.reconcile_accelerators:N`` changes it."""
 
@@ -73,7 +71,7 @@ to a minute and costs its BMC hundreds of requests."""
 
 
 def _poll_interval() -> float:
-    return float(CONF[GROUP].poll_interval)
+    return settings.core().poll_interval.total_seconds()
 
 
 Method = TypeVar('Method', bound=Callable[..., Any])
@@ -100,18 +98,19 @@ class AccFirmware(base.FirmwareInterface):
     def __init__(self) -> None:
         super().__init__()
         try:
-            opts.check(CONF)
+            settings.check()
         except DocumentError as exc:
             raise exception.DriverLoadError(driver=self.hardware_type, reason=str(exc)) from exc
-        for name, text in policy.shortcomings(CONF):
-            if name not in CONF[GROUP].known_shortcomings:
+        known, theirs = settings.core(), settings.guest()
+        for name, text in policy.shortcomings():
+            if name not in theirs.known_shortcomings:
                 raise exception.DriverLoadError(
                     driver=self.hardware_type,
                     reason=f'{text} (or accept that in the open: add {name} to [{GROUP}] known_shortcomings)',
                 )
             LOG.warning('%s; [%s] known_shortcomings accepts that', text, GROUP)
         installed = {e.name for e in metadata.entry_points(group='ironic.hardware.interfaces.deploy')}
-        unknown = sorted(set(CONF[GROUP].tenant_deploy_interfaces) - installed)
+        unknown = sorted(theirs.tenant_deploy_interfaces - installed)
         if unknown:
             raise exception.DriverLoadError(
                 driver=self.hardware_type,
@@ -120,7 +119,7 @@ class AccFirmware(base.FirmwareInterface):
                     f'(there are: {", ".join(sorted(installed))})'
                 ),
             )
-        if not CONF[GROUP].certificate_key:
+        if known.certificate_key is None:
             LOG.warning('[%s] certificate_key is not set: no node will be deployed for a tenant', GROUP)
 
     def validate(self, task: Any) -> None:
@@ -133,7 +132,8 @@ class AccFirmware(base.FirmwareInterface):
         super().validate(task)
         try:
             target_of(task)
-            assemble.documents(CONF)
+            settings.check_names()
+            assemble.documents(settings.core())
         except AccError as exc:
             raise exception.InvalidParameterValue(str(exc)) from exc
         keys = interface_overrides.standing(task.node.instance_info)
@@ -363,7 +363,7 @@ class AccFirmware(base.FirmwareInterface):
         try:
             mind = memory.load(task.node)
             fresh = mind.looked is not None and work.now() - mind.looked < FRESH
-            if fresh and (CONF.inventory.data_backend == 'none' or record.kept(task, mind.digest) is not None):
+            if fresh and (settings.ironic().inventory_backend == 'none' or record.kept(task, mind.digest) is not None):
                 return
             if mind.handed is not None and outcome.FLOWS.get(task.node.provision_state) is Flow.CLEAN:
                 return  # the host of a node that comes back is locked out first; the step that does it looks then

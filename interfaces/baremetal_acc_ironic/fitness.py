@@ -20,23 +20,21 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ironic.common import exception
-from ironic.conf import CONF
 from oslo_log import log
 
 from baremetal_acc import run
-from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.fitness import FLOWS, Due, Standing, due, unfit
 from baremetal_acc.decide.offer import supply
 from baremetal_acc.decide.plan import Part
 from baremetal_acc.errors import AccError, InventoryInUse, NotMet
 from baremetal_acc.model.job import ItemState, Job, Plan, Publish
-from baremetal_acc_ironic import exposure, handed, opts, outcome, placement, resource_class, steps, traits
+from baremetal_acc_ironic import exposure, handed, opts, outcome, placement, resource_class, settings, steps, traits
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Withdrawn
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import seen
 from baremetal_acc_ironic.tools import tools as tools_of
-from baremetal_acc_ironic.workers import Clock, workers
+from baremetal_acc_ironic.workers import clock_of, workers
 
 LOG = log.getLogger(__name__)
 
@@ -96,17 +94,17 @@ def rounds_of(manager: Any) -> Rounds:
 
 def tick() -> float:
     """Seconds between two rounds."""
-    return float(CONF[GROUP].fitness_interval) or 60.0
+    return settings.guest().fitness_interval.total_seconds() or 60.0
 
 
-def on(conf: Any) -> bool:
+def on() -> bool:
     """Somebody wants it."""
-    return bool(conf[GROUP].publish) and conf[GROUP].fitness_interval > 0
+    return settings.core().publish and bool(settings.guest().fitness_interval)
 
 
 def hand_out(manager: Any, context: Any, now: datetime) -> None:
     """Begin what is due. One question to the database, and none to anybody else."""
-    if not on(CONF):
+    if not on():
         return
     rounds = rounds_of(manager)
     fields = [
@@ -249,7 +247,7 @@ def _offer(task: Any, mind: Memory, standing: Standing) -> None:
     """Look, verify, and tell placement what holds up."""
     _refuse(task, mind)
     placement.ready(task.node.uuid)  # before a BMC is troubled
-    clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout), held=lambda: memory.held(task.node))
+    clock = clock_of(task)
     now = datetime.now(UTC)
     inventory, verdict = run.check(
         target_of(task), tools_of(task, mind, clock=clock), mind.evidence, now, lifecycle=mind.lifecycle
@@ -313,7 +311,7 @@ def close(task: Any, mind: Memory, made: Plan) -> None:
     """
     shelf = mind.shelf.withdrawn
     offered = shelf is None or shelf.doubtful
-    if CONF[GROUP].publish and offered and task.node.provision_state in FLOWS and _publishes(made):
+    if settings.core().publish and offered and task.node.provision_state in FLOWS and _publishes(made):
         try:
             placement.withdraw(task.node.uuid, task.node.instance_uuid, partial(memory.held, task.node))
         except AccError as exc:

@@ -8,18 +8,14 @@ are those of this package and no others. ``noop`` deploy and ``fake`` boot are a
 
 from typing import Any, ClassVar
 
-from ironic.conf import CONF
 from ironic.drivers import hardware_type
 from ironic.drivers.ipmi import IPMIHardware
 from ironic.drivers.modules import fake, noop
 from ironic.drivers.redfish import RedfishHardware
 
-from baremetal_acc_ironic import opts
 from baremetal_acc_ironic.firmware import IpmiAccFirmware, RedfishAccFirmware
 from baremetal_acc_ironic.inspect import IpmiAccInspect, RedfishAccInspect
 from baremetal_acc_ironic.power import IpmiAccPower, RedfishAccPower
-
-opts.register(CONF)
 
 
 class AccHardware(hardware_type.AbstractHardwareType):

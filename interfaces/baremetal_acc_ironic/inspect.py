@@ -6,19 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from ironic.common import exception, states
-from ironic.conf import CONF
 from ironic.drivers import base
 from ironic.drivers.modules import ipmitool
 from ironic.drivers.modules.redfish.inspect import RedfishInspect
 
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc_ironic import drift, opts, policy, reading
+from baremetal_acc_ironic import drift, policy, reading
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.target import PROPERTIES
 from baremetal_acc_ironic.target import target as target_of
-
-opts.register(CONF)
 
 
 class AccInspect(base.InspectInterface):

@@ -17,17 +17,15 @@ from weakref import WeakKeyDictionary
 
 from ironic.common import exception
 from ironic.conductor import task_manager
-from ironic.conf import CONF
 from ironic.db.sqlalchemy import models
 from ironic.drivers import base
 from oslo_db.sqlalchemy import enginefacade
 from oslo_log import log
 from sqlalchemy import Text, select, type_coerce, update
 
-from baremetal_acc.conf import GROUP
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc_ironic import alarm, opts
+from baremetal_acc_ironic import alarm, opts, settings
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 
@@ -58,8 +56,10 @@ def standing(instance_info: Mapping[str, Any] | None) -> tuple[str, ...]:
     ``[baremetal_acc] tenant_deploy_interfaces`` allows deploy interfaces by name.
     """
     found = instance_info or {}
-    allowed = CONF[GROUP].tenant_deploy_interfaces
-    return tuple(sorted(k for k in KEYS & found.keys() if not (k == DEPLOY and found[k] in allowed)))
+    replaced = KEYS & found.keys()
+    if DEPLOY in replaced and found[DEPLOY] in tuple(settings.guest().tenant_deploy_interfaces):
+        replaced -= {DEPLOY}
+    return tuple(sorted(replaced))
 
 
 def text(keys: tuple[str, ...]) -> str:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ironic.conf import CONF
 from ironic.objects import base, fields
 from ironic.objects import notification as ironic_notification
 from oslo_log import log
 
 from baremetal_acc.decide.drift import Change
+from baremetal_acc_ironic import settings
 
 LOG = log.getLogger(__name__)
 
@@ -214,7 +214,7 @@ def send(
     """
     try:
         notification(
-            publisher=ironic_notification.NotificationPublisher(service='ironic-conductor', host=CONF.host),
+            publisher=ironic_notification.NotificationPublisher(service='ironic-conductor', host=settings.ironic().host),
             event_type=ironic_notification.EventType(object=OBJECT, action=action, status=status),
             level=level,
             payload=payload(),

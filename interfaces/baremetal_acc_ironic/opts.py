@@ -1,13 +1,17 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The options that Ironic needs besides the core's."""
+"""The options that Ironic needs besides the core's.
 
+The command line loads this module by its entry point, for the names of options that are not the core's: Ironic may not be
+installed then, and is imported where it is needed.
+"""
+
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ironic.conf import auth
 from oslo_config import cfg
 
-from baremetal_acc import conf as core
+from baremetal_acc.config import options as core
 
 REDFISH_ACC, IPMI_ACC = 'redfish-acc', 'ipmi-acc'
 
@@ -44,8 +48,10 @@ the group every call to a BMC fails with "no such option redfish-acc in group [D
 
 def register(conf: cfg.ConfigOpts) -> None:
     """Make all options known; twice does no harm."""
+    from ironic.conf import auth
+
     core.register(conf)
-    conf.register_opts(_of_our_group(), group=core.GROUP)
+    conf.register_opts(of_our_group(), group=core.GROUP)
     for name, options in OPTIONS.items():
         conf.register_opts(options, group=name)
     auth.register_auth_opts(conf, PLACEMENT, service_type=PLACEMENT)
@@ -56,10 +62,11 @@ def check(conf: cfg.ConfigOpts) -> None:
 
     :raises DocumentError: one is; names the file and what is wrong.
     """
-    core.check(conf, [*core.OPTIONS, *_of_our_group()])
+    core.check(conf, [*core.OPTIONS, *of_our_group()])
 
 
-def _of_our_group() -> list[cfg.Opt]:
+def of_our_group() -> list[cfg.Opt]:
+    """Those that this plugin adds to the core's group."""
     return [*TURNS, *TRUST, *TENANTS, *WATCH, *SHELF, *KNOWN]
 
 
@@ -238,11 +245,18 @@ IRONICS_OWN: list[tuple[str, list[Any]]] = [
 """For the sample file only, where operators look for what to set."""
 
 
-def list_opts() -> list[tuple[str, list[Any]]]:
+def list_opts() -> list[tuple[str, Iterable[Any]]]:
     """For oslo-config-generator: what Ironic needs besides the namespace ``baremetal_acc``."""
     return [
         *IRONICS_OWN,
-        (core.GROUP, [*TURNS, *TRUST, *TENANTS, *WATCH, *SHELF, *KNOWN]),
+        (core.GROUP, of_our_group()),
         *OPTIONS.items(),
-        (PLACEMENT, auth.add_auth_opts([], service_type=PLACEMENT)),
+        (PLACEMENT, _of_placement()),
     ]
+
+
+def _of_placement() -> Iterator[cfg.Opt]:
+    """Made when they are asked for, which only needs Ironic then."""
+    from ironic.conf import auth
+
+    yield from auth.add_auth_opts([], service_type=PLACEMENT)

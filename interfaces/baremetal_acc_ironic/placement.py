@@ -7,10 +7,9 @@ import functools
 from collections.abc import Callable, Iterable
 
 from ironic.common import exception, keystone
-from ironic.conf import CONF
 from keystoneauth1 import exceptions as ks_exceptions
 
-from baremetal_acc.conf import GROUP
+from baremetal_acc.config.options import GROUP
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.offer import Supply
 from baremetal_acc.errors import PlacementRefused, PlacementUnreachable, RootMissing
@@ -21,6 +20,7 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.run import PlacementShell
+from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.opts import PLACEMENT
 from baremetal_acc_ironic.quarantine import withheld
 
@@ -42,7 +42,7 @@ def shell(
     :param taken: somebody has the node, or is about to. Nothing of it is on offer then, since a region can be claimed without
         its machine; what its own instance has claimed stays, wholly reserved.
     """
-    if not CONF[GROUP].publish:
+    if not settings.core().publish:
         return None
     return _NodeInPlacement(node_uuid, instance_uuid, untrusted, held, taken=taken)
 
@@ -149,7 +149,7 @@ def _publisher() -> Publisher:
     """
     try:
         auth = keystone.get_auth(PLACEMENT)
-        timeout = CONF[PLACEMENT].timeout or 60
+        timeout = settings.ironic().placement_timeout or 60
         session = keystone.get_session(PLACEMENT, auth=auth, timeout=timeout)
         adapter = keystone.get_adapter(PLACEMENT, session=session, auth=auth)
     except exception.ConfigInvalid as exc:

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ironic.common import policy
-from ironic.conf import CONF
 from oslo_log import log
 from oslo_policy import policy as oslo_policy
 
-from baremetal_acc_ironic import opts, ramdisk
+from baremetal_acc_ironic import ramdisk, settings
 
 LOG = log.getLogger(__name__)
 
@@ -124,13 +123,14 @@ def list_policies() -> Iterator[Any]:
 def middleware(app: Any) -> Any:
     """Register the rules in Ironic's API process, and add what asks them to the application.
 
+    :raises DocumentError: an option of this plugin has no value.
     :raises RuntimeError: if the application is not built as expected: without the guard the API must not start.
     """
     from baremetal_acc_ironic import (
         api_guard,
     )  # it imports Ironic's API, which conductors and generators of samples do not need
 
-    opts.register(CONF)
+    settings.check_values()
     enforcer = policy.get_enforcer()
     for rule in list_policies():
         try:
@@ -147,12 +147,13 @@ def as_lessee(task: Any) -> bool:
     return project is not None and project == task.node.lessee and project != task.node.owner
 
 
-def shortcomings(conf: Any) -> Iterator[tuple[str, str]]:
+def shortcomings() -> Iterator[tuple[str, str]]:
     """What of Ironic's configuration takes away from what this package is for: its name, and a sentence that says what to do.
 
     A conductor does not start with one, unless the administrator has named it in ``known_shortcomings``.
     """
-    if NAME not in (conf.api.middleware or []):
+    theirs = settings.ironic()
+    if NAME not in theirs.middleware:
         yield (
             'middleware',
             f'[api] middleware does not name {NAME}: none of the rules on accelerator steps is in force, and whoever may set '
@@ -160,8 +161,8 @@ def shortcomings(conf: Any) -> Iterator[tuple[str, str]]:
             'the configuration of the API and in that of this conductor, which cannot see the other one',
         )
     ours = {step for step, _, _ in _RULES if step.endswith(('accelerators', 'accelerator_firmware'))}
-    for flow in ('clean', 'deploy', 'service'):
-        banned = sorted(ours & set(conf.api[f'disallow_{flow}_steps'] or []))
+    for flow, disallowed in theirs.disallowed_steps.items():
+        banned = sorted(ours & disallowed)
         if banned:
             yield (
                 f'disallow_{flow}_steps',

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from ironic import objects
-from ironic.conf import CONF
 
 from baremetal_acc import run
 from baremetal_acc.decide.offer import supply
@@ -24,6 +23,7 @@ from baremetal_acc_ironic import (
     outcome,
     quarantine,
     resource_class,
+    settings,
     steps,
     traits,
     waivers,
@@ -65,7 +65,7 @@ def left_out(task: Any) -> str | None:
     Arguments go before templates, and both before our own default; what is disallowed goes without a word (ironic 39.0.0,
     conductor/steps.py, _get_all_deployment_steps and set_node_deployment_steps).
     """
-    if f'firmware.{steps.VERIFY.name}' in (CONF.api.disallow_deploy_steps or []):
+    if f'firmware.{steps.VERIFY.name}' in settings.ironic().disallowed_steps['deploy']:
         return '[api] disallow_deploy_steps'
     node = task.node
     asked = _priorities(node.driver_internal_info.get('user_deploy_steps') or [])

@@ -12,12 +12,10 @@ from datetime import timedelta
 from typing import Any
 
 from ironic.common import exception, states
-from ironic.conf import CONF
 from oslo_log import log
 from oslo_utils import uuidutils
 
 from baremetal_acc import run
-from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import interference
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import Part, plan
@@ -28,12 +26,12 @@ from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.run import Tools, custody_feed
 from baremetal_acc.run.credentials import Credentials
-from baremetal_acc_ironic import drift, handed, outcome, quarantine, steps, work
+from baremetal_acc_ironic import drift, handed, outcome, quarantine, settings, steps, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
-from baremetal_acc_ironic.workers import Clock
+from baremetal_acc_ironic.workers import clock_of
 
 LOG = log.getLogger(__name__)
 
@@ -146,7 +144,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
         step=NAME,
         lifecycle=mind.lifecycle,
         now=work.now(),
-        timeout=timedelta(seconds=CONF[GROUP].job_timeout),
+        timeout=settings.core().job_timeout,
         requester=job.requester,
         demands_met=False,
     )
@@ -185,7 +183,7 @@ def _owes_power(job: Job) -> bool:
 
 def _turn(task: Any, mind: Memory, job: Job) -> None:
     final: list[Inventory] = []
-    clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout), held=lambda: memory.held(task.node))
+    clock = clock_of(task)
     tools = tools_of(
         task,
         mind,

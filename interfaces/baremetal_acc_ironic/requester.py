@@ -12,9 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ironic.conf import CONF
-
 from baremetal_acc.model.job import Flow
+from baremetal_acc_ironic import settings
 
 KEYSTONE = 'keystone'
 
@@ -110,7 +109,7 @@ def asked(context: Any, flow: Flow, what: str) -> Asked:
 
 def checked() -> bool:
     """Ironic's API asks Keystone who somebody is."""
-    return str(CONF.auth_strategy) == KEYSTONE
+    return settings.ironic().auth_strategy == KEYSTONE
 
 
 def is_operator(who: Requester | None) -> bool:

@@ -3,15 +3,13 @@
 """Read a node in a round of the watch, and tell what was found of a node that somebody else holds, whoever has it."""
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from ironic.conf import CONF
 from oslo_log import log
 
 from baremetal_acc import run
 from baremetal_acc.bmc.api import Look
-from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import watch
 from baremetal_acc.decide.baseline import DriftAction
 from baremetal_acc.decide.watch import Alarm, Trouble
@@ -19,13 +17,12 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.witness import Witness
 from baremetal_acc.run import Tools, glancing
 from baremetal_acc.run.glancing import Glance, Kept
-from baremetal_acc_ironic import alarm, work
-from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import alarm, settings, work
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.rounds import Lost, Rounds
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
-from baremetal_acc_ironic.workers import Clock
+from baremetal_acc_ironic.workers import clock_of
 
 LOG = log.getLogger(__name__)
 
@@ -35,8 +32,7 @@ _NAMED = 8
 
 def tools_for(task: Any, mind: Memory) -> Tools:
     """The tools of one round."""
-    clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout), held=lambda: memory.held(task.node))
-    return tools_of(task, mind, clock=clock, images=False)
+    return tools_of(task, mind, clock=clock_of(task), images=False)
 
 
 def sessions_with(task: Any, mind: Memory, rounds: Rounds) -> Kept:
@@ -46,7 +42,7 @@ def sessions_with(task: Any, mind: Memory, rounds: Rounds) -> Kept:
 
 def glance(task: Any, mind: Memory, rounds: Rounds, witnesses: Iterable[Witness]) -> Glance:
     """Read again what an earlier look rests on."""
-    within = timedelta(seconds=CONF[GROUP].watch_timeout)
+    within = settings.guest().watch_timeout
     found = glancing.glance(target_of(task), sessions_with(task, mind, rounds), tuple(witnesses), within)
     if not found.quiet:
         odd = [str(ref) for ref in found.changed] + [f'{ref} ({why})' for ref, why in found.unread]
@@ -102,7 +98,7 @@ def locked_out(
         '; '.join(str(t) for t in found[:_NAMED]),
     )
     alarm.locked_out()
-    if lost.rounds < CONF[GROUP].watch_patience:
+    if lost.rounds < settings.guest().watch_patience:
         return
     for one in watch.next_round(before, found, now, patience=1, blind=blind).begun:
         if one.trouble.key not in lost.told:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import ironic.conf
 from ironic.common import states
 from ironic.db.sqlalchemy import models
 from oslo_db import exception as db_exception
@@ -19,10 +18,8 @@ from oslo_db.sqlalchemy import enginefacade
 from oslo_upgradecheck import upgradecheck
 from sqlalchemy import select
 
-from baremetal_acc_ironic import interface_overrides, opts
+from baremetal_acc_ironic import interface_overrides, opts, settings
 from baremetal_acc_ironic import node as memory
-
-CONF = ironic.conf.CONF
 
 MOST = 50
 """Nodes that one check names."""
@@ -145,8 +142,7 @@ def _result(code: Any, commands: Iterable[str | None], what: str) -> Any:
 
 def main() -> int:
     """Run the command line."""
-    opts.register(CONF)
-    return int(upgradecheck.main(CONF, project='ironic', upgrade_command=Checks()))
+    return int(upgradecheck.main(settings.ironic_conf(), project='ironic', upgrade_command=Checks()))
 
 
 if __name__ == '__main__':

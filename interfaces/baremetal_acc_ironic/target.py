@@ -8,12 +8,10 @@ what they speak, and of child nodes their driver does.
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from typing import Any
 
 from ironic import objects
 from ironic.common import exception
-from ironic.conf import CONF
 from ironic.drivers import utils as driver_utils
 from ironic.drivers.modules import ipmitool
 from ironic.drivers.modules.redfish import utils as redfish_utils
@@ -23,13 +21,12 @@ from baremetal_acc import assemble
 from baremetal_acc.bmc.address import IPMI_FIXED, PORT_EXPECTED, check_address, ipmi_address, ipmi_key, speaks_ipmi
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.ipmi.place import NAME_BYTES, PASSWORD_BYTES, SUITES
-from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
 from baremetal_acc.decide.providers import PREFIX
 from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.run import Target
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import opts
+from baremetal_acc_ironic import opts, settings
 from baremetal_acc_ironic.node import Memory
 
 BMCS = 'acc_bmcs'
@@ -96,7 +93,7 @@ def exposure(node: Any, mind: Memory) -> Exposure:
     shown = shown_exposure(node)
     if mind.exposure is not None:
         return mind.exposure
-    return shown if shown is Exposure.TENANT else Exposure(CONF[GROUP].default_exposure)
+    return shown if shown is Exposure.TENANT else settings.core().default_exposure
 
 
 def traits(node: Any, mind: Memory) -> frozenset[str]:
@@ -119,7 +116,7 @@ def shown_exposure(node: Any) -> Exposure:
 
     :raises InvalidParameterValue: driver_info has none that there is.
     """
-    value = node.driver_info.get(EXPOSURE, CONF[GROUP].default_exposure)
+    value = node.driver_info.get(EXPOSURE, settings.core().default_exposure)
     try:
         return Exposure(value)
     except ValueError:
@@ -324,13 +321,4 @@ def _whole(value: object) -> int | None:
 
 
 def _address(name: BmcName, **values: Any) -> BmcAddress:
-    group = CONF[GROUP]
-    return BmcAddress(
-        name=name,
-        timeout=timedelta(seconds=group.bmc_timeout),
-        budget=timedelta(seconds=group.bmc_budget),
-        concurrency=group.bmc_concurrency,
-        basic_auth=group.bmc_basic_auth,
-        images=assemble.image_server(CONF),
-        **values,
-    )
+    return assemble.tuned(BmcAddress(name=name, **values), settings.core())

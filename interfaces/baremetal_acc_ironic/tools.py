@@ -9,7 +9,6 @@ from typing import Any
 
 import os_traits
 from ironic.common import states
-from ironic.conf import CONF
 from oslo_log import log
 
 from baremetal_acc import assemble
@@ -22,7 +21,7 @@ from baremetal_acc.model.job import Item, Job, Verdict
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.run import Tools
-from baremetal_acc_ironic import drift, handed, outcome, placement, record, steps
+from baremetal_acc_ironic import drift, handed, outcome, placement, record, settings, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.quarantine import still_bad, suspects, unmended, withheld
@@ -55,10 +54,13 @@ def tools(
     :raises DocumentError: baseline or catalogue is missing or wrong.
     :raises AccError: a plugin is broken.
     """
-    read = assemble.documents(CONF, images=images, rules=rules)
+    known = settings.core()
+    if images and (rules or known.baseline.exists()):
+        settings.check_names()
+    read = assemble.documents(known, images=images, rules=rules)
     for remark in read.remarks:
         _remarked(remark)
-    made = assemble.tools(CONF, read)
+    made = assemble.tools(known, read)
     hooks: dict[str, Any] = {'save': save} if save is not None else {}
     if observed is not None:
         hooks['observed'] = observed

@@ -12,16 +12,14 @@ As every round, it shares the node while it only reads; what it finds counts onl
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from ironic.common import exception, states
 from ironic.conductor import utils as manager_utils
-from ironic.conf import CONF
 from oslo_log import log
 
 from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import untended, watch
 from baremetal_acc.decide.baseline import ON_DRIFT, DriftAction
 from baremetal_acc.decide.watch import Trouble, TroubleKind
@@ -35,7 +33,7 @@ from baremetal_acc.model.witness import Witness
 from baremetal_acc.planning import custody
 from baremetal_acc.run import Tools
 from baremetal_acc.run.glancing import Glance
-from baremetal_acc_ironic import alarm, gate, interface_overrides, ramdisk_source, round_reading, watch_states, work
+from baremetal_acc_ironic import alarm, gate, interface_overrides, ramdisk_source, round_reading, settings, watch_states, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.gate import Reason, Situation
 from baremetal_acc_ironic.node import Memory
@@ -177,7 +175,7 @@ class Round:
             baseline=tools.baseline,
         )
         known = self._rounds.judged.pop(uuid, None)
-        lasts = timedelta(seconds=CONF[GROUP].watch_look_interval)
+        lasts = settings.guest().watch_look_interval
         seen = None
         if known is not None and known.basis == basis and self._now - known.at < lasts:
             seen = round_reading.glance(self._task, self._mind, self._rounds, known.witnesses)
@@ -226,7 +224,7 @@ class Round:
         """
         node = self._task.node
         info = node.driver_internal_info
-        if not CONF[GROUP].trust_ramdisk or not ramdisk_source.trusted(node, self._mind):
+        if not settings.guest().trust_ramdisk or not ramdisk_source.trusted(node, self._mind):
             return False
         match self._state:
             case states.CLEANHOLD:
@@ -234,7 +232,7 @@ class Round:
             case states.INSPECTWAIT:
                 return bool(info.get(MANAGED_INSPECTION))
             case _:
-                return bool(CONF.deploy.fast_track) and bool(manager_utils.agent_is_alive(node))
+                return settings.ironic().fast_track and bool(manager_utils.agent_is_alive(node))
 
     # ---- what comes of it ----
 
@@ -252,7 +250,8 @@ class Round:
             self._power_off()
 
     def _came(self, found: Sequence[Trouble], is_blind: bool) -> watch.Round:
-        return watch.next_round(self._mind.untended, found, self._now, patience=CONF[GROUP].watch_patience, blind=is_blind)
+        patience = settings.guest().watch_patience
+        return watch.next_round(self._mind.untended, found, self._now, patience=patience, blind=is_blind)
 
     def _is_news(self, came: watch.Round, found: Sequence[Trouble]) -> bool:
         before = {a.trouble.key for a in self._mind.untended}
@@ -310,7 +309,7 @@ class Round:
         is_on = any(t.kind is TroubleKind.HOST_ON for t in found)
         is_nobodys = watch_states.expectation(self._state).nobodys and not is_leased(node)
         is_kept = node.disable_power_off or (node.maintenance and node.fault is None)
-        return bool(CONF[GROUP].power_off_untended_host) and is_on and is_nobodys and not is_kept and trusted(self._mind)
+        return settings.guest().power_off_untended_host and is_on and is_nobodys and not is_kept and trusted(self._mind)
 
     def _power_off(self) -> None:
         """Let Ironic power the host off; it keeps what it has asked for, so that its own synchronisation starts nothing."""

@@ -9,19 +9,16 @@ that nobody uses. It does so in a worker: a placement that is away keeps no cond
 import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from ironic.common import exception
-from ironic.conf import CONF
 from oslo_log import log
 
 from baremetal_acc import assemble
-from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.vocabulary import vocabulary
 from baremetal_acc.errors import AccError, PlacementRefused
-from baremetal_acc_ironic import placement
+from baremetal_acc_ironic import placement, settings
 
 LOG = log.getLogger(__name__)
 
@@ -53,7 +50,7 @@ _CONDUCTORS: 'WeakKeyDictionary[Any, Known]' = WeakKeyDictionary()
 
 def keep(manager: Any) -> None:
     """See that placement knows all names, if it is time; in a worker of the conductor."""
-    if not CONF[GROUP].publish:
+    if not settings.core().publish:
         return
     known = _CONDUCTORS.setdefault(manager, Known())
     files, now = _files(), time.monotonic()
@@ -75,7 +72,8 @@ def _tell(known: Known, files: tuple[object, ...]) -> None:
     """In the worker."""
     try:
         placement.check()
-        documents = assemble.documents(CONF)
+        settings.check_names()
+        documents = assemble.documents(settings.core())
         names = vocabulary(documents.baseline, documents.catalogue)
         made = placement.declare(names.classes, names.traits)
     except AccError as exc:
@@ -99,9 +97,10 @@ def _tell(known: Known, files: tuple[object, ...]) -> None:
 def _files() -> tuple[object, ...]:
     """How baseline and catalogue are now, as far as a look at their folder says it."""
     found: list[object] = []
-    for path in (CONF[GROUP].baseline, CONF[GROUP].catalogue):
+    known = settings.core()
+    for path in (known.baseline, known.catalogue):
         try:
-            seen = Path(path).stat()
+            seen = path.stat()
             found.append((path, seen.st_mtime_ns, seen.st_size, seen.st_ino))
         except OSError:
             found.append((path, None))

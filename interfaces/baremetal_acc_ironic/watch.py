@@ -21,10 +21,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ironic.common import exception, states
-from ironic.conf import CONF
 from oslo_log import log
 
-from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import watch
 from baremetal_acc.decide.baseline import ON_DRIFT, DriftAction
 from baremetal_acc.decide.watch import Alarm, Trouble, TroubleKind
@@ -37,7 +35,7 @@ from baremetal_acc.run import Tools, locking
 from baremetal_acc.run.glancing import Glance
 from baremetal_acc.run.looking import sessions
 from baremetal_acc.run.patience import took_nothing
-from baremetal_acc_ironic import alarm, certificate, opts, outcome, round_reading, untended, watch_states, work
+from baremetal_acc_ironic import alarm, certificate, opts, outcome, round_reading, settings, untended, watch_states, work
 from baremetal_acc_ironic import handed as handed_to
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Watched
@@ -79,13 +77,13 @@ def rounds_of(manager: Any) -> Rounds:
 
 def tick() -> float:
     """Seconds between two questions whose round is due; each reads what is remembered of every node that is watched."""
-    return max(float(CONF[GROUP].poll_interval), float(CONF[GROUP].watch_interval) / 20)
+    return max(settings.core().poll_interval, settings.guest().watch_interval / 20).total_seconds()
 
 
 def hand_out(manager: Any, context: Any, now: datetime) -> None:
     """Begin the rounds that are due. Looks at no BMC itself."""
     rounds = rounds_of(manager)
-    if CONF[GROUP].watch_interval <= 0:
+    if not settings.guest().watch_interval:
         rounds.sessions.forget(rounds.sessions.owners())
         return
     waiting = list(_due(manager, rounds, now))
@@ -96,7 +94,7 @@ def hand_out(manager: Any, context: Any, now: datetime) -> None:
 
 def _due(manager: Any, rounds: Rounds, now: datetime) -> Iterator[str]:
     """This conductor's nodes whose round is due; those that are not its own any more are forgotten."""
-    interval = timedelta(seconds=CONF[GROUP].watch_interval)
+    interval = settings.guest().watch_interval
     fields = ['firmware_interface', 'provision_state', 'driver_internal_info']
     found = list(manager.iter_nodes(filters={'provision_state_in': list(watch_states.WATCHED)}, fields=fields))
     mine = {uuid: (state, info) for uuid, _driver, _group, name, state, info in found if name in opts.HARDWARE_TYPES}
@@ -246,7 +244,7 @@ class _Round:
         known = self._watched
         if known is None or known.looked is None or known.alarms or not known.witnesses:
             return False
-        return self._now - known.looked < timedelta(seconds=CONF[GROUP].watch_look_interval)
+        return self._now - known.looked < settings.guest().watch_look_interval
 
     def _glance(self) -> Glance:
         known = self._watched
@@ -356,7 +354,7 @@ class _Round:
         before: tuple[Alarm, ...] = ()
         if mind.watched is not None and mind.watched.lifecycle == mind.lifecycle:
             before = mind.watched.alarms
-        came = watch.next_round(before, found, self._now, patience=CONF[GROUP].watch_patience, blind=blind)
+        came = watch.next_round(before, found, self._now, patience=settings.guest().watch_patience, blind=blind)
         for one in came.begun:
             reactions = self._reactions(handed, inventory, one.trouble)
             proven = first and one.trouble.kind not in (TroubleKind.UNPROVEN, TroubleKind.UNREADABLE)

@@ -16,12 +16,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ironic.common import async_steps, exception
-from ironic.conf import CONF
 from oslo_log import log
 from oslo_utils import uuidutils
 
 from baremetal_acc import run
-from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import attach as decide_attach
 from baremetal_acc.decide import interference, regions
 from baremetal_acc.decide.advance import begin
@@ -67,6 +65,7 @@ from baremetal_acc_ironic import (
     record,
     resource_class,
     rights,
+    settings,
     steps,
     taking,
     traits,
@@ -77,7 +76,7 @@ from baremetal_acc_ironic.steps import Step
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import seen as show
 from baremetal_acc_ironic.tools import tools as tools_of
-from baremetal_acc_ironic.workers import Clock
+from baremetal_acc_ironic.workers import Clock, clock_of
 
 LOG = log.getLogger(__name__)
 
@@ -331,7 +330,7 @@ def _hold(task: Any, flow: Flow) -> bool:
     info = task.node.driver_internal_info
     in_ramdisk = bool(info.get('agent_url')) and not info.get('cleaning_disable_ramdisk')
     in_ramdisk = in_ramdisk and ramdisk_source.trusted(task.node, memory.load(task.node))
-    return not (flow is Flow.CLEAN and in_ramdisk and CONF[GROUP].trust_ramdisk)
+    return not (flow is Flow.CLEAN and in_ramdisk and settings.guest().trust_ramdisk)
 
 
 def _job(task: Any, step: Step, made: Plan, mind: Memory, flow: Flow) -> Job:
@@ -343,7 +342,7 @@ def _job(task: Any, step: Step, made: Plan, mind: Memory, flow: Flow) -> Job:
         step=_identity(task.node, step.name, flow),
         lifecycle=mind.lifecycle,
         now=now(),
-        timeout=timedelta(seconds=CONF[GROUP].job_timeout),
+        timeout=settings.core().job_timeout,
         requester=rights.begun_by(task, mind, flow).by,
         demands_met=_demands(task, step, flow),
     )
@@ -507,7 +506,7 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
         # It had ended before, and the conductor died before it could say so.
         _say(task, job, resume=resume)
         return True
-    clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout), held=lambda: memory.held(task.node))
+    clock = clock_of(task)
     if mind.unplanned:
         planned = _plan_late(task, mind, job, clock)
         if planned is None:
@@ -570,7 +569,7 @@ def _plan_late(task: Any, mind: Memory, job: Job, clock: Clock) -> tuple[Memory,
 
 def _host_to_lock_out(task: Any, mind: Memory, flow: Flow) -> Ref | None:
     """The host of a node that has just come back, unless the operator's own ramdisk runs there."""
-    wanted = flow is Flow.CLEAN and CONF[GROUP].lock_out_host and _hold(task, flow)
+    wanted = flow is Flow.CLEAN and settings.guest().lock_out_host and _hold(task, flow)
     return handed.host_of(task, mind) if wanted else None
 
 

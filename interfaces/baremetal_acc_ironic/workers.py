@@ -18,14 +18,13 @@ from weakref import WeakKeyDictionary
 
 from ironic.common import exception
 from ironic.conductor import task_manager
-from ironic.conf import CONF
 from oslo_log import log
 
 from baremetal_acc.bmc.api import BmcAddress, Connection
-from baremetal_acc.conf import GROUP
+from baremetal_acc.config.options import GROUP
 from baremetal_acc.errors import BmcUnreachable
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import opts
+from baremetal_acc_ironic import opts, settings
 
 LOG = log.getLogger(__name__)
 
@@ -74,10 +73,10 @@ class Workers:
         for uuid in waiting:
             if uuid in self._busy:
                 continue
-            if watching and sum(self._busy.copy().values()) >= share_of_watch(CONF):
+            if watching and sum(self._busy.copy().values()) >= share_of_watch():
                 LOG.info('%d nodes wait for a worker for %s: [%s] watch_share is in use', len(waiting), purpose, GROUP)
                 return
-            if len(self._busy) >= share(CONF):
+            if len(self._busy) >= share():
                 LOG.info('%d nodes wait for a worker for %s: [%s] worker_share is in use', len(waiting), purpose, GROUP)
                 return
             try:
@@ -141,14 +140,14 @@ def workers(manager: Any) -> Workers:
     return _CONDUCTORS.setdefault(manager, Workers())
 
 
-def share(conf: Any) -> int:
+def share() -> int:
     """How many workers may take turns of ours at a time."""
-    return max(1, int(conf.conductor.workers_pool_size * conf[GROUP].worker_share))
+    return max(1, int(settings.ironic().workers_pool_size * settings.guest().worker_share))
 
 
-def share_of_watch(conf: Any) -> int:
+def share_of_watch() -> int:
     """How many of them may take rounds of the watch at a time."""
-    return max(1, int(conf.conductor.workers_pool_size * conf[GROUP].watch_share))
+    return max(1, int(settings.ironic().workers_pool_size * settings.guest().watch_share))
 
 
 def with_jobs(manager: Any, provision_states: Iterable[str]) -> list[str]:
@@ -212,6 +211,11 @@ class Clock:
         except BmcUnreachable as exc:
             self._silent[address.name] = exc
             raise
+
+
+def clock_of(task: Any) -> Clock:
+    """The clock of a turn that begins now, for the node of a task."""
+    return Clock(settings.guest().turn_timeout, held=lambda: memory.held(task.node))
 
 
 _READS = frozenset(

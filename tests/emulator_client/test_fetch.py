@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from baremetal_acc import assemble
 from baremetal_acc.bmc.api import ImageServer, Upload
 from baremetal_acc.bmc.redfish import serve, update
 from baremetal_acc.bmc.redfish.message import short
@@ -25,6 +26,7 @@ from baremetal_acc.emulator.tls import make_certificate
 from baremetal_acc.errors import BmcRefused, BmcUnsupported, UsageError
 from baremetal_acc.model.inventory import TaskState
 from baremetal_acc.model.ref import BmcName, Ref
+from tests.configured import settings
 
 from .test_client import GPU_ITEM, connect, look, now, until_ended, upload
 
@@ -313,24 +315,15 @@ def test_the_address_is_in_no_log(pulling: Callable[..., Any], caplog: pytest.Lo
 
 def test_ports_are_configured_as_one_or_a_range() -> None:
     """And nothing is served unless the operator names our address."""
-    from oslo_config import cfg
-
-    from baremetal_acc import assemble, conf
-
-    options = cfg.ConfigOpts()
-    conf.register(options)
-    options([], project='baremetal_acc', default_config_files=[], default_config_dirs=[])
-    assert assemble.image_server(options) is None
-    options.set_override('image_server_host', '192.0.2.1', group=conf.GROUP)
-    assert ImageServer(host='192.0.2.1') == assemble.image_server(options)
+    assert assemble.image_server(settings()) is None
+    assert ImageServer(host='192.0.2.1') == assemble.image_server(settings(image_server_host='192.0.2.1'))
     for text, ports in (('8000', (8000, 8000)), ('8000-8010', (8000, 8010))):
-        options.set_override('image_server_ports', text, group=conf.GROUP)
-        assert ImageServer(host='192.0.2.1', ports=ports) == assemble.image_server(options)
+        found = assemble.image_server(settings(image_server_host='192.0.2.1', image_server_ports=text))
+        assert ImageServer(host='192.0.2.1', ports=ports) == found
     for text in ('x8000', '8000-8010-8020', '8000-', '', '8000\n', 'any', '123456'):
         with pytest.raises(ValueError, match='match regex'):
-            options.set_override('image_server_ports', text, group=conf.GROUP)
-    options.set_override('image_server_ports', '99999', group=conf.GROUP)
-    found = assemble.image_server(options)
+            settings(image_server_ports=text)
+    found = assemble.image_server(settings(image_server_host='192.0.2.1', image_server_ports='99999'))
     assert found is not None
     with pytest.raises(UsageError, match='no port from 99999'):
         Fetched(upload(IMAGE), found, 'bmc')

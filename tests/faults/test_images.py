@@ -17,11 +17,11 @@ import pytest
 from baremetal_acc.catalogue import load, signature
 from baremetal_acc.catalogue.address import parse
 from baremetal_acc.catalogue.fetch import Web as Fetching
-from baremetal_acc.catalogue.load import Demand, Loaded
+from baremetal_acc.catalogue.load import Loaded
 from baremetal_acc.catalogue.serials import Serials
 from baremetal_acc.catalogue.signature import Signer, Trust
 from baremetal_acc.catalogue.store import FileStore, Store, WebStore
-from baremetal_acc.model.image import Fit, Image
+from baremetal_acc.model.image import Fit, Image, SignatureDemand
 from baremetal_acc.model.job import CheckImage, Done, Failed, ItemState, Job
 from tests.faults.cases import CARD, being_written
 from tests.faults.rig import EROT, GPU, NEW, OLD, START, Rig
@@ -298,7 +298,7 @@ def lay(rig: Rig, serial: int, deny: str = '', expires: datetime = START + timed
     path.write_bytes(data)
     Path(f'{path}.sig').write_text(Signer(key=SIGNER).file(signature.catalogue_statement(data)))
     serials = Serials(path=rig.folder / 'state' / 'serials.json')
-    loaded = load.load(path, trust=TRUST, demand=Demand.REQUIRED, serials=serials, now=START)
+    loaded = load.load(path, trust=TRUST, demand=SignatureDemand.REQUIRED, serials=serials, now=START)
     assert f'key {signature.fingerprint(SIGNER.public_key())}' == loaded.signer
     store = _store(rig, loaded)
     rig.tools = replace(rig.tools, catalogue=loaded.catalogue.images, images=store)
@@ -313,7 +313,7 @@ def _store(rig: Rig, loaded: Loaded) -> Store:
     return Store(
         files=FileStore(folders=(rig.folder,)),
         trust=TRUST,
-        signatures=Demand.REQUIRED,
+        signatures=SignatureDemand.REQUIRED,
         catalogue=loaded.catalogue.path,
         expires=loaded.catalogue.expires,
         denials=loaded.catalogue.denials,

@@ -11,7 +11,8 @@ import pytest
 from oslo_config import cfg, generator
 from oslo_policy import generator as policy_generator
 
-from baremetal_acc import conf
+from baremetal_acc.config import options as config
+from baremetal_acc.errors import DocumentError
 from baremetal_acc.fleet.connect import connect
 from baremetal_acc_ironic import opts
 
@@ -42,11 +43,17 @@ def test_the_sample_has_the_group_that_pool_reaches_ironic_by(tree: Path, tmp_pa
     assert written | set(options['ironic']) <= named | {'endpoint', 'interface'}  # of auth_type = none, and deprecated
 
 
-def test_the_command_line_knows_the_names_of_ironics_options() -> None:
-    """One file may serve both; a name that neither has is refused."""
-    assert conf.OF_IRONIC == {
-        option.dest for option in (*opts.TURNS, *opts.TRUST, *opts.TENANTS, *opts.WATCH, *opts.SHELF, *opts.KNOWN)
-    }
+def test_the_command_line_takes_a_file_that_has_ironics_options(tmp_path: Path) -> None:
+    """One file may serve both: the plugin's names are known by its entry point; a name that neither has is refused."""
+    options = cfg.ConfigOpts()
+    config.register(options)
+    path = tmp_path / 'acc.conf'
+    path.write_text('[baremetal_acc]\n' + ''.join(f'{option.dest} = 1\n' for option in opts.of_our_group()))
+    options(args=[], project='baremetal_acc', default_config_files=[str(path)])
+    config.check_names(options)
+    path.write_text('[baremetal_acc]\nwatch_intervall = 1\n')
+    with pytest.raises(DocumentError, match=r'watch_intervall: no such option .did you mean watch_interval'):
+        config.check_names(options)
 
 
 def test_the_sample_of_the_policy_is_current(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

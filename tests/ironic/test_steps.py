@@ -10,11 +10,10 @@ import pytest
 from ironic.common import exception, states
 from ironic.conductor import steps as conductor_steps
 from ironic.conductor import task_manager
-from ironic.conf import CONF
 from oslo_config import cfg
 
 from baremetal_acc.errors import UsageError
-from baremetal_acc_ironic import firmware, opts, policy, steps
+from baremetal_acc_ironic import opts, policy, settings, steps
 from baremetal_acc_ironic.firmware import RedfishAccFirmware
 from tests.ironic.case import IronicCase
 
@@ -84,9 +83,9 @@ class TestDiscovery(IronicCase):
     def test_a_configuration_that_undoes_what_this_is_for_is_told_at_start(self) -> None:
         """Both are silent in Ironic itself."""
         self.config(group='api', middleware=['baremetal-acc-policy'])
-        assert [] == list(policy.shortcomings(CONF))
+        assert [] == list(policy.shortcomings())
         self.config(group='api', middleware=[], disallow_deploy_steps=['firmware.verify_accelerators', 'vendor.send_raw'])
-        (one, first), (two, second) = policy.shortcomings(CONF)
+        (one, first), (two, second) = policy.shortcomings()
         assert ('middleware', 'disallow_deploy_steps') == (one, two)
         assert '[api] middleware does not name baremetal-acc-policy' in first
         assert '[api] disallow_deploy_steps names firmware.verify_accelerators' in second
@@ -116,7 +115,7 @@ class TestDiscovery(IronicCase):
             path = Path(self.useFixture(fixtures.TempDir()).path) / 'ironic.conf'
             path.write_text(f'[baremetal_acc]\n{name} = {value}\n')
             wrong(args=[], project='ironic', default_config_files=[str(path)], default_config_dirs=[])
-            with mock.patch.object(firmware, 'CONF', wrong), pytest.raises(exception.DriverLoadError, match=said):
+            with mock.patch.object(settings, 'CONF', wrong), pytest.raises(exception.DriverLoadError, match=said):
                 RedfishAccFirmware()
 
     def test_a_conductor_does_not_start_with_a_deploy_interface_for_tenants_that_ironic_does_not_have(self) -> None:

@@ -1389,7 +1389,7 @@ GUARDS = (
     Guard(
         name='take all workers',
         file='interfaces/baremetal_acc_ironic/workers.py',
-        guard='            if len(self._busy) >= share(CONF):\n',
+        guard='            if len(self._busy) >= share():\n',
         gone='            if False:\n',
         tests='tests/ironic/test_workers.py::TestShare::test_no_more_turns_at_a_time_than_the_share_and_the_longest_waiting_first',
     ),

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from keystoneauth1 import adapter, session, token_endpoint
-from oslo_config import cfg
 
-from baremetal_acc import assemble, conf
+from baremetal_acc import assemble
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
@@ -26,6 +25,7 @@ from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.run import Target, Tools, observe
 from tests.cli.desk import Desk
+from tests.configured import settings
 
 GOLD = 'CUSTOM_BAREMETAL_GOLD'
 
@@ -101,17 +101,13 @@ class Machine:
 def tools(desk: Desk, baseline: str) -> Tools:
     """With the images of a desk."""
     desk.images()
-    options = cfg.ConfigOpts()
-    conf.register(options)
-    options([], project='baremetal_acc', default_config_files=[], default_config_dirs=[])
     (desk.folder / 'devices.d').mkdir(exist_ok=True)
-    for name, value in {
-        'baseline': desk.write('baseline.toml', baseline),
-        'catalogue': desk.folder / 'catalogue.toml',
-        'devices': desk.folder / 'devices.d',
-    }.items():
-        options.set_override(name, str(value), group=conf.GROUP)
-    return assemble.tools(options, assemble.documents(options))
+    found = settings(
+        baseline=str(desk.write('baseline.toml', baseline)),
+        catalogue=str(desk.folder / 'catalogue.toml'),
+        devices=str(desk.folder / 'devices.d'),
+    )
+    return assemble.tools(found, assemble.documents(found))
 
 
 def machine(emulated: Any, desk: Desk, baseline: str) -> Machine:

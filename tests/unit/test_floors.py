@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do all imports point down, and does each library and each vendor's name stay in its room?
+"""Do all imports point down, and does each library, each vendor's name and each reader of options stay in its room?
 
 The table of floors is DESIGN's. Imports inside functions and under TYPE_CHECKING count like all others, and so do
 ``import_module('...')`` and ``__import__('...')``. Every rule is shown on a small sample that breaks it.
@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from oslo_config import cfg
 
 CORE = 'baremetal_acc'
 GUEST = 'baremetal_acc_ironic'
 
 FLOOR_0 = ('errors', 'model')
 FLOOR_1 = ('decide', 'planning')
-FLOOR_2 = ('attach', 'bmc', 'locks', 'catalogue', 'placement', 'handover', 'conf', 'files')
+FLOOR_2 = ('attach', 'bmc', 'locks', 'catalogue', 'placement', 'handover', 'config', 'files')
 FLOOR_3 = ('run', 'fleet', 'assemble')
 CONTRACTS = (
     'bmc.api',
@@ -31,7 +32,7 @@ CONTRACTS = (
     'catalogue',
     'placement',
     'handover',
-    'conf',
+    'config',
     'files',
 )
 """What floor 3 may know of floor 2: what a driver or a lock promises and how one is found, never a driver or a lock."""
@@ -48,7 +49,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'catalogue': (*FLOOR_0, *FLOOR_1, 'catalogue'),
     'placement': (*FLOOR_0, *FLOOR_1, 'placement'),
     'handover': (*FLOOR_0, *FLOOR_1, 'handover'),
-    'conf': (*FLOOR_0, *FLOOR_1),
+    'config': (*FLOOR_0, *FLOOR_1, 'config'),
     'files': (),
     'run': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'run'),
     'fleet': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'fleet'),
@@ -68,7 +69,7 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'sushy': ('bmc.redfish',),
     'pyghmi': ('bmc.ipmi', 'emulator'),
     'ironic': (GUEST,),
-    'oslo_config': ('conf', *FLOOR_3, 'cli', 'demo', GUEST),
+    'oslo_config': ('config', 'fleet', 'cli', f'{GUEST}.opts', f'{GUEST}.settings'),
     'oslo_policy': (GUEST,),
     'aiohttp': ('emulator',),
     'oslo_messaging': ('fleet.nova',),
@@ -78,7 +79,14 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'cryptography': ('bmc.ipmi.rmcp', 'catalogue', 'handover', 'emulator'),
 }
 
-CONF_READ_IN = (*FLOOR_3, 'cli', 'demo', GUEST)
+CONF_NAMED_IN = (f'{GUEST}.settings',)
+"""The only module that knows Ironic's ``CONF``. Nothing of the core knows one that is the whole process's."""
+
+OPTIONS_READ_IN = ('config.options', 'config.settings', f'{GUEST}.settings')
+"""Where values are read from a ConfigOpts. All others get typed settings; some hand a ConfigOpts on to a library."""
+
+OF_CONFIG_OPTS = frozenset({*dir(cfg.ConfigOpts), 'config_dir', 'config_file', 'default_config_dirs', 'default_config_files'})
+"""What every ConfigOpts has, whatever its options are."""
 
 VENDORS = re.compile(
     'altera|ami|amd|bluefield|broadcom|dell|dgx|gigabyte|habana|hgx|hpe|huawei|idrac|ilo|inspur|intel|lenovo|marvell|'
@@ -138,6 +146,51 @@ def names(code: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, text
 
 
+def conf_named(code: ast.Module) -> Iterator[int]:
+    """Lines in which something is called CONF: imported, made or used."""
+    for node in ast.walk(code):
+        match node:
+            case ast.alias(name=name, asname=asname) if 'CONF' in (name, asname):
+                yield node.lineno
+            case ast.Name(id='CONF') | ast.Attribute(attr='CONF') | ast.Constant(value='CONF') | ast.arg(arg='CONF'):
+                yield node.lineno
+
+
+def options_read(code: ast.Module) -> Iterator[int]:
+    """Lines in which the value of an option is read from a ConfigOpts: ``conf[...]``, ``conf.option``, ``getattr(conf, ...)``.
+
+    A ConfigOpts is what is annotated as one or made as one, and what is called ``conf`` without another type.
+    """
+    types: dict[str, str] = {}
+    for node in ast.walk(code):
+        match node:
+            case (
+                ast.arg(arg=name, annotation=ast.expr() as annotation)
+                | ast.AnnAssign(target=ast.Name(id=name), annotation=annotation)
+            ):
+                types[name] = ast.unparse(annotation)
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=made)):
+                types[name] = ast.unparse(made)
+
+    def is_conf(node: ast.expr) -> bool:
+        match node:
+            case ast.Name(id=name):
+                kind = types.get(name, 'Any' if name.casefold() == 'conf' else '')
+                return 'ConfigOpts' in kind or (name.casefold() == 'conf' and kind == 'Any')
+            case ast.Attribute(attr=name):
+                return name.strip('_').casefold() == 'conf'
+        return False
+
+    for node in ast.walk(code):
+        match node:
+            case ast.Subscript(value=value) if is_conf(value):
+                yield node.lineno
+            case ast.Attribute(value=value, attr=name) if is_conf(value) and name not in OF_CONFIG_OPTS:
+                yield node.lineno
+            case ast.Call(func=ast.Name(id='getattr' | 'vars'), args=[value, *_]) if is_conf(value):
+                yield node.lineno
+
+
 def words(text: str) -> set[str]:
     """The words of a text or an identifier: ``HostNvidiaLock``, ``nvidia_lock`` and ``Oem/Nvidia`` all hold nvidia."""
     return {word.lower() for word in re.findall(r'[A-Z]+(?![a-z])|[A-Z]?[a-z]+', text)}
@@ -158,9 +211,11 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
                 found.append(f'{module}:{line} may import the standard library only, not {name}')
             elif top in LIBRARY_ONLY_IN and not within(module, LIBRARY_ONLY_IN[top]):
                 found.append(f'{module}:{line} may not import {name}')
+    if not within(module, CONF_NAMED_IN):
+        found += [f'{module}:{line} may not name CONF' for line in conf_named(code)]
+    if not within(module, OPTIONS_READ_IN):
+        found += [f'{module}:{line} may not read an option: take it from typed settings' for line in options_read(code)]
     for line, text in names(code):
-        if text == 'CONF' and not within(module, CONF_READ_IN):
-            found.append(f'{module}:{line} may not read CONF')
         vendors = sorted(word for word in words(text) if VENDORS.fullmatch(word))
         if vendors and (not within(module, VENDORS_IN) or within(module, VENDORS_NOT_IN)):
             found.append(f'{module}:{line} may not name {", ".join(vendors)}')
@@ -186,6 +241,15 @@ def test_all_imports_point_down(tree: Path) -> None:
     assert [] == found
 
 
+def test_options_are_read_in_few_modules(tree: Path) -> None:
+    """Exactly in those that the tables name: a renamed option fails mypy everywhere else."""
+    code = {name: ast.parse(path.read_text()) for name, path in modules(tree)}
+    assert {f'{GUEST}.settings'} == {name for name, parsed in code.items() if any(conf_named(parsed))}
+    assert {f'{CORE}.config.options', f'{CORE}.config.settings', f'{GUEST}.settings'} == {
+        name for name, parsed in code.items() if any(options_read(parsed))
+    }
+
+
 def test_every_room_has_its_rule(tree: Path) -> None:
     """A new room needs a line in the table: without one it may import nothing, and this says so first."""
     assert set() == {room(name) for name, _ in modules(tree)} - set(MAY_IMPORT)
@@ -202,7 +266,7 @@ def test_every_room_has_its_rule(tree: Path) -> None:
         ('baremetal_acc.planning.x', 'import tenacity', 'standard library only'),
         ('baremetal_acc.decide.x', 'def f():\n    from ..bmc import api', 'x:2 may not import baremetal_acc.bmc.api'),
         ('baremetal_acc.bmc.x', 'import baremetal_acc.locks.api', 'may not import baremetal_acc.locks.api'),
-        ('baremetal_acc.bmc.x', 'from baremetal_acc.conf import x', 'may not import baremetal_acc.conf.x'),
+        ('baremetal_acc.bmc.x', 'from baremetal_acc.config import x', 'may not import baremetal_acc.config.x'),
         ('baremetal_acc.bmc.redfish.x', 'from ...run import tick', 'may not import baremetal_acc.run.tick'),
         ('baremetal_acc.locks.x', 'import baremetal_acc.bmc.redfish.driver', 'may not import baremetal_acc.bmc.redfish'),
         ('baremetal_acc.catalogue.x', 'import baremetal_acc.placement.client', 'may not import baremetal_acc.placement'),
@@ -210,7 +274,7 @@ def test_every_room_has_its_rule(tree: Path) -> None:
         ('baremetal_acc.handover.x', 'import baremetal_acc.catalogue.keys', 'may not import baremetal_acc.catalogue.keys'),
         ('baremetal_acc.attach.x', 'import baremetal_acc.bmc.api', 'may not import baremetal_acc.bmc.api'),
         ('baremetal_acc.attach.region', 'import stevedore', 'may not import stevedore'),
-        ('baremetal_acc.conf', 'import baremetal_acc.bmc.api', 'may not import baremetal_acc.bmc.api'),
+        ('baremetal_acc.config.x', 'import baremetal_acc.bmc.api', 'may not import baremetal_acc.bmc.api'),
         ('baremetal_acc.run', 'import baremetal_acc.bmc.redfish.driver', 'may not import baremetal_acc.bmc.redfish'),
         ('baremetal_acc.run', 'import baremetal_acc.locks.write_protected', 'may not import baremetal_acc.locks'),
         ('baremetal_acc.run', 'import baremetal_acc.cli.main', 'may not import baremetal_acc.cli.main'),
@@ -228,8 +292,19 @@ def test_every_room_has_its_rule(tree: Path) -> None:
         ('baremetal_acc.bmc.redfish.x', 'import pyghmi.ipmi', 'may not import pyghmi'),
         ('baremetal_acc.run', 'from ironic import conf', 'may not import ironic'),
         ('baremetal_acc.bmc.x', 'from oslo_config import cfg', 'may not import oslo_config'),
-        ('baremetal_acc.conf', 'x = cfg.CONF.baremetal_acc', 'may not read CONF'),
-        ('baremetal_acc.decide.x', 'CONF = 1', 'may not read CONF'),
+        ('baremetal_acc.config.x', 'def f(CONF): pass', 'may not name CONF'),
+        ('baremetal_acc.decide.x', 'CONF = 1', 'may not name CONF'),
+        ('baremetal_acc.cli.x', 'x = cfg.CONF', 'may not name CONF'),
+        ('baremetal_acc_ironic.x', 'from ironic.conf import CONF', 'may not name CONF'),
+        ('baremetal_acc_ironic.x', 'from ironic.conf import CONF as conf', 'may not name CONF'),
+        ('baremetal_acc_ironic.x', 'x = getattr(module, "CONF")', 'may not name CONF'),
+        ('baremetal_acc_ironic.x', 'from oslo_config import cfg', 'may not import oslo_config'),
+        ('baremetal_acc.cli.x', 'def f(conf): return conf[GROUP]', 'x:1 may not read an option'),
+        ('baremetal_acc.cli.x', 'def f(conf: Any): return conf.api', 'may not read an option'),
+        ('baremetal_acc.cli.x', 'def f(found: cfg.ConfigOpts): return found["placement"]', 'may not read an option'),
+        ('baremetal_acc.cli.x', 'made = cfg.ConfigOpts()\ny = getattr(made, "placement")', 'x:2 may not read an option'),
+        ('baremetal_acc.cli.x', 'def f(using): return using.conf[GROUP]', 'may not read an option'),
+        ('baremetal_acc.cli.x', 'def f(self): return self._conf.baremetal_acc', 'may not read an option'),
         ('baremetal_acc.bmc.redfish.x', 'if maker == "NVIDIA": pass', 'may not name nvidia'),
         ('baremetal_acc.decide.x', 'def is_dell(card): pass', 'may not name dell'),
         ('baremetal_acc.cli.x', 'x = body["Oem"]["Hpe"]', 'may not name hpe'),
@@ -252,8 +327,11 @@ def test_each_rule_can_fail(module: str, source: str, sentence: str) -> None:
         ('baremetal_acc.bmc.redfish.x', 'import sushy\nfrom baremetal_acc.decide import merge'),
         ('baremetal_acc.bmc.x', '"""Seen on: NVIDIA GH200."""'),
         ('baremetal_acc.run', 'from baremetal_acc.bmc import find\nfrom baremetal_acc.locks import api'),
-        ('baremetal_acc.cli.x', 'from oslo_config import cfg\nx = cfg.CONF.baremetal_acc\nimport baremetal_acc.run'),
-        ('baremetal_acc_ironic.x', 'from baremetal_acc_ironic import node\nfrom ironic.conf import CONF'),
+        ('baremetal_acc.cli.x', 'from oslo_config import cfg\nimport baremetal_acc.run'),
+        ('baremetal_acc.cli.x', 'def f(conf: cfg.ConfigOpts): return conf.default_config_files, loading.load(conf, GROUP)'),
+        ('baremetal_acc.demo.x', 'def f(conf: Path): return conf.parent'),
+        ('baremetal_acc_ironic.x', 'from baremetal_acc_ironic import node, settings\nx = settings.core().publish'),
+        ('baremetal_acc_ironic.settings', 'from ironic.conf import CONF\nx = CONF[GROUP].publish, CONF.host'),
         ('baremetal_acc.emulator.hw.x', 'NVIDIA = 1\nfrom baremetal_acc.emulator import machine'),
         ('baremetal_acc.emulator.x', 'import aiohttp\nfrom .machine import Machine'),
     ],

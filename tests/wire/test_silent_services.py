@@ -12,7 +12,7 @@ import pytest
 from oslo_config import cfg
 
 from baremetal_acc.cli import publisher, text
-from baremetal_acc.conf import API_TIMEOUT_SECONDS
+from baremetal_acc.config.options import API_TIMEOUT_SECONDS
 from baremetal_acc.errors import AccError, IronicUnreachable, PlacementUnreachable
 from baremetal_acc.fleet import connect
 from baremetal_acc.placement import slow_answers

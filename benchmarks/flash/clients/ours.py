@@ -18,9 +18,11 @@ from typing import Any
 
 from oslo_config import cfg
 
-from baremetal_acc import assemble, conf, run
+from baremetal_acc import assemble, run
 from baremetal_acc.bmc import find
 from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.config import options
+from baremetal_acc.config.settings import Settings
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
 from baremetal_acc.decide.plan import plan
@@ -115,22 +117,23 @@ def main() -> None:
     parser.add_argument('--timeout', type=float, default=7200.0)
     arguments = parser.parse_args()
     told = json.loads(sys.stdin.readline())
-    options = cfg.ConfigOpts()
-    conf.register(options)
-    options([], project='baremetal_acc', default_config_files=[], default_config_dirs=[])
-    settings: dict[str, Any] = {
+    conf = cfg.ConfigOpts()
+    options.register(conf)
+    conf([], project='baremetal_acc', default_config_files=[], default_config_dirs=[])
+    values: dict[str, Any] = {
         'baseline': str(arguments.documents / 'baseline.toml'),
         'catalogue': str(arguments.documents / 'catalogue.toml'),
         'poll_interval': arguments.poll,
         'publish': False,
     }
-    for name, value in settings.items():
-        options.set_override(name, value, group=conf.GROUP)
+    for name, value in values.items():
+        conf.set_override(name, value, group=options.GROUP)
+    settings = Settings.from_conf(conf)
     nodes = [Node(target=_target(number, bmc, arguments.parallel)) for number, bmc in enumerate(told['bmcs'])]
     find.for_address(nodes[0].target.bmcs[0])  # a plugin is imported when it is first looked for
     clock = Clock(told['control'])
     timeout = timedelta(seconds=arguments.timeout)
-    tools = assemble.tools(options, assemble.documents(options))
+    tools = assemble.tools(settings, assemble.documents(settings))
     shell = Shell(tools, nodes, clock, timeout=timeout)
     cpu = time.process_time()
     shell.run()

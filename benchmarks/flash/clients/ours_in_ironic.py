@@ -32,7 +32,7 @@ from ironic.objects import node as nodes
 from ironic.objects import trait
 from oslo_log import log
 
-from baremetal_acc.conf import GROUP
+from baremetal_acc.config.options import GROUP
 from baremetal_acc_ironic import firmware, outcome, record, work
 from benchmarks.flash.clock import Clock
 

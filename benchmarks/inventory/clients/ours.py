@@ -18,10 +18,12 @@ from typing import Any
 
 from oslo_config import cfg
 
-from baremetal_acc import assemble, conf
+from baremetal_acc import assemble
 from baremetal_acc.bmc import find
 from baremetal_acc.bmc.api import BmcAddress, Connection
 from baremetal_acc.cli import render
+from baremetal_acc.config import options
+from baremetal_acc.config.settings import Settings
 from baremetal_acc.decide.baseline import Baseline, Exposure, NodeFacts
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import LockReading
@@ -41,10 +43,10 @@ def main() -> None:
     parser.add_argument('--document', type=Path, help='file for the inventory, as the command line prints it')
     arguments = parser.parse_args()
 
-    options = cfg.ConfigOpts()
-    conf.register(options)
-    options([], project='baremetal_acc', default_config_files=[], default_config_dirs=[])
-    tools = assemble.tools(options, assemble.Documents(baseline=Baseline(rules=()), catalogue=(), folders=()))
+    conf = cfg.ConfigOpts()
+    options.register(conf)
+    conf([], project='baremetal_acc', default_config_files=[], default_config_dirs=[])
+    tools = assemble.tools(Settings.from_conf(conf), assemble.Documents(baseline=Baseline(rules=()), catalogue=(), folders=()))
     address = BmcAddress(
         name=HOST,
         address=arguments.address,

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from baremetal_acc.catalogue import load, signature
-from baremetal_acc.catalogue.load import Demand
 from baremetal_acc.catalogue.refused import CatalogueRefused
 from baremetal_acc.catalogue.serials import Serials
 from baremetal_acc.catalogue.signature import Signer, Trust
 from baremetal_acc.errors import AccError, DocumentError
+from baremetal_acc.model.image import SignatureDemand
 from tests.unit.catalogue import keys
 from tests.unit.catalogue.keys import NOW
 from tests.unit.catalogue.test_catalogue import FIRMWARE
@@ -41,7 +41,7 @@ class Desk:
         self.path.write_bytes(data)
         self.beside.write_text(Signer(key=by).file(signature.catalogue_statement(data)))
 
-    def load(self, *, trust=TRUST, demand=Demand.REQUIRED, serials=True, now=NOW):
+    def load(self, *, trust=TRUST, demand=SignatureDemand.REQUIRED, serials=True, now=NOW):
         """Read it."""
         return load.load(self.path, trust=trust, demand=demand, serials=self.serials if serials else None, now=now)
 
@@ -104,10 +104,10 @@ def test_a_missing_signature_is_refused_where_one_is_required(desk):
     desk.beside.unlink()
     with pytest.raises(CatalogueRefused, match=r'is not signed: there is no .*catalogue sign .* --key FILE'):
         desk.load()
-    assert desk.load(demand=Demand.OPTIONAL).signer is None
+    assert desk.load(demand=SignatureDemand.OPTIONAL).signer is None
     desk.write(by=keys.key())
     with pytest.raises(CatalogueRefused, match='which is no trust root'):
-        desk.load(demand=Demand.OPTIONAL)
+        desk.load(demand=SignatureDemand.OPTIONAL)
 
 
 def test_a_link_that_leads_nowhere_is_no_missing_signature(desk):
@@ -115,7 +115,7 @@ def test_a_link_that_leads_nowhere_is_no_missing_signature(desk):
     desk.beside.unlink()
     desk.beside.symlink_to('nowhere')
     with pytest.raises(DocumentError, match=r'catalogue.toml.sig: cannot be read'):
-        desk.load(demand=Demand.OPTIONAL)
+        desk.load(demand=SignatureDemand.OPTIONAL)
 
 
 def test_without_trust_roots_nothing_can_be_required(desk):
@@ -123,14 +123,14 @@ def test_without_trust_roots_nothing_can_be_required(desk):
     with pytest.raises(CatalogueRefused, match=r'has to be signed, and no trust root says by whom.*trust_roots'):
         desk.load(trust=None)
     desk.beside.write_text('nonsense')
-    assert desk.load(trust=None, demand=Demand.OPTIONAL).signer is None
+    assert desk.load(trust=None, demand=SignatureDemand.OPTIONAL).signer is None
 
 
 def test_an_old_catalogue_still_loads_where_nobody_asked_for_more(desk):
     """Without serial, without expires, without a signature, and nothing is written for it."""
     desk.path.write_text(FIRMWARE)
     desk.beside.unlink()
-    assert 1 == len(desk.load(trust=None, demand=Demand.OPTIONAL).catalogue.images)
+    assert 1 == len(desk.load(trust=None, demand=SignatureDemand.OPTIONAL).catalogue.images)
     assert not desk.serials.path.parent.exists()
 
 
@@ -203,7 +203,7 @@ def test_two_catalogues_of_one_serial_are_not_both_believed(desk):
     desk.write(1, more='# another\n')
     with pytest.raises(CatalogueRefused, match=r'has serial 1 as another one that was seen before .raise the serial'):
         desk.load()
-    assert desk.load(trust=None, demand=Demand.OPTIONAL)
+    assert desk.load(trust=None, demand=SignatureDemand.OPTIONAL)
 
 
 def test_a_serial_that_nobody_signed_locks_nobody_out(desk):
@@ -213,7 +213,7 @@ def test_a_serial_that_nobody_signed_locks_nobody_out(desk):
     signed = desk.path.read_bytes(), desk.beside.read_bytes()
     desk.write(2**53)
     desk.beside.unlink()
-    assert desk.load(demand=Demand.OPTIONAL).signer is None
+    assert desk.load(demand=SignatureDemand.OPTIONAL).signer is None
     desk.write(6)
     with pytest.raises(CatalogueRefused, match='has serial 6, and serial 7 was seen before'):
         desk.load()
@@ -223,18 +223,18 @@ def test_a_serial_that_nobody_signed_locks_nobody_out(desk):
     desk.write(6)
     desk.beside.unlink()
     with pytest.raises(CatalogueRefused, match='has serial 6, and serial 7 was seen before'):
-        desk.load(demand=Demand.OPTIONAL)
+        desk.load(demand=SignatureDemand.OPTIONAL)
     desk.write(8)
     desk.beside.unlink()
-    assert desk.load(demand=Demand.OPTIONAL)
+    assert desk.load(demand=SignatureDemand.OPTIONAL)
 
 
 def test_a_serial_does_not_vanish(desk):
     """Else an older catalogue, from before there were serials, would come back."""
-    desk.load(trust=None, demand=Demand.OPTIONAL)
+    desk.load(trust=None, demand=SignatureDemand.OPTIONAL)
     desk.path.write_text(FIRMWARE)
     with pytest.raises(CatalogueRefused, match='has no serial, and serial 1 was seen before'):
-        desk.load(trust=None, demand=Demand.OPTIONAL)
+        desk.load(trust=None, demand=SignatureDemand.OPTIONAL)
 
 
 def test_each_catalogue_has_its_own_serial(desk, tmp_path):

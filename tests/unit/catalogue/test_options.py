@@ -6,14 +6,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from oslo_config import cfg
 
-from baremetal_acc import assemble, conf
+from baremetal_acc import assemble
 from baremetal_acc.catalogue import signature
-from baremetal_acc.catalogue.load import Demand
 from baremetal_acc.catalogue.refused import CatalogueRefused
 from baremetal_acc.catalogue.signature import Signer
+from baremetal_acc.config.settings import Settings
 from baremetal_acc.errors import DocumentError
+from baremetal_acc.model.image import SignatureDemand
+from tests.configured import settings
 from tests.unit.catalogue import keys
 from tests.unit.catalogue.test_catalogue import FIRMWARE
 
@@ -32,18 +33,13 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-def options(folder: Path, **changes) -> cfg.ConfigOpts:
+def options(folder: Path, **changes) -> Settings:
     """As an operator's file has them."""
-    found = cfg.ConfigOpts()
-    conf.register(found)
-    found([], project='baremetal_acc', default_config_files=[], default_config_dirs=[])
     values = {'baseline': str(folder / 'baseline.toml'), 'catalogue': str(folder / 'catalogue.toml')}
-    for name, value in (values | changes).items():
-        found.set_override(name, value, group=conf.GROUP)
-    return found
+    return settings(**(values | changes))
 
 
-def signed(folder: Path, **changes) -> cfg.ConfigOpts:
+def signed(folder: Path, **changes) -> Settings:
     """With a trust root, and a memory."""
     more = {'trust_roots': [str(folder / 'root.pub')], 'catalogue_serial_file': str(folder / 'serials.json')}
     return options(folder, **(more | changes))
@@ -99,7 +95,7 @@ def test_the_store_is_what_the_options_say(folder):
         store.files.largest,
     )
     assert (folder, Path('/images')) == store.files.folders
-    assert (Demand.REQUIRED, read.trust, read.expires, read.denials) == (
+    assert (SignatureDemand.REQUIRED, read.trust, read.expires, read.denials) == (
         store.signatures,
         store.trust,
         store.expires,

@@ -12,12 +12,11 @@ import pytest
 
 from baremetal_acc.catalogue import signature
 from baremetal_acc.catalogue.deny import Denial
-from baremetal_acc.catalogue.load import Demand
 from baremetal_acc.catalogue.refused import ImageDenied, ImageUntrusted
 from baremetal_acc.catalogue.signature import Signer, Trust
 from baremetal_acc.catalogue.store import FileStore, Store
 from baremetal_acc.errors import ImageMismatch, ImageMissing
-from baremetal_acc.model.image import Digest, DigestAlgorithm
+from baremetal_acc.model.image import Digest, DigestAlgorithm, SignatureDemand
 from tests.unit.catalogue import keys
 from tests.unit.catalogue.images import DATA, image
 from tests.unit.catalogue.keys import NOW
@@ -191,7 +190,7 @@ def test_nothing_of_an_expired_catalogue_is_opened(path):
 
 def test_a_signed_image_is_opened(path):
     """By whom is told."""
-    found = store(path, trust=TRUST, signatures=Demand.REQUIRED)
+    found = store(path, trust=TRUST, signatures=SignatureDemand.REQUIRED)
     assert DATA == found.open(signed(path)).open().read()
     assert f'key {signature.fingerprint(KEY.public_key())}' == found.signer(signed(path), NOW)
 
@@ -215,7 +214,7 @@ def test_a_signed_image_is_opened(path):
 def test_an_image_whose_signature_proves_nothing_is_not_opened(path, made, says):
     """Missing, somebody else's, of another image, or no signature at all."""
     with pytest.raises((ImageUntrusted, ImageMissing), match=says):
-        store(path, trust=TRUST, signatures=Demand.REQUIRED).open(made(path))
+        store(path, trust=TRUST, signatures=SignatureDemand.REQUIRED).open(made(path))
 
 
 def test_a_signature_that_is_named_is_checked_in_any_case(path):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from baremetal_acc import conf as options
+from baremetal_acc.config import options
 from baremetal_acc.decide.demand import Asked
 from baremetal_acc.decide.pool import Machine, Pool, Pools, Region
 from baremetal_acc.decide.pool_plan import plan

@@ -1,17 +1,23 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which options there are. They are read by the shells only (floors 3 and 4)."""
+"""The options of the groups ``[baremetal_acc]`` and ``[baremetal_acc_demand]``, and the check of what a file sets.
+
+Their values are read in :mod:`baremetal_acc.config.settings`. A plugin declares its options itself, in an entry point
+``oslo.config.opts`` whose name begins with ``baremetal_acc.``.
+"""
 
 import difflib
 import functools
 import math
 import os
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from importlib import metadata
 from pathlib import Path
 
 from oslo_config import cfg
 
-from baremetal_acc.errors import DocumentError
+from baremetal_acc.errors import AccError, DocumentError
 
 GROUP = 'baremetal_acc'
 
@@ -24,12 +30,8 @@ says nothing. keystoneauth waits for ever: where connections outlive the server 
 
 IRONIC_GROUP = 'ironic'
 
-OF_IRONIC = frozenset({
-    'worker_share', 'turn_timeout', 'trust_ramdisk', 'lock_out_host', 'known_shortcomings',
-    'watch_interval', 'watch_look_interval', 'watch_timeout', 'watch_patience', 'watch_share',
-    'power_off_untended_host', 'fitness_interval', 'tenant_deploy_interfaces',
-})  # fmt: skip
-"""Options of the group that only Ironic's plugin has; one file may serve it and the command line."""
+PLUGINS = 'oslo.config.opts'
+"""The group of entry points in which plugins declare their options, as every package does that uses oslo.config."""
 
 OPTIONS = [
     cfg.StrOpt(
@@ -369,6 +371,10 @@ def check_values(conf: cfg.ConfigOpts, group: str, options: Iterable[cfg.Opt]) -
             raise DocumentError(path=path, what=f'[{group}] {option.dest}: {flaw}', hint=option.help)
 
 
+_MOST_SECONDS = timedelta.max.total_seconds()
+"""No time is longer; all numbers with a fraction are seconds, or parts of one."""
+
+
 def _value_flaw(conf: cfg.ConfigOpts, group: str, option: cfg.Opt) -> str | None:
     try:
         value = conf[group][option.dest]
@@ -376,11 +382,16 @@ def _value_flaw(conf: cfg.ConfigOpts, group: str, option: cfg.Opt) -> str | None
         return str(exc).rpartition(' is not valid: ')[2]
     if value is None and option.default is not None:
         return 'is empty'
-    return f'{value} is not finite' if isinstance(value, float) and not math.isfinite(value) else None
+    if not isinstance(value, float):
+        return None
+    if not math.isfinite(value):
+        return f'{value} is not finite'
+    return f'{value:g} is too large' if value > _MOST_SECONDS else None
 
 
 def _sets(path: Path, group: str, option: cfg.Opt) -> bool:
-    return any(section == group and option.dest in keys for section, keys in _sections(str(path), *_state(path)))
+    names = _names(group, [option])
+    return any(section == group and not names.isdisjoint(keys) for section, keys in _sections(str(path), *_state(path)))
 
 
 def check_names(conf: cfg.ConfigOpts) -> None:
@@ -396,18 +407,56 @@ def check_names(conf: cfg.ConfigOpts) -> None:
 
 def _misplaced(conf: cfg.ConfigOpts, section: str, keys: tuple[str, ...]) -> Iterator[tuple[str, str, str | None]]:
     """What is misspelt: the key (empty: the section), what is wrong with it, and what was probably meant."""
-    names = {option.dest for option in OPTIONS} | OF_IRONIC
     if section == 'DEFAULT':
-        lost = (key for key in keys if key in names and key not in conf)
+        lost = (key for key in keys if key not in conf and _is_ours(key))
         yield from ((key, 'is not read there', f'put it into the group [{GROUP}]') for key in lost)
-    elif section.lower() in (GROUP, DEMAND_GROUP):
-        ours = names if section.lower() == GROUP else {option.dest for option in DEMAND_OPTIONS}
+    elif section.lower() == GROUP:
         for key in keys:
-            if key not in ours:
-                near = difflib.get_close_matches(key, sorted(ours), n=1)
-                yield key, 'no such option', f'did you mean {near[0]}?' if near else None
+            if not _is_ours(key):
+                yield key, 'no such option', _alike(key, _names(GROUP, OPTIONS) | plugin_names())
+    elif section.lower() == DEMAND_GROUP:
+        ours = _names(DEMAND_GROUP, DEMAND_OPTIONS)
+        yield from ((key, 'no such option', _alike(key, ours)) for key in keys if key not in ours)
     elif (alike := difflib.get_close_matches(section.lower(), [GROUP, DEMAND_GROUP], n=1, cutoff=0.85)) and section not in conf:
         yield '', 'no such group', f'did you mean [{alike[0]}]?'
+
+
+def _names(group: str, options: Iterable[cfg.Opt]) -> frozenset[str]:
+    """Names by which a file may set these options of a group, those that are deprecated included."""
+    options = tuple(options)
+    old = {old.name for option in options for old in option.deprecated_opts if old.name and old.group in (None, group)}
+    return frozenset({option.dest for option in options} | old)
+
+
+def _is_ours(key: str) -> bool:
+    """There is such an option of our group. Plugins are asked only for a name that is none of the core's."""
+    return key in _names(GROUP, OPTIONS) or key in plugin_names()
+
+
+def _alike(key: str, names: frozenset[str]) -> str | None:
+    near = difflib.get_close_matches(key, sorted(names), n=1)
+    return f'did you mean {near[0]}?' if near else None
+
+
+@functools.cache
+def plugin_names() -> frozenset[str]:
+    """Names of the options of our group that plugins declare: one file may serve Ironic's plugin and the command line.
+
+    :raises AccError: a plugin cannot be loaded.
+    """
+    found: frozenset[str] = frozenset()
+    for point in metadata.entry_points(group=PLUGINS):
+        if not point.name.startswith(f'{GROUP}.'):
+            continue
+        try:
+            declared = [options for group, options in point.load()() if getattr(group, 'name', group) == GROUP]
+        except Exception as exc:
+            raise AccError(
+                f'plugin {point.name} ({PLUGINS}) cannot be loaded: {type(exc).__name__}: {exc}',
+                hint='repair or uninstall the package that brings it',
+            ) from exc
+        found = found.union(*(_names(GROUP, options) for options in declared))
+    return found
 
 
 def _files(conf: cfg.ConfigOpts) -> list[Path]:

@@ -7,8 +7,8 @@ import os
 import pytest
 from oslo_config import cfg
 
-from baremetal_acc import conf as options
-from baremetal_acc.errors import DocumentError
+from baremetal_acc.config import options
+from baremetal_acc.errors import AccError, DocumentError
 
 
 def read(path, text, folder=None):
@@ -53,6 +53,55 @@ def test_what_is_not_ours_is_left_alone(tmp_path):
     options.check_names(read(tmp_path / 'x.conf', text))
 
 
+def test_a_plugin_is_asked_only_for_a_name_that_is_none_of_ours(tmp_path, monkeypatch):
+    """What it declares may stand in the same file; one that cannot be loaded is named, for a name could be its own."""
+    asked = []
+
+    class Point:
+        name = 'baremetal_acc.other'
+
+        def load(self):
+            asked.append(self.name)
+            return lambda: [('baremetal_acc', [cfg.IntOpt('fans', deprecated_name='blowers')]), ('x', [cfg.IntOpt('wheels')])]
+
+    class Broken(Point):
+        def load(self):
+            raise ImportError('no module named fans')
+
+    points = [Point()]
+    monkeypatch.setattr(options.metadata, 'entry_points', lambda group: points)
+    options.plugin_names.cache_clear()
+    try:
+        options.check_names(read(tmp_path / 'x.conf', '[baremetal_acc]\npoll_interval = 2\n'))
+        assert [] == asked
+        options.check_names(read(tmp_path / 'y.conf', '[baremetal_acc]\nfans = 2\nblowers = 2\n'))
+        assert ['baremetal_acc.other'] == asked
+        with pytest.raises(DocumentError, match=r'fan: no such option .did you mean fans'):
+            options.check_names(read(tmp_path / 'z.conf', '[baremetal_acc]\nfan = 2\n'))
+        with pytest.raises(DocumentError, match=r'.DEFAULT. fans: is not read there'):
+            options.check_names(read(tmp_path / 'd.conf', '[DEFAULT]\nfans = 2\n'))
+        with pytest.raises(DocumentError, match=r'wheels: no such option'):
+            options.check_names(read(tmp_path / 'w.conf', '[baremetal_acc]\nwheels = 2\n'))
+        points[0] = Broken()
+        options.plugin_names.cache_clear()
+        with pytest.raises(AccError, match=r'plugin baremetal_acc.other .oslo.config.opts. cannot be loaded: ImportError: no'):
+            options.check_names(read(tmp_path / 'b.conf', '[baremetal_acc]\nfans = 2\n'))
+    finally:
+        options.plugin_names.cache_clear()
+
+
+def test_an_old_name_is_taken_until_it_is_removed(tmp_path, monkeypatch):
+    """An option that is renamed keeps its old name as deprecated_name, also where its value is wrong."""
+    renamed = cfg.FloatOpt('wait', default=1.0, min=0, deprecated_name='patience')
+    monkeypatch.setattr(options, 'OPTIONS', [*options.OPTIONS, renamed])
+    conf = read(tmp_path / 'x.conf', '[baremetal_acc]\npatience = 3\n')
+    options.check(conf, options.OPTIONS)
+    assert 3 == conf.baremetal_acc.wait
+    wrong = read(tmp_path / 'y.conf', '[baremetal_acc]\npatience = nan\n')
+    with pytest.raises(DocumentError, match=r'y.conf: .baremetal_acc. wait: nan is not finite'):
+        options.check(wrong, options.OPTIONS)
+
+
 def test_files_of_a_folder_are_read_too_and_again_once_they_have_changed(tmp_path):
     """What a package drops beside the file counts as well."""
     folder = tmp_path / 'x.conf.d'
@@ -74,6 +123,7 @@ def test_files_of_a_folder_are_read_too_and_again_once_they_have_changed(tmp_pat
     [
         ('poll_interval = nan', r'x.conf: .baremetal_acc. poll_interval: nan is not finite .Seconds between two'),
         ('job_timeout = inf', r'job_timeout: inf is not finite'),
+        ('job_timeout = 1e15', r'job_timeout: 1e.15 is too large'),
         ('custody_blind_limit = -inf', r'custody_blind_limit: Should be greater than or equal to 0'),
         ('stall_timeout =', r'stall_timeout: is empty'),
         ('bmc_concurrency =', r'bmc_concurrency: is empty'),

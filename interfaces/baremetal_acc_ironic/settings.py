@@ -1,0 +1,147 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The values of all options that this plugin goes by, as typed settings: no other module of it reads Ironic's ``CONF``.
+
+They are read again at each call, which takes 0.1 ms for the core's and 0.03 ms for the others: Ironic may load its files again
+(SIGHUP), and tests replace options while they run. oslo.config does not say when it has happened, so nothing could be kept
+safely. Importing this module makes the options known.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Self
+
+from ironic.conf import CONF
+from oslo_config import cfg
+
+from baremetal_acc.config import options
+from baremetal_acc.config.settings import Settings
+from baremetal_acc_ironic import opts
+
+opts.register(CONF)
+
+RESTRICTED_FLOWS = ('clean', 'deploy', 'service')
+"""Flows of which Ironic's API can be told to leave steps out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestSettings:
+    """What this plugin adds to the group ``[baremetal_acc]``. :mod:`baremetal_acc_ironic.opts` says what each one means.
+
+    :ivar watch_interval: zero: nobody watches. ``fitness_interval`` likewise.
+    :ivar watch_patience: rounds.
+    """
+
+    worker_share: float
+    turn_timeout: timedelta
+    trust_ramdisk: bool
+    lock_out_host: bool
+    tenant_deploy_interfaces: frozenset[str]
+    known_shortcomings: frozenset[str]
+    watch_interval: timedelta
+    watch_look_interval: timedelta
+    watch_timeout: timedelta
+    watch_patience: int
+    power_off_untended_host: bool
+    watch_share: float
+    fitness_interval: timedelta
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
+        """Read all of them. The options are registered, and :func:`check` has passed."""
+        group = conf[options.GROUP]
+        return cls(
+            worker_share=group.worker_share,
+            turn_timeout=timedelta(seconds=group.turn_timeout),
+            trust_ramdisk=group.trust_ramdisk,
+            lock_out_host=group.lock_out_host,
+            tenant_deploy_interfaces=frozenset(group.tenant_deploy_interfaces),
+            known_shortcomings=frozenset(group.known_shortcomings),
+            watch_interval=timedelta(seconds=group.watch_interval),
+            watch_look_interval=timedelta(seconds=group.watch_look_interval),
+            watch_timeout=timedelta(seconds=group.watch_timeout),
+            watch_patience=group.watch_patience,
+            power_off_untended_host=group.power_off_untended_host,
+            watch_share=group.watch_share,
+            fitness_interval=timedelta(seconds=group.fitness_interval),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IronicSettings:
+    """What this plugin goes by of Ironic's own options.
+
+    :ivar disallowed_steps: by flow of :data:`RESTRICTED_FLOWS`, such as ``firmware.verify_accelerators``.
+    :ivar inventory_backend: where what inspection has found is kept; ``none``: nowhere.
+    """
+
+    host: str
+    auth_strategy: str
+    debug_tracebacks_in_api: bool
+    middleware: frozenset[str]
+    disallowed_steps: Mapping[str, frozenset[str]]
+    workers_pool_size: int
+    fast_track: bool
+    inventory_backend: str
+    placement_timeout: int | None
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
+        """Read all of them."""
+        return cls(
+            host=conf.host,
+            auth_strategy=conf.auth_strategy,
+            debug_tracebacks_in_api=conf.debug_tracebacks_in_api,
+            middleware=frozenset(conf.api.middleware or ()),
+            disallowed_steps={flow: frozenset(conf.api[f'disallow_{flow}_steps'] or ()) for flow in RESTRICTED_FLOWS},
+            workers_pool_size=conf.conductor.workers_pool_size,
+            fast_track=conf.deploy.fast_track,
+            inventory_backend=conf.inventory.data_backend,
+            placement_timeout=conf[opts.PLACEMENT].timeout,
+        )
+
+
+def core() -> Settings:
+    """What the group ``[baremetal_acc]`` has for the core."""
+    return Settings.from_conf(CONF)
+
+
+def guest() -> GuestSettings:
+    """What the same group has for this plugin."""
+    return GuestSettings.from_conf(CONF)
+
+
+def ironic() -> IronicSettings:
+    """What Ironic's own groups have."""
+    return IronicSettings.from_conf(CONF)
+
+
+def check() -> None:
+    """Let no option of ours pass that is misspelt, or that has no value.
+
+    :raises DocumentError: one is; names the file and what is wrong.
+    """
+    opts.check(CONF)
+
+
+def check_names() -> None:
+    """Let no option of ours pass that is misspelt in a file: it may have changed since the process began.
+
+    :raises DocumentError: one is.
+    """
+    options.check_names(CONF)
+
+
+def check_values() -> None:
+    """Let no option pass that this plugin adds and that has no value.
+
+    :raises DocumentError: as :func:`check`.
+    """
+    options.check_values(CONF, options.GROUP, opts.of_our_group())
+
+
+def ironic_conf() -> cfg.ConfigOpts:
+    """The object itself, for libraries that read options of their own from it."""
+    conf: cfg.ConfigOpts = CONF
+    return conf
