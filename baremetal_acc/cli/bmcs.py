@@ -5,7 +5,6 @@
 The same may come as lines of JSON, one target per line, from a file or from standard input: what an inventory system gives.
 """
 
-import contextlib
 import functools
 import json
 import os
@@ -20,16 +19,14 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
-import yaml
-
 from baremetal_acc.bmc.address import IPMI_FIXED, PORT_EXPECTED, check_address, ipmi_address, ipmi_key, speaks_ipmi
 from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.cli.maps import Lines, Map, from_json, kind, map_of, read_yaml
 from baremetal_acc.cli.places import written
+from baremetal_acc.cli.yaml_reader import Map, read_json, read_yaml
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
 from baremetal_acc.errors import DocumentError, UsageError
+from baremetal_acc.model.document import did_you_mean
 from baremetal_acc.model.ref import HOST, BmcName
-from baremetal_acc.model.toml import did_you_mean
 from baremetal_acc.model.uri import may_be_one_system
 
 FORMAT = 1
@@ -80,6 +77,7 @@ class BmcEntry:
     :ivar verify_ca: as in :class:`~baremetal_acc.bmc.api.BmcAddress`; a path is absolute.
     :ivar cipher_suite: with ``key``, of IPMI: as in :class:`~baremetal_acc.bmc.api.BmcAddress`.
     :ivar trusted_at: path and line of the document that says so; None where an argument does.
+    :ivar secret_at: line of the first password or key that stands there to the letter.
     """
 
     name: BmcName
@@ -92,6 +90,7 @@ class BmcEntry:
     cipher_suite: int = 17
     key: bytes | None = field(default=None, repr=False)
     trusted_at: tuple[str, int] | None = field(default=None, compare=False, repr=False)
+    secret_at: int | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,12 +195,12 @@ def parse(text: str, path: str) -> tuple[tuple[TargetEntry, ...], int | None]:
     number = document.integer('format', minimum=0)
     if number != FORMAT:
         raise document.error('format', f'format: {FORMAT} expected, {"nothing" if number is None else number} found')
-    listed = document.mapping('targets')
-    targets = tuple(_target(name, listed.mapping(name)) for name in listed.names())
+    listed = document.table('targets')
+    targets = tuple(_target(name, listed.table(name)) for name in listed.data)
     if not targets:
         raise document.error('targets', 'names no target')
-    _once(targets, path, {name: listed.nodes[name][0] for name in listed.names()})
-    return targets, document.lines.password
+    _once(targets, path, {name: listed.line_of(name) for name in listed.data})
+    return targets, _first_password(targets)
 
 
 def resolve(
@@ -312,35 +311,28 @@ def _parse_lines(text: str, path: str) -> tuple[tuple[TargetEntry, ...], int | N
 
     :raises DocumentError: one is wrong.
     """
-    lines = Lines()
     found: dict[str, TargetEntry] = {}
     at: dict[str, int] = {}
     for number, line in enumerate(text.split('\n'), 1):
         if not line.strip():
             continue
-        try:
-            root = from_json(line, number)
-        except RecursionError:
-            raise DocumentError(path=path, line=number, what='nested too deeply') from None
-        except ValueError as exc:
-            what = exc.msg if isinstance(exc, json.JSONDecodeError) else 'a number that is too long'
-            raise DocumentError(path=path, line=number, what=f'no valid JSON: {what}', hint='one target per line') from None
-        if not isinstance(root, yaml.MappingNode):
-            raise DocumentError(
-                path=path, line=number, what=f'mapping expected, {kind(root)} found', hint='one target per line'
-            )
-        table = map_of(root, path, '', number, lines)
+        table = read_json(line, path, number)
         name = table.string(TARGET)
         if name is None:
             raise table.error(None, f'{TARGET} is missing', f'each line names its target: {{"{TARGET}": NAME, "bmcs": ...}}')
         if name in found:
             raise table.error(TARGET, f'{name!r} is there twice, first in line {at[name]}')
-        del table.nodes[TARGET]
+        del table.data[TARGET]
         table.name = f'target {name}' if NAME.fullmatch(name) else ''
         found[name] = _target(name, table)
         at[name] = number
     _once(found.values(), path, at)
-    return tuple(found.values()), lines.password
+    return tuple(found.values()), _first_password(found.values())
+
+
+def _first_password(targets: Iterable[TargetEntry]) -> int | None:
+    """The line of the first literal password or key."""
+    return min((bmc.secret_at for target in targets for bmc in target.bmcs if bmc.secret_at is not None), default=None)
 
 
 def _once(targets: Iterable[TargetEntry], path: str, lines: Mapping[str, int]) -> None:
@@ -383,6 +375,9 @@ _OF_REDFISH = ('verify_ca', 'system', 'parallel_updates')
 _OF_IPMI = ('cipher_suite', 'secret_hex_kg_key')
 """Ironic's API masks what is called secret. Of its own ipmi_hex_kg_key it shows all."""
 
+_LITERAL = (Source.LITERAL, 'secret_hex_kg_key')
+"""Keys whose values are secrets themselves."""
+
 _BMC = (*_LOGIN, *_OF_REDFISH, *_OF_IPMI)
 
 _REDFISH = {key: {'system': 'redfish_system_id'}.get(key, f'redfish_{key}') for key in (*_LOGIN, *_OF_REDFISH)}
@@ -424,8 +419,8 @@ def _target(name: str, table: Map) -> TargetEntry:
         bmcs=_bmcs(table),
         resource_class=table.string('resource_class'),
         owner=table.string('owner'),
-        traits=frozenset(table.strings('traits')),
-        exposure=_exposure(table, 'acc_exposure' if table.has('acc_exposure') else 'exposure'),
+        traits=frozenset(table.strings('traits') or ()),
+        exposure=table.choice('acc_exposure' if table.has('acc_exposure') else 'exposure', Exposure),
         node=_uuid(table, 'node'),
     )
 
@@ -437,7 +432,7 @@ def _bmcs(table: Map) -> tuple[BmcEntry, ...]:
         raise table.error(ironic, 'BMCs are listed under bmcs already')
     found: list[BmcEntry] = []
     for keys, fixed in ((_REDFISH, _REDFISH_FIXED), (_IPMI, _IPMI_FIXED)):
-        if table.has(*keys.values()):
+        if any(map(table.has, keys.values())):
             if found:
                 raise table.error(
                     keys['address'], 'the BMC of the host is spoken to in one way: redfish_address says it already'
@@ -447,13 +442,13 @@ def _bmcs(table: Map) -> tuple[BmcEntry, ...]:
                 value = table.word(key)
                 if value is not None and value not in taken:
                     raise table.error(key, f'is {value!r:.60}; it must be {" or ".join(taken)}, or left out: {why}')
-    listed = table.mapping('bmcs' if ironic is None else 'acc_bmcs')
-    for name in listed.names():
+    listed = table.table('bmcs' if ironic is None else 'acc_bmcs')
+    for name in listed.data:
         if not NAME.fullmatch(name):
             raise listed.error(name, 'is no name: letters, digits, dot, dash and underline, at most 100')
         if any(b.name == name for b in found):
             raise listed.error(name, 'is there twice: redfish_address, or ipmi_address, is the BMC of that name')
-        bmc = listed.mapping(name)
+        bmc = listed.table(name)
         bmc.only(*_BMC)
         found.append(_bmc(BmcName(name), bmc, {key: key for key in _BMC}))
     if not found:
@@ -480,9 +475,10 @@ def _bmc(name: BmcName, table: Map, keys: Mapping[str, str]) -> BmcEntry:
     for key in _OF_REDFISH if by_ipmi else _OF_IPMI:
         if key in keys and table.has(keys[key]):
             raise table.error(keys[key], f'is not for a BMC that speaks {"IPMI" if by_ipmi else "Redfish"}')
-    verify_ca = table.boolean_or_path(keys['verify_ca']) if 'verify_ca' in keys else None
+    verify_ca = table.boolean_or_text(keys['verify_ca']) if 'verify_ca' in keys else None
     if isinstance(verify_ca, str):
         verify_ca = _beside(table.path, verify_ca)
+    secrets = [table.line_of(keys[key]) for key in _LITERAL if key in keys and table.has(keys[key])]
     return BmcEntry(
         name=name,
         address=address.rstrip('/'),
@@ -493,7 +489,8 @@ def _bmc(name: BmcName, table: Map, keys: Mapping[str, str]) -> BmcEntry:
         parallel_updates=table.integer(keys['parallel_updates'], minimum=1) if 'parallel_updates' in keys else None,
         cipher_suite=_suite(table, keys['cipher_suite']) if by_ipmi else 17,
         key=_key(table, keys['secret_hex_kg_key']) if by_ipmi else None,
-        trusted_at=(table.path, table.nodes[keys['verify_ca']][0]) if isinstance(verify_ca, str) else None,
+        trusted_at=(table.path, table.line_of(keys['verify_ca'])) if isinstance(verify_ca, str) else None,
+        secret_at=min(secrets, default=None),
     )
 
 
@@ -518,14 +515,10 @@ def _suite(table: Map, key: str) -> int:
 
 def _number(table: Map, key: str) -> int | None:
     """A number, which Ironic takes as text too."""
-    try:
-        return table.integer(key, minimum=0)
-    except DocumentError:
-        with contextlib.suppress(DocumentError):
-            text = table.string(key)
-            if text is not None and re.fullmatch(r'[0-9]{1,5}', text):
-                return int(text)
-        raise
+    value = table.data.get(key)
+    if isinstance(value, str) and re.fullmatch(r'\s*[0-9]{1,5}\s*', value):
+        return int(value)
+    return table.integer(key)
 
 
 def _key(table: Map, key: str) -> bytes | None:
@@ -554,16 +547,6 @@ def _secret(table: Map, keys: Mapping[str, str]) -> Secret:
 def _beside(document: str, path: str) -> str:
     """The path, relative to the folder of the document. Path objects would be a quarter of what a long list costs."""
     return os.path.join(os.path.dirname(os.path.abspath(document)), os.path.expanduser(path))
-
-
-def _exposure(table: Map, key: str) -> Exposure | None:
-    word = table.string(key)
-    if word is None:
-        return None
-    try:
-        return Exposure(word)
-    except ValueError:
-        raise table.error(key, f'{word!r} is none of {", ".join(Exposure)}', did_you_mean(word, Exposure)) from None
 
 
 def _uuid(table: Map, key: str) -> str | None:

@@ -1,0 +1,174 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A document of YAML, or a line of JSON, read as TOML is: by :class:`~baremetal_acc.model.document.Table`.
+
+Nothing is made of a value but text, until somebody asks for its type; so no tag makes an object, and no alias is unfolded.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import yaml
+
+from baremetal_acc.errors import DocumentError
+from baremetal_acc.model.document import Lined, Table, Unquoted, did_you_mean, kind
+
+MAX_DEPTH = 20
+"""Levels. A list of targets has six. The loader in C is recursive: without a bound it takes the whole process with it."""
+
+_LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
+"""In C where PyYAML was built with it: ten times as fast, which a list of thousands of targets needs."""
+
+_STR, _BOOL, _NULL = (f'tag:yaml.org,2002:{name}' for name in ('str', 'bool', 'null'))
+
+_KINDS = {_BOOL: 'true or false', _NULL: 'nothing'}
+
+_NUMBER = 'a number or a date'
+
+
+class Map(Table):
+    """One mapping of YAML or JSON, with what is read in no document of TOML."""
+
+    noun: ClassVar[str] = 'mapping'
+    __slots__ = ()
+
+    def secret(self, key: str) -> str | None:
+        """Text to the letter. It stands in no message."""
+        value = self.data.get(key)
+        if isinstance(value, str) and value:
+            return value
+        return self.string(key)
+
+    def word(self, key: str) -> str | None:
+        """A value as it is written, whatever YAML takes it for: 2.0 for a number, and no for false."""
+        value = self.data.get(key)
+        text = value.text if isinstance(value, Unquoted) else value
+        if text is not None and (not isinstance(text, str) or not text or not text.isprintable()):
+            raise self.error(key, f'one word expected, {kind(value)} found')
+        return text if text is None else text.strip()
+
+    def boolean_or_text(self, key: str) -> bool | str | None:
+        """True, false or text."""
+        value = self.data.get(key)
+        if isinstance(value, Unquoted) and value.kind == _KINDS[_BOOL]:
+            return value.text.lower() in ('true', 'yes', 'on')
+        return self.string(key)
+
+    def only(self, *keys: str) -> None:
+        """Refuse every other key: probably misspelt."""
+        for key in self.data:
+            if key not in keys:
+                raise self.error(key, 'no such key', did_you_mean(key, keys) or f'there are {", ".join(keys)}')
+
+
+def read_yaml(text: str, path: str) -> Map:
+    """The mapping that a text is.
+
+    :raises DocumentError: it is none, or no YAML; names file and line, never a value.
+    """
+    try:
+        depth = 0
+        for event in yaml.parse(text, Loader=_LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                line = None if event.start_mark is None else event.start_mark.line + 1
+                raise DocumentError(path=path, line=line, what='nested too deeply')
+        root = yaml.compose(text, Loader=_LOADER)
+    except yaml.MarkedYAMLError as exc:
+        line = None if exc.problem_mark is None else exc.problem_mark.line + 1
+        raise DocumentError(path=path, line=line, what=f'no valid YAML: {_harmless(exc.problem)}') from None
+    except (yaml.YAMLError, UnicodeError):
+        raise DocumentError(path=path, what='no valid YAML: a character that YAML does not allow') from None
+    except RecursionError:
+        raise DocumentError(path=path, what='nested too deeply') from None
+    if root is None:
+        raise DocumentError(path=path, what='is empty')
+    return _root(root, path, 1)
+
+
+def read_json(text: str, path: str, line: int) -> Map:
+    """The mapping that a line of JSON is.
+
+    :raises DocumentError: it is none.
+    """
+    hint = 'one target per line'
+    try:
+        return _root(json.loads(text, object_pairs_hook=_Pairs), path, line, hint)
+    except RecursionError:
+        raise DocumentError(path=path, line=line, what='nested too deeply') from None
+    except ValueError as exc:
+        what = exc.msg if isinstance(exc, json.JSONDecodeError) else 'a number that is too long'
+        raise DocumentError(path=path, line=line, what=f'no valid JSON: {what}', hint=hint) from None
+
+
+def _harmless(problem: str | None) -> str:
+    """The parser's own words, unless they may repeat a password: one that begins with * or & looks like an alias."""
+    if problem is None or any(word in problem for word in ('alias', 'anchor', 'tag', 'escape')):
+        return 'put texts that begin with a special character in quotes'
+    return problem
+
+
+def _root(root: object, path: str, line: int, hint: str | None = None) -> Map:
+    value = _Values(path, line).of(root, '')
+    if not isinstance(value, Lined):
+        raise DocumentError(path=path, line=line, what=f'mapping expected, {kind(value)} found', hint=hint)
+    return Map(path, '', line, value)
+
+
+class _Pairs(list[tuple[str, object]]):
+    """A JSON object with all that it says, keys that are there twice included."""
+
+
+@dataclass(slots=True)
+class _Values:
+    """The plain values of nodes of YAML, and of JSON, all of which is on one line.
+
+    :ivar seen: by node: what an alias names is made once, and may hold itself.
+    """
+
+    path: str
+    line: int
+    seen: dict[int, Any] = field(default_factory=dict)
+
+    def of(self, node: object, name: str) -> Any:
+        """The value of a node: text, :class:`Unquoted`, a list or a :class:`Lined`."""
+        match node:
+            case yaml.ScalarNode():
+                return node.value if node.tag == _STR else Unquoted(node.value, _KINDS.get(node.tag, _NUMBER))
+            case str():
+                return node
+            case bool():
+                return Unquoted('true' if node else 'false', _KINDS[_BOOL])
+            case None:
+                return Unquoted('', _KINDS[_NULL])
+            case int() | float():
+                return Unquoted(str(node), _NUMBER)
+        if id(node) not in self.seen:
+            match node:
+                case yaml.MappingNode():
+                    self._fill(self._new(node, Lined()), ((k, k.start_mark.line + 1, v) for k, v in node.value), name)
+                case _Pairs():
+                    self._fill(self._new(node, Lined()), ((key, self.line, value) for key, value in node), name)
+                case yaml.SequenceNode() | list():
+                    items = self._new(node, [])
+                    items += [self.of(item, name) for item in (node if isinstance(node, list) else node.value)]
+        return self.seen[id(node)]
+
+    def _new(self, node: object, empty: Any) -> Any:
+        return self.seen.setdefault(id(node), empty)
+
+    def _fill(self, found: Lined, pairs: Iterable[tuple[Any, int, object]], name: str) -> None:
+        """:raises DocumentError: a key is no text, or is there twice."""
+        for key, line, value in pairs:
+            text = key.value if isinstance(key, yaml.ScalarNode) else key
+            where = f'{name}.{text}' if name else text
+            if not isinstance(text, str):
+                what = f'{name}: a key must be a plain text'.removeprefix(': ')
+                raise DocumentError(path=self.path, line=line, what=what)
+            if text in found:
+                what = f'{where}: is there twice, first in line {found.lines[text]}'
+                raise DocumentError(path=self.path, line=line, what=what)
+            found.lines[text] = line
+            found[text] = self.of(value, where)

@@ -1,0 +1,313 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A document of an operator, TOML, YAML or JSON, read key by key: each with its type, errors with their line."""
+
+import difflib
+import functools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from typing import Any, ClassVar, Self, TypeVar
+
+from baremetal_acc.errors import DocumentError
+
+E = TypeVar('E', bound=StrEnum)
+
+_DIGITS = re.compile('[0-9]{1,9}')
+
+_LONGEST = 400
+"""Characters of a part of a message. The longest of our own words have half of it."""
+
+
+class Lined(dict[str, Any]):
+    """A mapping that knows the line of each key: YAML and JSON have no headers by which it could be found.
+
+    :ivar lines: by key.
+    """
+
+    __slots__ = ('lines',)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: dict[str, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Unquoted:
+    """A value of YAML or JSON that is no text, as it is written: what YAML makes of 0123, 1e5 or no is not what was meant.
+
+    :ivar kind: in words for messages.
+    """
+
+    text: str
+    kind: str
+
+
+@dataclass(slots=True)
+class Table:
+    """One table of a document. Ask for its keys, then call :meth:`finish`: keys nobody asked for are errors.
+
+    :ivar line: of its header, 1 for the document itself.
+    :ivar text: of the document, where ``data`` does not know its lines.
+    """
+
+    path: str
+    name: str
+    line: int
+    data: dict[str, Any]
+    text: str = field(default='', repr=False)
+    noun: ClassVar[str] = 'table'
+    _asked: set[str] = field(default_factory=set)
+
+    def error(self, key: str | None, what: str, hint: str | None = None) -> DocumentError:
+        """An error at a key of this table."""
+        where = self._below(key)
+        said = f'{_short(where)}: {_short(what)}' if where else _short(what)
+        return DocumentError(path=self.path, line=self.line_of(key), what=said, hint=hint)
+
+    def has(self, key: str) -> bool:
+        """The key is there."""
+        return key in self.data
+
+    def not_misspelt(self, key: str) -> None:
+        """A key that is not there, and has to be, was forgotten and not misspelt.
+
+        :raises DocumentError: there is one of nearly that name: the reader is shown the line that is wrong.
+        """
+        # Strict, since another key is no typo.
+        others = [name for name in self.data if name not in self._asked]
+        near = difflib.get_close_matches(key, others, n=1, cutoff=0.7)
+        if key not in self.data and near:
+            raise self.error(near[0], 'no such key', f'did you mean {key}?')
+
+    def string(self, key: str, default: str | None = None, *, required: bool = False) -> str | None:
+        """Text that is not empty."""
+        value = self._get(key, required=required)
+        if value is None:
+            return default
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(key, f'text expected, {kind(value)} found', _quotes(value))
+        return self._printable(key, value)
+
+    def required_string(self, key: str) -> str:
+        """Text that has to be there."""
+        value = self.string(key, required=True)
+        if value is None:
+            raise self.error(key, 'is missing')
+        return value
+
+    def integer(self, key: str, default: int | None = None, *, minimum: int = 0, required: bool = False) -> int | None:
+        """A whole number."""
+        value = self._get(key, required=required)
+        if value is None:
+            return default
+        if isinstance(value, Unquoted) and _DIGITS.fullmatch(value.text):
+            value = int(value.text)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.error(key, f'whole number expected, {kind(value)} found')
+        if value < minimum:
+            raise self.error(key, f'{value} is less than {minimum}')
+        return value
+
+    def required_integer(self, key: str, *, minimum: int = 0) -> int:
+        """A whole number that has to be there."""
+        value = self.integer(key, minimum=minimum, required=True)
+        if value is None:
+            raise self.error(key, 'is missing')
+        return value
+
+    def boolean(self, key: str) -> bool | None:
+        """Yes or no, None when the key is absent."""
+        value = self._get(key)
+        if value is None or isinstance(value, bool):
+            return value
+        raise self.error(key, f'true or false expected, {kind(value)} found', 'write it without quotes')
+
+    def end(self, key: str) -> datetime:
+        """When something ends, UTC: a moment as :meth:`moment` has it, or a date, which ends it as the day begins.
+
+        It has to be there.
+        """
+        value = self._get(key, required=True)
+        if type(value) is date:
+            return datetime(value.year, value.month, value.day, tzinfo=UTC)
+        if not isinstance(value, datetime) or value.tzinfo is None:
+            hint = 'write it without quotes, as 2027-01-31 (it ends as that day begins, UTC) or 2027-01-31T18:00:00Z'
+            raise self.error(key, 'date expected, or date and time of UTC', hint)
+        return self._utc(key, value)
+
+    def moment(self, key: str) -> datetime | None:
+        """A date with a time and its offset from UTC, given in UTC; None when the key is absent."""
+        value = self._get(key)
+        if value is None:
+            return None
+        if not isinstance(value, datetime) or value.tzinfo is None:
+            raise self.error(key, 'date and time of UTC expected', 'write it without quotes, as 2027-01-31T00:00:00Z')
+        return self._utc(key, value)
+
+    def _utc(self, key: str, value: datetime) -> datetime:
+        try:
+            return value.astimezone(UTC)
+        except OverflowError:
+            raise self.error(key, f'{value} is out of range') from None
+
+    def choice(self, key: str, kind: type[E], default: E | None = None, *, required: bool = False) -> E | None:
+        """One word of an enumeration."""
+        value = self.string(key, required=required)
+        if value is None:
+            return default
+        return self._word(key, kind, value)
+
+    def choices(self, key: str, kind: type[E]) -> frozenset[E] | None:
+        """A set of words of an enumeration, None when the key is absent."""
+        values = self.strings(key)
+        return None if values is None else frozenset(self._word(key, kind, value) for value in values)
+
+    def strings(self, key: str) -> tuple[str, ...] | None:
+        """A list of texts, None when the key is absent."""
+        value = self._get(key)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
+            raise self.error(key, 'list of texts expected')
+        return tuple(self._printable(key, item) for item in value)
+
+    def mapping(self, key: str) -> tuple[tuple[str, str], ...] | None:
+        """A table of texts, None when the key is absent."""
+        value = self._get(key)
+        if value is None:
+            return None
+        if not isinstance(value, dict) or not all(isinstance(item, str) and item.strip() for item in value.values()):
+            raise self.error(key, 'table of texts expected')
+        return tuple((self._printable(key, name), self._printable(key, item)) for name, item in value.items())
+
+    def table(self, key: str) -> Self:
+        """A table within this one; empty when the key is absent."""
+        value = self._get(key)
+        if value is None:
+            value = {}
+        if not isinstance(value, dict):
+            raise self.error(key, f'{self.noun} expected, {kind(value)} found')
+        return type(self)(self.path, self._below(key), self.line_of(key), value, self.text)
+
+    def tables(self, key: str) -> tuple['Table', ...]:
+        """The tables of ``[[key]]``, or of a list of inline tables."""
+        value = self._get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self.error(key, f'tables [[{key}]] expected')
+        within = re.sub(r'\[\d+\]', '', self.name)
+        headers = [line for line in _headers(self.text, f'{within}.{key}' if within else key) if not within or line > self.line]
+        return tuple(
+            Table(
+                self.path,
+                f'{self.name}.{key}[{n}]' if self.name else f'{key}[{n}]',
+                headers[n] if n < len(headers) else self.line_of(key),
+                item,
+                self.text,
+            )
+            for n, item in enumerate(value)
+        )
+
+    def finish(self) -> None:
+        """Every key that is there was asked for.
+
+        :raises DocumentError: one was not: probably misspelt.
+        """
+        for key in self.data:
+            if key not in self._asked:
+                raise self.error(key, 'no such key', did_you_mean(key, self._asked))
+
+    def _printable(self, key: str, text: str) -> str:
+        """What stands in a document comes up in messages and logs, and as names of files: one line, nothing hidden in it."""
+        text = text.strip()
+        if not text.isprintable():
+            raise self.error(key, 'holds characters that cannot be printed')
+        return text
+
+    def _word(self, key: str, kind: type[E], value: str) -> E:
+        try:
+            return kind(value)
+        except ValueError:
+            words = [word.value for word in kind]
+            raise self.error(key, f'{value!r} is none of {", ".join(words)}', did_you_mean(value, words)) from None
+
+    def _get(self, key: str, *, required: bool = False) -> Any:
+        self._asked.add(key)
+        value = self.data.get(key)
+        if value is None and required:
+            self.not_misspelt(key)
+            raise self.error(None, f'{key} is missing')
+        return value
+
+    def _below(self, key: str | None) -> str:
+        return '.'.join(filter(None, (self.name, key)))
+
+    def line_of(self, key: str | None) -> int:
+        """Where a key stands; where this table does for None, and for a key that cannot be found."""
+        if key is None:
+            return self.line
+        if isinstance(self.data, Lined):
+            return self.data.lines.get(key, self.line)
+        wanted = re.compile(rf'^\s*(?:\[+\s*)?["\']?{re.escape(key)}["\']?\s*[=.\]]')
+        lines = _lines(self.text)
+        for number in range(self.line, len(lines) + 1):
+            text = lines[number - 1]
+            if number > self.line and self.name and text.lstrip().startswith('[['):
+                break
+            if wanted.match(text):
+                return number
+        return self.line
+
+
+def did_you_mean(word: str, words: Iterable[str], before: str = '') -> str | None:
+    """A hint that names the word nearest to a misspelt one.
+
+    :param before: what stands before each of the words.
+    """
+    near = difflib.get_close_matches(word, sorted(words), n=1)
+    return f'did you mean {before}{near[0]}?' if near else None
+
+
+def _short(text: str) -> str:
+    """A text that fits into a message: keys and values may be as long as the document, and what is wrong stands at the end."""
+    return text if len(text) <= _LONGEST else f'{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}'
+
+
+def _quotes(value: object) -> str | None:
+    return 'put it in quotes' if isinstance(value, Unquoted) else None
+
+
+def _headers(text: str, key: str) -> list[int]:
+    wanted = re.compile(rf'^\s*\[\[\s*{re.escape(key)}\s*\]\]')
+    return [number for number, line in enumerate(_lines(text), 1) if wanted.match(line)]
+
+
+@functools.lru_cache(maxsize=4)
+def _lines(text: str) -> tuple[str, ...]:
+    """The lines of a document: asked for once for each of its tables."""
+    return tuple(text.splitlines())
+
+
+def kind(value: object) -> str:
+    """What a value is, in words for messages."""
+    match value:
+        case Unquoted():
+            return value.kind
+        case Lined():
+            return 'a mapping'
+        case bool():
+            return 'a boolean'
+        case str():
+            return 'empty text' if not value.strip() else 'text'
+        case int() | float():
+            return 'a number'
+        case list():
+            return 'a list'
+        case dict():
+            return 'a table'
+        case _:
+            return type(value).__name__
