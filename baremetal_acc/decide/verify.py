@@ -37,8 +37,6 @@ _ABSENT = 'absent'
 _UNKNOWN = 'unknown'
 _NO_SLOT = 'no such slot'
 
-_WRITTEN = frozenset({SubjectKind.FIRMWARE, SubjectKind.FUNCTION, SubjectKind.ANY_FUNCTION})
-
 _MOST_OF_A_VALUE = 120
 """Characters of a lock's value that a finding shows; inventories and certificates have more of it."""
 
@@ -120,11 +118,6 @@ def judged(inventory: Inventory, engagements: Iterable[Engagement], *, lifecycle
         accelerators=tuple(replace(a, locks=all_of(a.locks)) for a in inventory.accelerators),
         platform_locks=all_of(inventory.platform_locks),
     )
-
-
-def shows_another(finding: Finding) -> bool:
-    """A device shows a version or a function that is not the one that is demanded: only a write mends that."""
-    return finding.subject.kind in _WRITTEN and not finding.found.startswith((_ABSENT, _UNKNOWN, _NO_SLOT))
 
 
 def functions_in_play(
@@ -232,7 +225,8 @@ def _firmware(accelerator: Accelerator, wanted: Demands, unread: Mapping[tuple[R
         met = Met.YES if images.same_version(component.version, version) else Met.NO
         if component.staged is not None and not images.same_version(component.staged, version):
             found, met = f'{found}, with {component.staged} staged for the next reset', Met.NO
-        yield _finding(accelerator, subject.firmware(str(component.id)), version, found, met, wanted.firmware_rule)
+        one = _finding(accelerator, subject.firmware(str(component.id)), version, found, met, wanted.firmware_rule)
+        yield _written_otherwise(one) if component.version is not None else one
 
 
 def _denied(accelerator: Accelerator, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
@@ -244,11 +238,12 @@ def _denied(accelerator: Accelerator, catalogue: tuple[Image, ...]) -> Iterator[
             if why is not None:
                 found = f'{version}{when}, denied: {why}'
                 expected = 'a version that the catalogue does not deny'
-                yield _finding(accelerator, subject.firmware(name), expected, found, Met.NO, DEFAULT_RULE)
+                yield _written_otherwise(_finding(accelerator, subject.firmware(name), expected, found, Met.NO, DEFAULT_RULE))
     for slot in accelerator.slots:
         for image in images.denied_functions(catalogue, accelerator, slot):
             expected, found = 'a function that the catalogue does not deny', f'{image.name}, denied: {image.denied}'
-            yield _finding(accelerator, subject.function(slot.slot_id), expected, found, Met.NO, DEFAULT_RULE)
+            one = _finding(accelerator, subject.function(slot.slot_id), expected, found, Met.NO, DEFAULT_RULE)
+            yield _written_otherwise(one)
 
 
 def _revocations(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
@@ -260,7 +255,8 @@ def _revocations(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Ima
         )
         if image is None or not found:
             what = 'the catalogue has no such revocation' if image is None else 'no component that it fits'
-            yield _finding(accelerator, subject.firmware(name), f'revocation {name}', what, Met.NO, wanted.revocations_rule)
+            about, demanded = subject.firmware(name), f'revocation {name}'
+            yield _written_otherwise(_finding(accelerator, about, demanded, what, Met.NO, wanted.revocations_rule))
             continue
         for component in found:
             met = Met.YES if images.same_version(component.version, image.version) else Met.NO
@@ -268,7 +264,9 @@ def _revocations(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Ima
             shows = component.version or _UNKNOWN
             if component.staged is not None and not images.same_version(component.staged, image.version):
                 shows, met = f'{shows}, with {component.staged} staged for the next reset', Met.NO
-            yield _finding(accelerator, subject.firmware(str(component.id)), expected, shows, met, wanted.revocations_rule)
+            about = subject.firmware(str(component.id))
+            one = _finding(accelerator, about, expected, shows, met, wanted.revocations_rule)
+            yield _written_otherwise(one) if component.version else one
 
 
 def _functions(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
@@ -285,7 +283,8 @@ def _functions(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image
         met = Met.YES if any(image.denied is None and images.holds(slot, image) for image in candidates) else Met.NO
         if images.other_staged(slot, candidates):
             found, met = f'{found}, with {slot.item.staged if slot.item else None} staged for the next reset', Met.NO
-        yield _finding(accelerator, subject.function(slot.slot_id), function, found, met, wanted.functions_rule)
+        about = subject.function(slot.slot_id)
+        yield _written_otherwise(_finding(accelerator, about, function, found, met, wanted.functions_rule))
 
 
 def _users(accelerator: Accelerator, wanted: Demands, inventory: Inventory) -> Iterator[Finding]:
@@ -399,6 +398,11 @@ def _state_of(value: str) -> str:
 def _short(value: str) -> str:
     """A value of a lock in a sentence; what is cut says so."""
     return value if len(value) <= _MOST_OF_A_VALUE else f'{value[:_MOST_OF_A_VALUE]}...'
+
+
+def _written_otherwise(finding: Finding) -> Finding:
+    """The same; where it does not hold, marked as one that only a write mends."""
+    return replace(finding, shows_another=finding.met is Met.NO)
 
 
 def _finding(

@@ -267,6 +267,7 @@ class Finding:
 
     :ivar rule: name of the rule that demands it.
     :ivar state: the weakest lock state that decided, for locks.
+    :ivar shows_another: the device shows a version or a function, and not the one that is demanded: only a write mends that.
     """
 
     accelerator: AcceleratorId | None
@@ -277,6 +278,7 @@ class Finding:
     met: Met
     rule: str
     state: LockState | None = None
+    shows_another: bool = field(default=False, metadata=SPARSE)
 
     def __str__(self) -> str:
         return f'{self.label}, {self.subject}: expected {self.expected}, found {self.found} (rule {self.rule})'

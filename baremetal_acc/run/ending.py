@@ -11,7 +11,6 @@ from baremetal_acc.bmc.api import Look
 from baremetal_acc.decide import interference, restore
 from baremetal_acc.decide.advance import describe, ended
 from baremetal_acc.decide.offer import programmed, supply
-from baremetal_acc.decide.verify import shows_another
 from baremetal_acc.errors import AccError, BmcError, BmcShutOut
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Inventory, PowerState, TaskReading
@@ -37,11 +36,11 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.ref import BmcName, Ref
-from baremetal_acc.model.subject import CUSTODY
+from baremetal_acc.model.subject import CUSTODY, SubjectKind
 from baremetal_acc.planning import bundle_parts, setting_changes, succession
 from baremetal_acc.planning.followed_tasks import followed, to_follow
 from baremetal_acc.run import custody_feed
-from baremetal_acc.run.looking import NO_ROOTS, check, sessions, unprotected
+from baremetal_acc.run.looking import check, sessions, unprotected
 from baremetal_acc.run.power import held, off_again
 from baremetal_acc.run.sighting import read_tasks
 from baremetal_acc.run.tools import PlacementShell, Target, Tools
@@ -258,12 +257,13 @@ def _changes(item: Item) -> bool:
 
 def _may_settle(finding: Finding, job: Job, tools: Tools) -> bool:
     """The truth may still change by itself: a version or a card that is not back yet, a lock that could not be read."""
-    if not job.demands_met and shows_another(finding) and not _written(finding, job):
+    if not job.demands_met and finding.shows_another and not _written(finding, job):
         return False
     if finding.subject == CUSTODY and (tools.attestor is None or not _written(finding, job)):
         return False  # no reading mends a chain, but what a card that was just written signs
-    # Nobody pins a root meanwhile.
-    return finding.state in (None, LockState.UNKNOWN, LockState.UNSUPPORTED) and NO_ROOTS not in finding.found
+    if finding.subject.kind is SubjectKind.MEASUREMENT and tools.attestor is None:
+        return False  # nobody pins a root meanwhile
+    return finding.state in (None, LockState.UNKNOWN, LockState.UNSUPPORTED)
 
 
 def _written(finding: Finding, job: Job) -> bool:
