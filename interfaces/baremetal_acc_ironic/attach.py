@@ -28,7 +28,7 @@ from baremetal_acc.model.job import Flow, ItemState, Job, Plan, Reset, ResetPurp
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.render import refusals
 from baremetal_acc.run import Tools
-from baremetal_acc_ironic import outcome, placement, quarantine, settings
+from baremetal_acc_ironic import outcome, placement, quarantine
 from baremetal_acc_ironic.node import Memory, Override, Quarantine
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
@@ -44,7 +44,7 @@ def prepare(task: Any, mind: Memory, inventory: Inventory) -> Memory:
     :raises AccError: a driver cannot do it. Nothing was done of any of them.
     """
     instance = task.node.instance_uuid
-    if not settings.core().publish or instance is None:
+    if not placement.is_wanted() or instance is None:
         why = 'the node has no instance' if instance is None else f'[{GROUP}] publish is off'
         raise UsageError(argument='argument claimed', what=f'{why}, so nothing is claimed', hint='name the slots: functions')
     # What an attempt before has asked for decides nothing now.
@@ -130,7 +130,7 @@ def plugged(task: Any, mind: Memory, inventory: Inventory, verdict: Verdict) -> 
     :raises AccError: a driver cannot say what the instance has got.
     """
     instance = task.node.instance_uuid
-    if not settings.core().publish or instance is None:
+    if not placement.is_wanted() or instance is None:
         return mind, ()
     around = _around(task, mind, inventory, instance, verdict)
     found, missing = _claimed(task, inventory, around)

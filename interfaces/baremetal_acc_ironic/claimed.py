@@ -11,7 +11,7 @@ from baremetal_acc.decide.offer import single
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Plan, Program
-from baremetal_acc_ironic import placement, settings
+from baremetal_acc_ironic import placement
 
 
 def keep(task: Any, plan: Plan, inventory: Inventory, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]) -> None:
@@ -21,7 +21,7 @@ def keep(task: Any, plan: Plan, inventory: Inventory, baseline: Baseline, node: 
     :raises PlacementError: placement cannot be asked what is claimed.
     """
     instance = task.node.instance_uuid
-    if not settings.core().publish or instance is None or not any(isinstance(a, Program) for a in plan.actions):
+    if not placement.is_wanted() or instance is None or not any(isinstance(a, Program) for a in plan.actions):
         return
     held = placement.claims(instance)
     fixed = single(inventory, baseline, node, catalogue) if held else {}

@@ -99,7 +99,7 @@ def tick() -> float:
 
 def on() -> bool:
     """Somebody wants it."""
-    return settings.core().publish and bool(settings.guest().fitness_interval)
+    return placement.is_wanted() and bool(settings.guest().fitness_interval)
 
 
 def hand_out(manager: Any, context: Any, now: datetime) -> None:
@@ -311,7 +311,7 @@ def close(task: Any, mind: Memory, made: Plan) -> None:
     """
     shelf = mind.shelf.withdrawn
     offered = shelf is None or shelf.doubtful
-    if settings.core().publish and offered and task.node.provision_state in FLOWS and _publishes(made):
+    if placement.is_wanted() and offered and task.node.provision_state in FLOWS and _publishes(made):
         try:
             placement.withdraw(task.node.uuid, task.node.instance_uuid, partial(memory.held, task.node))
         except AccError as exc:

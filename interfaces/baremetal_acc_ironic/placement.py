@@ -27,6 +27,11 @@ from baremetal_acc_ironic.quarantine import withheld
 _SWITCH_OFF = f'set up group [{PLACEMENT}], or set [{GROUP}] publish = false where there is no placement'
 
 
+def is_wanted() -> bool:
+    """The operator wants accelerators to be published."""
+    return settings.core().publish
+
+
 def shell(
     node_uuid: str,
     instance_uuid: str | None,
@@ -42,7 +47,7 @@ def shell(
     :param taken: somebody has the node, or is about to. Nothing of it is on offer then, since a region can be claimed without
         its machine; what its own instance has claimed stays, wholly reserved.
     """
-    if not settings.core().publish:
+    if not is_wanted():
         return None
     return _NodeInPlacement(node_uuid, instance_uuid, untrusted, held, taken=taken)
 

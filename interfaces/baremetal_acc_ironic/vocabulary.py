@@ -50,7 +50,7 @@ _CONDUCTORS: 'WeakKeyDictionary[Any, Known]' = WeakKeyDictionary()
 
 def keep(manager: Any) -> None:
     """See that placement knows all names, if it is time; in a worker of the conductor."""
-    if not settings.core().publish:
+    if not placement.is_wanted():
         return
     known = _CONDUCTORS.setdefault(manager, Known())
     files, now = _files(), time.monotonic()
