@@ -37,7 +37,7 @@ def signer(key: Path, certificates: Path | None, passphrase: bytes | None, now: 
         return Signer(key=private)
     try:
         chain = tuple(x509.load_pem_x509_certificates(certificates.read_bytes()))
-        chains.check_leaf(chain[0])
+        chains.check_leaf(chain[0], chains.SIGNER)
         same = fingerprint(usable(chain[0].public_key())) == fingerprint(private.public_key())
     except OSError as exc:
         raise DocumentError(path=str(certificates), what=f'cannot be read: {exc.strerror}') from exc
@@ -51,7 +51,7 @@ def signer(key: Path, certificates: Path | None, passphrase: bytes | None, now: 
     if len(chain) > chains.MOST:
         raise DocumentError(path=str(certificates), what=f'holds more than {chains.MOST} certificates')
     try:
-        chains.check_path(chain, datetime.now(UTC) if now is None else now)
+        chains.check_path(chain, datetime.now(UTC) if now is None else now, chains.SIGNER)
     except Untrusted as exc:
         hint = 'give a chain that is good now, each certificate issued by the next one'
         raise DocumentError(path=str(certificates), what=f'nobody would accept a signature by it: {exc}', hint=hint) from None

@@ -26,8 +26,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from baremetal_acc.catalogue import roots, transcript
-from baremetal_acc.catalogue.chains import extension, is_valid, issued, name_of
+from baremetal_acc.catalogue import chains, roots, transcript
 from baremetal_acc.catalogue.keys import PublicKey, Untrusted, fingerprint, usable
 from baremetal_acc.catalogue.transcript import HASHES, Transcript
 from baremetal_acc.errors import DocumentError
@@ -61,17 +60,25 @@ _CONTEXT = b'responder-measurements signing'
 _CONTEXT_BYTES = 36
 """Of the context with the zeros before it. Source: DSP0274 1.2.3, signature generation."""
 
-_GOOD_HASHES = frozenset({'sha256', 'sha384', 'sha512', 'sha3-256', 'sha3-384', 'sha3-512'})
-"""Of a certificate's own signature."""
-
-_UNDERSTOOD = frozenset({'2.5.29.15', '2.5.29.17', '2.5.29.19', '2.5.29.37'})
-"""keyUsage, subjectAltName, basicConstraints, extKeyUsage: critical extensions that are looked at, or that limit nothing."""
-
-_OF_DEVICES = ('2.23.133.5.4.', '1.3.6.1.4.1.412.274.')
-"""Extensions that describe the device, of TCG (DICE) and of DMTF: they limit no signature."""
-
 _RESPONDER, _REQUESTER = '1.3.6.1.4.1.412.274.3', '1.3.6.1.4.1.412.274.4'
 """Purposes of an SPDM certificate. Source: DSP0274 1.2.3, extended key usage authentication OIDs."""
+
+
+def _answers(purposes: frozenset[str]) -> str | None:
+    if _REQUESTER in purposes and _RESPONDER not in purposes:
+        return 'is for those who ask, not for those who answer'
+    return None
+
+
+_DEVICE = chains.Profile(
+    holder='device',
+    root='pinned root',
+    purpose=_answers,
+    digests=frozenset({'sha256', 'sha384', 'sha512', 'sha3-256', 'sha3-384', 'sha3-512'}),
+    describes=('2.23.133.5.4.', '1.3.6.1.4.1.412.274.'),  # of TCG (DICE) and of DMTF: they limit no signature
+    names_usage=False,
+)
+"""Of a device that signs measurements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +99,7 @@ class Attestor:
             _agrees(signed, seen)
             path = self._path(signed.certificates, signed.at)
             root = _digest(path[-1])
-            key, signer = usable(path[0].public_key()), name_of(path[0])
+            key, signer = usable(path[0].public_key()), chains.name_of(path[0])
             _verify(key, seen, signed)
             against, told = transcript.speaks_against(seen)
         except Untrusted as exc:
@@ -111,18 +118,12 @@ class Attestor:
         """
         path = _ordered(_certificates(text))
         pinned = next((n for n, c in enumerate(path) if c in self.authorities), None)
-        if pinned is not None:
-            path = path[: pinned + 1]  # who stands above it need not be known
-        else:
-            top = path[-1]
-            above = [a for a in self.authorities if a.subject == top.issuer and _issued(top, a)]
-            if not above:
-                raise Untrusted(f'{name_of(top)} was issued by no pinned root')
-            path = (*path, next((a for a in above if is_valid(a, now)), above[0]))
+        # Who stands above a pinned one need not be known.
+        root = () if pinned is not None else (chains.anchor(path[-1], self.authorities, now, _DEVICE),)
+        path = (*path[: None if pinned is None else pinned + 1], *root)
         if len(path) < 2:
             raise Untrusted('the certificate of a root signs no measurements')
-        for depth, certificate in enumerate(path):
-            _check(certificate, depth, now)
+        chains.check_path(path, now, _DEVICE)
         return path
 
 
@@ -262,39 +263,8 @@ def _ordered(found: tuple[x509.Certificate, ...]) -> tuple[x509.Certificate, ...
     return tuple(path)
 
 
-def _check(certificate: x509.Certificate, depth: int, now: datetime) -> None:
-    """One certificate of a path holds where it stands: 0 for the device's own.
-
-    :raises Untrusted: it does not.
-    """
-    name = name_of(certificate)
-    if not is_valid(certificate, now):
-        until = f'{certificate.not_valid_before_utc:%Y-%m-%d %H:%M}Z to {certificate.not_valid_after_utc:%Y-%m-%d %H:%M}Z'
-        raise Untrusted(f'the certificate of {name} is valid from {until} only')
-    usable(certificate.public_key())
-    for one in certificate.extensions:
-        oid = one.oid.dotted_string
-        if one.critical and oid not in _UNDERSTOOD and not oid.startswith(_OF_DEVICES):
-            raise Untrusted(f'the certificate of {name} demands what is not understood here (critical extension {oid})')
-    basic, usage = extension(certificate, x509.BasicConstraints), extension(certificate, x509.KeyUsage)
-    if depth:
-        if basic is None or not basic.ca or (usage is not None and not usage.key_cert_sign):
-            raise Untrusted(f'{name} may not issue certificates')
-        if basic.path_length is not None and basic.path_length < depth - 1:
-            raise Untrusted(f'{name} allows fewer certificates below it')
-        return
-    if basic is not None and basic.ca:
-        raise Untrusted(f'the certificate of {name} is that of a CA, not of a device')
-    if usage is None or not usage.digital_signature:
-        raise Untrusted(f'the certificate of {name} is not for digital signatures')
-    purposes = extension(certificate, x509.ExtendedKeyUsage)
-    oids = set() if purposes is None else {p.dotted_string for p in purposes}
-    if _REQUESTER in oids and _RESPONDER not in oids:
-        raise Untrusted(f'the certificate of {name} is for those who ask, not for those who answer')
-
-
 def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
-    return issued(certificate, issuer, _GOOD_HASHES)
+    return chains.issued(certificate, issuer, _DEVICE)
 
 
 def _digest(certificate: x509.Certificate) -> str:

@@ -1291,14 +1291,14 @@ GUARDS = (
     Guard(
         name='take a signature of any certificate',
         file='baremetal_acc/catalogue/chains.py',
-        guard='    if purposes is None or ExtendedKeyUsageOID.CODE_SIGNING not in purposes:',
+        guard='    if ExtendedKeyUsageOID.CODE_SIGNING.dotted_string not in purposes:',
         gone='    if False:',
         tests='tests/unit/catalogue/test_signature.py',
     ),
     Guard(
         name='let a CA sign certificates that does not say it may',
         file='baremetal_acc/catalogue/chains.py',
-        guard='    if usage is None or not usage.key_cert_sign:\n',
+        guard='    if not may_sign:\n',
         gone='    if False:\n',
         tests='tests/unit/catalogue/test_signature.py',
     ),
