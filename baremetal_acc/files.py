@@ -84,5 +84,5 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def others_may_write(found: os.stat_result) -> bool:
-    """Somebody else than the user who runs this owns the file or folder, or may write it."""
-    return found.st_uid != os.geteuid() or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    """Somebody else than root and the user who runs this owns the file or folder, or may write it."""
+    return found.st_uid not in (0, os.geteuid()) or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))

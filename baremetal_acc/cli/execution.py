@@ -231,7 +231,7 @@ class Execution:
         except StaleJob as exc:
             hint = (
                 'write the old address into the list again, and go on with it by apply --execute; if that machine is gone for '
-                f'good, move {self._using.store.path(entry.name)} away'
+                f'good, forget it: {self._using.store.forgetting(entry.name)}'
             )
             raise StaleJob(exc.message, hint=hint) from None
 

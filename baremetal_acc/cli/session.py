@@ -19,11 +19,11 @@ from baremetal_acc.bmc.address import check_address, example, speaks_ipmi
 from baremetal_acc.bmc.ipmi.place import SUITES
 from baremetal_acc.cli import bmcs, text
 from baremetal_acc.cli.bmcs import BmcEntry, Secret, Source, TargetEntry
-from baremetal_acc.cli.state import Store, folder, hint_of
+from baremetal_acc.cli.state import Store, folder
 from baremetal_acc.config import options
 from baremetal_acc.config.settings import Settings
 from baremetal_acc.decide.baseline import Baseline, Exposure
-from baremetal_acc.errors import AccError, DocumentError, StateError, UsageError
+from baremetal_acc.errors import AccError, DocumentError, UsageError
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.run import Target, Tools
 
@@ -137,15 +137,7 @@ class Session:
 
     def _documents(self, *, images: bool) -> assemble.Documents:
         self.store.check()  # the serial numbers of catalogues lie there, too
-        try:
-            return assemble.documents(self.settings, images=images, arguments=True)
-        except AccError as exc:
-            kept = self.settings.catalogue_serial_file
-            is_ours = kept is not None and self.store.root in kept.parents
-            # Where nobody names another file, what was seen of catalogues lies with all that is remembered.
-            if type(exc) is AccError and isinstance(exc.__cause__, OSError) and is_ours:
-                raise StateError(exc.message, hint=hint_of(exc.__cause__)) from exc
-            raise
+        return assemble.documents(self.settings, images=images, arguments=True)
 
     @property
     def job_timeout(self) -> timedelta:
@@ -195,7 +187,7 @@ def configuration(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         hint = 'it has groups like [baremetal_acc] and lines like option = value'
         raise DocumentError(path=str(path), what=' '.join(str(exc).split()), hint=hint) from None
     options.check(conf)
-    settings = Settings.from_conf(conf, serial_file=folder(environ) / 'serials.json')
+    settings = Settings.from_conf(conf, serial_file=folder(environ) / 'serials.sqlite')
     baseline, catalogue = (getattr(arguments, name, None) for name in ('baseline', 'catalogue'))
     return Configuration(conf=conf, settings=settings.with_arguments(baseline=baseline, catalogue=catalogue))
 

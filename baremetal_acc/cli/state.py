@@ -2,34 +2,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of a target that the command line keeps from one run to the next: its job, and what that proved."""
 
-import errno
 import hashlib
 import json
-import os
-import stat
-from collections.abc import Iterator, Mapping
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar
 
 from baremetal_acc import files
-from baremetal_acc.errors import Refused, StaleJob, StateError
+from baremetal_acc.errors import Refused, StaleJob
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.job import FORMAT as JOB_FORMAT
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.lock import Engagement, Undo
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.state_file import Earlier, StateFile, json_files, read_document
 
 FORMAT = 1
 
-MAX_SIZE = 4 * 1024 * 1024
-"""Bytes. The job of a machine with sixteen cards takes about 100 KiB."""
-
-
-ELSEWHERE = 'set XDG_STATE_HOME to a folder of yours'
+_TABLES = 'CREATE TABLE target (name TEXT PRIMARY KEY, state BLOB NOT NULL)'
+_REMEMBER = 'INSERT OR REPLACE INTO target (name, state) VALUES (?, ?)'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +108,7 @@ def folder(environ: Mapping[str, str]) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """Files of one folder, one for each target: written atomically, for the owner's eyes only."""
-
-    JOBS: ClassVar[str] = 'jobs'
-    LOCKS: ClassVar[str] = 'locks'
+    """What is remembered of targets: a database in one folder, and beside it the locks of those who work on them."""
 
     root: Path
 
@@ -125,46 +117,25 @@ class Store:
 
         :raises StateError: others may.
         """
-        try:
-            _check_folders(self.root)
-        except FileNotFoundError:
-            return
-        except OSError as exc:
-            raise StateError(f'{self.root}: cannot be read: {exc.strerror}', hint=hint_of(exc)) from exc
+        self._file().prepare()
 
     def read(self, target: str) -> TargetState:
         """What is remembered of a target; a fresh state when it is new.
 
-        :raises StaleJob: the file was written by another version, or by somebody else.
+        :raises StaleJob: it was written by another version, or by somebody else.
+        :raises StateError: the database cannot be read.
         """
-        path = self.path(target)
-        try:
-            _check_folders(self.root, path.parent)
-            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), 'rb') as stream:
-                found = os.fstat(stream.fileno())
-                data = stream.read(MAX_SIZE + 1) if stat.S_ISREG(found.st_mode) else b''
-        except FileNotFoundError:
-            return TargetState(target=target)
-        except OSError as exc:
-            what = 'is a link' if exc.errno == errno.ELOOP else f'cannot be read: {exc.strerror}'
-            raise StateError(f'{path}: {what}', hint=hint_of(exc)) from exc
-        if files.others_may_write(found):
-            hint = f'see who did, then move {path} away'
-            raise StateError(f'{path}: others may write it, and could forge what was proven', hint=hint)
-        return _decoded(path, data, target)
+        rows = self._file().select('SELECT state FROM target WHERE name = ?', target)
+        return self._decoded(rows[0][0], target) if rows else TargetState(target=target)
 
     def write(self, state: TargetState) -> None:
         """Store it so that a reader sees the old state or the new one, whatever happens to us.
 
         :raises StateError: it could not be stored; then nothing may be written to a BMC either.
         """
-        path = self.path(state.target)
-        data = json.dumps(encode(state), indent=1).encode()
-        try:
-            self._folder(path.parent)
-            files.write(path, data)
-        except OSError as exc:
-            raise StateError(f'{path}: cannot be written: {exc.strerror}', hint=hint_of(exc)) from exc
+        data = json.dumps(encode(state)).encode()
+        with self._file().writing() as db:
+            db.execute(_REMEMBER, (state.target, data))
 
     @contextmanager
     def alone(self, target: str) -> Iterator[None]:
@@ -188,83 +159,94 @@ class Store:
                 stack.enter_context(self._held(name, f'{target}: {{}} works on its BMC {address} by another name of it'))
             yield
 
+    def forgetting(self, target: str) -> str:
+        """The command that forgets a target, for people."""
+        return f'sqlite3 {self._path} "DELETE FROM target WHERE name = \'{target}\'"'  # noqa: S608
+
+    @property
+    def _path(self) -> Path:
+        return self.root / 'state.sqlite'
+
     @contextmanager
     def _held(self, name: str, refusal: str) -> Iterator[None]:
-        path = self.root / self.LOCKS / f'{name}.lock'
+        """A lock of the system and not of the database: it is held for as long as a job takes, and ends with its process."""
+        file = self._file()
+        file.prepare()
+        path = self.root / 'locks' / f'{name}.lock'
         with ExitStack() as stack:
-            try:
-                self._folder(path.parent)
-                stack.enter_context(files.alone(path))
-            except files.Held as exc:
-                raise Refused([refusal.format(exc.who)], hint='wait until it has ended') from None
-            except OSError as exc:
-                raise StateError(f'{path}: cannot be opened: {exc.strerror}', hint=hint_of(exc)) from exc
+            with file.explained():
+                for folder in (self.root, path.parent):
+                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    file.check_folder(folder)
+                try:
+                    stack.enter_context(files.alone(path))
+                except files.Held as exc:
+                    raise Refused([refusal.format(exc.who)], hint='wait until it has ended') from None
             yield
 
-    def path(self, target: str) -> Path:
-        """The file of a target."""
-        return self.root / self.JOBS / f'{target}.json'
+    def _file(self) -> StateFile:
+        jobs = self.root / 'jobs'
+        file = StateFile(
+            path=self._path,
+            tables=_TABLES,
+            risk='forge what was proven',
+            lost=_lost(str(self._path)),
+            elsewhere='set XDG_STATE_HOME to a folder of yours',
+            earlier=Earlier(
+                at=jobs,
+                documents=lambda: json_files(jobs),
+                locks=lambda: (self.root / 'locks').glob('*.lock'),
+                take=lambda db, documents: _take(file, db, documents),
+            ),
+        )
+        return file
 
-    def _folder(self, path: Path) -> None:
-        for each in (self.root, path):
-            each.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _check_folders(each)
+    def _decoded(self, data: bytes, target: str) -> TargetState:
+        """What is stored of a target.
+
+        :raises StaleJob: it is of a newer version, of another target, or no whole document of ours.
+        """
+        what = f'{self._path}: what is remembered of {target} cannot be used'
+        lost = _lost('it', f'forget it ({self.forgetting(target)})')
+        try:
+            raw = json.loads(data)
+        except (ValueError, RecursionError) as exc:
+            found = 'it is empty' if not data.strip() else f'it is no whole JSON: {exc}'
+            raise StaleJob(f'{what}: {found}', hint=lost) from None
+        newer = _newer(raw)
+        if newer is not None:
+            hint = 'use that version; do not delete it, an interrupted job may be in it'
+            raise StaleJob(f'{what}: a newer version of baremetal-acc wrote it ({newer})', hint=hint)
+        if not isinstance(raw, dict) or raw.get('format') != FORMAT:
+            raise StaleJob(f'{what}: it has not the format {FORMAT}', hint=lost)
+        try:
+            state = decode(TargetState, raw)
+        except (ValueError, RecursionError, StaleJob) as exc:
+            raise StaleJob(f'{what}: {exc}', hint=lost) from None
+        if state.target != target or (state.job is not None and state.job.format != JOB_FORMAT):
+            raise StaleJob(f'{what}: it belongs to another target or version', hint=lost)
+        return state
 
 
-def _decoded(path: Path, data: bytes, target: str) -> TargetState:
-    """What a file says.
+def _take(file: StateFile, db: sqlite3.Connection, documents: Sequence[Path]) -> None:
+    """Take over the documents as they are: what is in them is judged when their target is looked at."""
+    for path in documents:
+        file.check_folder(path.parent)
+        db.execute(_REMEMBER, (path.stem, read_document(path)))
 
-    :raises StaleJob: it is of a newer version, of another target, or no whole file of ours.
-    """
-    lost = (
-        f'restore {path} from a backup, or see that the BMC works on no update (an interrupted job may have been in it) and '
-        'move it away; locks then count as verified only after they were engaged again, and every chain of custody begins again'
+
+def _lost(what: str, away: str = 'move it away') -> str:
+    return (
+        f'restore {what} from a backup, or see that the BMC works on no update (an interrupted job may have been in it) and '
+        f'{away}; locks then count as verified only after they were engaged again, and every chain of custody begins again'
     )
-    try:
-        raw = json.loads(data) if len(data) <= MAX_SIZE else None
-    except (ValueError, RecursionError) as exc:
-        what = 'it is empty' if not data.strip() else f'it is no whole JSON: {exc}'
-        raise StaleJob(f'{path}: cannot be used: {what}', hint=lost) from None
-    newer = _newer(raw)
-    if newer is not None:
-        hint = 'use that version; do not move the file away, an interrupted job may be in it'
-        raise StaleJob(f'{path}: cannot be used: a newer version of baremetal-acc wrote it ({newer})', hint=hint)
-    if not isinstance(raw, dict) or raw.get('format') != FORMAT:
-        raise StaleJob(f'{path}: cannot be used: it has not the format {FORMAT}', hint=lost)
-    try:
-        state = decode(TargetState, raw)
-    except (ValueError, RecursionError, StaleJob) as exc:
-        raise StaleJob(f'{path}: cannot be used: {exc}', hint=lost) from None
-    if state.target != target or (state.job is not None and state.job.format != JOB_FORMAT):
-        raise StaleJob(f'{path}: belongs to another target or version', hint=lost)
-    return state
 
 
 def _newer(raw: object) -> str | None:
-    """Which newer format than ours a file has, if it has one."""
+    """Which newer format than ours a document has, if it has one."""
     job = raw.get('job') if isinstance(raw, dict) else None
     for name, held, ours in (('format', raw, FORMAT), ('format of the job', job, JOB_FORMAT)):
         found = held.get('format') if isinstance(held, dict) else None
         if isinstance(found, int) and not isinstance(found, bool) and found > ours:
             return f'{name} {found}, this version reads {ours}'
     return None
-
-
-def _check_folders(*folders: Path) -> None:
-    """What stands there is ours alone.
-
-    :raises StateError: others may write there.
-    :raises OSError: there is none, or it cannot be asked for.
-    """
-    for folder in folders:
-        if files.others_may_write(folder.stat()):
-            hint = f'chmod 700 {folder}, or set XDG_STATE_HOME to a folder of yours'
-            raise StateError(f'{folder}: others may write there, and could forge what was proven', hint=hint)
-
-
-def hint_of(exc: OSError) -> str:
-    """What to do about what cannot be written."""
-    if exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ELOOP):
-        return ELSEWHERE
-    # Another folder would begin with an empty memory, beside a job that may be writing.
-    return 'see to that, then give the same command again'

@@ -102,11 +102,12 @@ OPTIONS = [
     ),
     cfg.StrOpt(
         'catalogue_serial_file',
-        sample_default='/var/lib/ironic/baremetal-acc-serials.json',
+        sample_default='/var/lib/ironic/baremetal-acc-serials.sqlite',
         help=(
-            'File that the highest serial of each catalogue is kept in, so that an older one is refused. It is made when it is '
-            'needed. A conductor needs one of its own where the catalogue is signed; the command line keeps it in its state '
-            'folder.'
+            'SQLite database that the highest serial of each catalogue is kept in, so that an older one is refused. It is made '
+            'when it is needed; its name ends in .sqlite, whatever suffix is given here. A JSON file that an earlier release '
+            'kept there is taken over once. A conductor needs one of its own where the catalogue is signed; the command line '
+            'keeps it in its state folder.'
         ),
     ),
     cfg.ListOpt(

@@ -5,9 +5,11 @@
 import hashlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -143,11 +145,34 @@ class Desk:
             *more,
         )
 
+    @property
+    def database(self) -> Path:
+        """What the command remembers of targets."""
+        return self.folder / 'state' / 'baremetal-acc' / 'state.sqlite'
+
+    def stored(self, name: str = 'node-1') -> dict[str, Any] | None:
+        """What it remembers of one; None: nothing."""
+        if not self.database.exists():
+            return None
+        with closing(sqlite3.connect(self.database, timeout=30)) as db:
+            row = db.execute('SELECT state FROM target WHERE name = ?', (name,)).fetchone()
+        return None if row is None else dict(json.loads(row[0]))
+
+    def stored_items(self, name: str = 'node-1') -> list[dict[str, Any]]:
+        """The items of the job that it remembers."""
+        job = (self.stored(name) or {}).get('job')
+        return [] if job is None else list(job['items'])
+
+    def store(self, state: dict[str, Any], name: str = 'node-1') -> None:
+        """Change what it remembers."""
+        with closing(sqlite3.connect(self.database, timeout=30)) as db:
+            db.execute('UPDATE target SET state = ? WHERE name = ?', (json.dumps(state).encode(), name))
+            db.commit()
+
     def until_told(self, process: subprocess.Popen[str], name: str = 'node-1') -> None:
         """Wait until a job has stored the task of an image that it sent: who is killed before that cannot know it."""
-        path = self.folder / 'state/baremetal-acc/jobs' / f'{name}.json'
         end = time.monotonic() + 60
-        while not path.exists() or not any(i.get('task') for i in json.loads(path.read_text())['job']['items']):
+        while not any(i.get('task') for i in self.stored_items(name)):
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < end
             time.sleep(0.02)

@@ -149,8 +149,7 @@ def root_of(machine):
 
 def stored(desk):
     """The items of the job as it is stored, by kind of reset."""
-    path = desk.folder / 'state/baremetal-acc/jobs/node-1.json'
-    items = json.loads(path.read_text())['job']['items'] if path.exists() else []
+    items = desk.stored_items()
     return {i['action'].get('kind'): i for i in items if i['action']['type'] == 'Reset'}
 
 

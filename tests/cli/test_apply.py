@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The main job from the command line, against an emulated machine over HTTPS."""
 
-import json
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
@@ -165,7 +163,7 @@ def test_an_unproven_lifecycle_locks_again(desk, emulated_machine):
     assert 3 == fresh.code
     assert {'engage', 'reset'} >= {a['action'] for a in fresh.document['targets'][0]['actions']}
     assert 0 == desk.run('apply', '--execute', '--new-lifecycle', *desk.options).code
-    assert 2 == json.loads((desk.folder / 'state/baremetal-acc/jobs/node-1.json').read_text())['lifecycle']
+    assert 2 == desk.stored()['lifecycle']
 
 
 def test_a_killed_apply_is_looked_at_and_finished(desk, emulated_machine):
@@ -254,8 +252,7 @@ def test_state_is_for_the_owners_eyes(desk, emulated_machine):
     root = desk.folder / 'state' / 'baremetal-acc'
     for path in (root, *root.rglob('*')):
         assert (0o700 if path.is_dir() else 0o600) == path.stat().st_mode & 0o777, path
-    stored = Path(root / 'jobs' / 'node-1.json').read_text()
-    assert machine.bmcs['host'].password not in stored
+    assert machine.bmcs['host'].password.encode() not in desk.database.read_bytes()
 
 
 def test_an_unlock_that_was_cut_off_is_superseded_by_a_lock(desk, emulated_machine):
@@ -265,10 +262,9 @@ def test_an_unlock_that_was_cut_off_is_superseded_by_a_lock(desk, emulated_machi
     desk.write('baseline.toml', 'format = 1\n[[rule]]\nblock = ["host-device"]\n')
     assert 0 == desk.run('lock', '--execute', *desk.options).code
     assert 0 == desk.run('unlock', '--execute', *desk.options).code
-    path = desk.folder / 'state/baremetal-acc/jobs/node-1.json'
-    state = json.loads(path.read_text())
+    state = desk.stored()
     state['job'] |= {'ended': False, 'verdict': None}
-    path.write_text(json.dumps(state))
+    desk.store(state)
     refused = desk.run('program', '--slot', 'Slot0=gzip', '--execute', *desk.options)
     assert 4 == refused.code
     assert 'its unlock of' in refused.errors[0]

@@ -171,7 +171,7 @@ def test_an_older_catalogue_does_not_come_back(signing):
     done = catalogue(signing, 'show')
     assert 4 == done.code
     assert 'has serial 1, and serial 2 was seen before' in done.err
-    assert str(signing.folder / 'state' / 'baremetal-acc' / 'serials.json') in done.err
+    assert str(signing.folder / 'state' / 'baremetal-acc' / 'serials.sqlite') in done.err
 
 
 def test_what_is_wrong_with_images_is_told_image_by_image(signing, validate):

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A chain of custody that the rules require, from the command line."""
 
-import json
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -193,10 +192,9 @@ def test_an_interrupted_job_has_to_end_before_an_acceptance(desk, emulated_machi
     desk.prepare(machine)
     done = desk.run('lock', '--execute', *desk.options)
     assert 0 == done.code, done.err
-    [path] = (desk.folder / 'state' / 'baremetal-acc' / 'jobs').glob('*.json')
-    state = json.loads(path.read_text())
+    state = desk.stored()
     state['job']['ended'] = False
-    path.write_text(json.dumps(state))
+    desk.store(state)
     given = ('--reason', 'x', '--until', (datetime.now(UTC) + timedelta(days=30)).date().isoformat())
     for verb, code in ((('show',), 0), (('accept', *given), 4)):
         found = desk.run('custody', *verb, *desk.options)

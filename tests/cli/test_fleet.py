@@ -352,12 +352,12 @@ def test_a_terminal_shows_how_far_it_is(desk: Desk, rack: Rack):
 
 
 def test_a_state_of_another_version_is_told_once(desk: Desk, rack: Rack):
-    """The look goes on without what was remembered."""
+    """The look goes on without what was remembered. All take it over from an earlier release at once."""
     jobs = Path(desk.folder, 'state', 'baremetal-acc', 'jobs')
     jobs.mkdir(parents=True)
     (jobs / 'node-001.json').write_text('{"format": 99}')
     done = desk.run('inventory', '-f', 'json', *rack.list(desk, names(3)))
     assert 0 == done.code
-    assert ['baremetal-acc: warning: ' + str(jobs / 'node-001.json')] == [
-        line.partition(': cannot be used')[0] for line in done.err.splitlines()[:-1]
+    assert [f'baremetal-acc: warning: {desk.database}: what is remembered of node-001'] == [
+        line.partition(' cannot be used')[0] for line in done.err.splitlines()[:-1]
     ]

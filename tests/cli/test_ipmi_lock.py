@@ -141,8 +141,7 @@ def test_where_nobody_remembers_what_was_closed_unlock_refuses_and_leaves_the_ho
     machine = rented()
     assert 0 == desk.run('lock', '--execute', *desk.options).code
     before = closed(machine)
-    state = desk.folder / 'state/baremetal-acc/jobs/node-1.json'
-    away = state.rename(desk.folder / 'node-1.json.away')
+    away = desk.database.rename(desk.folder / 'state.sqlite.away')
     for more in ((), ('--execute',)):
         refused = desk.run('unlock', *more, *desk.options)
         assert 4 == refused.code, refused.err
@@ -154,7 +153,7 @@ def test_where_nobody_remembers_what_was_closed_unlock_refuses_and_leaves_the_ho
     # To lock again makes the proof anew, but no record: that was of what the first lock found open.
     assert 0 == desk.run('lock', '--execute', *desk.options).code
     assert 4 == desk.run('unlock', *desk.options).code
-    away.rename(state)
+    away.rename(desk.database)
     assert 0 == desk.run('unlock', '--execute', *desk.options).code
     assert [] == closed(machine)
 
@@ -216,8 +215,7 @@ def test_a_proven_lock_is_not_engaged_again_for_an_account_and_the_plan_names_it
     engaged = desk.run('apply', '--execute', *desk.options)
     assert 3 == engaged.code, engaged.err
 
-    path = desk.folder / 'state/baremetal-acc/jobs/node-1.json'
-    before = path.read_text()
+    before = desk.stored()
     for verb in (('plan',), ('apply',), ('apply', '--execute'), ('lock',), ('lock', '--execute')):
         after = desk.run(*verb, '-f', 'json', *desk.options)
         (target,) = after.document['targets']
@@ -227,7 +225,7 @@ def test_a_proven_lock_is_not_engaged_again_for_an_account_and_the_plan_names_it
         assert 'mallory' in after.err
     table = desk.run('plan', *desk.options)
     assert (3, True) == (table.code, 'mallory' in table.out)
-    assert before == path.read_text()
+    assert before == desk.stored()
 
 
 def test_an_account_does_not_keep_an_unlock_from_being_undone(desk, rented):

@@ -297,7 +297,7 @@ def lay(rig: Rig, serial: int, deny: str = '', expires: datetime = START + timed
     data = '\n'.join(lines).encode()
     path.write_bytes(data)
     Path(f'{path}.sig').write_text(Signer(key=SIGNER).file(signature.catalogue_statement(data)))
-    serials = Serials(path=rig.folder / 'state' / 'serials.json')
+    serials = Serials(path=rig.folder / 'state' / 'serials.sqlite')
     loaded = load.load(path, trust=TRUST, demand=SignatureDemand.REQUIRED, serials=serials, now=START)
     assert f'key {signature.fingerprint(SIGNER.public_key())}' == loaded.signer
     store = _store(rig, loaded)

@@ -93,7 +93,7 @@ class MaliciousCase(IronicCase):
         shop.lay()
         given = {'trust_roots': '', 'image_hosts': ''} | shop.conf
         given |= {name: str(shop.path(f'{name}.toml')) for name in ('baseline', 'catalogue')}
-        self.config(group='baremetal_acc', catalogue_serial_file=str(shop.path('serials.json')), **given)
+        self.config(group='baremetal_acc', catalogue_serial_file=str(shop.path('serials.sqlite')), **given)
         self.machine.reset_log()
 
     def failed(self, step: str, says: tuple[str, ...]) -> None:

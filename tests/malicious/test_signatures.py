@@ -6,9 +6,10 @@ The operator trusts one Ed25519 key and one CA. Signatures are made by :mod:`tes
 """
 
 import base64
-import json
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -641,15 +642,16 @@ def with_its_memory(forge: Callable[[Path], object]) -> Callable[[Workshop], Non
 
     def act(shop: Workshop) -> None:
         seen(shop)
-        path = shop.path('state/baremetal-acc/serials.json')
-        assert 7 in [one['serial'] for one in json.loads(path.read_text())['catalogues'].values()]
+        path = shop.path('state/baremetal-acc/serials.sqlite')
+        with closing(sqlite3.connect(path)) as db:
+            assert [(7,)] == db.execute('SELECT serial FROM serial WHERE signed').fetchall()
         put(shop, 6)
         shop.after.append(lambda: forge(path))
 
     return act
 
 
-NO_SERIALS = 'it is no file of serials'
+NO_SERIALS = 'serials.sqlite: cannot be used: file is not a database'
 
 OLDER = {
     'an older one': (Attack.DOWNGRADE, an_older_one, 4, 'has serial 6, and serial 7 was seen before'),
@@ -687,36 +689,36 @@ OLDER = {
         'has no serial, and serial 7 was seen before',
     ),
     # and what was seen is forged
-    'a memory of nothing': (Attack.DOWNGRADE, with_its_memory(lambda path: path.write_text('{}')), 1, NO_SERIALS),
+    'a memory of nothing': (Attack.DOWNGRADE, with_its_memory(lambda path: path.write_text('{}')), 2, NO_SERIALS),
     'a memory of texts': (
         Attack.DOWNGRADE,
         with_its_memory(lambda path: path.write_text('{"format": 1, "catalogues": {"x": {"serial": "1"}}}')),
-        1,
+        2,
         NO_SERIALS,
     ),
     'a memory nested without an end': (
         Attack.DOWNGRADE,
         with_its_memory(lambda path: path.write_text('[' * 100_000)),
-        1,
+        2,
         NO_SERIALS,
     ),
     'a memory that is no text': (
         Attack.DOWNGRADE,
         with_its_memory(lambda path: path.write_bytes(b'\xff' * 100)),
-        1,
+        2,
         NO_SERIALS,
     ),
-    'an empty memory': (Attack.DOWNGRADE, with_its_memory(lambda path: path.write_text('')), 1, NO_SERIALS),
-    'a memory too long to read': (
+    'an empty memory': (Attack.DOWNGRADE, with_its_memory(lambda path: path.write_text('')), 2, 'it is empty'),
+    'a memory made too long to read': (
         Attack.DOWNGRADE,
         with_its_memory(lambda path: os.truncate(path, 1 << 40)),
-        1,
-        NO_SERIALS,
+        4,
+        'has serial 6, and serial 7 was seen before',
     ),
     'a memory that others may write': (
         Attack.DOWNGRADE,
         with_its_memory(lambda path: path.chmod(0o666)),
-        1,
+        2,
         'others may write it',
     ),
     'a memory where others may write': (
@@ -729,13 +731,13 @@ OLDER = {
         Attack.DOWNGRADE,
         with_its_memory(lambda path: (path.unlink(), path.mkdir())),
         2,
-        'serials.json',
+        'serials.sqlite: is no regular file',
     ),
     'a pipe for a memory': (
         Attack.DOWNGRADE,
         with_its_memory(lambda path: (path.unlink(), os.mkfifo(path))),
-        1,
-        'serials.json',
+        2,
+        'serials.sqlite: is no regular file',
     ),
 }
 """The operator's own, and not his newest."""

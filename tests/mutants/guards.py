@@ -1226,6 +1226,27 @@ GUARDS = (
         tests='tests/unit/catalogue/test_load.py',
     ),
     Guard(
+        name='believe a state database that others may write',
+        file='baremetal_acc/state_file.py',
+        guard='        if files.others_may_write(found):\n            what = f',
+        gone='        if False:\n            what = f',
+        tests='tests/unit/cli/test_state.py',
+    ),
+    Guard(
+        name='begin anew with a state database that was emptied',
+        file='baremetal_acc/state_file.py',
+        guard='        if found.st_size == 0:',
+        gone='        if False:',
+        tests='tests/unit/test_state_file.py',
+    ),
+    Guard(
+        name='read a state database of a newer version',
+        file='baremetal_acc/state_file.py',
+        guard='            if version > VERSION:',
+        gone='            if False:',
+        tests='tests/unit/test_state_file.py',
+    ),
+    Guard(
         name='send an image that is denied',
         file='baremetal_acc/catalogue/store.py',
         guard='        if image.denied is not None:',

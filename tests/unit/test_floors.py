@@ -20,7 +20,7 @@ GUEST = 'baremetal_acc_ironic'
 
 FLOOR_0 = ('errors', 'model')
 FLOOR_1 = ('decide', 'planning')
-FLOOR_2 = ('attach', 'bmc', 'locks', 'catalogue', 'placement', 'handover', 'config', 'files')
+FLOOR_2 = ('attach', 'bmc', 'locks', 'catalogue', 'placement', 'handover', 'config', 'files', 'state_file')
 FLOOR_3 = ('run', 'fleet', 'assemble')
 CONTRACTS = (
     'bmc.api',
@@ -34,6 +34,7 @@ CONTRACTS = (
     'handover',
     'config',
     'files',
+    'state_file',
 )
 """What floor 3 may know of floor 2: what a driver or a lock promises and how one is found, never a driver or a lock."""
 
@@ -46,11 +47,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'attach': (*FLOOR_0, *FLOOR_1, 'attach'),
     'bmc': (*FLOOR_0, *FLOOR_1, 'bmc'),
     'locks': (*FLOOR_0, *FLOOR_1, 'locks', 'bmc.api'),
-    'catalogue': (*FLOOR_0, *FLOOR_1, 'catalogue'),
+    'catalogue': (*FLOOR_0, *FLOOR_1, 'catalogue', 'state_file'),
     'placement': (*FLOOR_0, *FLOOR_1, 'placement'),
     'handover': (*FLOOR_0, *FLOOR_1, 'handover'),
     'config': (*FLOOR_0, *FLOOR_1, 'config'),
     'files': (),
+    'state_file': ('errors', 'files'),
     'run': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'run'),
     'fleet': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'fleet'),
     'assemble': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'run'),
@@ -63,7 +65,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 }
 """Which rooms a room may import, by module prefix. ``cli`` starts the emulator as a program would: by its main alone."""
 
-STDLIB_ONLY = ('', 'errors', 'model', 'decide', 'planning', 'render', 'data', 'files')
+STDLIB_ONLY = ('', 'errors', 'model', 'decide', 'planning', 'render', 'data', 'files', 'state_file')
 
 LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'sushy': ('bmc.redfish',),

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which catalogue is believed: the operator's own, and none that is older than the last one."""
 
-import json
 import os
+import sqlite3
 import threading
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from baremetal_acc.catalogue import load, signature
 from baremetal_acc.catalogue.refused import CatalogueRefused
 from baremetal_acc.catalogue.serials import Serials
 from baremetal_acc.catalogue.signature import Signer, Trust
-from baremetal_acc.errors import AccError, DocumentError
+from baremetal_acc.errors import DocumentError, StateError
 from baremetal_acc.model.image import SignatureDemand
 from tests.unit.catalogue import keys
 from tests.unit.catalogue.keys import NOW
@@ -33,7 +34,7 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.path = folder / 'catalogue.toml'
         self.beside = folder / 'catalogue.toml.sig'
-        self.serials = Serials(path=folder / 'state' / 'serials.json')
+        self.serials = Serials(path=folder / 'state' / 'serials.sqlite')
 
     def write(self, serial: int | str = 1, more: str = '', by=KEY) -> None:
         """The catalogue, signed."""
@@ -180,6 +181,19 @@ def test_a_catalogue_without_end_is_not_read_to_its_end(desk):
 # ---------------------------------------------------------------------------------------------------------------- serials
 
 
+def highest(desk) -> int:
+    """The serial that is remembered of the catalogue, signed."""
+    with closing(sqlite3.connect(desk.serials.path)) as db:
+        return db.execute('SELECT serial FROM serial WHERE signed AND catalogue = ?', (str(desk.path),)).fetchone()[0]
+
+
+def sqlite(script: str) -> bytes:
+    """The bytes of a database."""
+    with closing(sqlite3.connect(':memory:')) as db:
+        db.executescript(f'CREATE TABLE first (x); {script}')
+        return db.serialize()
+
+
 def test_an_older_catalogue_does_not_come_back(desk):
     """Though its signature is right; the same one again, and a newer one, are fine."""
     old = desk.path.read_bytes(), desk.beside.read_bytes()
@@ -194,7 +208,7 @@ def test_an_older_catalogue_does_not_come_back(desk):
         desk.load()
     desk.write(9)
     desk.load()
-    assert 9 == json.loads(desk.serials.path.read_text())['catalogues'][str(desk.path)]['serial']
+    assert 9 == highest(desk)
 
 
 def test_two_catalogues_of_one_serial_are_not_both_believed(desk):
@@ -252,31 +266,54 @@ def test_each_catalogue_has_its_own_serial(desk, tmp_path):
 @pytest.mark.parametrize(
     ('content', 'says'),
     [
-        ('', 'it is no file of serials'),
-        ('{}', 'it is no file of serials'),
-        ('{"format": 2, "catalogues": {}}', 'it is no file of serials'),
-        ('{"format": 1, "catalogues": {"a": {"serial": 1, "digest": ""}}}', 'it is no file of serials'),
-        ('{"format": 1, "catalogues": {"a": {"serial": true, "digest": ""}}, "unsigned": {}}', 'it is no file of serials'),
-        ('{"format": 1, "catalogues": [], "unsigned": {}}', 'it is no file of serials'),
-        ('[' * 100000, 'it is no file of serials'),
+        (b'', 'it is empty'),
+        (b'{}', 'file is not a database'),
+        (b'{"format": 1, "catalogues": {}, "unsigned": {}}', 'file is not a database'),
+        (b'[' * 100000, 'file is not a database'),
+        (sqlite(''), 'it holds no tables of ours'),
+        (sqlite('CREATE TABLE other (x); PRAGMA user_version = 1'), 'no such table: serial'),
+        (sqlite('CREATE TABLE other (x); PRAGMA user_version = 2'), 'a newer version of baremetal-acc wrote it'),
     ],
 )
 def test_a_file_of_serials_that_is_none_is_not_begun_anew(desk, content, says):
     """Whoever can spoil it would otherwise bring an older catalogue back."""
     desk.load()
-    desk.serials.path.write_text(content)
-    with pytest.raises(AccError, match=says):
+    desk.serials.path.write_bytes(content)
+    with pytest.raises(StateError, match=rf'serials\.sqlite: cannot be used: .*{says}'):
         desk.load()
+
+
+@pytest.mark.parametrize(
+    'content',
+    [
+        '',
+        '{}',
+        '{"format": 2, "catalogues": {}, "unsigned": {}}',
+        '{"format": 1, "catalogues": {"a": {"serial": 1, "digest": ""}}}',
+        '{"format": 1, "catalogues": {"a": {"serial": true, "digest": ""}}, "unsigned": {}}',
+        '{"format": 1, "catalogues": {"a": {"serial": 1, "digest": null}}, "unsigned": {}}',
+        '{"format": 1, "catalogues": [], "unsigned": {}}',
+        '[' * 100000,
+    ],
+)
+def test_a_file_of_an_earlier_release_that_is_none_of_serials_is_not_passed_over(desk, content):
+    """It is told by name, and no database is made: nobody knows what was seen."""
+    old = desk.serials.path.with_suffix('.json')
+    old.parent.mkdir(mode=0o700)
+    old.write_text(content)
+    with pytest.raises(StateError, match=r'serials\.json: cannot be used: it is no file of serials .move .*json away'):
+        desk.load()
+    assert ['serials.json'] == [p.name for p in old.parent.iterdir()]
 
 
 def test_a_file_of_serials_that_others_may_write_is_not_believed(desk):
     """And one that cannot be written is told, before the catalogue is used."""
     desk.load()
     desk.serials.path.chmod(0o620)
-    with pytest.raises(AccError, match='others may write it, and could bring back an older catalogue'):
+    with pytest.raises(StateError, match='others may write it, and could bring back an older catalogue'):
         desk.load()
-    desk.serials = Serials(path=desk.path / 'serials.json')
-    with pytest.raises(AccError, match='cannot be read: Not a directory'):
+    desk.serials = Serials(path=desk.path / 'serials.sqlite')
+    with pytest.raises(StateError, match='cannot be used: Not a directory'):
         desk.load()
 
 
@@ -295,5 +332,5 @@ def test_readers_of_two_catalogues_at_once_never_step_back(desk):
         thread.start()
     for thread in threads:
         thread.join()
-    assert 9 == json.loads(desk.serials.path.read_text())['catalogues'][str(desk.path)]['serial']
+    assert 9 == highest(desk)
     assert 9 not in refused

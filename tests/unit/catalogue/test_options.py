@@ -41,7 +41,7 @@ def options(folder: Path, **changes) -> Settings:
 
 def signed(folder: Path, **changes) -> Settings:
     """With a trust root, and a memory."""
-    more = {'trust_roots': [str(folder / 'root.pub')], 'catalogue_serial_file': str(folder / 'serials.json')}
+    more = {'trust_roots': [str(folder / 'root.pub')], 'catalogue_serial_file': str(folder / 'serials.sqlite')}
     return options(folder, **(more | changes))
 
 

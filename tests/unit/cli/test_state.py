@@ -5,17 +5,23 @@
 import errno
 import json
 import os
+import re
+import sqlite3
 import stat
+from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from baremetal_acc.cli.state import Store, TargetState, Unlocked, folder
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan
-from baremetal_acc.errors import AccError, Refused, StaleJob
+from baremetal_acc.errors import Refused, StaleJob, StateError
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.state_file import StateFile
 from tests.unit.decide import values as v
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -48,84 +54,111 @@ def test_a_state_comes_back_as_it_was(store):
     assert state().job == store.read('node-1').unfinished
 
 
+def stored(store, content: bytes | None = None) -> bytes:
+    """What the database has of node-1.
+
+    :param content: it is given this.
+    """
+    with closing(sqlite3.connect(store.root / 'state.sqlite')) as db:
+        if content is not None:
+            db.execute("INSERT OR REPLACE INTO target VALUES ('node-1', ?)", (content,))
+            db.commit()
+        return db.execute("SELECT state FROM target WHERE name = 'node-1'").fetchone()[0]
+
+
 def test_only_the_owner_can_read_it(store):
     """Folders 0700, files 0600, whatever the umask."""
     old = os.umask(0)
     try:
         store.write(state())
+        with store.alone('node-1'):
+            pass
     finally:
         os.umask(old)
-    assert 0o600 == stat.S_IMODE((store.root / 'jobs' / 'node-1.json').stat().st_mode)
-    assert {0o700} == {stat.S_IMODE(p.stat().st_mode) for p in (store.root, store.root / 'jobs')}
+    assert 0o600 == stat.S_IMODE((store.root / 'state.sqlite').stat().st_mode)
+    assert {0o700} == {stat.S_IMODE(p.stat().st_mode) for p in (store.root, store.root / 'locks')}
 
 
 def test_nothing_is_left_beside_it(store):
-    """The temporary file is gone, and one that a killed run left behind does no harm."""
-    store.write(state())
-    (store.root / 'jobs' / f'.node-1.json.{os.getpid()}').write_text('half')
-    store.write(state())
-    assert ['node-1.json'] == [p.name for p in (store.root / 'jobs').iterdir()]
+    """No journal, and nothing of how it was made; what stands where earlier releases kept jobs leads to it."""
+    for _ in range(2):
+        store.write(state())
+        assert ['jobs', 'state.sqlite'] == sorted(p.name for p in store.root.iterdir())
+    assert Path('state.sqlite') == (store.root / 'jobs').readlink()
+
+
+def test_reading_makes_nothing(store):
+    """Not even the folder."""
+    store.check()
+    assert TargetState(target='node-1') == store.read('node-1')
+    assert not store.root.exists()
 
 
 def test_a_folder_where_others_may_write_is_refused(store):
     """Proof that others can forge proves nothing."""
     store.root.mkdir(mode=0o700)
     store.root.chmod(0o777)
-    with pytest.raises(AccError, match=r'could forge what was proven.*chmod 700'):
+    with pytest.raises(StateError, match=r'could forge what was proven.*chmod 700'):
         store.write(state())
 
 
-@pytest.mark.parametrize('place', ['', 'jobs', 'jobs/node-1.json'])
+@pytest.mark.parametrize('place', ['', 'state.sqlite'])
 def test_what_others_may_write_is_not_believed(store, place):
     """Neither a verdict nor what is published rests on it; reading it is an error, not a fresh start."""
     store.write(state())
     (store.root / place).chmod(0o770)
-    with pytest.raises(AccError, match=r'others may write .*, and could forge what was proven'):
-        store.read('node-1')
+    for use in (lambda: store.read('node-1'), store.check):
+        with pytest.raises(StateError, match=r'others may write .*, and could forge what was proven'):
+            use()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='only root can give a file to somebody else')
 def test_what_somebody_else_owns_is_not_believed(store):
     """Whatever its mode: its owner can change it."""
     store.write(state())
-    os.chown(store.root / 'jobs' / 'node-1.json', 65534, 65534)
-    with pytest.raises(AccError, match='others may write it'):
+    os.chown(store.root / 'state.sqlite', 65534, 65534)
+    with pytest.raises(StateError, match='others may write it'):
         store.read('node-1')
 
 
 def test_a_link_is_not_followed_and_a_pipe_not_waited_for(store, tmp_path):
     """Nothing of ours makes either."""
     store.write(state())
-    path = store.root / 'jobs' / 'node-1.json'
+    path = store.root / 'state.sqlite'
     path.rename(tmp_path / 'elsewhere')
     path.symlink_to(tmp_path / 'elsewhere')
-    with pytest.raises(AccError, match='is a link'):
+    with pytest.raises(StateError, match='is a link'):
         store.read('node-1')
     path.unlink()
     os.mkfifo(path, 0o600)
-    with pytest.raises(StaleJob, match='cannot be used'):
+    with pytest.raises(StateError, match='is no regular file'):
         store.read('node-1')
 
 
 @pytest.mark.parametrize(
-    ('number', 'hint'),
+    ('pragma', 'says'),
     [
-        (errno.ENOSPC, 'see to that, then give the same command again'),
-        (errno.EACCES, 'set XDG_STATE_HOME to a folder of yours'),
+        ('max_page_count = 1', 'database or disk is full .see to that, then give the same command again'),
+        ('query_only = ON', 'attempt to write a readonly database .set XDG_STATE_HOME to a folder of yours'),
     ],
 )
-def test_a_state_that_cannot_be_written_leaves_the_old_one(store, monkeypatch, number, hint):
+def test_a_state_that_cannot_be_written_leaves_the_old_one(store, monkeypatch, pragma, says):
     """And nothing beside it. Who has no room is not sent to another folder: a job that may be writing would be forgotten."""
     store.write(state())
+    connect = StateFile._connect
 
-    def fails(_: int) -> None:
-        raise OSError(number, os.strerror(number))
+    def limited(file: StateFile, path: Path) -> sqlite3.Connection:
+        found = connect(file, path)
+        found.execute(f'PRAGMA {pragma}')
+        return found
 
-    monkeypatch.setattr(os, 'fsync', fails)
-    with pytest.raises(AccError, match=f'cannot be written: {os.strerror(number)} .{hint}'):
-        store.write(TargetState(target='node-1'))
+    monkeypatch.setattr(StateFile, '_connect', limited)
+    long = tuple(AcceleratorId(f'uuid:{n}') for n in range(10_000))
+    with pytest.raises(StateError, match=f'state.sqlite: cannot be written: {says}'):
+        store.write(replace(state(), known=long))
+    monkeypatch.undo()
     assert state() == store.read('node-1')
-    assert ['node-1.json'] == [p.name for p in (store.root / 'jobs').iterdir()]
+    assert ['jobs', 'state.sqlite'] == sorted(p.name for p in store.root.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -143,33 +176,39 @@ def test_a_state_that_cannot_be_written_leaves_the_old_one(store, monkeypatch, n
     ],
 )
 def test_a_state_that_cannot_be_used_is_an_error(store, content):
-    """It says which file, and what moving it away means; it is never taken for a fresh start."""
-    path = store.root / 'jobs' / 'node-1.json'
-    path.parent.mkdir(parents=True)
-    path.write_bytes(content)
-    with pytest.raises(StaleJob, match=r'node-1\.json.*move .* away'):
+    """It says which one, and what forgetting it means; it is never taken for a fresh start, and no other is touched."""
+    store.write(state())
+    store.write(replace(state(), target='node-2'))
+    stored(store, content)
+    says = r'state\.sqlite: what is remembered of node-1 cannot be used.*forget it .sqlite3 .*DELETE FROM'
+    with pytest.raises(StaleJob, match=says) as caught:
         store.read('node-1')
+    assert replace(state(), target='node-2') == store.read('node-2')
+    command = re.search(r'sqlite3 (\S+) "(.*?)"', caught.value.hint)
+    assert command is not None
+    with closing(sqlite3.connect(command[1])) as db:
+        db.execute(command[2])
+        db.commit()
+    assert TargetState(target='node-1') == store.read('node-1')
 
 
 @pytest.mark.parametrize('where', ['state', 'job'])
 def test_what_a_newer_version_wrote_is_left_to_that_version(store, where):
-    """An interrupted job may be in it: nobody is told to move it away."""
+    """An interrupted job may be in it: nobody is told to delete it."""
     store.write(state())
-    path = store.root / 'jobs' / 'node-1.json'
-    raw = json.loads(path.read_text())
+    raw = json.loads(stored(store))
     (raw if where == 'state' else raw['job'])['format'] = 99
-    path.write_text(json.dumps(raw))
-    with pytest.raises(StaleJob, match=r'a newer version of baremetal-acc wrote it .*99, this version reads 1.*do not move'):
+    stored(store, json.dumps(raw).encode())
+    with pytest.raises(StaleJob, match=r'a newer version of baremetal-acc wrote it .*99, this version reads 1.*do not delete'):
         store.read('node-1')
 
 
 def test_a_cut_or_empty_state_may_have_held_an_interrupted_job(store):
-    """That is said before anybody moves it away."""
+    """That is said before anybody forgets it."""
     store.write(state())
-    path = store.root / 'jobs' / 'node-1.json'
-    whole = path.read_bytes()
+    whole = stored(store)
     for content, what in ((b'', 'it is empty'), (whole[: len(whole) // 2], 'it is no whole JSON')):
-        path.write_bytes(content)
+        stored(store, content)
         with pytest.raises(StaleJob, match=rf'{what}.*an interrupted job may have been in it'):
             store.read('node-1')
 

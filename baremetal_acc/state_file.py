@@ -1,0 +1,300 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A SQLite database that keeps state for its owner alone, and takes over once what earlier releases kept as files.
+
+- It keeps a rollback journal and no write-ahead log: that needs shared memory, which NFS has not, and readers that may write.
+- ``synchronous=EXTRA``: what was committed is there after a power failure. ``FULL`` syncs no folder.
+- A connection lasts for one transaction: none is shared by threads, or carried through a fork.
+- It is put in place whole, with its tables, so that an empty file is always a damaged one.
+- Only SQLite opens it: the first descriptor that this process closes would end the POSIX locks of all its threads on it.
+"""
+
+import errno
+import fcntl
+import os
+import sqlite3
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from baremetal_acc import files
+from baremetal_acc.errors import StateError
+
+VERSION = 1
+"""Of the tables of each store, in ``PRAGMA user_version``."""
+
+LARGEST = 4 * 1024 * 1024
+"""Bytes of a value, and of a row. The job of a machine with sixteen cards takes about 100 KiB."""
+
+BUSY_SECONDS = 30.0
+"""How long to wait for other processes: each holds the database for some milliseconds."""
+
+AGAIN = 'see to that, then give the same command again'
+
+_ELSEWHERE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ELOOP}
+_UNUSABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+_NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOLFS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """What earlier releases kept as files.
+
+    :ivar at: their file or folder. It becomes a link to the database: such a release finds no file of its own there, and stops.
+    :ivar documents: the files, as long as they are there. They are kept, as ``NAME.migrated``.
+    :ivar locks: files that such a release locks while it works.
+    :ivar take: puts the documents into the database.
+    """
+
+    at: Path
+    documents: Callable[[], Iterable[Path]]
+    locks: Callable[[], Iterable[Path]]
+    take: Callable[[sqlite3.Connection, Sequence[Path]], None]
+
+    def is_retired(self, database: Path) -> bool:
+        """Whether the link is in place."""
+        return self.at.is_symlink() and os.readlink(self.at) == database.name
+
+    def left(self, database: Path) -> list[Path]:
+        """The documents that were not taken over yet."""
+        return [] if self.is_retired(database) else sorted(self.documents())
+
+    def retire(self, database: Path) -> None:
+        """Rename the files, and put the link in their place.
+
+        :raises StateError: files were taken over before.
+        """
+        if self.is_retired(database):
+            return
+        whole = self.at.is_dir() and not self.at.is_symlink()
+        for path in [self.at] if whole else sorted(self.documents()):
+            kept = path.with_name(f'{path.name}.migrated')
+            if lstat(kept) is not None:
+                what = f'{path}: an earlier release has worked here since {database} was made, and that is not in it'
+                raise StateError(what, hint=f'see which counts, then move {path} away, or {database} and {kept}')
+            path.rename(kept)
+        temporary = database.with_name(f'.{database.name}.link')
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        temporary.symlink_to(database.name)
+        temporary.replace(self.at)
+        files.sync(self.at.parent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateFile:
+    """The database of a store.
+
+    :ivar path: of it; it and its folder are made by the first transaction that writes.
+    :ivar tables: SQL that makes its tables.
+    :ivar risk: what somebody could do who may write it.
+    :ivar lost: what to do where it is damaged.
+    :ivar elsewhere: what names the place, where it cannot be written at all.
+    """
+
+    path: Path
+    tables: str
+    risk: str
+    lost: str
+    elsewhere: str
+    earlier: Earlier
+
+    def select(self, sql: str, *values: object) -> list[Any]:
+        """The rows of a query; none where there is no database yet.
+
+        :raises StateError: it cannot be read.
+        """
+        if not self.prepare():
+            return []
+        with self._transaction('DEFERRED') as db:
+            return db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that writes, one at a time. What it wrote is on the disk when it ends, or nothing of it is there.
+
+        :raises StateError: it cannot be written.
+        """
+        self.prepare(make=True)
+        with self._transaction('IMMEDIATE') as db:
+            yield db
+
+    def prepare(self, *, make: bool = False) -> bool:
+        """Take over what an earlier release has left, if that was not done. Call it before a lock of such a release is taken.
+
+        :param make: make the database in any case.
+        :returns: whether there is one.
+        :raises StateError: others may write it, or it cannot be made.
+        """
+        with self.explained():
+            if make:
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                self.check_folder(self.path.parent)
+            found = lstat(self.path)
+            if found is not None:
+                self._check(found)
+                if not self.earlier.is_retired(self.path):
+                    self._retire()
+                return True
+            try:
+                if not make and not self.earlier.left(self.path):
+                    return False
+                with self._nobody_of_an_earlier_release():
+                    self._make()
+                    self._retire()
+            except (FileNotFoundError, NotADirectoryError):
+                # Another process may have taken it over in between.
+                if lstat(self.path) is None:
+                    raise
+            return True
+
+    def check_folder(self, folder: Path) -> None:
+        """Nobody else may take away what lies there.
+
+        :raises StateError: others may.
+        :raises OSError: there is no such folder, or it cannot be asked for.
+        """
+        if files.others_may_write(folder.stat()):
+            hint = f'chmod 700 {folder}, as its owner; or {self.elsewhere}'
+            raise StateError(f'{folder}: others may write there, and could {self.risk}', hint=hint)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """What the system or SQLite refuses is told by file, with what to do.
+
+        :raises StateError: it does.
+        """
+        try:
+            yield
+        except OSError as exc:
+            hint = self.elsewhere if exc.errno in _ELSEWHERE else AGAIN
+            raise StateError(f'{exc.filename or self.path}: cannot be used: {exc.strerror}', hint=hint) from exc
+        except sqlite3.Error as exc:
+            raise self._refusal(exc) from exc
+
+    def _refusal(self, exc: sqlite3.Error) -> StateError:
+        kind = getattr(exc, 'sqlite_errorcode', sqlite3.SQLITE_CORRUPT) & 0xFF
+        if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            what = f'another process has held it for more than {BUSY_SECONDS:.0f} seconds'
+            return StateError(f'{self.path}: {what}', hint='see which one (fuser), and end it')
+        if kind in _UNUSABLE:
+            return StateError(f'{self.path}: cannot be written: {exc}', hint=self.elsewhere)
+        if kind in _NO_ROOM:
+            return StateError(f'{self.path}: cannot be written: {exc}', hint=AGAIN)
+        if kind == sqlite3.SQLITE_TOOBIG:
+            return StateError(f'{self.path}: holds no more than {LARGEST} bytes in one row: {exc}')
+        return StateError(f'{self.path}: cannot be used: {exc}', hint=self.lost)
+
+    def _check(self, found: os.stat_result) -> None:
+        if not stat.S_ISREG(found.st_mode):
+            what = 'is a link' if stat.S_ISLNK(found.st_mode) else 'is no regular file'
+            raise StateError(f'{self.path}: {what}', hint=self.lost)
+        if files.others_may_write(found):
+            what = f'{self.path}: others may write it, and could {self.risk}'
+            raise StateError(what, hint=f'see who did, then chmod 600 {self.path}, as its owner; or {self.lost}')
+        if found.st_size == 0:
+            raise StateError(f'{self.path}: cannot be used: it is empty', hint=self.lost)
+
+    def _connect(self, path: Path) -> sqlite3.Connection:
+        uri = f'file:{quote(os.fsencode(path.absolute()))}?mode=rw'
+        db = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST)
+        db.execute('PRAGMA synchronous = EXTRA')
+        return db
+
+    @contextmanager
+    def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
+        """It is rolled back where the body raises: the connection is closed then."""
+        with self.explained(), closing(self._connect(self.path)) as db:
+            db.execute(f'BEGIN {kind}')
+            [version] = db.execute('PRAGMA user_version').fetchone()
+            if version > VERSION:
+                what = f'a newer version of baremetal-acc wrote it (version {version}, this one reads {VERSION})'
+                raise StateError(f'{self.path}: cannot be used: {what}', hint='use that version; do not move the file away')
+            if version < 1:
+                raise StateError(f'{self.path}: cannot be used: it holds no tables of ours', hint=self.lost)
+            yield db
+            db.execute('COMMIT')
+
+    @contextmanager
+    def _nobody_of_an_earlier_release(self) -> Iterator[None]:
+        """No process of such a release works meanwhile with what is taken over.
+
+        :raises StateError: one does.
+        """
+        until = time.monotonic() + BUSY_SECONDS
+        with ExitStack() as stack:
+            while self.earlier.left(self.path):
+                try:
+                    for path in sorted(self.earlier.locks()):
+                        at = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+                        stack.callback(os.close, at)
+                        fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    stack.close()
+                    if time.monotonic() > until:
+                        what = f'{path}: a process of an earlier release works with what has to be taken over from it'
+                        raise StateError(what, hint='wait until it has ended (fuser names it)') from None
+                    time.sleep(0.05)
+            yield
+
+    def _make(self) -> None:
+        """Put it in place with all that an earlier release has left. Another process may do so first."""
+        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix='.', suffix='.new')
+        os.close(handle)
+        try:
+            with closing(self._connect(Path(name))) as db:
+                db.executescript(f'BEGIN; {self.tables}; PRAGMA user_version = {VERSION}')
+                self.earlier.take(db, self.earlier.left(self.path))
+                db.execute('COMMIT')
+            with suppress(FileExistsError):
+                os.link(name, self.path)
+        finally:
+            os.unlink(name)
+        files.sync(self.path.parent)
+
+    def _retire(self) -> None:
+        with self._transaction('IMMEDIATE'):
+            self.earlier.retire(self.path)
+
+
+def lstat(path: Path) -> os.stat_result | None:
+    """What stands there; None: nothing.
+
+    :raises OSError: nobody can tell, which is not the same.
+    """
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None
+
+
+def json_files(folder: Path) -> list[Path]:
+    """The documents of a folder, which need not be there."""
+    return [] if lstat(folder) is None else [folder / name for name in os.listdir(folder) if name.endswith('.json')]
+
+
+def read_document(path: Path) -> bytes:
+    """What an earlier release wrote.
+
+    :raises StateError: others may have written it, or it is too long.
+    :raises OSError: it cannot be read.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), 'rb') as stream:
+        found = os.fstat(stream.fileno())
+        if not stat.S_ISREG(found.st_mode) or files.others_may_write(found):
+            raise StateError(
+                f'{path}: is no file of this user, or others may write it', hint=f'see who did, then move {path} away'
+            )
+        data = stream.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise StateError(f'{path}: longer than {LARGEST} bytes', hint=f'see who did, then move {path} away')
+    return data
