@@ -38,6 +38,7 @@ from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, Image
 from baremetal_acc.model.job import Done, Failed, Flow, Job, Outcome, Plan, Wait
 from baremetal_acc.model.lock import ResetKind, WritePath
 from baremetal_acc.model.ref import BmcName
+from baremetal_acc.render import refusals
 
 ITEMS = '/redfish/v1/UpdateService/FirmwareInventory'
 EROT, GPU, NIC, SLOT = 'erot', 'gpu', 'nic', 'slot'
@@ -208,7 +209,7 @@ class Rig:
         inventory = run.observe(self.target, self.tools, self.now)
         self.made = plan(inventory, self.tools.baseline, self.target.node, self.tools.catalogue, parts=parts, hold=self.hold)
         if self.made.refusals:
-            return tuple(str(r) for r in self.made.refusals)
+            return tuple(map(refusals.sentence, self.made.refusals))
         self.begun_at = self.now
         self.job = begin(
             self.made,

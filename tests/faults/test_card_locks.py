@@ -31,6 +31,7 @@ from baremetal_acc.model.job import Done, Engage, Failed, Flow, Job, Outcome, Re
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, WritePath
 from baremetal_acc.model.ref import BmcName
 from baremetal_acc.model.waiver import Waiver
+from baremetal_acc.render import refusals
 from tests.faults.rig import GPU, MACHINE, NEW, PATIENCE, START, TICKS, TIMEOUT, Rig
 
 RESET = {'uri': '*ComputerSystem.Reset', 'method': 'POST'}
@@ -178,7 +179,7 @@ class Desk:
         """Why the rules that hold without any baseline of a tenant's node refuse it."""
         inventory = run.observe(self.target, self.tools, self.now)
         made = plan(inventory, Baseline(rules=()), self.target.node, (), parts=frozenset({Part.LOCK}))
-        return '\n'.join(str(r) for r in made.refusals)
+        return '\n'.join(map(refusals.sentence, made.refusals))
 
     def reboot(self) -> None:
         """Of the host; a cold one is also one of the cards."""
