@@ -47,7 +47,7 @@ class Serials:
         :raises StateError: the database cannot be used.
         """
         # One name however it is spelt; a link stays one, so that it cannot be turned back to an older file.
-        name = os.path.normpath(catalogue.absolute())
+        name = _key(os.path.normpath(catalogue.absolute()))
         file = self._file()
         if self._is_known(file.select(_OF_CATALOGUE, name), name, serial, digest, signed=signed):
             return
@@ -101,6 +101,11 @@ class Serials:
         )
 
 
+def _key(path: str) -> str:
+    """A path as SQLite keeps texts: bytes of it that are no UTF-8 are spelt out."""
+    return path.encode('utf-8', 'backslashreplace').decode()
+
+
 def _take(db: sqlite3.Connection, documents: Sequence[Path]) -> None:
     """Take over the JSON file.
 
@@ -109,7 +114,9 @@ def _take(db: sqlite3.Connection, documents: Sequence[Path]) -> None:
     for path in documents:
         try:
             raw: Any = json.loads(read_document(path))
-            rows = [(name, signed, one['serial'], one['digest']) for key, signed in _KEYS for name, one in raw[key].items()]
+            rows = [
+                (_key(name), signed, one['serial'], one['digest']) for key, signed in _KEYS for name, one in raw[key].items()
+            ]
             if raw['format'] != 1 or not all(type(row[2]) is int and isinstance(row[3], str) for row in rows):
                 raise ValueError
         except (ValueError, RecursionError, LookupError, TypeError, AttributeError):

@@ -1,19 +1,17 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which moves have been begun? A small file for each machine, so that a killed process leaves nothing withdrawn for ever.
+"""The moves that were begun, so that a killed process leaves nothing withdrawn for ever.
 
 ::
 
-    moves/NODE.json    written before each act, for the owner's eyes only; deleted when the move has ended
-    lock               held by the one process that moves machines; it holds its number
+    moves.sqlite   a row for each machine, written before each act; deleted when the move has ended
+    lock           held by the one process that moves machines; it holds its number
 """
 
-import errno
 import json
-import os
-import re
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,16 +19,15 @@ from pathlib import Path
 from baremetal_acc import files
 from baremetal_acc.decide.moving import Stage
 from baremetal_acc.decide.pool import Move
-from baremetal_acc.errors import Refused, StaleJob, StateError
+from baremetal_acc.errors import Refused, StaleJob
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.placement.shelf import Offered
+from baremetal_acc.state_file import Earlier, StateFile, json_files, lstat, read_document
 
 FORMAT = 1
 
-MAX_SIZE = 1024 * 1024
-"""Bytes. A machine with a hundred regions takes 60 KiB."""
-
-_NAME = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.json')
+_TABLES = 'CREATE TABLE move (machine TEXT PRIMARY KEY, entry BLOB NOT NULL)'
+_REMEMBER = 'INSERT OR REPLACE INTO move (machine, entry) VALUES (?, ?)'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,55 +59,27 @@ class Journal:
     def read(self) -> tuple[Entry, ...]:
         """All, by node.
 
-        :raises StateError: the folder or a file of it cannot be used.
-        :raises StaleJob: a file was written by another version, or by somebody else.
+        :raises StateError: the database cannot be used.
+        :raises StaleJob: a move was written by another version, or by somebody else.
         """
-        folder = self.root / 'moves'
-        with _told(folder):
-            if not folder.exists():
-                return ()
-            _check(folder.stat(), folder)
-            names = sorted(name for name in os.listdir(folder) if _NAME.fullmatch(name))
-        return tuple(self._read(folder / name) for name in names)
-
-    def _read(self, path: Path) -> Entry:
-        with _told(path):
-            at = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            with open(at, 'rb') as stream:
-                _check(os.fstat(at), path)
-                data = stream.read(MAX_SIZE + 1)
-        try:
-            raw = json.loads(data) if len(data) <= MAX_SIZE else None
-            if not isinstance(raw, dict) or raw.get('format') != FORMAT:
-                raise StaleJob('another format')
-            entry = decode(Entry, raw)
-            if f'{entry.move.machine}.json' != path.name:
-                raise StaleJob('it is about another node')
-        except (ValueError, RecursionError, StaleJob) as exc:
-            hint = 'see that the node is available and offers what it holds (clean it), then delete the file'
-            raise StaleJob(f'{path}: cannot be used: {exc}', hint=hint) from None
-        return entry
+        rows = self._file().select('SELECT machine, entry FROM move ORDER BY machine')
+        return tuple(self._decoded(machine, data) for machine, data in rows)
 
     def write(self, entry: Entry) -> None:
         """Store it, so that whoever reads sees the old state or the new one, whatever happens to us.
 
         :raises StateError: it could not be stored; then nothing may be done either.
         """
-        path = self._path(entry)
-        data = json.dumps(encode(entry), indent=1).encode()
-        with _told(path):
-            self._make(path.parent)
-            files.write(path, data)
+        with self._file().writing() as db:
+            db.execute(_REMEMBER, (entry.move.machine, json.dumps(encode(entry)).encode()))
 
     def drop(self, entry: Entry) -> None:
         """The move has ended.
 
-        :raises StateError: its file could not be deleted.
+        :raises StateError: it could not be deleted.
         """
-        path = self._path(entry)
-        with _told(path), suppress(FileNotFoundError):
-            path.unlink()
-            files.sync(path.parent)
+        with self._file().writing() as db:
+            db.execute('DELETE FROM move WHERE machine = ?', (entry.move.machine,))
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -118,41 +87,51 @@ class Journal:
 
         :raises Refused: another one does.
         """
-        path = self.root / 'lock'
+        file = self._file()
+        file.prepare(make=True)
         with ExitStack() as stack:
-            with _told(path):
-                self._make(self.root)
+            with file.explained():
                 try:
-                    stack.enter_context(files.alone(path))
+                    stack.enter_context(files.alone(self.root / 'lock'))
                 except files.Held as exc:
                     raise Refused([f'{exc.who} moves machines of the pools'], hint='wait until it has ended') from None
             yield
 
-    def _path(self, entry: Entry) -> Path:
-        name = f'{entry.move.machine}.json'
-        if not _NAME.fullmatch(name):
-            raise StateError(f'{self.root}: {entry.move.machine!r} is no UUID of a node')
-        return self.root / 'moves' / name
+    def _decoded(self, machine: str, data: bytes) -> Entry:
+        try:
+            raw = json.loads(data)
+            if not isinstance(raw, dict) or raw.get('format') != FORMAT:
+                raise StaleJob('another format')
+            entry = decode(Entry, raw)
+            if entry.move.machine != machine:
+                raise StaleJob('it is about another node')
+        except (ValueError, RecursionError, StaleJob) as exc:
+            path = self._file().path
+            forget = f'sqlite3 {path} "DELETE FROM move WHERE machine = \'{machine}\'"'  # noqa: S608 - for people
+            hint = f'see that the node is available and offers what it holds (clean it), then forget the move: {forget}'
+            raise StaleJob(f'{path}: the move of {machine} cannot be used: {exc}', hint=hint) from None
+        return entry
 
-    def _make(self, folder: Path) -> None:
-        for each in (self.root, folder):
-            each.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _check(each.stat(), each)
-
-
-def _check(found: os.stat_result, path: Path) -> None:
-    if files.others_may_write(found):
-        raise StateError(
-            f'{path}: others may write it, and could have machines moved', hint=f'see who did, then chmod go-w {path}'
+    def _file(self) -> StateFile:
+        path, moves, lock = self.root / 'moves.sqlite', self.root / 'moves', self.root / 'lock'
+        file = StateFile(
+            path=path,
+            tables=_TABLES,
+            risk='have machines moved',
+            lost=f'restore it, or see that no node is left withdrawn (clean those that offer nothing), then move {path} away',
+            elsewhere='set XDG_STATE_HOME, or [baremetal_acc] state_dir, to a folder of yours',
+            earlier=Earlier(
+                at=moves,
+                documents=lambda: json_files(moves),
+                locks=lambda: [lock] if lstat(lock) is not None else [],
+                take=lambda db, documents: _take(file, db, documents),
+            ),
         )
+        return file
 
 
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """What the system refuses becomes an error that says where."""
-    try:
-        yield
-    except OSError as exc:
-        what = 'is a link' if exc.errno == errno.ELOOP else f'cannot be used: {exc.strerror}'
-        hint = 'set XDG_STATE_HOME, or [baremetal_acc] state_dir, to a folder of yours, or see to that'
-        raise StateError(f'{path}: {what}', hint=hint) from exc
+def _take(file: StateFile, db: sqlite3.Connection, documents: Sequence[Path]) -> None:
+    """Take over the documents as they are: what is in them is judged when they are read."""
+    for path in documents:
+        file.check_folder(path.parent)
+        db.execute(_REMEMBER, (path.stem, read_document(path)))

@@ -4,6 +4,8 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -99,12 +101,11 @@ def test_what_is_wrong_is_said(demanding: Desk, arguments: tuple[str, ...], code
 def test_a_full_folder_ends_with_its_own_code(demanding: Desk) -> None:
     """4: it is refused, and told how often that has happened."""
     small = Spool(root=demanding.folder / 'state' / 'baremetal-acc' / 'demands')
-    for n in range(small.most_of_one):
-        name = f'{"0" * 12}{n:04x}'
-        if not n:
-            demand(demanding, 'add', 'aes', '--id', 'first')
-            [first] = small.root.glob('*.json')
-        (small.root / f'{first.name[:34]}{name}{"0" * 16}.json').write_text('')
+    demand(demanding, 'add', 'aes', '--id', 'first')
+    with closing(sqlite3.connect(small.root / 'demands.sqlite')) as db:
+        others = [(f'{n}', f'{n}', 'aes', b'') for n in range(small.most_of_one - 1)]
+        db.executemany('INSERT INTO demand (id, request, function, told) VALUES (?, ?, ?, ?)', others)
+        db.commit()
     done = demand(demanding, 'add', 'aes')
     assert 4 == done.code
     assert 'for aes already, and no more are taken' in done.err
@@ -116,7 +117,7 @@ def test_the_folder_can_be_elsewhere(demanding: Desk) -> None:
     """As the option says; one that others may write is refused."""
     demanding.write('acc.conf', '[baremetal_acc]\ncatalogue = catalogue.toml\n[baremetal_acc_demand]\nfolder = elsewhere\n')
     assert 0 == demand(demanding, 'add', 'aes', '--id', 'a').code
-    assert 1 == len(list((demanding.folder / 'elsewhere').glob('*.json')))
+    assert (demanding.folder / 'elsewhere' / 'demands.sqlite').is_file()
     (demanding.folder / 'elsewhere').chmod(0o777)
     done = demand(demanding, 'list')
     assert 2 == done.code

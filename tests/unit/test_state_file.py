@@ -6,6 +6,7 @@
 """
 
 import fcntl
+import logging
 import os
 import resource
 import shutil
@@ -15,16 +16,22 @@ import stat
 import subprocess
 import sys
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from baremetal_acc import state_file
+from baremetal_acc import files, state_file
 from baremetal_acc.catalogue.refused import CatalogueRefused
 from baremetal_acc.catalogue.serials import Serials
 from baremetal_acc.cli.state import Store, TargetState
-from baremetal_acc.errors import Refused, StateError
+from baremetal_acc.decide.progress import Progress
+from baremetal_acc.errors import DemandRefused, Refused, StateError
+from baremetal_acc.fleet.journal import Journal
+from baremetal_acc.fleet.spool import Spool
 from tests.unit.cli.test_state import state
+from tests.unit.fleet.test_journal import ENTRY, NODE
+from tests.unit.fleet.test_spool import NOW, demand
 
 EARLIER = Path(__file__).with_name('earlier')
 
@@ -186,6 +193,68 @@ def test_serials_of_an_earlier_release_are_taken_over(store: Store) -> None:
         serials.accept(Path('/etc/a.toml'), 7, 'sha256:8', signed=True)
     assert (EARLIER / 'state' / 'serials.json').read_bytes() == (store.root / 'serials.json.migrated').read_bytes()
     assert Path('serials.sqlite') == (store.root / 'serials.json').readlink()
+
+
+def test_moves_of_an_earlier_release_are_taken_over(store: Store) -> None:
+    """By ``pool plan``, too, which moves nothing; and before the lock of who moves machines is taken."""
+    journal = Journal(root=store.root / 'pool')
+    with journal.alone():
+        undone, going = journal.read()
+    assert (ENTRY, (f'{NODE[:-1]}4', None)) == (undone, (going.move.machine, going.why))
+    journal.drop(undone)
+    assert (going,) == journal.read()
+    assert Path('moves.sqlite') == (journal.root / 'moves').readlink()
+    assert 2 == len(list((journal.root / 'moves.migrated').iterdir()))
+
+
+def test_moves_are_not_taken_from_whom_moves_machines(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ``pool watch`` of an earlier release goes on."""
+    monkeypatch.setattr(state_file, 'BUSY_SECONDS', 0.2)
+    journal = Journal(root=store.root / 'pool')
+    with files.alone(journal.root / 'lock'), pytest.raises(StateError, match='a process of an earlier release works'):
+        journal.read()
+    assert (journal.root / 'moves').is_dir()
+    assert 2 == len(journal.read())
+
+
+def test_demands_of_an_earlier_release_are_taken_over(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """With how far it has come with them, how many were refused, and their bounds; what cannot be used is told and left."""
+    root = store.root / 'demands'
+    (root / f'{"1" * 16}-{"1" * 16}-{"1" * 32}.json').write_text('{}')
+    spool = Spool(root=root, most_of_an_asker=2)
+    with caplog.at_level(logging.WARNING):
+        told = spool.told(NOW + timedelta(minutes=2), timedelta(minutes=15))
+    assert ['b', 'c', 'req-1/1', 'req-1/2'] == [t.demand.id for t in told]
+    assert (Progress.WAITING, Progress.SCHEDULABLE) == (told[0].progress, told[1].progress)
+    assert (('nova', 'project'), 'r', timedelta(minutes=1)) == ((told[1].source, told[1].asker), told[1].provider, told[1].took)
+    assert 1 == spool.refused()
+    assert (1, True) == (len(caplog.records), 'of another version; it is not taken over' in caplog.text)
+    assert ['.lock', 'demands.sqlite'] == sorted(p.name for p in root.iterdir() if p.suffix != '.migrated')
+    with pytest.raises(DemandRefused, match='there are 2 of project for aes already'):
+        spool.put(demand('d'), 'nova', 'project')
+    assert not spool.put(demand('b', resource_class='Gold'), 'nova', 'project')
+    with pytest.raises(OSError, match='Too many levels of symbolic links'):
+        os.open(root / '.lock', os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+
+def test_a_database_that_was_moved_away_is_begun_anew(store: Store) -> None:
+    """That is what the operator does; what was taken over before does not come back."""
+    spool, journal, serials = (
+        Spool(root=store.root / 'demands'),
+        Journal(root=store.root / 'pool'),
+        store.root / 'serials.sqlite',
+    )
+    assert (2, 4) == (len(journal.read()), len(spool.names()))
+    store.read('node-1')
+    Serials(path=serials).accept(Path('/etc/a.toml'), 7, 'sha256:7', signed=True)
+    for path in (store.root / 'state.sqlite', serials, spool.root / 'demands.sqlite', journal.root / 'moves.sqlite'):
+        path.rename(path.with_suffix('.away'))
+    assert TargetState(target='node-1') == store.read('node-1')
+    store.write(TargetState(target='node-1'))
+    Serials(path=serials).accept(Path('/etc/a.toml'), 1, 'sha256:1', signed=True)
+    assert ((), True, 0) == (journal.read(), spool.put(demand('b')), spool.refused())
+    journal.write(ENTRY)
+    assert (ENTRY,) == journal.read()
 
 
 def test_what_an_earlier_release_left_and_is_damaged_is_judged_by_target(store: Store) -> None:

@@ -112,10 +112,10 @@ def test_a_look_changes_nothing(desk: Desk, said: list[str]) -> None:
     """pool plan counts the same demands, reports none, and forgets none; what is over does not count."""
     desk.tell(AES, 'old', NOW - 20 * MINUTE, source='file')
     desk.tell(AES, 'new', NOW, source='file')
-    before = {p.name: p.read_bytes() for p in desk.spool.root.glob('*.json')}
+    before = (desk.spool.root / 'demands.sqlite').read_bytes()
     told = len(said)
     assert ['new'] == [d.id for d in desk.look([machine('m', 'aes')], NOW, LASTS)]
-    assert before == {p.name: p.read_bytes() for p in desk.spool.root.glob('*.json')}
+    assert before == (desk.spool.root / 'demands.sqlite').read_bytes()
     assert told == len(said)
 
 

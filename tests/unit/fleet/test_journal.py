@@ -4,8 +4,12 @@
 
 import json
 import os
+import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -40,39 +44,49 @@ def journal(tmp_path) -> Journal:
     return Journal(root=tmp_path / 'pool')
 
 
+def execute(journal, sql, *values) -> None:
+    """Change it behind its owner's back."""
+    with closing(sqlite3.connect(journal.root / 'moves.sqlite')) as db:
+        db.execute(sql, values)
+        db.commit()
+
+
 def test_what_is_written_is_read(journal):
     """With what was offered, number for number, by the owner alone; and it is gone when it has ended."""
     assert () == journal.read()
+    assert not journal.root.exists()
     journal.write(ENTRY)
     assert (ENTRY,) == journal.read()
-    path = journal.root / 'moves' / f'{NODE}.json'
+    path = journal.root / 'moves.sqlite'
     assert (0o600, 0o700) == (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777)
-    assert [path.name] == os.listdir(path.parent)
+    journal.write(replace(ENTRY, stage=Stage.WITHDRAW))
+    assert (replace(ENTRY, stage=Stage.WITHDRAW),) == journal.read()
+    assert ['moves', path.name] == sorted(os.listdir(path.parent))
     journal.drop(ENTRY)
     journal.drop(ENTRY)
     assert () == journal.read()
 
 
-@pytest.mark.parametrize(
-    'text',
-    ['', '{', '[]', '{"format": 2}', json.dumps({'format': 1}), '[' * 100_000, ' ' * (1024 * 1024 + 1)],
-)
-def test_a_file_that_cannot_be_used_is_named(journal, text):
-    """With what to do; nothing is moved then."""
+@pytest.mark.parametrize('text', ['', '{', '[]', '{"format": 2}', json.dumps({'format': 1}), '[' * 100_000])
+def test_a_move_that_cannot_be_used_is_named(journal, text):
+    """With what to do; nothing is moved then. What is to be done forgets that one."""
+    other = replace(ENTRY, move=replace(ENTRY.move, machine=f'{NODE[:-1]}4'))
     journal.write(ENTRY)
-    path = journal.root / 'moves' / f'{NODE}.json'
-    path.write_text(text)
-    with pytest.raises(StaleJob) as failed:
+    journal.write(other)
+    execute(journal, 'UPDATE move SET entry = ? WHERE machine = ?', text.encode(), NODE)
+    with pytest.raises(StaleJob, match=rf'moves\.sqlite: the move of {NODE} cannot be used') as failed:
         journal.read()
-    assert str(path) in str(failed.value)
-    assert 'delete the file' in str(failed.value)
+    command = re.search(r'then forget the move: sqlite3 (\S+) "(.*)"', failed.value.hint)
+    assert command is not None
+    assert str(journal.root / 'moves.sqlite') == command[1]
+    execute(journal, command[2])
+    assert (other,) == journal.read()
 
 
-def test_a_file_about_another_node_is_refused(journal):
+def test_a_move_about_another_node_is_refused(journal):
     """Somebody has copied it."""
     journal.write(ENTRY)
-    path = journal.root / 'moves' / f'{NODE}.json'
-    path.rename(path.with_name(f'{NODE[:-1]}4.json'))
+    execute(journal, 'UPDATE move SET machine = ?', f'{NODE[:-1]}4')
     with pytest.raises(StaleJob, match='it is about another node'):
         journal.read()
 
@@ -80,25 +94,20 @@ def test_a_file_about_another_node_is_refused(journal):
 def test_what_others_may_write_is_refused(journal, tmp_path):
     """They could have machines moved."""
     journal.write(ENTRY)
-    path = journal.root / 'moves' / f'{NODE}.json'
+    path = journal.root / 'moves.sqlite'
     path.chmod(0o622)
-    with pytest.raises(StateError, match='others may write it'):
+    with pytest.raises(StateError, match='others may write it, and could have machines moved'):
         journal.read()
-    path.unlink()
+    path.chmod(0o600)
+    path.rename(tmp_path / 'elsewhere')
     path.symlink_to(tmp_path / 'elsewhere')
     with pytest.raises(StateError, match='is a link'):
         journal.read()
     path.unlink()
     path.parent.chmod(0o777)
-    for act in (journal.read, lambda: journal.write(ENTRY)):
-        with pytest.raises(StateError, match='others may write it'):
+    for act in (journal.read, lambda: journal.write(ENTRY), lambda: journal.alone().__enter__()):
+        with pytest.raises(StateError, match='others may write there'):
             act()
-
-
-def test_no_name_of_a_node_leads_out_of_the_folder(journal):
-    """It comes from a service's answer."""
-    with pytest.raises(StateError, match='is no UUID of a node'):
-        journal.write(Entry(move=Move(machine='../../x', name='x', changes=()), stage=Stage.CLEAN, begun=v.NOW))
 
 
 def test_a_second_process_is_told_who_moves_machines(journal):

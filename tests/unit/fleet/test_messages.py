@@ -3,7 +3,9 @@
 """Is every message of doc/source/pools.rst said, word by word, when what it is about happens?"""
 
 import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -140,9 +142,11 @@ def ironic_refuses(journal: Journal) -> str:
 
 
 def not_ours(journal: Journal) -> str:
-    """Somebody has changed the file of a move."""
+    """Somebody has changed a move."""
     journal.write(Entry(move=MOVE, stage=Stage.CLEAN, begun=v.NOW))
-    (journal.root / 'moves' / f'{NODE}.json').write_text('{}')
+    with closing(sqlite3.connect(journal.root / 'moves.sqlite')) as db:
+        db.execute("UPDATE move SET entry = '{}'")
+        db.commit()
     with pytest.raises(StaleJob) as caught:
         journal.read()
     return str(caught.value)
@@ -165,7 +169,7 @@ PROVOKED: dict[str, Callable[[Journal], str]] = {
         refusal('POST', RESHAPER, Answer(status=403, code='placement.undefined_code', body={}))
     ),
     'status 403: ... (the user in [ironic]': ironic_refuses,
-    '.../moves/NODE.json: cannot be used': not_ours,
+    '.../moves.sqlite: the move of NODE cannot be used': not_ours,
     'its last error has to be looked at': lambda _: busy(Cloud().node(NODE) | {'last_error': 'no power'}),
 }
 """How a message begins on the page, and what brings it about."""

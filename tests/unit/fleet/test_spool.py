@@ -5,12 +5,15 @@
 import json
 import logging
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +21,8 @@ from baremetal_acc.decide.demand import Asked
 from baremetal_acc.decide.pool import Demand
 from baremetal_acc.decide.progress import Progress, Told
 from baremetal_acc.errors import DemandDiffers, DemandRefused, StateError, UsageError
-from baremetal_acc.fleet.spool import MAX_SIZE, PROGRAMMING_LASTS, Spool
+from baremetal_acc.fleet.spool import PROGRAMMING_LASTS, Spool
+from baremetal_acc.state_file import StateFile
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 LASTS = timedelta(minutes=15)
@@ -36,9 +40,17 @@ def spool(tmp_path: Path) -> Spool:
     return Spool(root=tmp_path / 'state' / 'demands')
 
 
-def files(spool: Spool) -> list[Path]:
-    """The files of demands."""
-    return sorted(spool.root.glob('*.json'))
+def execute(spool: Spool, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    """Look into the database, or change it behind its owner's back."""
+    with closing(sqlite3.connect(spool.root / 'demands.sqlite')) as db:
+        found = db.execute(sql, values).fetchall()
+        db.commit()
+        return found
+
+
+def rows(spool: Spool) -> list[tuple[Any, ...]]:
+    """The demands as they are stored."""
+    return execute(spool, 'SELECT id, told FROM demand ORDER BY id')
 
 
 def test_what_was_told_is_read_by_another_one(spool: Spool) -> None:
@@ -68,7 +80,9 @@ def test_only_the_user_sees_them(spool: Spool) -> None:
     finally:
         os.umask(before)
     assert 0o700 == stat.S_IMODE(spool.root.stat().st_mode)
-    assert {0o600} == {stat.S_IMODE(p.stat().st_mode) for p in spool.root.iterdir()}
+    assert {('demands.sqlite', 0o600), ('.lock', 0o600)} == {
+        (p.name, stat.S_IMODE(p.stat().st_mode)) for p in spool.root.iterdir()
+    }
 
 
 def test_one_id_is_one_demand_and_keeps_its_first_time(spool: Spool) -> None:
@@ -163,7 +177,7 @@ def test_a_request_is_kept_as_a_whole_or_not_at_all(
     with pytest.raises(DemandRefused, match=said):
         spool.put_all(several(functions, 'two'), asker='p')
     assert (there, 2) == (spool.read(NOW, LASTS), spool.refused())
-    assert 3 == len(files(spool))
+    assert 3 == len(rows(spool))
     assert spool.drop('own-1')
     assert spool.put_all(several(functions, 'two'), asker='p')[1]
     assert 4 == len(spool.read(NOW, LASTS))
@@ -179,26 +193,28 @@ def test_more_than_is_ever_taken_is_said(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_full_in_the_middle_keeps_none(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What of it was written goes again."""
-    left = [1]
-    replace_file = os.replace
+    """What of it was written goes again, and what it would have taken the place of stays."""
+    spool.put(demand('other', at=NOW - SECOND))
+    connect = StateFile._connect
 
-    def full(*names: Path) -> None:
-        if not left:
-            raise OSError(28, 'No space left on device')
-        left.pop()
-        replace_file(*names)
+    def full(file: StateFile, path: Path) -> sqlite3.Connection:
+        found = connect(file, path)
+        found.execute('PRAGMA max_page_count = 1')
+        return found
 
-    monkeypatch.setattr(os, 'replace', full)
-    with pytest.raises(StateError, match='No space left'):
-        spool.put_all(several(*BOTH))
-    assert [] == files(spool)
+    monkeypatch.setattr(StateFile, '_connect', full)
+    long = tuple(demand(f'{n}{"x" * 240}', at=NOW) for n in range(200))
+    with pytest.raises(StateError, match=r'demands\.sqlite: cannot be written: database or disk is full .see to that'):
+        spool.put_all(long)
+    monkeypatch.undo()
+    assert (demand('other', at=NOW - SECOND),) == spool.read(NOW, LASTS)
+    assert 1 == len(rows(spool))
 
 
-def test_what_a_writer_leaves_that_dies_in_the_middle_is_no_demand(spool: Spool) -> None:
-    """Who tells it again, or something else under its id, tells it as a whole; and so when one was dropped."""
+def test_what_is_left_of_a_request_is_no_demand(spool: Spool) -> None:
+    """Who tells it again, or something else under its id, tells it as a whole."""
     spool.put_all(several(*BOTH))
-    files(spool)[0].unlink()
+    assert spool.drop('req-1/2')
     assert () == spool.read(NOW, LASTS)
     again = several(*BOTH, at=NOW + SECOND)
     assert (again, True) == spool.put_all(again)
@@ -206,27 +222,28 @@ def test_what_a_writer_leaves_that_dies_in_the_middle_is_no_demand(spool: Spool)
     assert spool.drop('req-1/1')
     assert () == spool.read(NOW + SECOND, LASTS)
     assert spool.put(demand(function='zip'))
-    assert 1 == len(files(spool))
+    assert ['req-1'] == [row[0] for row in rows(spool)]
 
 
 def test_who_tells_what_cannot_be_read_hears_of_it(spool: Spool) -> None:
-    """He is not told that it is kept, and what lies there stays."""
+    """He is not told that it is kept, and what is there stays."""
     spool.put(demand())
-    files(spool)[0].write_text('{')
-    with pytest.raises(StateError, match='a demand of that id lies there, and cannot be read'):
+    execute(spool, 'UPDATE demand SET told = ?', b'{')
+    with pytest.raises(StateError, match='a demand of the id req-1 is there, and cannot be read'):
         spool.put(demand())
-    assert '{' == files(spool)[0].read_text()
+    assert [('req-1', b'{')] == rows(spool)
     assert spool.drop('req-1')
     assert spool.put(demand())
 
 
-@pytest.mark.parametrize('name', ['../../etc/passwd', '/etc/passwd', '.lock', '-', 'a/b\\c', 'ü' * 255, '*.json'])
-def test_no_id_leads_out_of_the_folder(spool: Spool, name: str) -> None:
-    """The name of the file is a digest: what an id says matters to nobody's file system."""
+@pytest.mark.parametrize(
+    'name', ['../../etc/passwd', '/etc/passwd', '.lock', '-', 'a/b\\c', 'ü' * 255, '*.json', "x' OR 'a' = 'a"]
+)
+def test_no_id_is_more_than_a_text(spool: Spool, name: str) -> None:
+    """What an id says matters to nobody's file system, and to no query."""
     spool.put(demand(name))
     assert [name] == [d.id for d in spool.read(NOW, LASTS)]
-    assert 1 == len(files(spool))
-    assert [spool.root] == list(spool.root.parent.iterdir())
+    assert ['.lock', 'demands.sqlite'] == sorted(p.name for p in spool.root.iterdir())
     assert spool.drop(name)
 
 
@@ -247,25 +264,14 @@ def test_what_is_no_name_is_refused(spool: Spool, wrong: Demand) -> None:
     """Texts that are empty, too long, or would move a terminal's cursor are refused, and nothing is written."""
     with pytest.raises(UsageError, match='is no name'):
         spool.put(wrong)
+    assert not spool.drop(wrong.id)
     assert not spool.root.exists()
-
-
-def test_what_was_told_before_requests_were_served_as_a_whole_is_read(spool: Spool) -> None:
-    """Each of it is a demand of its own, as it was then."""
-    spool.put(replace(demand('req/1'), of=2))
-    (path,) = files(spool)
-    kept = json.loads(path.read_text())
-    assert (2, None) == (kept['told']['demand'].pop('of'), kept['told']['demand'].pop('held'))
-    path.write_text(json.dumps(kept))
-    (found,) = spool.read(NOW, LASTS)
-    assert (demand('req/1'), ('req/1', False)) == (found, found.request)
 
 
 def test_the_longest_names_are_read_again(spool: Spool) -> None:
     """What is taken is never too long to be read."""
     long = demand('\U0001f600' * 255, '\U0001f600' * 255, resource_class='\U0001f600' * 255)
     spool.put(long)
-    assert files(spool)[0].stat().st_size < MAX_SIZE
     assert (long,) == spool.read(NOW, LASTS)
 
 
@@ -282,7 +288,7 @@ def test_who_waits_is_forgotten_when_his_time_is_over(spool: Spool, progress: Pr
     spool.mark(Told(demand=demand(), source='file', progress=progress, since=NOW))
     assert (demand(),) == spool.read(NOW + lasts - SECOND, LASTS)
     assert () == spool.read(NOW + lasts, LASTS)
-    assert [] == files(spool)
+    assert [] == rows(spool)
 
 
 def test_what_is_schedulable_is_kept_as_long_as_one_waits(spool: Spool) -> None:
@@ -398,40 +404,40 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
         b'[]',
         b'\xff\xfe',
         b'[' * 5000,
-        b'{"format": 2}',
-        b' ' * (MAX_SIZE + 1),
-        b'{"type":"_Kept","format":1,"told":{"demand":{"id":1,"function":"aes","at":"2026-11-22T12:00:00+00:00"}}}',
+        b'{"demand": {"id": 1, "function": "aes", "at": "2026-11-22T12:00:00+00:00"}}',
     ],
 )
 def test_what_cannot_be_read_is_reported_once_and_left(spool: Spool, caplog: pytest.LogCaptureFixture, content: bytes) -> None:
-    """A damaged file stops nobody: it is named in the log once, stays, and all others count."""
+    """A damaged row stops nobody: it is named in the log once, stays, and all others count."""
     spool.put(demand('good'))
     spool.put(demand('bad'))
-    (bad,) = [p for p in files(spool) if b'"bad"' in p.read_bytes()]
-    bad.write_bytes(content)
+    execute(spool, "UPDATE demand SET told = ? WHERE id = 'bad'", content)
     with caplog.at_level(logging.WARNING):
         assert ('good',) == tuple(d.id for d in spool.read(NOW, LASTS))
         assert ('good',) == tuple(d.id for d in spool.read(NOW, LASTS))
     assert 1 == len(caplog.records)
-    assert str(bad) in caplog.text
-    assert content == bad.read_bytes()
+    assert f"{spool.root / 'demands.sqlite'}: the demand 'bad' cannot be used" in caplog.text
+    assert ('bad', content) == rows(spool)[0]
 
 
-def test_what_others_could_forge_is_left(spool: Spool, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    """Links, pipes, files that others may write, files under another's name, and files that are no demands are left."""
-    for name in ('good', 'shared', 'moved', 'linked'):
-        spool.put(demand(name))
-    by_id = {json.loads(p.read_bytes())['told']['demand']['id']: p for p in files(spool)}
-    by_id['shared'].chmod(0o620)
-    by_id['moved'].rename(by_id['moved'].with_name(f'{"0" * 16}-{"0" * 16}-{"0" * 32}.json'))
-    by_id['linked'].rename(tmp_path / 'elsewhere')
-    by_id['linked'].symlink_to(tmp_path / 'elsewhere')
-    os.mkfifo(spool.root / f'{"1" * 16}-{"1" * 16}-{"1" * 32}.json')
-    (spool.root / 'notes.txt').write_text('by somebody')
+def test_what_is_over_is_forgotten_though_another_version_spelt_it(spool: Spool) -> None:
+    """And a time to come is put right there."""
+    spool.put(demand('old', at=NOW - LASTS))
+    spool.put(demand('to come', at=NOW + LASTS))
+    for name, data in rows(spool):
+        execute(spool, 'UPDATE demand SET told = ? WHERE id = ?', json.dumps(json.loads(data), indent=3).encode(), name)
+    assert (demand('to come'),) == spool.read(NOW, LASTS)
+    assert ['to come'] == [row[0] for row in rows(spool)]
+    assert (demand('to come'),) == spool.read(NOW + LASTS - SECOND, LASTS)
+
+
+def test_one_under_the_id_of_another_is_left(spool: Spool, caplog: pytest.LogCaptureFixture) -> None:
+    """Somebody has copied it."""
+    spool.put(demand('a'))
+    execute(spool, "UPDATE demand SET id = 'b'")
     with caplog.at_level(logging.WARNING):
-        assert ('good',) == tuple(d.id for d in spool.read(NOW, LASTS))
-    assert 5 == len(caplog.records)
-    assert 'by somebody' == (spool.root / 'notes.txt').read_text()
+        assert () == spool.read(NOW, LASTS)
+    assert 'it is under the id of another demand' in caplog.text
 
 
 def test_a_folder_that_others_may_write_is_refused(spool: Spool) -> None:
@@ -446,19 +452,9 @@ def test_a_folder_that_others_may_write_is_refused(spool: Spool) -> None:
 def test_a_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
     """The error names the folder and the option."""
     (tmp_path / 'demands').write_text('')
-    with pytest.raises(StateError, match='demands cannot be kept there') as caught:
+    with pytest.raises(StateError, match='demands: cannot be used: File exists') as caught:
         Spool(root=tmp_path / 'demands').put(demand())
     assert 'folder' in (caught.value.hint or '')
-
-
-def test_what_a_killed_writer_left_is_swept(spool: Spool) -> None:
-    """A file that was never finished is no demand, and goes with the next one that is told."""
-    spool.put(demand('a'))
-    left = spool.root / '.abc.new'
-    left.write_text('{"half')
-    assert ('a',) == tuple(d.id for d in spool.read(NOW, LASTS))
-    spool.put(demand('b'))
-    assert not left.exists()
 
 
 def test_a_watcher_sees_that_something_came(spool: Spool) -> None:
