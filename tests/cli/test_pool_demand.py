@@ -121,7 +121,7 @@ def test_the_folder_can_be_elsewhere(demanding: Desk) -> None:
     (demanding.folder / 'elsewhere').chmod(0o777)
     done = demand(demanding, 'list')
     assert 2 == done.code
-    assert 'others may write there (chmod 700' in done.err
+    assert 'others may write there, and could have the fleet programmed (chmod 700' in done.err
 
 
 def test_a_misspelt_option_is_told(demanding: Desk) -> None:
