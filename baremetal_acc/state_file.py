@@ -16,7 +16,7 @@ import sqlite3
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import quote
 
 from baremetal_acc import files
-from baremetal_acc.errors import StateError
+from baremetal_acc.errors import Refused, StateError
 
 VERSION = 1
 """Of the tables of each store, in ``PRAGMA user_version``."""
@@ -47,15 +47,15 @@ class Earlier:
     """What earlier releases kept as files.
 
     :ivar at: their file or folder. It becomes a link to the database: such a release finds no file of its own there, and stops.
-    :ivar documents: the files, as long as they are there. They are kept, as ``NAME.migrated``.
-    :ivar locks: files that such a release locks while it works.
-    :ivar take: puts the documents into the database.
+    :ivar documents: the files, as a pattern within the folder of the database. They are kept, as ``NAME.migrated``.
+    :ivar locks: files that such a release locks while it works, likewise.
+    :ivar take: puts a document into the database.
     """
 
     at: Path
-    documents: Callable[[], Iterable[Path]]
-    locks: Callable[[], Iterable[Path]]
-    take: Callable[[sqlite3.Connection, Sequence[Path]], None]
+    documents: str
+    locks: str
+    take: Callable[[sqlite3.Connection, Path, bytes], object]
 
     def is_retired(self, database: Path) -> bool:
         """Whether the link is in place."""
@@ -63,7 +63,11 @@ class Earlier:
 
     def left(self, database: Path) -> list[Path]:
         """The documents that were not taken over yet."""
-        return [] if self.is_retired(database) else sorted(self.documents())
+        if self.is_retired(database):
+            return []
+        if self.at.is_dir():
+            os.scandir(self.at).close()  # what may not be read is no empty folder, as it is to glob
+        return sorted(database.parent.glob(self.documents))
 
     def retire(self, database: Path) -> None:
         """Rename the files, and put the link in their place.
@@ -73,7 +77,7 @@ class Earlier:
         if self.is_retired(database):
             return
         whole = self.at.is_dir() and not self.at.is_symlink()
-        for path in [self.at] if whole else sorted(self.documents()):
+        for path in [self.at] if whole else self.left(database):
             kept = path.with_name(f'{path.name}.migrated')
             if lstat(kept) is not None:
                 what = f'{path}: an earlier release has worked here since {database} was made, and that is not in it'
@@ -166,6 +170,25 @@ class StateFile:
             raise StateError(f'{folder}: others may write there, and could {self.risk}', hint=hint)
 
     @contextmanager
+    def alone(self, lock: Path, refusal: str) -> Iterator[None]:
+        """Hold a lock of the system, for as long as a job takes; it is freed with the process, however that ends.
+
+        :param refusal: what is told where another process has it, with a place for which one.
+        :raises Refused: another one has it.
+        """
+        self.prepare()
+        with ExitStack() as stack:
+            with self.explained():
+                for folder in (self.path.parent, lock.parent):
+                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    self.check_folder(folder)
+                try:
+                    stack.enter_context(files.alone(lock))
+                except files.Held as exc:
+                    raise Refused([refusal.format(exc.who)], hint='wait until it has ended') from None
+            yield
+
+    @contextmanager
     def explained(self) -> Iterator[None]:
         """What the system or SQLite refuses is told by file, with what to do.
 
@@ -233,7 +256,7 @@ class StateFile:
         with ExitStack() as stack:
             while self.earlier.left(self.path):
                 try:
-                    for path in sorted(self.earlier.locks()):
+                    for path in sorted(self.path.parent.glob(self.earlier.locks)):
                         at = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
                         stack.callback(os.close, at)
                         fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -253,7 +276,9 @@ class StateFile:
         try:
             with closing(self._connect(Path(name))) as db:
                 db.executescript(f'BEGIN; {self.tables}; PRAGMA user_version = {VERSION}')
-                self.earlier.take(db, self.earlier.left(self.path))
+                for path in self.earlier.left(self.path):
+                    self.check_folder(path.parent)
+                    self.earlier.take(db, path, read_document(path))
                 db.execute('COMMIT')
             with suppress(FileExistsError):
                 os.link(name, self.path)
@@ -275,11 +300,6 @@ def lstat(path: Path) -> os.stat_result | None:
         return path.lstat()
     except FileNotFoundError:
         return None
-
-
-def json_files(folder: Path) -> list[Path]:
-    """The documents of a folder, which need not be there."""
-    return [] if lstat(folder) is None else [folder / name for name in os.listdir(folder) if name.endswith('.json')]
 
 
 def read_document(path: Path) -> bytes:

@@ -10,14 +10,15 @@ lock out the operator's own with a serial that is too high to follow.
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 from baremetal_acc.catalogue.refused import CatalogueRefused
 from baremetal_acc.errors import StateError
-from baremetal_acc.state_file import Earlier, StateFile, lstat, read_document
+from baremetal_acc.state_file import Earlier, StateFile
 
 _TABLES = """
 CREATE TABLE serial (
@@ -85,19 +86,13 @@ class Serials:
         path, old = self.path.with_suffix('.sqlite'), self.path
         if old == path:
             old = path.with_suffix('.json')
-        lock = old.with_name(f'{old.name}.lock')
         return StateFile(
             path=path,
             tables=_TABLES,
             risk='bring back an older catalogue',
             lost=f'restore it, or move {path} away to begin anew; {_UNNOTICED}',
             elsewhere='[baremetal_acc] catalogue_serial_file names it; else the command line keeps it below XDG_STATE_HOME',
-            earlier=Earlier(
-                at=old,
-                documents=lambda: [old] if lstat(old) is not None else [],
-                locks=lambda: [lock] if lstat(lock) is not None else [],
-                take=_take,
-            ),
+            earlier=Earlier(at=old, documents=escape(old.name), locks=f'{escape(old.name)}.lock', take=_take),
         )
 
 
@@ -106,23 +101,20 @@ def _key(path: str) -> str:
     return path.encode('utf-8', 'backslashreplace').decode()
 
 
-def _take(db: sqlite3.Connection, documents: Sequence[Path]) -> None:
+def _take(db: sqlite3.Connection, path: Path, data: bytes) -> None:
     """Take over the JSON file.
 
     :raises StateError: it is none of serials.
     """
-    for path in documents:
-        try:
-            raw: Any = json.loads(read_document(path))
-            rows = [
-                (_key(name), signed, one['serial'], one['digest']) for key, signed in _KEYS for name, one in raw[key].items()
-            ]
-            if raw['format'] != 1 or not all(type(row[2]) is int and isinstance(row[3], str) for row in rows):
-                raise ValueError
-        except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-            hint = f'move {path} away to begin anew; {_UNNOTICED}'
-            raise StateError(f'{path}: cannot be used: it is no file of serials', hint=hint) from None
-        db.executemany(_REMEMBER, rows)
+    try:
+        raw: Any = json.loads(data)
+        rows = [(_key(name), signed, one['serial'], one['digest']) for key, signed in _KEYS for name, one in raw[key].items()]
+        if raw['format'] != 1 or not all(type(row[2]) is int and isinstance(row[3], str) for row in rows):
+            raise ValueError
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        hint = f'move {path} away to begin anew; {_UNNOTICED}'
+        raise StateError(f'{path}: cannot be used: it is no file of serials', hint=hint) from None
+    db.executemany(_REMEMBER, rows)
 
 
 _KEYS = (('catalogues', True), ('unsigned', False))

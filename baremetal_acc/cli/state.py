@@ -4,22 +4,20 @@
 
 import hashlib
 import json
-import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from baremetal_acc import files
-from baremetal_acc.errors import Refused, StaleJob
+from baremetal_acc.errors import StaleJob
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.job import FORMAT as JOB_FORMAT
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.lock import Engagement, Undo
 from baremetal_acc.model.ref import AcceleratorId, Ref
-from baremetal_acc.state_file import Earlier, StateFile, json_files, read_document
+from baremetal_acc.state_file import Earlier, StateFile
 
 FORMAT = 1
 
@@ -137,14 +135,12 @@ class Store:
         with self._file().writing() as db:
             db.execute(_REMEMBER, (state.target, data))
 
-    @contextmanager
-    def alone(self, target: str) -> Iterator[None]:
+    def alone(self, target: str) -> AbstractContextManager[None]:
         """Nobody else works on the target meanwhile. The system frees it with the process, however that ends.
 
-        :raises Refused: somebody does.
+        :raises Refused: somebody does, when it is entered.
         """
-        with self._held(target, f'{target}: {{}} works on it'):
-            yield
+        return self._held(target, f'{target}: {{}} works on it')
 
     @contextmanager
     def alone_at(self, target: str, places: Mapping[str, str]) -> Iterator[None]:
@@ -167,39 +163,24 @@ class Store:
     def _path(self) -> Path:
         return self.root / 'state.sqlite'
 
-    @contextmanager
-    def _held(self, name: str, refusal: str) -> Iterator[None]:
-        """A lock of the system and not of the database: it is held for as long as a job takes, and ends with its process."""
-        file = self._file()
-        file.prepare()
-        path = self.root / 'locks' / f'{name}.lock'
-        with ExitStack() as stack:
-            with file.explained():
-                for folder in (self.root, path.parent):
-                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    file.check_folder(folder)
-                try:
-                    stack.enter_context(files.alone(path))
-                except files.Held as exc:
-                    raise Refused([refusal.format(exc.who)], hint='wait until it has ended') from None
-            yield
+    def _held(self, name: str, refusal: str) -> AbstractContextManager[None]:
+        return self._file().alone(self.root / 'locks' / f'{name}.lock', refusal)
 
     def _file(self) -> StateFile:
-        jobs = self.root / 'jobs'
-        file = StateFile(
+        return StateFile(
             path=self._path,
             tables=_TABLES,
             risk='forge what was proven',
             lost=_lost(str(self._path)),
             elsewhere='set XDG_STATE_HOME to a folder of yours',
             earlier=Earlier(
-                at=jobs,
-                documents=lambda: json_files(jobs),
-                locks=lambda: (self.root / 'locks').glob('*.lock'),
-                take=lambda db, documents: _take(file, db, documents),
+                at=self.root / 'jobs',
+                documents='jobs/*.json',
+                locks='locks/*.lock',
+                # As it is: what is in it is judged when its target is looked at.
+                take=lambda db, path, data: db.execute(_REMEMBER, (path.stem, data)),
             ),
         )
-        return file
 
     def _decoded(self, data: bytes, target: str) -> TargetState:
         """What is stored of a target.
@@ -226,13 +207,6 @@ class Store:
         if state.target != target or (state.job is not None and state.job.format != JOB_FORMAT):
             raise StaleJob(f'{what}: it belongs to another target or version', hint=lost)
         return state
-
-
-def _take(file: StateFile, db: sqlite3.Connection, documents: Sequence[Path]) -> None:
-    """Take over the documents as they are: what is in them is judged when their target is looked at."""
-    for path in documents:
-        file.check_folder(path.parent)
-        db.execute(_REMEMBER, (path.stem, read_document(path)))
 
 
 def _lost(what: str, away: str = 'move it away') -> str:

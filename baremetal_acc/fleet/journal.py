@@ -9,20 +9,17 @@
 """
 
 import json
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from baremetal_acc import files
 from baremetal_acc.decide.moving import Stage
 from baremetal_acc.decide.pool import Move
-from baremetal_acc.errors import Refused, StaleJob
+from baremetal_acc.errors import StaleJob
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.placement.shelf import Offered
-from baremetal_acc.state_file import Earlier, StateFile, json_files, lstat, read_document
+from baremetal_acc.state_file import Earlier, StateFile
 
 FORMAT = 1
 
@@ -81,21 +78,12 @@ class Journal:
         with self._file().writing() as db:
             db.execute('DELETE FROM move WHERE machine = ?', (entry.move.machine,))
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """No other process moves machines meanwhile. The system frees it with the process, however that ends.
 
-        :raises Refused: another one does.
+        :raises Refused: another one does, when it is entered.
         """
-        file = self._file()
-        file.prepare(make=True)
-        with ExitStack() as stack:
-            with file.explained():
-                try:
-                    stack.enter_context(files.alone(self.root / 'lock'))
-                except files.Held as exc:
-                    raise Refused([f'{exc.who} moves machines of the pools'], hint='wait until it has ended') from None
-            yield
+        return self._file().alone(self.root / 'lock', '{} moves machines of the pools')
 
     def _decoded(self, machine: str, data: bytes) -> Entry:
         try:
@@ -113,25 +101,18 @@ class Journal:
         return entry
 
     def _file(self) -> StateFile:
-        path, moves, lock = self.root / 'moves.sqlite', self.root / 'moves', self.root / 'lock'
-        file = StateFile(
+        path = self.root / 'moves.sqlite'
+        return StateFile(
             path=path,
             tables=_TABLES,
             risk='have machines moved',
             lost=f'restore it, or see that no node is left withdrawn (clean those that offer nothing), then move {path} away',
             elsewhere='set XDG_STATE_HOME, or [baremetal_acc] state_dir, to a folder of yours',
             earlier=Earlier(
-                at=moves,
-                documents=lambda: json_files(moves),
-                locks=lambda: [lock] if lstat(lock) is not None else [],
-                take=lambda db, documents: _take(file, db, documents),
+                at=self.root / 'moves',
+                documents='moves/*.json',
+                locks='lock',
+                # As it is: what is in it is judged when it is read.
+                take=lambda db, path, data: db.execute(_REMEMBER, (path.stem, data)),
             ),
         )
-        return file
-
-
-def _take(file: StateFile, db: sqlite3.Connection, documents: Sequence[Path]) -> None:
-    """Take over the documents as they are: what is in them is judged when they are read."""
-    for path in documents:
-        file.check_folder(path.parent)
-        db.execute(_REMEMBER, (path.stem, read_document(path)))

@@ -22,7 +22,7 @@ from baremetal_acc.decide.pool import Demand
 from baremetal_acc.decide.progress import Progress, Told, in_placement
 from baremetal_acc.errors import DemandDiffers, DemandRefused, StaleJob, StateError, UsageError
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.state_file import Earlier, StateFile, json_files, lstat, read_document
+from baremetal_acc.state_file import Earlier, StateFile
 
 LOG = logging.getLogger(__name__)
 
@@ -242,37 +242,27 @@ class Spool:
         return self.root / 'demands.sqlite'
 
     def _file(self) -> StateFile:
-        lock = self.root / '.lock'
         return StateFile(
             path=self._path,
             tables=_TABLES,
             risk='have the fleet programmed',
             lost=f'move {self._path} away, and tell the demands again',
             elsewhere='option [baremetal_acc_demand] folder names it; see that this user may write there',
-            earlier=Earlier(
-                at=lock,
-                documents=lambda: json_files(self.root),
-                locks=lambda: [lock] if lstat(lock) is not None else [],
-                take=lambda db, documents: _take(lock, db, documents),
-            ),
+            earlier=Earlier(at=self.root / '.lock', documents='*.json', locks='.lock', take=_take),
         )
 
 
-def _take(lock: Path, db: sqlite3.Connection, documents: Sequence[Path]) -> None:
-    """Take over the files, and how many were refused. What cannot be used is told, and stays beside as all others do."""
-    for path in documents:
-        try:
-            raw = json.loads(read_document(path))
-            if not isinstance(raw, dict) or raw.get('format') != 1:
-                raise StaleJob('of another version')
-            told = _decoded(json.dumps(raw.get('told')).encode())
-        except (OSError, ValueError, RecursionError, StaleJob, StateError, UsageError) as exc:
-            LOG.warning('%s: cannot be used: %s; it is not taken over', ascii(str(path)), exc)
-        else:
-            db.execute(_REMEMBER, _row(told))
-    if lstat(lock) is not None and not lock.is_symlink():
-        word = read_document(lock).strip()
-        db.execute('UPDATE refused SET number = ?', (int(word) if word.isdigit() else 0,))
+def _take(db: sqlite3.Connection, path: Path, data: bytes) -> None:
+    """Take over a file. One that cannot be used is told, and stays beside as all others do."""
+    try:
+        raw = json.loads(data)
+        if not isinstance(raw, dict) or raw.get('format') != 1:
+            raise StaleJob('of another version')
+        told = _decoded(json.dumps(raw.get('told')).encode())
+    except (ValueError, RecursionError, StaleJob, UsageError) as exc:
+        LOG.warning('%s: cannot be used: %s; it is not taken over', ascii(str(path)), exc)
+    else:
+        db.execute(_REMEMBER, _row(told))
 
 
 def _row(told: Told) -> tuple[str, str, str, str | None, bytes]:
