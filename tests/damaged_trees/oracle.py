@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.bmc.redfish import connector
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
 from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.retry import Patience
@@ -23,6 +22,7 @@ from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.run import Target, Tools, observe
+from tests import replies
 from tests.damaged_trees.damage import Damage, shown
 from tests.damaged_trees.tree import ROOT, Body, Service, Tree, links_of, plain
 
@@ -54,8 +54,9 @@ def look(service: Service) -> Inventory:
 
     :raises BmcError: the BMC cannot be spoken to at all.
     """
-    connector._adapter = lambda context, connections: service
-    driver = RedfishDriver(patience=Patience(sleep=lambda seconds: None), remembered=Remembered())
+    driver = RedfishDriver(
+        patience=Patience(sleep=lambda seconds: None), remembered=Remembered(), dial=replies.dial(service.answer)
+    )
     address = BmcAddress(name=HOST, address='https://192.0.2.1', system=service.tree.system, concurrency=1)
     empty = Baseline(rules=())
     tools = Tools(connect=driver.connect, mechanisms=mechanisms(), baseline=empty, catalogue=(), images=FileStore(folders=()))

@@ -2,21 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recorded trees, and a transport that answers from them in this process: no socket, no thread of a server."""
 
-import io
 import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import requests
 import yaml
-from requests.adapters import BaseAdapter
-from urllib3 import HTTPResponse
+
+from tests.replies import Asked, Given
 
 Body = Any
 """A resource: JSON as it was read."""
@@ -98,7 +95,7 @@ def links_of(body: Body) -> Iterator[tuple[Any, Any]]:
 
 
 @dataclass
-class Service(BaseAdapter):
+class Service:
     """A BMC that has a tree, with some resources changed.
 
     :ivar changed: resources that are others now; None: not there.
@@ -114,26 +111,15 @@ class Service(BaseAdapter):
     asked: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        super().__init__()
         self._folded = {uri.casefold(): uri for uri in self.tree.bodies}
 
-    def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
+    def answer(self, asked: Asked) -> Given:
         """The answer to one request; all that is not a read is taken, and does nothing."""
-        path, _, query = unquote((request.url or '').split('://', 1)[1]).partition('?')
+        path, _, query = unquote(asked.url.split('://', 1)[1]).partition('?')
         uri = plain(path.partition('/')[2])
         self.asked.add(uri)
-        status, content = self._answer(uri, expand='$expand' in query) if request.method == 'GET' else (204, b'')
-        raw = HTTPResponse(
-            io.BytesIO(content), headers={'Content-Type': 'application/json'}, status=status, preload_content=False
-        )
-        response = requests.Response()
-        response.status_code, response.raw, response.url, response.request = status, raw, request.url or '', request
-        response.headers['Content-Type'] = 'application/json'
-        response.elapsed = timedelta(milliseconds=1)
-        return response
-
-    def close(self) -> None:
-        """There is nothing to close."""
+        status, content = self._answer(uri, expand='$expand' in query) if asked.method == 'GET' else (204, b'')
+        return Given(status=status, headers={'Content-Type': 'application/json'}, content=content)
 
     def body(self, uri: str) -> Body | None:
         """What is at a URI now."""

@@ -381,12 +381,12 @@ def _no_expand() -> Any:
 
 
 def test_nothing_secret_is_logged_by_anyone(emulated_machine: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
-    """At debug level, with urllib3's and sushy's own lines: neither password nor token nor the bytes of an image."""
+    """At debug level, with the lines of every library: neither password nor token nor the bytes of an image."""
     machine = emulated_machine('gpu-server', flash_seconds=0.1)
     with caplog.at_level(logging.DEBUG), connect(machine) as connection:
         connection.look(now())
         connection.push(Ref(bmc=BmcName('host'), uri=GPU_ITEM), upload(b'SECRET-IMAGE' * 100))
-        token = connection._connector._session.headers['X-Auth-Token']
+        token = connection._connector._headers['X-Auth-Token']
     assert 'POST /redfish/v1/SessionService/Sessions' in caplog.text
     for secret in (machine.bmcs['host'].password, token, 'SECRET-IMAGE'):
         assert secret not in caplog.text

@@ -13,11 +13,12 @@ import requests
 import requests_mock
 
 from baremetal_acc.bmc.api import BmcAddress, Look
-from baremetal_acc.bmc.redfish import connector, habits
+from baremetal_acc.bmc.redfish import habits
 from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
 from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.model.ref import HOST
+from tests.replies import recorded
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ADDRESS = 'https://192.0.2.1'
@@ -31,9 +32,10 @@ class FakeBmc:
     :ivar tree: URI to body; a body that is no object is sent as it is (text).
     :ivar replies: method and URI to a function, or to a list of functions and exceptions that are used up one by one.
     :ivar slept: pauses that the client made.
+    :ivar dial: makes connections to it.
     """
 
-    def __init__(self, adapter: requests_mock.Adapter) -> None:
+    def __init__(self) -> None:
         self.tree: dict[str, Any] = {
             '/redfish/v1': {
                 '@odata.id': '/redfish/v1',
@@ -54,6 +56,8 @@ class FakeBmc:
         self.requests: list[requests.PreparedRequest] = []
         self.slept: list[float] = []
         self.etags: dict[str, str] = {}
+        adapter = requests_mock.Adapter()
+        self.dial = recorded(adapter)
         adapter.register_uri(requests_mock.ANY, requests_mock.ANY, content=self._answer)
 
     def put(self, uri: str, **body: Any) -> dict[str, Any]:
@@ -73,10 +77,16 @@ class FakeBmc:
         """JSON bodies of all requests of a method."""
         return [json.loads(r.body) for r in self.requests if r.method == method and r.body]
 
+    def driver(self, remembered: Remembered | None = None) -> RedfishDriver:
+        """A driver that reaches it and nothing else."""
+        remembered = Remembered() if remembered is None else remembered
+        return RedfishDriver(patience=Patience(sleep=self.slept.append), remembered=remembered, dial=self.dial)
+
     def connect(self, **address: Any) -> RedfishConnection:
         """A connection, without a login unless a user is given."""
-        driver = RedfishDriver(patience=Patience(sleep=self.slept.append), remembered=Remembered())
-        return driver.connect(BmcAddress(**{'name': HOST, 'address': ADDRESS, 'timeout': timedelta(seconds=30)} | address))
+        return self.driver().connect(
+            BmcAddress(**{'name': HOST, 'address': ADDRESS, 'timeout': timedelta(seconds=30)} | address)
+        )
 
     def look(self, **address: Any) -> Look:
         """One look."""
@@ -124,11 +134,9 @@ def status(code: int, body: Any = None, **headers: str) -> Reply:
 
 
 @pytest.fixture
-def bmc(monkeypatch: pytest.MonkeyPatch) -> FakeBmc:
+def bmc() -> FakeBmc:
     """An empty BMC with one System."""
-    adapter = requests_mock.Adapter()
-    monkeypatch.setattr(connector, '_adapter', lambda context, connections: adapter)
-    return FakeBmc(adapter)
+    return FakeBmc()
 
 
 @pytest.fixture

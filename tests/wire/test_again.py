@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.bmc.redfish.driver import RedfishDriver
-from baremetal_acc.bmc.redfish.habits import Remembered
-from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcUnreachable
 from baremetal_acc.model.ref import HOST
 
@@ -91,7 +88,7 @@ def test_an_unasked_not_modified_is_no_answer(card: Any, reply: Callable[..., An
 
 def test_a_second_look_asks_for_the_same_and_for_nothing_twice(card: Any) -> None:
     """All of it at once, since it is known what is needed; what is gone by then is no gap of its own."""
-    driver = RedfishDriver(patience=Patience(sleep=lambda s: None), remembered=Remembered())
+    driver = card.driver()
     counts = []
     for _ in range(3):
         card.seen.clear()
@@ -104,7 +101,7 @@ def test_a_second_look_asks_for_the_same_and_for_nothing_twice(card: Any) -> Non
 
 def test_what_is_gone_since_is_neither_a_device_nor_a_gap(card: Any) -> None:
     """It was asked for because it was needed last time; nothing leads there now."""
-    driver = RedfishDriver(patience=Patience(sleep=lambda s: None), remembered=Remembered())
+    driver = card.driver()
     with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:
         assert 1 == len(connection.look(NOW).accelerators)
     for uri in [u for u in card.tree if u.startswith(f'{DEVICES}/GPU')]:
@@ -118,7 +115,7 @@ def test_what_is_gone_since_is_neither_a_device_nor_a_gap(card: Any) -> None:
 
 def test_what_is_new_since_is_found(card: Any) -> None:
     """What was needed last time is where the walk begins, not where it ends."""
-    driver = RedfishDriver(patience=Patience(sleep=lambda s: None), remembered=Remembered())
+    driver = card.driver()
     with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:
         connection.look(NOW)
     card.collection(DEVICES, 'GPU', 'GPU2')
@@ -129,7 +126,7 @@ def test_what_is_new_since_is_found(card: Any) -> None:
 
 def test_a_bmc_that_pushes_back_is_asked_less_at_a_time_from_then_on(card: Any, reply: Callable[..., Any]) -> None:
     """Also in the next look of this process."""
-    driver = RedfishDriver(patience=Patience(sleep=lambda s: None), remembered=Remembered())
+    driver = card.driver()
     card.replies['GET', ITEM] = [reply(503)]
     with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:
         connection.look(NOW)
@@ -165,7 +162,7 @@ def test_a_stopped_connection_reads_nothing_and_logs_out(card: Any, reply: Calla
 @pytest.mark.parametrize('members', [None, 'x', [{'@odata.id': f'{DEVICES}/{n}'} for n in range(2001)]])
 def test_what_is_no_collection_any_more_hides_devices(card: Any, place: str, members: Any) -> None:
     """It is read ahead like any other resource; that it tells no members must not pass for there being none."""
-    driver = RedfishDriver(patience=Patience(sleep=lambda s: None), remembered=Remembered())
+    driver = card.driver()
     with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:
         connection.look(NOW)
         card.tree[place] = {name: value for name, value in card.tree[place].items() if name != 'Members'}
@@ -177,7 +174,7 @@ def test_what_is_no_collection_any_more_hides_devices(card: Any, place: str, mem
 
 def test_what_nobody_wants_any_more_is_forgotten(card: Any) -> None:
     """It answers still, and nothing leads there: the look after the next one does not ask for it."""
-    driver = RedfishDriver(patience=Patience(sleep=lambda s: None), remembered=Remembered())
+    driver = card.driver()
     asked = []
     for _ in range(3):
         with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:

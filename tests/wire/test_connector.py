@@ -589,7 +589,7 @@ def test_a_pushed_image_is_sent_once_when_the_answer_does_not_come(bmc: Any) -> 
 def test_sushys_own_resources_run_on_the_connector(bmc: Any) -> None:
     """get, post and patch as sushy calls them; a 412 is not answered with a weaker request."""
     bmc.replies['PATCH', SYSTEM] = lambda request, context: setattr(context, 'status_code', 412) or '{}'
-    connector = Connector(BmcAddress(name=HOST, address='https://192.0.2.1'))
+    connector = Connector(BmcAddress(name=HOST, address='https://192.0.2.1'), dial=bmc.dial)
     assert '1' == connector.get(SYSTEM).json()['Id']
     assert 204 == connector.post(f'{SYSTEM}/Actions/x', data={'a': 1}).status_code
     with pytest.raises(BmcConflict):
@@ -640,8 +640,8 @@ def test_a_login_that_is_answered_with_anything_is_no_crash(bmc: Any, reply: Cal
 def test_a_login_changes_no_headers_that_another_thread_is_reading() -> None:
     """The service root is read while the login comes in."""
     connector = Connector(BmcAddress(name=HOST, address='https://192.0.2.1'))
-    reading = iter(connector._session.headers.items())
+    reading = iter(connector._headers.items())
     first = next(reading)
     connector.set_http_session_auth(TOKEN)
     assert 'X-Auth-Token' not in dict([first, *reading])
-    assert TOKEN == connector._session.headers['X-Auth-Token']
+    assert TOKEN == connector._headers['X-Auth-Token']

@@ -27,7 +27,7 @@ def link(uri: str) -> dict[str, Any]:
 def crawled(bmc: Any, **how: Any) -> Crawled:
     """What is read of a BMC."""
     address = BmcAddress(name=HOST, address=ADDRESS, timeout=timedelta(seconds=5))
-    with crawl.connected(address, Patience(sleep=bmc.slept.append)) as connector:
+    with crawl.connected(address, Patience(sleep=bmc.slept.append), bmc.dial) as connector:
         return crawl.crawl(connector, HOST, **how)
 
 

@@ -12,10 +12,8 @@ import pytest
 import requests
 
 from baremetal_acc.bmc.api import BmcAddress, Look
-from baremetal_acc.bmc.redfish.driver import RedfishDriver
 from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.redfish.reader import expand_query
-from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.model.ref import HOST
 from tests.wire.recorded import DEEP, EXPAND, bodies, expanded, inventory_of
 
@@ -53,7 +51,7 @@ def deep(bmc: Any) -> Any:
 
 
 def _connect(bmc: Any, remembered: Remembered) -> Any:
-    driver = RedfishDriver(patience=Patience(sleep=bmc.slept.append), remembered=remembered)
+    driver = bmc.driver(remembered)
     return driver.connect(BmcAddress(name=HOST, address=ADDRESS, concurrency=1))
 
 

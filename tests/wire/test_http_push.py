@@ -51,7 +51,7 @@ def service(bmc: Any, reply: Callable[..., Any]) -> Callable[..., list[bytes]]:
             return ''
 
         def take(request: Any, context: Any) -> Any:
-            got.append(b''.join(request.body))
+            got.append(request.body)
             return reply(202, TASK)(request, context)
 
         bmc.replies['PATCH', SERVICE], bmc.replies['POST', PUSH] = keep, take
@@ -318,7 +318,7 @@ def test_targets_are_restored_only_once_the_task_has_begun(bmc: Any, service: Ca
     bmc.replies['GET', TASK_URI] = task
 
     def take(request: Any, context: Any) -> str:
-        got.append(b''.join(request.body))
+        got.append(request.body)
         return json.dumps(TASK | {'TaskState': 'New'})
 
     bmc.replies['POST', PUSH] = take

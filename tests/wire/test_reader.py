@@ -11,10 +11,7 @@ import requests
 
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.redfish import reader as module
-from baremetal_acc.bmc.redfish.driver import RedfishDriver
-from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.redfish.reader import expand_query
-from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcUnreachable
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.ref import HOST
@@ -268,7 +265,7 @@ def test_an_expansion_that_does_not_come_is_read_plain_and_not_tried_again(bmc: 
     _systems_expanded(bmc)
     query = f'{PROCESSORS}?$expand=.($levels=1)'
     bmc.replies['GET', query] = [requests.ReadTimeout()] * 9
-    driver = RedfishDriver(patience=Patience(sleep=lambda s: None), remembered=Remembered())
+    driver = bmc.driver()
     for number in range(2):
         with driver.connect(BmcAddress(name=HOST, address=ADDRESS, concurrency=1)) as connection:
             look = connection.look(NOW)

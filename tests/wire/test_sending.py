@@ -62,7 +62,7 @@ def test_what_is_told_is_what_is_sent(bmc: Any, service: dict[str, Any], told: S
 
     def answer(request: Any, context: Any) -> str:
         if request.path.endswith('multipart'):
-            text = b''.join(request.body)
+            text = request.body
             got.append(json.loads(text[text.index(b'{"Targets"') :].split(b'\r\n')[0]))
         else:
             got.append(request.json())

@@ -12,9 +12,6 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.api import BmcAddress, Document
-from baremetal_acc.bmc.redfish.driver import RedfishDriver
-from baremetal_acc.bmc.redfish.habits import Remembered
-from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.decide.baseline import Baseline, Match, NodeFacts, Rule
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnsupported
@@ -174,7 +171,7 @@ def test_no_request_that_changes_anything_leaves_the_target(bmc: Any, seed: int)
         pushed: list[bytes] = []
 
         def take(request: Any, context: Any, pushed: list[bytes] = pushed) -> str:
-            pushed.append(request.body if isinstance(request.body, bytes) else request.body.read())
+            pushed.append(request.body)
             return ''
 
         bmc.replies['POST', PUSH] = take
@@ -198,7 +195,7 @@ def test_an_image_goes_to_what_is_the_targets_alone_whatever_the_bmc_is_told(bmc
     pushed: list[bytes] = []
 
     def take(request: Any, context: Any) -> str:
-        pushed.append(request.body if isinstance(request.body, bytes) else request.body.read())
+        pushed.append(request.body)
         return ''
 
     bmc.replies['POST', PUSH] = take
@@ -268,7 +265,7 @@ def test_a_bmc_that_is_known_to_serve_one_machine_is_not_looked_at_again_for_its
     """What was remembered of it tells what the Id means; another Id is looked for, and is not there."""
     place = f'{ROOT}/Systems/1'
     bmc.put(place, SystemType='Physical', Id='Node0', Actions={'#ComputerSystem.Reset': {'target': f'{place}/Reset'}})
-    driver = RedfishDriver(patience=Patience(sleep=bmc.slept.append), remembered=Remembered())
+    driver = bmc.driver()
     address = BmcAddress(name=HOST, address=ADDRESS, system='Node0')
     with driver.connect(address) as connection:
         connection.look(NOW)

@@ -3,11 +3,14 @@
 """Is a connection kept when it may be, left when it must be, and does an answer end where it says? Real sockets on loopback."""
 
 import contextlib
+import functools
 import gzip
 import socket
+import ssl
 import threading
+import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -15,6 +18,7 @@ import pytest
 
 from baremetal_acc.bmc.redfish.transport import MAX_HEAD, Reply, TooLong, TooSlow, Transport, TransportError
 from baremetal_acc.bmc.wait import Hub
+from baremetal_acc.emulator.tls import make_certificate
 
 HEAD = b'GET /redfish/v1 HTTP/1.1\r\nHost: bmc'
 Script = list[bytes | None]
@@ -89,12 +93,13 @@ def peer() -> Iterator[Callable[..., tuple[Peer, Transport]]]:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test runs twice: waiting in its own thread, and as one of many in a hub."""
     if request.param == 'hub':
-        direct = Transport.exchange
+        for name in ('exchange', 'push'):
+            direct = getattr(Transport, name)
+            monkeypatch.setattr(Transport, name, functools.partialmethod(_in_hub, direct))
 
-        def in_hub(*args: Any, **kwargs: Any) -> Reply:
-            return in_a_hub(lambda: direct(*args, **kwargs))
 
-        monkeypatch.setattr(Transport, 'exchange', in_hub)
+def _in_hub(transport: Transport, direct: Callable[..., Reply], /, *args: Any, **kwargs: Any) -> Reply:
+    return in_a_hub(lambda: direct(transport, *args, **kwargs))
 
 
 def in_a_hub(function: Callable[[], T]) -> T:
@@ -120,6 +125,115 @@ def ask(transport: Transport, *, again: bool = True, timeout: float = 5.0, body:
     """One request: status and content."""
     reply = transport.exchange(HEAD + b'\r\n\r\n', body, connect=5.0, timeout=timeout, again=again)
     return reply.status, reply.content
+
+
+def push(
+    transport: Transport, pieces: Iterable[bytes], *, size: int, piece: float = 5.0, timeout: float = 5.0, whole: float = 10.0
+) -> tuple[int, bytes]:
+    """One request whose body comes piece by piece: status and content of the answer."""
+    head = HEAD.replace(b'GET', b'POST') + b'\r\nContent-Length: %d\r\n\r\n' % size
+    reply = transport.push(head, pieces, connect=5.0, piece=piece, timeout=timeout, until=time.monotonic() + whole)
+    return reply.status, reply.content
+
+
+class Image:
+    """Pieces of a body, as many as are asked for.
+
+    :ivar taken: how many that were.
+    """
+
+    def __init__(self, pieces: int) -> None:
+        self.left = pieces
+        self.taken = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        while self.left:
+            self.left -= 1
+            self.taken += 1
+            yield bytes(PIECE)
+
+
+PIECE = 256 * 1024
+
+MANY = 400
+"""Pieces that no buffer holds."""
+
+
+class Taker:
+    """A peer that does what it is told with one request after the other, over TLS where it has a context."""
+
+    def __init__(self, handle: Callable[[socket.socket], None], context: ssl.SSLContext | None = None) -> None:
+        self.connections = 0
+        self._server = socket.create_server(('127.0.0.1', 0))
+        self.port: int = self._server.getsockname()[1]
+        self._handle, self._context = handle, context
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                return
+            self.connections += 1
+            with contextlib.suppress(OSError):
+                if self._context is not None:
+                    connection = self._context.wrap_socket(connection, server_side=True)
+                with connection:
+                    self._handle(connection)
+
+    def join(self) -> None:
+        """Serve nobody any more; what was begun ends first."""
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        self._thread.join(10)
+
+
+@pytest.fixture(scope='module')
+def secured(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """For the peer, and for who trusts it."""
+    made = make_certificate(tmp_path_factory.mktemp('tls'), 'taker')
+    return made.context(), ssl.create_default_context(cafile=str(made.ca))
+
+
+@pytest.fixture(params=['plain', 'tls'])
+def taker(
+    request: pytest.FixtureRequest, secured: tuple[ssl.SSLContext, ssl.SSLContext]
+) -> Iterator[Callable[[Callable[[socket.socket], None]], tuple[Taker, Transport]]]:
+    """Starts a peer that takes images, and gives a transport to it."""
+    server, client = (None, None) if request.param == 'plain' else secured
+    made: list[tuple[Taker, Transport]] = []
+
+    def start(handle: Callable[[socket.socket], None]) -> tuple[Taker, Transport]:
+        it = Taker(handle, server)
+        made.append((it, Transport('127.0.0.1', it.port, client, lambda: 100_000)))
+        return made[-1]
+
+    yield start
+    for it, transport in made:
+        transport.close()
+        it.join()
+
+
+def head_of(connection: socket.socket) -> bytes:
+    """What comes first, with all of the head of a request in it."""
+    data = b''
+    while b'\r\n\r\n' not in data:
+        piece = connection.recv(65536)
+        if not piece:
+            return data
+        data += piece
+    return data
+
+
+def body_of(connection: socket.socket, size: int, data: bytes) -> int:
+    """Bytes of the body that come, up to its end."""
+    got = len(data.partition(b'\r\n\r\n')[2])
+    while got < size and (piece := connection.recv(1 << 20)):
+        got += len(piece)
+    return got
 
 
 def plain(content: bytes, more: bytes = b'') -> bytes:
@@ -306,3 +420,151 @@ def test_after_it_was_closed_no_connection_is_kept(peer: Callable[..., tuple[Pee
     transport.close()
     assert [(200, b'one'), (200, b'two')] == [ask(transport) for _ in range(2)]
     assert 2 == it.connections
+
+
+def test_an_image_arrives_whole_and_its_connection_is_kept(taker: Callable[..., tuple[Taker, Transport]]) -> None:
+    """The answer is that to all of it."""
+    got: list[int] = []
+    size = MANY * PIECE
+
+    def take(connection: socket.socket) -> None:
+        got.append(body_of(connection, size, head_of(connection)))
+        connection.sendall(plain(b'taken'))
+        head_of(connection)
+        connection.sendall(plain(b'next'))
+
+    it, transport = taker(take)
+    assert (200, b'taken') == push(transport, Image(MANY), size=size)
+    assert (200, b'next') == ask(transport)
+    assert ([size], 1) == (got, it.connections)
+
+
+def test_an_image_goes_over_a_connection_of_its_own(taker: Callable[..., tuple[Taker, Transport]]) -> None:
+    """One that was kept may be closed at any moment, and an image is not sent twice."""
+
+    def take(connection: socket.socket) -> None:
+        data = head_of(connection)
+        body_of(connection, PIECE if data.startswith(b'POST') else 0, data)
+        connection.sendall(plain(b'answer'))
+
+    it, transport = taker(take)
+    ask(transport)
+    assert (200, b'answer') == push(transport, Image(1), size=PIECE)
+    assert 2 == it.connections
+
+
+def test_an_image_that_is_refused_early_goes_no_further(taker: Callable[..., tuple[Taker, Transport]]) -> None:
+    """The peer reads no more, and does not close: its answer is there, and nobody waits for the image to be taken."""
+    done = threading.Event()
+
+    def refuse(connection: socket.socket) -> None:
+        head_of(connection)
+        connection.sendall(b'HTTP/1.1 413 Too large\r\nContent-Length: 3\r\n\r\nbig')
+        done.wait(10)
+
+    it, transport = taker(refuse)
+    image = Image(MANY)
+    started = time.monotonic()
+    try:
+        assert (413, b'big') == push(transport, image, size=MANY * PIECE)
+    finally:
+        done.set()
+    assert 3 > time.monotonic() - started
+    assert MANY > image.taken
+    assert 1 == it.connections
+
+
+def test_an_image_that_is_answered_early_is_sent_to_its_end(taker: Callable[..., tuple[Taker, Transport]]) -> None:
+    """An interim answer is none, and one of success may come before the BMC has read what it needs."""
+    got: list[int] = []
+    size = MANY * PIECE
+
+    def take(connection: socket.socket) -> None:
+        data = head_of(connection)
+        connection.sendall(b'HTTP/1.1 100 Continue\r\n\r\n')
+        connection.sendall(plain(b'at once'))
+        got.append(body_of(connection, size, data))
+
+    it, transport = taker(take)
+    assert (200, b'at once') == push(transport, Image(MANY), size=size)
+    it.join()
+    assert [size] == got
+
+
+def test_a_connection_that_breaks_in_an_image_is_broken_and_nothing_is_sent_again(
+    taker: Callable[..., tuple[Taker, Transport]],
+) -> None:
+    """Nobody knows what the peer makes of the half that it has."""
+
+    def slam(connection: socket.socket) -> None:
+        head_of(connection)
+        connection.recv(1000)
+
+    it, transport = taker(slam)
+    image = Image(MANY)
+    with pytest.raises((ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+        push(transport, image, size=MANY * PIECE)
+    assert MANY > image.taken
+    assert 1 == it.connections
+
+
+def test_a_file_that_fails_while_it_is_sent_is_no_broken_connection(taker: Callable[..., tuple[Taker, Transport]]) -> None:
+    """Its own error comes through, and the peer does not get a whole."""
+    got: list[int] = []
+    begun = threading.Event()
+
+    def take(connection: socket.socket) -> None:
+        data = head_of(connection)
+        begun.set()
+        got.append(body_of(connection, 2 * PIECE, data))
+
+    def half() -> Iterator[bytes]:
+        yield bytes(PIECE)
+        assert begun.wait(10)
+        raise ConnectionError('of the file')
+
+    it, transport = taker(take)
+    with pytest.raises(ConnectionError, match='of the file'):
+        push(transport, half(), size=2 * PIECE)
+    it.join()
+    assert 2 * PIECE not in got
+    assert 1 == it.connections
+
+
+@pytest.mark.parametrize(('piece', 'whole'), [(0.3, 10.0), (10.0, 0.3)], ids=['a piece', 'all'])
+def test_an_image_that_is_not_taken_is_given_up_in_time(
+    taker: Callable[..., tuple[Taker, Transport]], piece: float, whole: float
+) -> None:
+    """Be it one piece that is not taken, or the whole."""
+    done = threading.Event()
+
+    def stall(connection: socket.socket) -> None:
+        head_of(connection)
+        done.wait(10)
+
+    _, transport = taker(stall)
+    started = time.monotonic()
+    try:
+        with pytest.raises(TimeoutError):
+            push(transport, Image(MANY), size=MANY * PIECE, piece=piece, whole=whole)
+    finally:
+        done.set()
+    assert 3 > time.monotonic() - started
+
+
+def test_the_answer_to_an_image_is_waited_for_as_long_as_it_may_take(taker: Callable[..., tuple[Taker, Transport]]) -> None:
+    """From when all is sent: a BMC checks all of it first."""
+    done = threading.Event()
+
+    def check(connection: socket.socket) -> None:
+        body_of(connection, PIECE, head_of(connection))
+        done.wait(10)
+
+    _, transport = taker(check)
+    started = time.monotonic()
+    try:
+        with pytest.raises(TimeoutError):
+            push(transport, Image(1), size=PIECE, timeout=0.5)
+    finally:
+        done.set()
+    assert 0.5 <= time.monotonic() - started < 3

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc.bmc.redfish import connector
 from tests.damaged_trees import soak
 from tests.damaged_trees.damage import KINDS, damages
 from tests.damaged_trees.oracle import Known, judge
@@ -18,12 +17,6 @@ FOLDERS = folders()
 
 SAMPLE = int(os.environ.get('BAREMETAL_ACC_TREE_MUTATIONS', '24'))
 """Of each tree."""
-
-
-@pytest.fixture(autouse=True)
-def its_own_transport(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the looks put in the place of a network is gone afterwards."""
-    monkeypatch.setattr(connector, '_adapter', connector._adapter)
 
 
 @pytest.mark.parametrize('folder', FOLDERS, ids=lambda path: path.name)

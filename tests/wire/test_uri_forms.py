@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.redfish.driver import RedfishDriver
 from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.run.looking import observe
 from tests.wire.recorded import ADDRESS, NOW, inventory_of, target_of, tools_of
@@ -168,7 +167,7 @@ def test_what_was_there_before_and_is_linked_no_more_is_gone_and_hides_nothing(
     remembered = Remembered()
 
     def look() -> tuple[Any, ...]:
-        driver = RedfishDriver(remembered=remembered)
+        driver = bmc.driver(remembered)
         tools = replace(tools_of(bmc), connect=driver.connect)
         return tuple(g for g in observe(target_of(), tools, NOW).gaps if g.hides)
 

@@ -5,41 +5,31 @@
 sushy's own connector opens a connection for each request, sends writes again after a timeout, and drops If-Match after
 a 412 (facts/redfish.md, section 4.2). This one keeps connections and one TLS context, sends a write exactly once,
 repeats reads within bounds, follows nothing off the BMC's origin, bounds what it reads, and turns every failure into
-an error of ours. sushy's resources run on it as on theirs. Images are pushed by requests; all else is small and goes over
-:mod:`.transport`, which costs a fifth of it.
+an error of ours. sushy's resources run on it as on theirs. All of it, images too, goes over one :mod:`.transport`.
 """
 
 import base64
-import contextlib
 import functools
 import json
 import logging
 import re
-import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.cookiejar import DefaultCookiePolicy
 from typing import Any, Protocol
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
-import requests
 import sushy.auth
-import sushy.connector
-import urllib3
-from requests.adapters import BaseAdapter, HTTPAdapter
-from requests.structures import CaseInsensitiveDict
-from requests.utils import requote_uri
 
 from baremetal_acc.bmc import pending, stopping
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.redfish import tls, trouble
 from baremetal_acc.bmc.redfish.login import MAX_LOGINS, Login, basic_authorization
 from baremetal_acc.bmc.redfish.message import NO_SESSION_FREE, NO_SESSION_WORDS, said, said_to_login
-from baremetal_acc.bmc.redfish.transport import TooLong, TooSlow, Transport, TransportError
+from baremetal_acc.bmc.redfish.transport import Dial, TooLong, TooSlow, Transport, TransportError
 from baremetal_acc.bmc.retry import Later, Patience, retry_after
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
@@ -82,9 +72,6 @@ REDIRECTS = 3
 
 _DAY = 86_400.0
 
-_BEAT = 1.0
-"""Seconds between two looks of who watches an upload: its end may come nearer once the image is sent."""
-
 _HEADERS = {
     'Accept': 'application/json',
     'Accept-Encoding': 'identity',
@@ -102,6 +89,12 @@ PLACE = re.compile(_SEGMENTS)
 
 _PLAIN = re.compile(_SEGMENTS + r"/?(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?")
 """The same with a query, or a slash at its end."""
+
+_RESERVED = "!#$&'()*+,/:;=?@[]~"
+"""Source: RFC 3986, section 2.2; and the tilde, which means itself."""
+
+_STRAY = re.compile('%(?![0-9A-Fa-f]{2})')
+"""A per cent sign that quotes nothing."""
 
 _UNAUTHORIZED, _FORBIDDEN, _NOT_MODIFIED = 401, 403, 304
 
@@ -142,8 +135,6 @@ class Streamed(Protocol):
 
     def __iter__(self) -> Iterator[bytes]: ...
 
-    def read(self, size: int = -1) -> bytes: ...
-
     def rewind(self) -> None: ...
 
 
@@ -164,120 +155,21 @@ class Answer:
     generation: int = 0
 
 
-class _Tracked(urllib3.connection.HTTPConnection):
-    """A connection that is known to the thread that sends an image by it."""
+@dataclass(slots=True, kw_only=True)
+class Response:
+    """An answer as sushy's resources read it."""
 
-    def request(self, *args: Any, **kwargs: Any) -> None:
-        _HERE.connections = (*getattr(_HERE, 'connections', ()), self)
-        super().request(*args, **kwargs)
+    status_code: int
+    headers: Mapping[str, str]
+    content: bytes
+    url: str
 
-
-class _TrackedSecure(urllib3.connection.HTTPSConnection):
-    """The same over TLS."""
-
-    def request(self, *args: Any, **kwargs: Any) -> None:
-        _HERE.connections = (*getattr(_HERE, 'connections', ()), self)
-        super().request(*args, **kwargs)
+    def json(self) -> Any:
+        """The body."""
+        return json.loads(self.content)
 
 
-_HERE = threading.local()
-
-
-class _Watch:
-    """Breaks off an upload when its time is over, be it that the image goes out or the answer comes in by bits and pieces.
-
-    :ivar is_late: it was broken off.
-    :param until: by the monotonic clock, when all of it has to be done.
-    :param timeout: seconds for the answer, once the image is sent.
-    """
-
-    def __init__(self, request: requests.PreparedRequest, *, until: float, timeout: float) -> None:
-        self.is_late = False
-        self._until = until
-        self._timeout = timeout
-        self._over = threading.Event()
-        self._connections: Callable[[], tuple[Any, ...]] = lambda: ()
-        request.body = _Noted(request.body, self._sent)  # type: ignore[assignment]
-
-    def __enter__(self) -> '_Watch':
-        found = _HERE.__dict__
-        found['connections'] = ()
-        self._connections = lambda: found['connections']
-        threading.Thread(target=self._watch, name='upload-watch', daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-
-    def _sent(self) -> None:
-        self._until = min(self._until, time.monotonic() + self._timeout)
-
-    def _watch(self) -> None:
-        while not self._over.wait(max(0.0, min(_BEAT, self._until - time.monotonic()))):
-            if time.monotonic() < self._until:
-                continue
-            self.is_late = True
-            for connection in self._connections():
-                if connection.sock is not None:
-                    with contextlib.suppress(OSError):
-                        socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
-            return
-
-
-class _Noted:
-    """A streamed body that tells when its last byte was taken."""
-
-    def __init__(self, inner: Any, ended: Callable[[], None]) -> None:
-        self._inner = inner
-        self._ended = ended
-
-    def __len__(self) -> int:
-        return len(self._inner)
-
-    def __iter__(self) -> Iterator[bytes]:
-        yield from self._inner
-        self._ended()
-
-    def read(self, size: int = -1) -> bytes:
-        piece: bytes = self._inner.read(size)
-        if not piece:
-            self._ended()
-        return piece
-
-
-class _Pool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _Tracked
-
-
-class _SecurePool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _TrackedSecure
-
-
-class _Adapter(HTTPAdapter):
-    """For images: one TLS context for all connections; loading trust roots for each costs 17 to 34 ms of CPU."""
-
-    def __init__(self, context: ssl.SSLContext | None, connections: int) -> None:
-        self._context = context
-        super().__init__(pool_connections=1, pool_maxsize=connections, max_retries=0, pool_block=True)
-
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        if self._context is not None:
-            kwargs['ssl_context'] = self._context
-        super().init_poolmanager(*args, blocksize=256 * 1024, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {'http': _Pool, 'https': _SecurePool}
-
-    def build_connection_pool_key_attributes(
-        self, request: requests.PreparedRequest, verify: bool | str, cert: Any = None
-    ) -> Any:
-        """Verification is the context's business, for all requests alike."""
-        parts = urlsplit(request.url or '')
-        return {'scheme': parts.scheme, 'host': parts.hostname, 'port': parts.port}, {}
-
-    def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
-        """Nothing to add: see above."""
-
-
-class Connector(sushy.connector.Connector):
+class Connector:
     """HTTP with one BMC.
 
     :ivar label: the BMC, for messages.
@@ -287,9 +179,10 @@ class Connector(sushy.connector.Connector):
     :ivar silent: paths that were not answered in time when they were asked for last.
     """
 
-    def __init__(self, address: BmcAddress, patience: Patience | None = None) -> None:
+    def __init__(self, address: BmcAddress, patience: Patience | None = None, dial: Dial | None = None) -> None:
         """Nothing is sent yet.
 
+        :param dial: what makes a connection; one over the network when None.
         :raises UsageError: the address is no ``https://HOST[:PORT]``.
         :raises BmcUntrusted: verify_ca names a file that holds no certificates.
         """
@@ -302,17 +195,12 @@ class Connector(sushy.connector.Connector):
         self._until = float('inf') if address.until is None else address.until
         self._patience = patience or Patience()
         parts = _origin(address)
-        super().__init__(f'{parts[0]}://{parts[1]}', verify=bool(address.verify_ca))
         self._origin = parts
         self.host = _host(address)[0]
-        session = self._session
-        session.trust_env = False  # no proxies, no .netrc: a BMC is spoken to directly, with the credentials it was given
-        session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        session.headers = CaseInsensitiveDict(_HEADERS)
-        self._context = tls.context(address) if parts[0] == 'https' else None
-        own = _adapter is _FOR_IMAGES
-        self._lean = Transport(*_host(address), self._context, lambda: MAX_ANSWER) if own else None
-        self._mounted = False
+        self._auth: sushy.auth.AuthBase | None = None
+        self._headers: dict[str, str] = _HEADERS
+        context = tls.context(address) if parts[0] == 'https' else None
+        self._transport = Transport(*_host(address), context, lambda: MAX_ANSWER, dial)
         self._block: str | None = None
         self._block_lock = threading.Lock()
         self._logins = 0
@@ -366,7 +254,7 @@ class Connector(sushy.connector.Connector):
             arrived is unknown.
         :raises BmcError: it was not accepted.
         """
-        data: object = stream
+        data: bytes | Streamed | None = stream
         wanted = dict(headers or {})
         if stream is None and body is not None:
             data = json.dumps(body).encode()
@@ -490,27 +378,25 @@ class Connector(sushy.connector.Connector):
 
     # ---- what sushy's resources use ----
 
-    def _op(
-        self, method: str, path: str = '', data: Any = None, headers: Any = None, blocking: bool = False, **kwargs: Any
-    ) -> requests.Response:
-        """sushy's way in. Its retries and its waiting for tasks do not exist here."""
-        answer = self.read(path) if method in _READS else self.send(method, path, body=data, headers=headers)
-        response = requests.Response()
-        response.status_code = answer.status
-        response.headers.update(answer.headers)
-        response._content = answer.content
-        response.url = answer.url
-        return response
+    def get(self, path: str = '', data: Any = None, headers: Any = None, **kwargs: Any) -> Response:
+        """sushy's retries and its waiting for tasks do not exist here; nor anywhere below."""
+        return _response(self.read(path))
 
-    def patch(
-        self, path: str = '', data: Any = None, headers: Any = None, etag: Any = None, **kwargs: Any
-    ) -> requests.Response:
+    def post(self, path: str = '', data: Any = None, headers: Any = None, **kwargs: Any) -> Response:
+        """As :meth:`get`."""
+        return _response(self.send('POST', path, body=data, headers=headers))
+
+    def patch(self, path: str = '', data: Any = None, headers: Any = None, etag: Any = None, **kwargs: Any) -> Response:
         """sushy's patch weakens and drops If-Match after a 412; this one does not."""
-        return self._op('PATCH', path, data=data, headers=_with_match(headers, etag))
+        return _response(self.send('PATCH', path, body=data, headers=_with_match(headers, etag)))
 
-    def put(self, path: str = '', data: Any = None, headers: Any = None, etag: Any = None, **kwargs: Any) -> requests.Response:
+    def put(self, path: str = '', data: Any = None, headers: Any = None, etag: Any = None, **kwargs: Any) -> Response:
         """As :meth:`patch`."""
-        return self._op('PUT', path, data=data, headers=_with_match(headers, etag))
+        return _response(self.send('PUT', path, body=data, headers=_with_match(headers, etag)))
+
+    def delete(self, path: str = '', data: Any = None, headers: Any = None, **kwargs: Any) -> Response:
+        """As :meth:`get`."""
+        return _response(self.send('DELETE', path, body=data, headers=headers))
 
     def stop(self) -> None:
         """Let every read fail from now on, those under way too, and send no write; for some seconds sessions can be closed.
@@ -519,14 +405,11 @@ class Connector(sushy.connector.Connector):
         """
         self._closing_until = time.monotonic() + stopping.CLOSING
         self.stopped = True
-        if self._lean is not None:
-            self._lean.break_reads()
+        self._transport.break_reads()
 
     def close(self) -> None:
         """Close all connections."""
-        if self._lean is not None:
-            self._lean.close()
-        super().close()
+        self._transport.close()
 
     # ---- one request ----
 
@@ -554,7 +437,14 @@ class Connector(sushy.connector.Connector):
         raise BmcAnswerInvalid(bmc=self.label, uri=uri, what='redirected in a circle')
 
     def _exchange(
-        self, method: str, path: str, data: object, headers: Mapping[str, str], timeout: float, *, anonymous: bool = False
+        self,
+        method: str,
+        path: str,
+        data: bytes | Streamed | None,
+        headers: Mapping[str, str],
+        timeout: float,
+        *,
+        anonymous: bool = False,
     ) -> Answer:
         """Send one request and read its answer, whatever its status.
 
@@ -575,7 +465,14 @@ class Connector(sushy.connector.Connector):
             auth.used(generation, accepted=accepted)
 
     def _exchange_once(
-        self, method: str, path: str, data: object, headers: Mapping[str, str], timeout: float, *, anonymous: bool = False
+        self,
+        method: str,
+        path: str,
+        data: bytes | Streamed | None,
+        headers: Mapping[str, str],
+        timeout: float,
+        *,
+        anonymous: bool = False,
     ) -> Answer:
         self.requests += 1
         started = time.monotonic()
@@ -583,21 +480,16 @@ class Connector(sushy.connector.Connector):
         status: object = 'no answer'
         try:
             with pending.waiting(self.label, f'{method} {self.redact(path)}', timeout):
-                if self._lean is not None and (data is None or isinstance(data, bytes)):
-                    answer = self._small(self._lean, method, path, data, headers, timeout, anonymous=anonymous)
-                else:
-                    answer = self._large(method, path, data, headers, timeout, anonymous=anonymous)
+                answer = self._answered(method, path, data, headers, timeout, anonymous=anonymous)
         except TooSlow as exc:
-            raise BmcUnreachable(bmc=self.label, uri=path, what=str(exc)) from exc
+            raise BmcUnreachable(bmc=self.label, uri=path, what=_unknown(method, str(exc))) from exc
         except TooLong as exc:
             raise BmcAnswerInvalid(bmc=self.label, uri=path, what=str(exc)) from exc
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as exc:
+        except OSError as exc:
             error = self._broken(exc, path, method)
             if isinstance(error, BmcUntrusted):
                 raise error from exc
             raise Later(error) from exc
-        except ValueError as exc:  # what requests makes of a redirect before it does not follow it; TLS errors are some, too
-            raise BmcAnswerInvalid(bmc=self.label, uri=path, what='redirected to a place that cannot be') from exc
         else:
             status = answer.status
             self.silent.discard(path)
@@ -610,18 +502,17 @@ class Connector(sushy.connector.Connector):
                 taken = time.monotonic() - started
                 LOG.debug('%s: %s %s: %s, %.3f s', self.label, method, self.redact(path), status, taken)
 
-    def _small(
+    def _answered(
         self,
-        lean: Transport,
         method: str,
         path: str,
-        body: bytes | None,
+        data: bytes | Streamed | None,
         headers: Mapping[str, str],
         timeout: float,
         *,
         anonymous: bool,
     ) -> Answer:
-        """A request that fits into memory, with its answer."""
+        """The answer to a request."""
         block = self._block if not headers and not anonymous else None
         if block is None:
             logins = self._logins
@@ -629,74 +520,38 @@ class Connector(sushy.connector.Connector):
             with self._block_lock:
                 if not headers and not anonymous and logins == self._logins:
                     self._block = block
-        target = path if _is_plain(path) else requote_uri(path)
-        length = f'Content-Length: {len(body)}\r\n' if body is not None else ''
+        target = path if _is_plain(path) else _requoted(path)
+        length = f'Content-Length: {len(data)}\r\n' if data is not None else ''
         head = f'{method} {target} HTTP/1.1\r\nHost: {self._origin[1]}\r\n{block}{length}\r\n'.encode('latin-1')
-        reply = lean.exchange(head, body, connect=min(CONNECT_TIMEOUT, timeout), timeout=timeout, again=method in _READS)
+        if data is None or isinstance(data, bytes):
+            connect = min(CONNECT_TIMEOUT, timeout)
+            reply = self._transport.exchange(head, data, connect=connect, timeout=timeout, again=method in _READS)
+        else:
+            # A BMC may pause while it writes what it has got so far.
+            piece = min(PIECE_TIMEOUT, timeout)
+            until = max(self._until, time.monotonic() + LATE)
+            reply = self._transport.push(head, data, connect=piece, piece=piece, timeout=timeout, until=until)
         return Answer(status=reply.status, headers=reply.headers, content=reply.content, url=path, seconds=reply.seconds)
-
-    def _large(
-        self, method: str, path: str, data: object, headers: Mapping[str, str], timeout: float, *, anonymous: bool
-    ) -> Answer:
-        """A request whose body is streamed; or any, where tests have mounted recorded replies."""
-        request = requests.Request(
-            method,
-            f'{self._origin[0]}://{self._origin[1]}{path}',
-            data=data,
-            headers=self._standing(headers, anonymous=anonymous),
-        ).prepare()
-        # The first also bounds each piece that is sent: a BMC may pause while it writes what it has got so far.
-        is_small = data is None or isinstance(data, bytes)
-        first = min(CONNECT_TIMEOUT if is_small else PIECE_TIMEOUT, timeout)
-        with self._block_lock:
-            if not self._mounted:
-                self._session.mount(f'{self._origin[0]}://', _adapter(self._context, max(1, self._address.concurrency)))
-                self._mounted = True
-        send = functools.partial(
-            self._session.send, request, stream=True, timeout=(first, timeout), allow_redirects=False, proxies={}
-        )
-        if is_small:
-            return self._answered(send, path, timeout)
-        late = time.monotonic() + LATE
-        with _Watch(request, until=max(self._until, late), timeout=timeout) as watch:
-            try:
-                return self._answered(send, path, timeout)
-            except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as exc:
-                if watch.is_late:
-                    raise TimeoutError('timed out') from exc
-                raise
-
-    def _answered(self, send: Callable[[], requests.Response], path: str, timeout: float) -> Answer:
-        with send() as response:
-            content = self._body(response, path, time.monotonic() + timeout)
-            taken = response.elapsed.total_seconds()
-            return Answer(status=response.status_code, headers=response.headers, content=content, url=path, seconds=taken)
 
     def _standing(self, headers: Mapping[str, str], *, anonymous: bool) -> dict[str, str]:
         """All headers of a request: those of the session, then its own."""
-        found = {name: str(value) for name, value in self._session.headers.items()}
-        if isinstance(self._session.auth, tuple):
-            username, password = self._session.auth
-            found['Authorization'] = basic_authorization(username or '', password or '')
-        if anonymous:  # a login must not carry an old token
-            found.pop('X-Auth-Token', None)
-            found.pop('Authorization', None)
-        return found | dict(headers)
+        # A login must not carry an old token.
+        return (_HEADERS if anonymous else self._headers) | dict(headers)
+
+    def set_auth(self, auth: sushy.auth.AuthBase) -> None:
+        """Called by the login: what renews a session that has ended."""
+        self._auth = auth
 
     def set_http_basic_auth(self, username: str | None, password: str | None) -> None:
         """Called by the login."""
-        headers = self._session.headers.copy()
-        headers.pop('X-Auth-Token', None)
-        self._session.auth, self._session.headers = (username, password), headers
+        # Other threads read the headers meanwhile: they are replaced, not changed.
+        self._headers = _HEADERS | {'Authorization': basic_authorization(username or '', password or '')}
         self._logged_in()
 
     def set_http_session_auth(self, session_auth_token: str) -> None:
         """Called by the login."""
         self._tokens = (*self._tokens[1 - MAX_LOGINS :], session_auth_token)
-        # Other threads read the headers meanwhile: they are replaced, not changed.
-        headers = self._session.headers.copy()
-        headers['X-Auth-Token'] = session_auth_token
-        self._session.auth, self._session.headers = None, headers
+        self._headers = _HEADERS | {'X-Auth-Token': session_auth_token}
         self._logged_in()
 
     def _logged_in(self) -> None:
@@ -705,31 +560,15 @@ class Connector(sushy.connector.Connector):
             self._logins += 1
             self._block = None
 
-    def _body(self, response: requests.Response, path: str, deadline: float) -> bytes:
-        """The body, unpacked, bounded in size and in time."""
-        parts: list[bytes] = []
-        size = 0
-        while piece := response.raw.read1(64 * 1024, decode_content=True):
-            size += len(piece)
-            if size > MAX_ANSWER:
-                raise BmcAnswerInvalid(bmc=self.label, uri=path, what=f'the answer is longer than {MAX_ANSWER} bytes')
-            if time.monotonic() > deadline:
-                raise BmcUnreachable(bmc=self.label, uri=path, what='the answer did not end in time')
-            parts.append(piece)
-        return b''.join(parts)
-
-    def _broken(self, exc: Exception, path: str, method: str) -> BmcError:
+    def _broken(self, exc: OSError, path: str, method: str) -> BmcError:
         """The error for a connection that did not bring an answer."""
-        untrusted = next((e for e in trouble.causes(exc) if isinstance(e, ssl.SSLCertVerificationError)), None)
-        if untrusted is not None:
+        if isinstance(exc, ssl.SSLCertVerificationError):
             return BmcUntrusted(
                 bmc=self.label,
-                what=f'its certificate is not trusted: {untrusted.verify_message}',
+                what=f'its certificate is not trusted: {exc.verify_message}',
                 hint='set verify_ca to the file of the CA that signed it',
             )
-        what = trouble.reason(exc)
-        if method not in _READS:
-            what += '; whether the request arrived is unknown'
+        what = _unknown(method, trouble.reason(exc))
         return BmcUnreachable(bmc=self.label, uri=path, what=what, hint='check address, network and power of the BMC')
 
     def _raise_for(self, method: str, answer: Answer, *, login: bool = False) -> None:
@@ -811,12 +650,17 @@ def _secrets(address: BmcAddress) -> tuple[str, ...]:
     return (basic, address.password)
 
 
-def _adapter(context: ssl.SSLContext | None, connections: int) -> BaseAdapter:
-    """What carries images. Tests put an adapter with recorded replies here, which then carries everything."""
-    return _Adapter(context, connections)
+def _unknown(method: str, what: str) -> str:
+    """Why there is no answer, with what that means for a write."""
+    return what if method in _READS else f'{what}; whether the request arrived is unknown'
 
 
-_FOR_IMAGES = _adapter
+def _requoted(path: str) -> str:
+    """A path as it goes over the wire: what must not stand in it is quoted, what is quoted already stays so.
+
+    Source: RFC 3986, section 2.
+    """
+    return quote(path, safe=_RESERVED if _STRAY.search(path) is not None else f'%{_RESERVED}')
 
 
 def _block(headers: Mapping[str, str]) -> str:
@@ -828,6 +672,10 @@ def _block(headers: Mapping[str, str]) -> str:
     if not all(map(_HEADER.fullmatch, lines)):
         raise TransportError('a value that cannot stand in a header was to be sent')
     return ''.join(lines)
+
+
+def _response(answer: Answer) -> Response:
+    return Response(status_code=answer.status, headers=answer.headers, content=answer.content, url=answer.url)
 
 
 def _with_match(headers: Mapping[str, str] | None, etag: object) -> dict[str, str]:

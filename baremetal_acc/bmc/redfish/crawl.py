@@ -22,6 +22,7 @@ from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.mockup import TOP, Missed
 from baremetal_acc.bmc.redfish.reader import document, fresh
+from baremetal_acc.bmc.redfish.transport import Dial
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable
 from baremetal_acc.model.ref import BmcName
@@ -112,12 +113,13 @@ class Crawled:
 
 
 @contextmanager
-def connected(address: BmcAddress, patience: Patience | None = None) -> Iterator[Connector]:
+def connected(address: BmcAddress, patience: Patience | None = None, dial: Dial | None = None) -> Iterator[Connector]:
     """A session with a BMC, closed at the end.
 
+    :param dial: what makes a connection; one over the network when None.
     :raises BmcError: it cannot be spoken to, or is no Redfish service.
     """
-    connector = Connector(address, patience)
+    connector = Connector(address, patience, dial)
     login = Login(address)
     try:
         root = fresh(connector, address.name, f'{TOP}/').body

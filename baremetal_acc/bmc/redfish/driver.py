@@ -43,6 +43,7 @@ from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View, component, parent, power_state
 from baremetal_acc.bmc.redfish.reader import Reader, fresh, members
+from baremetal_acc.bmc.redfish.transport import Dial
 from baremetal_acc.bmc.redfish.walk import MAX_TASKS, NOTHING, ROOT, Tree, Walk
 from baremetal_acc.bmc.redfish.writer import Writer
 from baremetal_acc.bmc.retry import Patience
@@ -82,16 +83,22 @@ class RedfishDriver:
     protocol = 'redfish'
 
     def __init__(
-        self, devices: Devices | None = None, patience: Patience | None = None, remembered: Remembered | None = None
+        self,
+        devices: Devices | None = None,
+        patience: Patience | None = None,
+        remembered: Remembered | None = None,
+        dial: Dial | None = None,
     ) -> None:
         """The driver.
 
         :param devices: which devices are accelerators; the shipped table when None.
         :param patience: how reads are repeated.
         :param remembered: what is known of how BMCs behave; that of the whole process when None.
+        :param dial: what makes a connection to a BMC; one over the network when None.
         """
         self._devices = devices
         self._patience = patience
+        self._dial = dial
         self._remembered = _REMEMBERED if remembered is None else remembered
 
     def connect(self, address: BmcAddress) -> 'RedfishConnection':
@@ -100,7 +107,7 @@ class RedfishDriver:
         :raises BmcUnreachable: no answer. ``BmcUntrusted``: the certificate does not verify. ``BmcNotAuthorised``: wrong
             credentials. ``BmcAnswerInvalid``: no Redfish service there. ``UsageError``: the address is none.
         """
-        connector = Connector(address, self._patience)
+        connector = Connector(address, self._patience, self._dial)
         habits = self._remembered.of(address.address, lambda: Habits(pace=Pace(ceiling=max(1, address.concurrency))))
         habits.pace.bound(max(1, address.concurrency))
         connector.pushed_back = habits.pace.pushed_back

@@ -5,6 +5,8 @@
 A look is many small requests, a fleet is many looks: what a request costs decides how many BMCs one process can read. Sockets
 and TLS are Python's own, messages are parsed by llhttp (package httptools). An answer is bounded in size, number of headers
 and time, whatever it says of itself, and a connection that brought anything odd is not used again.
+
+An image goes the same way, piece by piece. Its answer may come before its end; a refusal ends it there.
 """
 
 import contextlib
@@ -16,9 +18,9 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import httptools
 
@@ -31,6 +33,9 @@ PIECE = 64 * 1024
 
 HOT = 0.1
 """Seconds within which nobody closes a connection for being idle. If it is closed all the same, a read is sent again."""
+
+_DONE = 300
+"""Statuses below it tell that something was done. Source: RFC 9110, section 15."""
 
 T = TypeVar('T')
 
@@ -68,18 +73,63 @@ class Reply:
     seconds: float
 
 
+class Wire(Protocol):
+    """A connection as bytes, for one request at a time."""
+
+    def send(self, data: bytes, timeout: float, deadline: float) -> None:
+        """Send all of it.
+
+        :param timeout: seconds for that. ``deadline``: by the monotonic clock, when the answer has to be there.
+        :raises TimeoutError: it was not taken in time. ``OSError``: the connection broke.
+        """
+
+    def offer(self, data: memoryview, deadline: float) -> tuple[int, bytes | None]:
+        """Send it until something comes back.
+
+        :returns: how many bytes were sent, and what came: None for nothing, empty where the peer has closed the connection.
+        :raises TimeoutError: it was not taken in time. ``OSError``: the connection broke.
+        """
+
+    def receive(self, left: float, deadline: float, *, first: bool) -> bytes:
+        """What comes next; empty where the peer has closed the connection.
+
+        :param left: seconds until the deadline. ``first``: nothing has come since :meth:`send`, whose timeout counts still.
+        :raises TimeoutError: nothing came in time. ``OSError``: the connection broke.
+        """
+
+    def is_quiet(self) -> bool:
+        """Nothing has come that nobody asked for, neither an answer nor the end."""
+
+    def break_off(self) -> None:
+        """Let whoever waits for it find it closed. From any thread."""
+
+    def close(self) -> None:
+        """Close it at once."""
+
+
+Dial = Callable[[str, int, ssl.SSLContext | None, float], Wire]
+"""Makes a connection: to a host and a port, with a context for TLS or None, within some seconds.
+
+Raises TimeoutError where there is none in time, ``OSError``, or ``ssl.SSLError`` for no TLS, or no trust.
+"""
+
+
 class Transport:
     """Connections to one host. Safe to use from several threads; each request has a connection for itself.
 
     :param context: for TLS, None for plain HTTP.
     :param limit: bytes of a body, unpacked; asked for each answer.
+    :param dial: what makes a connection; one over the network when None.
     """
 
-    def __init__(self, host: str, port: int, context: ssl.SSLContext | None, limit: Callable[[], int]) -> None:
+    def __init__(
+        self, host: str, port: int, context: ssl.SSLContext | None, limit: Callable[[], int], dial: Dial | None = None
+    ) -> None:
         self._host = host
         self._port = port
         self._context = context
         self._limit = limit
+        self._dial: Dial = dial or Line
         self._idle: list[_Link] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -102,11 +152,36 @@ class Transport:
             except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 if not again or link.heard or self._stopped:
                     raise
+        link = self._connected(connect)
+        return self._over(link, head, body, max(1.0, timeout - (time.monotonic() - started)), read=again)
+
+    def push(
+        self, head: bytes, pieces: Iterable[bytes], *, connect: float, piece: float, timeout: float, until: float
+    ) -> Reply:
+        """Send one request whose body comes piece by piece, once, over a new connection, and read its answer.
+
+        The next piece is asked for when the one before was sent; none after an answer that refuses it.
+
+        :param piece: seconds for one piece to be taken. ``timeout``: for the answer, once all is sent.
+        :param until: by the monotonic clock, when all of it has to be done.
+        :raises OSError: as :meth:`exchange`.
+        """
+        link = self._connected(connect)
         try:
-            link = _Link(self._host, self._port, self._context, connect)
+            reply, keep = link.push(head, pieces, piece, timeout, until, self._limit())
+        except BaseException:
+            link.close()
+            raise
+        self._keep(link, keep=keep)
+        return reply
+
+    def _connected(self, seconds: float) -> '_Link':
+        try:
+            return _Link(self._dial(self._host, self._port, self._context, seconds))
         except TimeoutError as exc:
             raise TransportError('no connection in time') from exc
-        return self._over(link, head, body, max(1.0, timeout - (time.monotonic() - started)), read=again)
+        except UnicodeError as exc:  # of a host that cannot be one
+            raise socket.gaierror(socket.EAI_NONAME, str(exc)) from exc
 
     def break_reads(self) -> None:
         """Break off the reads that wait for an answer, and send none of them again. From any thread; writes go on."""
@@ -149,6 +224,11 @@ class Transport:
                 self._reading.discard(link)
             link.close()
             raise
+        self._keep(link, keep=keep)
+        return reply
+
+    def _keep(self, link: '_Link', *, keep: bool) -> None:
+        """Keep a connection whose answer is there, or close it."""
         with self._lock:
             self._reading.discard(link)
             keep = keep and not self._closed
@@ -156,7 +236,6 @@ class Transport:
                 self._idle.append(link)
         if not keep:
             link.close()
-        return reply
 
 
 class _Link:
@@ -166,7 +245,129 @@ class _Link:
     :ivar used: when the last answer was complete.
     """
 
-    __slots__ = ('_hub', '_message', '_poll', '_socket', '_timeout', 'heard', 'used')
+    __slots__ = ('_message', '_wire', 'heard', 'used')
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self.heard = False
+        self.used = 0.0
+        self._message = _Message()
+
+    def is_quiet(self) -> bool:
+        """Nothing has come that nobody asked for, neither an answer nor the end."""
+        return self._wire.is_quiet()
+
+    def close(self) -> None:
+        """Close it at once."""
+        self._message.end()
+        self._wire.close()
+
+    def break_off(self) -> None:
+        """Let whoever waits for it find it closed."""
+        self._wire.break_off()
+
+    def exchange(self, head: bytes, body: bytes | None, timeout: float, limit: int) -> tuple[Reply, bool]:
+        """Send, and read the answer; whether the connection can be used again."""
+        self.heard = False
+        started = time.monotonic()
+        deadline = started + timeout
+        self._wire.send(head + body if body is not None else head, timeout, deadline)
+        self._message.begin(limit)
+        self._hear(deadline, sent=True)
+        return self._reply(started), self._message.keep
+
+    def push(
+        self, head: bytes, pieces: Iterable[bytes], piece: float, timeout: float, until: float, limit: int
+    ) -> tuple[Reply, bool]:
+        """Send piece by piece, and read the answer; whether the connection can be used again."""
+        self.heard = False
+        started = time.monotonic()
+        self._message.begin(limit)
+        broken: OSError | None = None
+        whole = False
+        try:
+            whole = self._pour(head, piece, until) and all(self._pour(one, piece, until) for one in pieces)
+        except _Broken as exc:
+            broken = exc.error  # it may have answered before it closed
+        try:
+            self._hear(min(until, time.monotonic() + timeout), sent=False)
+        except OSError:
+            if broken is not None:
+                raise broken from None
+            raise
+        return self._reply(started), self._message.keep and whole
+
+    def _pour(self, data: bytes, seconds: float, until: float) -> bool:
+        """Send one piece.
+
+        :returns: more is to follow. False: the answer has begun, and what is sent is refused.
+        :raises _Broken: the connection broke. ``TimeoutError``: it was not taken in time.
+        """
+        rest = memoryview(data)
+        until = min(until, time.monotonic() + seconds)
+        while rest:
+            try:
+                sent, came = self._wire.offer(rest, until)
+                if came == b'':
+                    raise ConnectionResetError('the connection was closed before the answer was complete')
+            except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError) as exc:
+                raise _Broken(exc) from exc
+            rest = rest[sent:]
+            if came is not None:
+                self.heard = True
+                self._message.feed(came)
+                if self._message.refuses:
+                    return False
+        return True
+
+    def _hear(self, deadline: float, *, sent: bool) -> None:
+        """Read the answer to its end.
+
+        :param sent: by ``send``.
+        """
+        hub = wait.hub()
+        message = self._message
+        pieces = 0
+        while not message.complete:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TooSlow('the answer did not end in time')
+            try:
+                piece = self._wire.receive(left, deadline, first=sent and not self.heard)
+            except TimeoutError:
+                if self.heard:
+                    raise TooSlow('the answer did not end in time') from None
+                raise
+            except ssl.SSLEOFError:
+                piece = b''
+            if not piece:
+                if not message.ends_with_connection:
+                    raise ConnectionResetError('the connection was closed before the answer was complete')
+                break
+            self.heard = True
+            message.feed(piece)
+            pieces += 1
+            if hub is not None and not pieces % 16:
+                hub.sleep(0)  # a peer that always has more holds nobody up
+
+    def _reply(self, started: float) -> Reply:
+        message = self._message
+        self.used = time.monotonic()
+        return Reply(message.status, message.headers, message.content(), self.used - started)
+
+
+class _Broken(Exception):
+    """The connection broke while something was sent: not to be mistaken for what went wrong with that itself."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Line:
+    """A connection over TCP, with TLS where there is a context for it. Waits in its thread, or as one of many in a hub."""
+
+    __slots__ = ('_hub', '_poll', '_socket', '_timeout')
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None, timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -191,13 +392,11 @@ class _Link:
             raise
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
-        self.heard = False
-        self.used = 0.0
         self._timeout = -1.0
-        self._message = _Message()
 
-    def _send(self, data: bytes, timeout: float, deadline: float) -> None:
-        hub = self._hub
+    def send(self, data: bytes, timeout: float, deadline: float) -> None:
+        """Send all of it."""
+        hub = self._hub = wait.hub()
         if hub is None:
             self._within(timeout)
             self._socket.sendall(data)
@@ -208,21 +407,36 @@ class _Link:
             sent = _patiently(hub, self._socket, lambda: self._socket.send(rest), deadline, wait.WRITE)  # noqa: B023
             rest = rest[sent:]
 
-    def _receive(self, left: float, deadline: float) -> bytes:
+    def offer(self, data: memoryview, deadline: float) -> tuple[int, bytes | None]:
+        """Send it until something comes back: a peer that refuses it may read no more."""
+        self._hub = wait.hub()
+        self._within(0.0)
+        sent = 0
+        while True:
+            came = self._come()
+            if came is not None:
+                return sent, came
+            event = wait.READ
+            try:
+                while sent < len(data):
+                    sent += self._socket.send(data[sent:])
+                return sent, None
+            except ssl.SSLWantReadError:
+                pass
+            except (ssl.SSLWantWriteError, BlockingIOError):
+                event |= wait.WRITE
+            self._until_ready(event, deadline)
+
+    def receive(self, left: float, deadline: float, *, first: bool) -> bytes:
+        """What comes next."""
         if self._hub is None:
-            if self.heard:
+            if not first:
                 self._within(left)
             return self._socket.recv(PIECE)
         # An answer takes its time: to look for it at once would only cost.
-        if not self.heard and not self._hub.for_socket(self._socket.fileno(), wait.READ, left):
+        if first and not self._hub.for_socket(self._socket.fileno(), wait.READ, left):
             raise TimeoutError('timed out')
         return _patiently(self._hub, self._socket, lambda: self._socket.recv(PIECE), deadline)
-
-    def _within(self, seconds: float) -> None:
-        """Bound the next wait. Each change is a system call."""
-        if seconds != self._timeout:
-            self._timeout = seconds
-            self._socket.settimeout(seconds)
 
     def is_quiet(self) -> bool:
         """Nothing has come that nobody asked for, neither an answer nor the end."""
@@ -230,7 +444,6 @@ class _Link:
 
     def close(self) -> None:
         """Close it at once."""
-        self._message.end()
         with contextlib.suppress(OSError):
             self._socket.close()
 
@@ -239,39 +452,35 @@ class _Link:
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
-    def exchange(self, head: bytes, body: bytes | None, timeout: float, limit: int) -> tuple[Reply, bool]:
-        """Send, and read the answer; whether the connection can be used again."""
-        self.heard = False
-        self._hub = wait.hub()
-        started = time.monotonic()
-        deadline = started + timeout
-        self._send(head + body if body is not None else head, timeout, deadline)
-        message = self._message
-        message.begin(limit)
-        pieces = 0
-        while not message.complete:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TooSlow('the answer did not end in time')
-            try:
-                piece = self._receive(left, deadline)
-            except TimeoutError:
-                if self.heard:
-                    raise TooSlow('the answer did not end in time') from None
-                raise
-            except ssl.SSLEOFError:
-                piece = b''
-            if not piece:
-                if not message.ends_with_connection:
-                    raise ConnectionResetError('the connection was closed before the answer was complete')
-                break
-            self.heard = True
-            message.feed(piece)
-            pieces += 1
-            if self._hub is not None and not pieces % 16:
-                self._hub.sleep(0)  # a peer that always has more holds nobody up
-        self.used = time.monotonic()
-        return Reply(message.status, message.headers, message.content(), self.used - started), message.keep
+    def _within(self, seconds: float) -> None:
+        """Bound the next wait. Each change is a system call."""
+        if seconds != self._timeout:
+            self._timeout = seconds
+            self._socket.settimeout(seconds)
+
+    def _come(self) -> bytes | None:
+        """What has come already. What TLS has to say to itself is nothing."""
+        if self.is_quiet():
+            return None
+        try:
+            return self._socket.recv(PIECE)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
+            return None
+
+    def _until_ready(self, event: int, deadline: float) -> None:
+        """Wait for the socket.
+
+        :raises TimeoutError: it was not ready in time.
+        """
+        left = max(0.0, deadline - time.monotonic())
+        if self._hub is not None:
+            ready = self._hub.for_socket(self._socket.fileno(), event, left)
+        else:
+            poll = select.poll()
+            poll.register(self._socket, event)
+            ready = bool(poll.poll(left * 1000))
+        if not ready:
+            raise TimeoutError('timed out')
 
 
 def _connected(hub: wait.Hub, host: str, port: int, deadline: float) -> socket.socket:
@@ -351,6 +560,11 @@ class _Message:
         """The body has no length of its own: the end of the connection is its end."""
         framed = 'content-length' in self.headers or 'transfer-encoding' in self.headers
         return not self._in_head and not framed
+
+    @property
+    def refuses(self) -> bool:
+        """What was asked for is not done: nothing that belongs to it is wanted any more."""
+        return not self._in_head and self.status >= _DONE
 
     def feed(self, piece: bytes) -> None:
         """Take what came."""

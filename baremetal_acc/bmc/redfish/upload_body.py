@@ -32,7 +32,6 @@ class Octets:
         self._upload = upload
         self._file = file
         self._pieces = self._all()
-        self._rest = b''
         self.is_sent = False
 
     def __len__(self) -> int:
@@ -41,23 +40,10 @@ class Octets:
     def __iter__(self) -> Iterator[bytes]:
         return self._pieces
 
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes, at most ``size``; empty at the end."""
-        if size is None or size < 0:
-            rest, self._rest = self._rest, b''
-            return rest + b''.join(self._pieces)
-        while not self._rest:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return b''
-            self._rest = piece
-        found, self._rest = self._rest[:size], self._rest[size:]
-        return found
-
     def rewind(self) -> None:
         """Begin again with the first byte."""
         self._file.seek(0)
-        self._pieces, self._rest = self._all(), b''
+        self._pieces = self._all()
         self.is_sent = False
 
     def _all(self) -> Iterator[bytes]:

@@ -146,7 +146,8 @@ def test_the_operator_takes_out_what_nobody_knows(machine: Machine, tmp_path: An
     """A row of kind none by the model: no accelerator, and no gap any more."""
     machine.processor(machine.host, 'npu', 'NPU', Model='Contoso 1')
     (tmp_path / 'own.toml').write_text('format = 1\n[[device]]\nkind = "none"\nnames = ["contoso *"]\n')
-    with RedfishDriver(known_devices(tmp_path)).connect(BmcAddress(name=HOST, address='https://192.0.2.1')) as connection:
+    driver = RedfishDriver(known_devices(tmp_path), dial=machine.bmc.dial)
+    with driver.connect(BmcAddress(name=HOST, address='https://192.0.2.1')) as connection:
         look = connection.look(datetime(2026, 11, 21, tzinfo=UTC))
     assert ((), ()) == (look.accelerators, look.gaps)
 
