@@ -78,6 +78,10 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'stevedore': ('attach.find', 'bmc.find', 'locks.find', 'locks.api', 'run', 'cli', GUEST),
     'tenacity': ('bmc', 'placement', 'catalogue'),
     'cliff': ('cli',),
+    # One way to BMCs: the transport's.
+    'httptools': ('bmc.redfish.transport',),
+    'requests': ('catalogue.fetch', 'placement.slow_answers', 'demo'),
+    'urllib3': ('catalogue.fetch',),
     'cryptography': ('bmc.ipmi.rmcp', 'catalogue', 'handover', 'emulator'),
 }
 
@@ -292,6 +296,8 @@ def test_every_room_has_its_rule(tree: Path) -> None:
         ('baremetal_acc.bmc.x', 'if TYPE_CHECKING:\n    import baremetal_acc.run', 'may not import baremetal_acc.run'),
         ('baremetal_acc.locks.x', 'import sushy', 'may not import sushy'),
         ('baremetal_acc.bmc.redfish.x', 'import pyghmi.ipmi', 'may not import pyghmi'),
+        ('baremetal_acc.bmc.redfish.x', 'from requests.adapters import HTTPAdapter', 'may not import requests.adapters'),
+        ('baremetal_acc.bmc.redfish.connector', 'import urllib3', 'may not import urllib3'),
         ('baremetal_acc.run', 'from ironic import conf', 'may not import ironic'),
         ('baremetal_acc.bmc.x', 'from oslo_config import cfg', 'may not import oslo_config'),
         ('baremetal_acc.config.x', 'def f(CONF): pass', 'may not name CONF'),
