@@ -47,13 +47,13 @@ class Earlier:
     """What earlier releases kept as files.
 
     :ivar at: their file or folder. It becomes a link to the database: such a release finds no file of its own there, and stops.
-    :ivar documents: the files, as a pattern within the folder of the database. They are kept, as ``NAME.migrated``.
-    :ivar locks: files that such a release locks while it works, likewise.
+    :ivar documents: the files, as patterns within the folder of the database. They are kept, as ``NAME.migrated``.
+    :ivar locks: a pattern of the files that such a release locks while it works.
     :ivar take: puts a document into the database.
     """
 
     at: Path
-    documents: str
+    documents: tuple[str, ...]
     locks: str
     take: Callable[[sqlite3.Connection, Path, bytes], object]
 
@@ -67,7 +67,7 @@ class Earlier:
             return []
         if self.at.is_dir():
             os.scandir(self.at).close()  # what may not be read is no empty folder, as it is to glob
-        return sorted(database.parent.glob(self.documents))
+        return sorted(path for pattern in self.documents for path in database.parent.glob(pattern))
 
     def retire(self, database: Path) -> None:
         """Rename the files, and put the link in their place.

@@ -92,7 +92,7 @@ class Serials:
             risk='bring back an older catalogue',
             lost=f'restore it, or move {path} away to begin anew; {_UNNOTICED}',
             elsewhere='[baremetal_acc] catalogue_serial_file names it; else the command line keeps it below XDG_STATE_HOME',
-            earlier=Earlier(at=old, documents=escape(old.name), locks=f'{escape(old.name)}.lock', take=_take),
+            earlier=Earlier(at=old, documents=(escape(old.name),), locks=f'{escape(old.name)}.lock', take=_take),
         )
 
 

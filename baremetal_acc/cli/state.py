@@ -175,7 +175,7 @@ class Store:
             elsewhere='set XDG_STATE_HOME to a folder of yours',
             earlier=Earlier(
                 at=self.root / 'jobs',
-                documents='jobs/*.json',
+                documents=('jobs/*.json',),
                 locks='locks/*.lock',
                 # As it is: what is in it is judged when its target is looked at.
                 take=lambda db, path, data: db.execute(_REMEMBER, (path.stem, data)),

@@ -110,7 +110,7 @@ class Journal:
             elsewhere='set XDG_STATE_HOME, or [baremetal_acc] state_dir, to a folder of yours',
             earlier=Earlier(
                 at=self.root / 'moves',
-                documents='moves/*.json',
+                documents=('moves/*.json',),
                 locks='lock',
                 # As it is: what is in it is judged when it is read.
                 take=lambda db, path, data: db.execute(_REMEMBER, (path.stem, data)),

@@ -248,12 +248,16 @@ class Spool:
             risk='have the fleet programmed',
             lost=f'move {self._path} away, and tell the demands again',
             elsewhere='option [baremetal_acc_demand] folder names it; see that this user may write there',
-            earlier=Earlier(at=self.root / '.lock', documents='*.json', locks='.lock', take=_take),
+            earlier=Earlier(at=self.root / '.lock', documents=('*.json', '.lock'), locks='.lock', take=_take),
         )
 
 
 def _take(db: sqlite3.Connection, path: Path, data: bytes) -> None:
-    """Take over a file. One that cannot be used is told, and stays beside as all others do."""
+    """Take over a demand, or how many were refused, which is in the lock. What cannot be used is told, and kept as all is."""
+    if path.name == '.lock':
+        word = data.strip()
+        db.execute('UPDATE refused SET number = ?', (int(word) if word.isdigit() else 0,))
+        return
     try:
         raw = json.loads(data)
         if not isinstance(raw, dict) or raw.get('format') != 1:

@@ -218,7 +218,7 @@ def test_moves_are_not_taken_from_whom_moves_machines(store: Store, monkeypatch:
 
 
 def test_demands_of_an_earlier_release_are_taken_over(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    """With how far it has come with them, and their bounds; what cannot be used is told and left."""
+    """With how far it has come with them, how many were refused, and their bounds; what cannot be used is told and left."""
     root = store.root / 'demands'
     (root / f'{"1" * 16}-{"1" * 16}-{"1" * 32}.json').write_text('{}')
     spool = Spool(root=root, most_of_an_asker=2)
@@ -227,6 +227,7 @@ def test_demands_of_an_earlier_release_are_taken_over(store: Store, caplog: pyte
     assert ['b', 'c', 'req-1/1', 'req-1/2'] == [t.demand.id for t in told]
     assert (Progress.WAITING, Progress.SCHEDULABLE) == (told[0].progress, told[1].progress)
     assert (('nova', 'project'), 'r', timedelta(minutes=1)) == ((told[1].source, told[1].asker), told[1].provider, told[1].took)
+    assert 1 == spool.refused()
     assert (1, True) == (len(caplog.records), 'of another version; it is not taken over' in caplog.text)
     assert ['.lock', 'demands.sqlite'] == sorted(p.name for p in root.iterdir() if p.suffix != '.migrated')
     with pytest.raises(DemandRefused, match='there are 2 of project for aes already'):
@@ -234,6 +235,37 @@ def test_demands_of_an_earlier_release_are_taken_over(store: Store, caplog: pyte
     assert not spool.put(demand('b', resource_class='Gold'), 'nova', 'project')
     with pytest.raises(OSError, match='Too many levels of symbolic links'):
         os.open(root / '.lock', os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+
+@pytest.mark.parametrize('number', range(5))
+def test_a_takeover_of_demands_that_breaks_off_is_gone_on_with(
+    store: Store, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Each of its files is renamed by itself: whichever was the last one, each demand is there once."""
+    root, rename, left = store.root / 'demands', os.rename, iter(range(number))
+
+    def breaks_off(*names: Path) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        rename(*names)
+
+    monkeypatch.setattr(os, 'rename', breaks_off)
+    with pytest.raises(KeyboardInterrupt):
+        Spool(root=root).names()
+    monkeypatch.undo()
+    spool = Spool(root=root)
+    assert ({'b', 'c', 'req-1/1', 'req-1/2'}, 1) == (spool.names(), spool.refused())
+    assert spool.drop('b')
+    assert {'c', 'req-1/1', 'req-1/2'} == Spool(root=root).names()
+    assert 5 == len(list(root.glob('*.migrated')))
+
+
+def test_where_all_demands_were_served_the_refused_ones_count_on(store: Store) -> None:
+    """There is nothing else to be taken over."""
+    root = store.root / 'demands'
+    for path in root.glob('*.json'):
+        path.unlink()
+    assert (1, ()) == (Spool(root=root).refused(), Spool(root=root).read(NOW, timedelta(minutes=15)))
 
 
 def test_a_database_that_was_moved_away_is_begun_anew(store: Store) -> None:
