@@ -960,6 +960,20 @@ GUARDS = (
         tests='tests/wire/test_transport.py',
     ),
     Guard(
+        name='go on with an image that was refused',
+        file='baremetal_acc/bmc/redfish/transport.py',
+        guard='                if self._message.refuses:\n',
+        gone='                if False:\n',
+        tests='tests/wire/test_transport.py::test_an_image_that_is_refused_early_goes_no_further',
+    ),
+    Guard(
+        name='send an image over a connection that was kept',
+        file='baremetal_acc/bmc/redfish/transport.py',
+        guard='        link = self._connected(connect)\n        try:\n',
+        gone='        link = self._kept(0.0) or self._connected(connect)\n        try:\n',
+        tests='tests/wire/test_transport.py::test_an_image_goes_over_a_connection_of_its_own',
+    ),
+    Guard(
         name='let a recording write outside of its folder',
         file='baremetal_acc/bmc/redfish/mockup.py',
         guard="        if part in ('', '.', '..') or ",

@@ -606,6 +606,22 @@ def test_an_etag_adds_no_header(etag: str) -> None:
     assert 'Accept: a\r\nIf-Match: "x"\r\n' == module._block({'Accept': 'a', 'If-Match': '"x"'})
 
 
+@pytest.mark.parametrize(
+    ('path', 'sent'),
+    [
+        ('/redfish/v1/Ger\u00e4t', '/redfish/v1/Ger%C3%A4t'),
+        ('/redfish/v1/a%2Fb|c', '/redfish/v1/a%2Fb%7Cc'),
+        ('/redfish/v1/100%', '/redfish/v1/100%25'),
+        ('/redfish/v1/a?$expand=.($levels=1)', '/redfish/v1/a?$expand=.($levels=1)'),
+    ],
+)
+def test_what_may_not_stand_in_a_path_is_quoted_once(bmc: Any, path: str, sent: str) -> None:
+    """BMCs show URIs that are none; what is quoted already means itself."""
+    with bmc.connect() as connection:
+        connection._connector.send('POST', path, body={})
+    assert f'https://192.0.2.1{sent}' == bmc.requests[-1].url
+
+
 def test_sessions_that_keep_ending_do_not_go_on_for_ever(bmc: Any, reply: Callable[..., Any]) -> None:
     """And the password is known for a secret to the end."""
     place = SESSIONS
