@@ -19,7 +19,8 @@ def files(commit: str, kind: str, pattern: str = '**/*') -> list[Path]:
 def laid_out(commit: str, kind: str, folder: Path) -> Path:
     """A copy of one kind for the owner's eyes only, as it lay there: git keeps no such modes."""
     root = folder / kind
-    shutil.copytree(HERE / commit / kind, root)
+    shutil.copytree(HERE / commit / kind, root, symlinks=True)
     for path in (root, *root.rglob('*')):
-        path.chmod(0o700 if path.is_dir() else 0o600)
+        if not path.is_symlink():
+            path.chmod(0o700 if path.is_dir() else 0o600)
     return root

@@ -1,0 +1,268 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a version makes of the stored jobs, states and nodes: what it decides by, and what it shows.
+
+Run as a program it writes that to ``expected.json``, by the code of the version that has written the files; the tests compare
+today's code with it. How it was run is in README.rst beside this file.
+"""
+
+import argparse
+import json
+from enum import Enum
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from baremetal_acc import run
+from baremetal_acc.cli import render, work
+from baremetal_acc.cli.state import TargetState
+from baremetal_acc.decide.drift import drift
+from baremetal_acc.handover import seal
+from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.job import Job
+
+ACTION = (
+    'accelerator',
+    'component',
+    'slot',
+    'function',
+    'image',
+    'version',
+    'expects',
+    'content',
+    'restore',
+    'mechanism',
+    'field',
+)
+"""Fields of actions, of whichever has them."""
+
+LATER_OF_ACTIONS = ('forced', 'installed', 'bundle', 'alone', 'retry', 'item', 'by', 'manager', 'again')
+
+LATER_OF_ITEMS = (
+    *(
+        'evidence',
+        'unsure',
+        'follows',
+        'cancelled',
+        'uncancelled',
+        'waits',
+        'unconditional',
+        'objection',
+        'task_failed',
+        'strayed',
+    ),
+    *(
+        'shown',
+        'pushed',
+        'managers',
+        'told_busy',
+        'cut',
+        'rejected',
+        'again',
+        'task_started',
+        'started',
+        'complaints',
+        'others',
+    ),
+)
+
+LATER_OF_JOBS = ('off_since', 'held_off', 'left_on', 'shut', 'interferences', 'custody', 'wholly')
+
+LATER_OF_NODES = ('taken', 'ramdisk', 'bmcs', 'owned', 'leased', 'proven', 'start_allowed', 'custody', 'untended')
+"""Fields that 94f9a7d has not: what it has written says nothing of them."""
+
+UUID = '1be26c0b-03f2-4d2e-ae87-c02d7f33c123'
+
+
+def _later(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """What a value says in fields that not every version has."""
+    found = {name: getattr(value, name) for name in names if hasattr(value, name)}
+    return {f'later: {name}': encode(held) for name, held in found.items() if held not in (None, False, (), frozenset())}
+
+
+def of_job(job: Job | None) -> dict[str, Any] | None:
+    """A job: what it is at, each of its items, what it found, what it holds."""
+    if job is None:
+        return None
+    return {
+        'is': [job.target, job.node, job.flow.value, job.step, job.lifecycle, job.requester],
+        'time': [encode(job.created), encode(job.deadline)],
+        'stands': [job.ended, job.second, job.demands_met, job.writing, job.opened, sorted(job.devices)],
+        'doing': run.doing(job),
+        'unfinished': None if job.ended else work.unfinished(job),
+        'reasons': list(job.reasons),
+        'quarantined': list(job.quarantined),
+        'bmcs': [list(one) for one in job.bmcs],
+        'items': [_item(item) for item in job.items],
+        'verdict': None if job.verdict is None else render.verdict(job.verdict),
+        'unmet': [] if job.verdict is None else [str(f) for f in job.verdict.unmet],
+        'engagements': [_engagement(e) for e in job.engagements],
+        'undos': [[u.mechanism, u.ref.uri, u.field, list(u.closed)] for u in job.undos],
+        'turned_away': [[t.bmc, t.right.value, t.times] for t in job.turned_away],
+        **_later(job, LATER_OF_JOBS),
+    }
+
+
+def _item(item: Any) -> dict[str, Any]:
+    action = item.action
+    found = {
+        'action': type(action).__name__,
+        'state': item.state.value,
+        'since': encode(item.since),
+        'uri': action.ref.uri if hasattr(action, 'ref') else None,
+        'bmc': action.ref.bmc if hasattr(action, 'ref') else None,
+        'task': None if item.task is None else item.task.uri,
+        'message': item.message,
+        'percent': item.percent,
+        'before': item.before,
+        'flags': [item.stalled, item.untouched, item.restoring, item.silent],
+        'waits': [encode(item.waiting), encode(item.busy), encode(item.moved)],
+        'progress': None if item.progress is None else str(item.progress),
+    }
+    for name in ACTION:
+        if hasattr(action, name):
+            found[name] = _plain(getattr(action, name))
+    if hasattr(action, 'purpose'):
+        found |= {
+            'system': action.system.uri,
+            'purpose': action.purpose.value,
+            'kind': action.kind.value,
+            'why': list(action.why),
+        }
+    if hasattr(action, 'accelerators'):
+        found |= {'accelerators': list(action.accelerators), 'whole': action.whole}
+    return found | _later(action, LATER_OF_ACTIONS) | _later(item, LATER_OF_ITEMS)
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else value
+
+
+def _engagement(e: Any) -> list[Any]:
+    return [e.mechanism, e.accelerator, e.ref.uri, e.field, e.lifecycle, e.flow, e.session, encode(e.at), sorted(e.blocks)]
+
+
+def of_state(state: TargetState) -> dict[str, Any]:
+    """A target of the command line."""
+    return {
+        'target': state.target,
+        'lifecycle': state.lifecycle,
+        'known': list(state.known),
+        'unlocked': [[m.accelerator, encode(m.at)] for m in state.unlocked],
+        'quarantined': [_quarantine(m.accelerator, m.at, m) for m in state.quarantined],
+        'unfinished': state.unfinished is not None,
+        'job': of_job(state.job),
+        **_later(state, ('accepted',)),
+    }
+
+
+def _quarantine(device: str, since: Any, mark: Any) -> list[Any]:
+    return [device, encode(since), mark.why, mark.firmware, [r.uri for r in mark.refs], [r.uri for r in mark.anew]]
+
+
+def node_of(value: Any) -> SimpleNamespace:
+    """A node that has a value under our key."""
+    return SimpleNamespace(uuid=UUID, driver_internal_info={'baremetal_acc': value})
+
+
+def of_node(value: Any) -> dict[str, Any]:
+    """A node of Ironic, by what its value under our key says."""
+    from baremetal_acc_ironic import node as memory
+
+    node = node_of(value)
+    mind = memory.load(node)
+    seen, handed = memory.last_look(node, mind), memory.handed_over(node, mind)
+    info = node.driver_internal_info
+    return {
+        'lifecycle': mind.lifecycle,
+        'stands': [mind.handed_over, mind.unplanned, mind.writing],
+        'asked': None if mind.asked is None else encode(mind.asked),
+        'cheap': [memory.busy(info), list(memory.withdrawn(info)), memory.unwatched(info)],
+        'job': of_job(mind.job),
+        'evidence': [_engagement(e) for e in mind.evidence],
+        'known': sorted(mind.known),
+        'blockable': [[card, path.value, part] for card, path, part in mind.blockable],
+        'ways': sorted([w.mechanism, w.ref.uri, w.field, list(w.blocks)] for w in mind.ways),
+        'opened': None if mind.opened is None else [encode(mind.opened.since), mind.opened.why],
+        'quarantined': [_quarantine(q.device, q.since, q) for q in mind.quarantined],
+        'overrides': [[o.device, [list(pair) for pair in o.functions]] for o in mind.overrides],
+        'waivers': [[encode(g.waiver), encode(g.since), sorted(g.devices)] for g in mind.waivers],
+        'exposure': None if mind.exposure is None else mind.exposure.value,
+        'resource_class': mind.resource_class,
+        'digest': [mind.digest, encode(mind.looked), sorted(mind.traits)],
+        'certificate': _certificate(mind.certificate),
+        'drift': None
+        if mind.drift is None
+        else [encode(mind.drift.at), mind.drift.by, list(mind.drift.changes), mind.drift.more],
+        'unseen': mind.unseen,
+        'watched': None if mind.watched is None else _watched(mind.watched),
+        'exposed': [sorted(mind.exposed), sorted(mind.anew)],
+        'shelf': encode(mind.shelf),
+        'regions': None if mind.regions is None else encode(mind.regions),
+        'attached': None if mind.attached is None else encode(mind.attached),
+        'undos': [[u.mechanism, u.ref.uri, u.field, list(u.closed)] for u in mind.undos],
+        'seen': _look(seen),
+        'handed': _look(handed),
+        **_later(mind, LATER_OF_NODES),
+    }
+
+
+def _certificate(kept: Any) -> Any:
+    if kept is None:
+        return None
+    signed = None if kept.packed is None else seal.unchecked(seal.unpacked(kept.packed))
+    cards = [] if signed is None else [[c.id, sorted(p.path.value for p in c.paths)] for c in signed.accelerators]
+    return [
+        kept.lifecycle,
+        kept.deployment,
+        kept.name,
+        encode(kept.issued),
+        kept.key,
+        kept.digest,
+        kept.superseded,
+        kept.away,
+        cards,
+    ]
+
+
+def _watched(watched: Any) -> list[Any]:
+    alarms = [encode(alarm) for alarm in watched.alarms]
+    return [watched.lifecycle, encode(watched.looked), len(watched.witnesses), alarms]
+
+
+def _look(inventory: Any) -> Any:
+    """The cards, their firmware and their locks; and that a look is as itself."""
+    if inventory is None:
+        return None
+    cards = [
+        {
+            'id': a.id,
+            'label': a.label,
+            'kind': a.kind.value,
+            'firmware': [[c.ref.uri, c.version] for c in a.firmware],
+            'slots': [[s.slot_id, encode(s.function)] for s in a.slots],
+            'locks': [[r.mechanism, r.field, r.state.value] for r in a.locks],
+        }
+        for a in inventory.accelerators
+    ]
+    return {'cards': cards, 'bmcs': [b.name for b in inventory.bmcs], 'changes': len(drift(inventory, inventory))}
+
+
+def told(path: Path) -> dict[str, Any]:
+    """What is made of a file of the kind of its folder."""
+    value = json.loads(path.read_text())
+    return of_state(decode(TargetState, value)) if path.parent.name == 'state' else of_node(value)
+
+
+def main() -> None:
+    """Write what this version makes of the files of a commit."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument('folder', type=Path)
+    folder = parser.parse_args().folder
+    found = {str(p.relative_to(folder)): told(p) for kind in ('state', 'nodes') for p in sorted((folder / kind).glob('*.json'))}
+    lines = (f'{json.dumps(name)}: {json.dumps(facts, ensure_ascii=False, default=str)}' for name, facts in found.items())
+    (folder / 'expected.json').write_text('{\n' + ',\n'.join(lines) + '\n}\n')
+
+
+if __name__ == '__main__':
+    main()
