@@ -44,7 +44,7 @@ from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View, component, parent, power_state
 from baremetal_acc.bmc.redfish.reader import Reader, fresh, members
 from baremetal_acc.bmc.redfish.transport import Dial
-from baremetal_acc.bmc.redfish.walk import MAX_TASKS, NOTHING, ROOT, Tree, Walk
+from baremetal_acc.bmc.redfish.walk import MAX_TASKS, NOTHING, ROOT, Tree, Walk, handed_out, own_manager
 from baremetal_acc.bmc.redfish.writer import Writer
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported
@@ -210,7 +210,7 @@ class RedfishConnection:
             gaps=identify.attributed(self._without_secrets(tree.gaps), accelerators),
             reader=reader,
             measures=integrity.offered(tree.root) is not None,
-            machines=len(_handed_out(tree)),
+            machines=len(handed_out(tree)),
             ownership=owners,
             later=partial(self._later, walk, reader, frozenset(reader.documents), frozenset(infos)),
             others=partial(firmware.of_none, walk, items),
@@ -567,7 +567,7 @@ class RedfishConnection:
             place = Ref(bmc=name, uri=f'{ROOT}/Systems')
             tree.gaps.append(Gap(ref=place, reason='the System that was named could not be read', hides=True))
             return None
-        candidates = _handed_out(tree)
+        candidates = handed_out(tree)
         if len(candidates) == 1:
             return candidates[0].ref
         reason = f'{len(candidates)} of {len(tree.systems)} Systems may be the one that is handed out: name it (key system)'
@@ -587,7 +587,7 @@ class RedfishConnection:
         view = tree.systems.get(home.uri) if home is not None else None
         host = system.host(view) if view is not None else HostReading(power=PowerState.UNKNOWN)
         own = self._own_manager(tree, view, reader)
-        alone = len(_handed_out(tree)) < 2
+        alone = len(handed_out(tree)) < 2
         return BmcFacts(
             name=self.address.name,
             address=self.address.address,
@@ -612,15 +612,13 @@ class RedfishConnection:
         It is read as locks read Managers, so that whoever reads locks after this look asks for nothing twice. That it cannot be
         read hides no device.
         """
-        root = View(tree.root.ref, tree.root.body, [])
-        links = root.links('Links', 'ManagerProvidingService')
-        if not links and home is not None:
-            links = View(home.ref, home.body, []).links('Links', 'ManagedBy')
-        if len(links) != 1:
+        own = own_manager(tree.root, home)
+        if own is None:
             return None
         try:
+            root = View(tree.root.ref, tree.root.body, [])
             reader.collection(root.link('Managers') or f'{ROOT}/Managers')
-            return View.of(reader.get(links[0]), [])
+            return View.of(reader.get(own), [])
         except BmcError as exc:
             LOG.info('%s', exc)
             return None
@@ -629,15 +627,6 @@ class RedfishConnection:
         if tree.update is None:
             return None
         return update.facts(tree.update, parallel, self.address.images)
-
-
-def _handed_out(tree: Tree) -> list[View]:
-    """The Systems that may be handed out: where there are several, those that can be reset and are no card's own."""
-    found = list(tree.systems.values())
-    for narrower in (lambda v: v.literal('SystemType') in (None, 'Physical', 'Composed'), system.resettable):
-        if len(found) > 1:
-            found = [view for view in found if narrower(view)]
-    return found
 
 
 def _root(connector: Connector, address: BmcAddress) -> Document:

@@ -238,6 +238,11 @@ class Reader:
         known.wanted = True
         return known.found
 
+    @property
+    def at_once(self) -> int:
+        """Requests that the BMC gets at a time."""
+        return self._habits.pace.limit
+
     def left(self) -> float:
         """Seconds that are left for this look."""
         return self._deadline - time.monotonic()

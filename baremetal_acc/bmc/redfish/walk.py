@@ -17,7 +17,7 @@ from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import COMPUTES, Gaps, View, absent, base_class, last, parent, pci_ids, serial_of
 from baremetal_acc.bmc.redfish.reader import Found, Reader, identity_of, link_of, members
-from baremetal_acc.bmc.redfish.system import action_info
+from baremetal_acc.bmc.redfish.system import action_info, resettable
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import Ref
@@ -27,8 +27,11 @@ ROOT = '/redfish/v1'
 
 MAX_TASKS = 100
 
-_EARLY, _DEEP, _LATE, _LAST = 1, 2, 8, 9
-"""Ranks: what much may follow from goes first, what nothing follows from fills the gaps."""
+_EARLY, _DEEP, _CHAIN, _LATE, _LAST = 1, 2, 7, 8, 9
+"""Ranks: what much may follow from goes first, what nothing follows from fills the gaps.
+
+Places of locks that lead to others are between: one after the other at the end, they would take a round each.
+"""
 
 CARRIER = re.compile(
     r'riser|backplane|carrier|tray|switch|baseboard|\bUBB\b|retimer|expander|enclosure|processor.?module', re.IGNORECASE
@@ -142,7 +145,7 @@ class Walk:
         self._waiting: list[str] = []
         self._twice: set[str] = set()
         self._by_device: tuple[int, dict[str, frozenset[str]]] = (0, {})
-        self._named_by_chassis = self._shown = _Stage(lambda: None)
+        self._named_by_chassis = self._shown = self._systems_here = _Stage(lambda: None)
         self._adapters_matter = self._managers_matter = False
         self._undecided: list[View] = []
         self._listed: set[str] = set()
@@ -166,16 +169,24 @@ class Walk:
         errors: dict[str, BmcError] = {}
         self._shown = _Stage(self._devices_listed_again)
         self._named_by_chassis = _Stage(self._devices_of_arrays)
+        self._systems_here = _Stage(lambda: None)
         both = _Stage(self._named_by_chassis.end)
         top = _Stage(lambda: None)
 
         def failed(name: str) -> Callable[[BmcError], None]:
             return lambda exc: errors.update({name: exc})
 
-        for name, into, then in (('Systems', tree.systems, self._system), ('Chassis', tree.chassis, self._chassis)):
-            self._members(places[name], into, then, hides=True, error=failed(name), stages=(top,), inner=(both,))
+        inner = (both, self._systems_here)
+        self._members(
+            places['Systems'], tree.systems, self._system, hides=True, error=failed('Systems'), stages=(top,), inner=inner
+        )
+        self._members(
+            places['Chassis'], tree.chassis, self._chassis, hides=True, error=failed('Chassis'), stages=(top,), inner=(both,)
+        )
+        self._managers_ahead()
         # Last, so that its time tells how long a plain read waits in the BMC's queue (see habits.Expansion).
         self._updates(root.link('UpdateService') or guess, top)
+        self._systems_here.end()
         both.end()
         top.end()
         for _ in range(_ROUNDS):
@@ -305,6 +316,31 @@ class Walk:
         if device is not None and device in self._twice:
             self._functions_again(device)
 
+    def _managers_ahead(self) -> None:
+        """Managers, and that of the BMC itself: the look reads it in the end, and locks do.
+
+        Beside Systems and Chassis a request is free where several are sent at a time. Whether there is an accelerator is
+        seen later, and whoever waits for that waits for the Managers after it.
+        """
+        root = View(self.tree.root.ref, self.tree.root.body, [])
+        link = root.link('Managers')
+        if link is None or not self._leads or self._reader.at_once == 1:
+            return
+
+        def listed(_: Document) -> None:
+            if root.links('Links', 'ManagerProvidingService'):
+                own_is_known()
+            else:
+                self._systems_here.after(own_is_known)
+
+        def own_is_known() -> None:
+            systems = tuple(self.tree.systems.values())
+            own = own_manager(root, systems[0] if len(systems) == 1 else None)
+            if own is not None:
+                self._reader.want(own, _nothing, rank=_CHAIN, ahead=True)
+
+        self._ahead(link, listed, whole=True)
+
     def _follow_leads(self) -> None:
         """Read what is going to be read afterwards, where slots idle: an accelerator was recognised."""
         leads, self._leads = self._leads, ()
@@ -340,7 +376,9 @@ class Walk:
             if isinstance(found, Document):
                 then(found)
 
-        self._reader.want(link, here, whole=whole, rank=_LAST, ahead=True)
+        # One at a time, nobody waits for anybody: devices come first, should the time run out.
+        leads_on = then is not _no_more and self._reader.at_once > 1
+        self._reader.want(link, here, whole=whole, rank=_CHAIN if leads_on else _LAST, ahead=True)
 
     def _named(self, view: View) -> Class | None:
         """What the table of devices says of a name."""
@@ -598,6 +636,8 @@ class Walk:
                 self.gap(uri, found, hides=hides)
             else:
                 links = self._links_of(uri, found, hides=hides)
+                if into is self.tree.processors:
+                    links.sort(key=_may_be_cpu)  # from what an accelerator says more follows
                 self._is_other_kind(into, found, 'Collection')
                 below = inner_rank if inner_rank is not None else rank + 1
                 self._each(links, into, then, hides=hides, stages=inner, rank=below)
@@ -751,8 +791,34 @@ class _Stage:
             then()
 
 
+def handed_out(tree: Tree) -> list[View]:
+    """The Systems that may be handed out: where there are several, those that can be reset and are no card's own."""
+    found = list(tree.systems.values())
+    for narrower in (lambda v: v.literal('SystemType') in (None, 'Physical', 'Composed'), resettable):
+        if len(found) > 1:
+            found = [view for view in found if narrower(view)]
+    return found
+
+
+def own_manager(root: View, home: View | None) -> str | None:
+    """The URI of the Manager that answers us: that of the service, else the only one that manages the System."""
+    links = View(root.ref, root.body, []).links('Links', 'ManagerProvidingService')
+    if not links and home is not None:
+        links = View(home.ref, home.body, []).links('Links', 'ManagedBy')
+    return links[0] if len(links) == 1 else None
+
+
+def _nothing(found: Found) -> None:
+    """Whoever asks for it afterwards sees what came."""
+
+
 def _no_more(found: Document) -> None:
     """Whoever asks for it afterwards knows what to do with it."""
+
+
+def _may_be_cpu(uri: str) -> bool:
+    """By its name alone, which decides nothing but who is asked first."""
+    return 'cpu' in last(uri).casefold()
 
 
 def _at(body: JsonObject, path: tuple[str, ...]) -> object:

@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How many rounds does a look take, if each request takes one and only so many run at a time? Counted, not timed.
+
+A request that is sent when another one was answered in round N is answered in round N + 1. None is answered before every thread
+of the look waits for an answer or has nothing to do, so that neither the machine nor the order of threads matters.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from baremetal_acc.bmc.redfish.agenda import Agenda
+from baremetal_acc.bmc.redfish.reader import Reader
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    number: int
+    target: str
+    answered: bool = False
+
+
+@dataclass(slots=True)
+class Rounds:
+    """Requests of a look by the round in which each is answered.
+
+    :ivar asked: round and target, in the order in which they were answered. The service root, which comes first, is round 1.
+    """
+
+    asked: list[tuple[int, str]] = field(default_factory=list)
+    _waiting: list[_Request] = field(default_factory=list)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    @classmethod
+    def of(cls, monkeypatch: pytest.MonkeyPatch) -> 'Rounds':
+        """Count the looks of this test."""
+        rounds, ask = cls(), Reader._ask
+
+        def counted(reader: Reader, target: str, headers: Mapping[str, str] | None = None) -> Any:
+            rounds._wait(target, reader._agenda)
+            return ask(reader, target, headers)
+
+        monkeypatch.setattr(Reader, '_ask', counted)
+        return rounds
+
+    @property
+    def total(self) -> int:
+        """From the service root to the logout, which waits for all others."""
+        return self._now + 1
+
+    @property
+    def _now(self) -> int:
+        return self.asked[-1][0] if self.asked else 1
+
+    def _wait(self, target: str, agenda: Agenda) -> None:
+        with self._changed:
+            mine = _Request(self._now + 1, target)
+            self._waiting.append(mine)
+            while not mine.answered:
+                if self._is_still(agenda):
+                    # At the same time, whichever comes first: always the same one.
+                    first = min(self._waiting, key=lambda one: (one.number, one.target))
+                    self._waiting.remove(first)
+                    self.asked.append((first.number, first.target))
+                    first.answered = True
+                    self._changed.notify_all()
+                else:
+                    self._changed.wait(0.001)
+
+    def _is_still(self, agenda: Agenda) -> bool:
+        """Nothing happens any more before an answer comes."""
+        with agenda._changed:
+            is_full = not agenda._jobs or agenda._active >= agenda._pace.limit
+            return is_full and len(self._waiting) == max(1, agenda._active)  # with no job it is who looks that reads itself
