@@ -21,12 +21,13 @@ ROUNDS = {
     'nvidia/gh200': (11, 25),
     'nvidia/bluefield3': (10, 16),
     'dmtf/rackmount': (5, 8),
-    'dmtf/smartnic': (7, 11),
+    'dmtf/smartnic': (6, 9),
 }
 """With $expand and without, four requests at a time, from the service root to the logout."""
 
 SYSTEMS = '/redfish/v1/Systems'
 PROCESSORS = f'{SYSTEMS}/1/Processors'
+CHASSIS = '/redfish/v1/Chassis'
 MANAGERS = '/redfish/v1/Managers'
 INTERFACES = f'{MANAGERS}/BMC/HostInterfaces'
 
@@ -104,3 +105,18 @@ def test_a_processor_that_is_no_cpu_by_its_name_is_read_first(machine: Any, roun
     inventory_of(machine)
     assert {5, 6} == {_of(rounds, f'{PROCESSORS}/CPU{number}') for number in range(1, 5)}
     assert 5 == _of(rounds, f'{PROCESSORS}/GPU')
+
+
+def test_a_chassis_that_only_another_one_names_is_read_once_all_that_are_listed_have_come(bmc: Any, rounds: Rounds) -> None:
+    """It does not wait for all else, such as processors, of which a System has many."""
+    bmc.tree[f'{SYSTEMS}/1']['Processors'] = {'@odata.id': PROCESSORS}
+    bmc.collection(PROCESSORS, *map(str, range(40)))
+    for number in range(40):
+        bmc.put(f'{PROCESSORS}/{number}', ProcessorType='CPU')
+    bmc.collection(CHASSIS, 'Rack')
+    bmc.put(f'{CHASSIS}/Rack', Links={'Contains': [{'@odata.id': f'{CHASSIS}/Card'}]})
+    bmc.put(f'{CHASSIS}/Card', NetworkAdapters={'@odata.id': f'{CHASSIS}/Card/NetworkAdapters'})
+    bmc.collection(f'{CHASSIS}/Card/NetworkAdapters')
+    inventory_of(bmc)
+    assert (3, 4) == (_of(rounds, f'{CHASSIS}/Rack'), _of(rounds, f'{CHASSIS}/Card'))
+    assert 5 == _of(rounds, f'{CHASSIS}/Card/NetworkAdapters')

@@ -170,7 +170,7 @@ class Walk:
         self._shown = _Stage(self._devices_listed_again)
         self._named_by_chassis = _Stage(self._devices_of_arrays)
         self._systems_here = _Stage(lambda: None)
-        both = _Stage(self._named_by_chassis.end)
+        both = _Stage(self._all_listed_are_here)
         top = _Stage(lambda: None)
 
         def failed(name: str) -> Callable[[BmcError], None]:
@@ -202,6 +202,20 @@ class Walk:
         return tree
 
     # ---- what follows from what ----
+
+    def _all_listed_are_here(self) -> None:
+        """All Systems and Chassis that are listed have come."""
+        self._named_by_chassis.end()
+        if not self._array:  # else what a chassis shows may be a device that a System lists: one after the other
+            self._contained()
+
+    def _contained(self) -> None:
+        """Chassis that only links lead to. What they lead to in turn is seen when all else is done: see :meth:`_linked`."""
+        tree = self.tree
+        for above, name in ((tree.chassis, 'Contains'), (tree.systems, 'Chassis')):
+            for view in list(above.values()):
+                quiet = View(view.ref, view.body, [])
+                self._each(quiet.links('Links', name), tree.chassis, self._chassis, hides=True)
 
     def _system(self, view: View) -> None:
         tree = self.tree
