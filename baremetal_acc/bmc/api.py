@@ -215,6 +215,17 @@ class Lead:
     is_collection: bool = False
 
 
+class NotReadYet(Exception):
+    """A resource is not there yet, of a reader that asks for nothing itself.
+
+    :ivar uri: as it was asked for.
+    """
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self.uri = uri
+
+
 @runtime_checkable
 class ReadsAhead(Protocol):
     """A connection that may read beside a look what is read after it."""

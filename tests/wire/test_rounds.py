@@ -19,7 +19,7 @@ ROUNDS = {
     'dell/r750-h100-bluefield2': (9, 28),
     'hpe/dl380a-gen11-2xh100nvl': (6, 23),
     'nvidia/gh200': (11, 25),
-    'nvidia/bluefield3': (10, 16),
+    'nvidia/bluefield3': (10, 15),
     'dmtf/rackmount': (5, 8),
     'dmtf/smartnic': (6, 9),
 }
@@ -120,3 +120,16 @@ def test_a_chassis_that_only_another_one_names_is_read_once_all_that_are_listed_
     inventory_of(bmc)
     assert (3, 4) == (_of(rounds, f'{CHASSIS}/Rack'), _of(rounds, f'{CHASSIS}/Card'))
     assert 5 == _of(rounds, f'{CHASSIS}/Card/NetworkAdapters')
+
+
+def test_what_says_how_standby_power_is_reset_is_read_beside_the_devices(machine: Any, rounds: Rounds) -> None:
+    """Whose it is is known once all Systems and Chassis are there."""
+    info = f'{CHASSIS}/Box/ResetActionInfo'
+    machine.tree[f'{SYSTEMS}/1']['Links']['Chassis'] = [{'@odata.id': f'{CHASSIS}/Box'}]
+    machine.collection(CHASSIS, 'Box')
+    action = {'target': f'{CHASSIS}/Box/Actions/Chassis.Reset', '@Redfish.ActionInfo': info}
+    machine.put(f'{CHASSIS}/Box', Actions={'#Chassis.Reset': action})
+    machine.put(info, Parameters=[{'Name': 'ResetType', 'AllowableValues': ['FullPowerCycle']}])
+    found = inventory_of(machine)
+    assert found.bmcs[0].standby_reset is not None
+    assert _of(rounds, info) < _of(rounds, f'{INTERFACES}/1') == rounds.asked[-1][0]

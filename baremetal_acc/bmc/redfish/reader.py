@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject
+from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject, NotReadYet
 from baremetal_acc.bmc.redfish.agenda import Agenda
 from baremetal_acc.bmc.redfish.connector import MAX_URI, PLACE, Answer, Connector
 from baremetal_acc.bmc.redfish.habits import Habits
@@ -237,6 +237,14 @@ class Reader:
             return None
         known.wanted = True
         return known.found
+
+    def so_far(self, uri: str) -> Found | None:
+        """What this look has read there, or why it could not; None while nobody knows. Says nothing of who needs it.
+
+        :raises BmcAnswerInvalid: it leads off the BMC.
+        """
+        known = self._places.get(self.place(uri))
+        return None if known is None or known.running else known.found
 
     @property
     def at_once(self) -> int:
@@ -702,6 +710,41 @@ class Reader:
         self._bytes += len(answer.content)
         self._values += _values(answer.content)
         return document(answer, self.name, self._connector, place=self.place(answer.url))
+
+
+class SoFar:
+    """What a look has read so far, for whoever says by reading what is to be read next. It asks for nothing."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.session = reader.session
+        self.name = reader.name
+
+    def get(self, uri: str) -> Document:
+        """What was read there.
+
+        :raises NotReadYet: nobody has. ``BmcError``: it could not be read.
+        """
+        found = self._reader.so_far(uri)
+        if found is None:
+            raise NotReadYet(uri)
+        if isinstance(found, BmcError):
+            raise found
+        return found
+
+    def collection(self, uri: str) -> Document:
+        """As :meth:`get`: one whose pages are not all there was not read yet.
+
+        :raises NotReadYet: nobody has. ``BmcError``: it could not be read.
+        """
+        found = self.get(uri)
+        if _has_more(found):
+            raise NotReadYet(uri)
+        return found
+
+    def peek(self, uri: str) -> Document | None:
+        """What was read there, else None."""
+        return self._reader.peek(uri)
 
 
 def _nothing(found: Found) -> None:

@@ -11,12 +11,13 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from baremetal_acc.bmc.api import Document, JsonObject, Lead
+from baremetal_acc.bmc.api import Document, JsonObject, Lead, NotReadYet
 from baremetal_acc.bmc.devices import Class, Devices
 from baremetal_acc.bmc.quirks import Quirks
+from baremetal_acc.bmc.redfish import standby
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import COMPUTES, Gaps, View, absent, base_class, last, parent, pci_ids, serial_of
-from baremetal_acc.bmc.redfish.reader import Found, Reader, identity_of, link_of, members
+from baremetal_acc.bmc.redfish.reader import Found, Reader, SoFar, identity_of, link_of, members
 from baremetal_acc.bmc.redfish.system import action_info, resettable
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
 from baremetal_acc.model.inventory import Gap
@@ -134,6 +135,7 @@ class Walk:
         :param leads: what is going to be read afterwards where there is an accelerator.
         """
         self._reader = reader
+        self._so_far = SoFar(reader)
         self._leads = tuple(leads)
         self._quirks = quirks
         self._devices = devices
@@ -206,6 +208,7 @@ class Walk:
     def _all_listed_are_here(self) -> None:
         """All Systems and Chassis that are listed have come."""
         self._named_by_chassis.end()
+        self._standby_ahead()
         if not self._array:  # else what a chassis shows may be a device that a System lists: one after the other
             self._contained()
 
@@ -354,6 +357,16 @@ class Walk:
                 self._reader.want(own, _nothing, rank=_CHAIN, ahead=True)
 
         self._ahead(link, listed, whole=True)
+
+    def _standby_ahead(self) -> None:
+        """What says which resets there are for the standby power of the machine, as it is asked for in the end."""
+        found = handed_out(self.tree)
+        if len(found) != 1:
+            return
+        try:
+            standby.place(found[0], self.tree.chassis, self._so_far.get)
+        except NotReadYet as exc:
+            self._ahead(exc.uri, lambda _: self._standby_ahead())
 
     def _follow_leads(self) -> None:
         """Read what is going to be read afterwards, where slots idle: an accelerator was recognised."""
