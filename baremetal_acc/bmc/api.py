@@ -226,11 +226,22 @@ class NotReadYet(Exception):
         self.uri = uri
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardLead:
+    """What is read after a look of a card with a BMC of its own, below its System.
+
+    :ivar read: reads it of a System as it is read after the look. It is called again after each resource that its reader has
+        not yet (:class:`NotReadYet`), so that it tells by reading what comes next.
+    """
+
+    read: Callable[[Reader, Document], object]
+
+
 @runtime_checkable
 class ReadsAhead(Protocol):
     """A connection that may read beside a look what is read after it."""
 
-    def read_ahead(self, leads: Iterable[Lead]) -> None:
+    def read_ahead(self, leads: Iterable[Lead | CardLead]) -> None:
         """Say, before a look, what is going to be read after it where an accelerator is found."""
 
 

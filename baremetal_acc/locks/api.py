@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-from baremetal_acc.bmc.api import Lead, Reader, Writer
+from baremetal_acc.bmc.api import CardLead, Lead, Reader, Writer
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, ResetKind, Scope, WritePath
 
@@ -83,7 +83,7 @@ class Mechanism(Protocol):
 class Leading(Protocol):
     """A mechanism that names the places of its locks, so that they are read beside the devices and not after them."""
 
-    leads: tuple[Lead, ...]
+    leads: tuple[Lead | CardLead, ...]
     """What :meth:`Mechanism.read` asks for on a BMC that has the mechanism; nothing that it does not ask for."""
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
+from baremetal_acc.bmc.api import CardLead, Document, JsonObject, Reader, Writer
 from baremetal_acc.decide.evidence import trouble
 from baremetal_acc.errors import BmcError, BmcUnsupported
 from baremetal_acc.locks.api import About
@@ -162,6 +162,13 @@ def _read_extension(card: Card, reader: Reader, system: Document) -> None:
         card.privileges_at = Ref(bmc=reader.name, uri=meant(reader, link) or link)
     if shown is not None:
         card.privileges = value_at(shown.body, 'ExternalHostPrivilege')
+
+
+LEADS = (
+    CardLead(read=lambda reader, system: _read_level(Card(system=system.ref), reader, system)),
+    CardLead(read=lambda reader, system: _read_extension(Card(system=system.ref), reader, system)),
+)
+"""What all three mechanisms read below the System of a card. Neither waits for the other."""
 
 
 def _read_presets(card: Card, reader: Reader, accelerator: Accelerator) -> None:

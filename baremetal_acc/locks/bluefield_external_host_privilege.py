@@ -32,6 +32,7 @@ from baremetal_acc.locks.bluefield import (
     DISABLED,
     ENABLED,
     HARMLESS,
+    LEADS,
     RSHIM,
     WRITES,
     Card,
@@ -61,6 +62,7 @@ class ExternalHostPrivilege:
         cannot_prove='that any of it is in force: it shows what is set, so a power cycle has to be seen after it was set',
         source='NVIDIA BlueField BMC Software 25.01, NIC Subsystem Management; recording nvidia/bluefield3',
     )
+    leads = LEADS
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """One reading for each System of the device whose extension links the privileges."""

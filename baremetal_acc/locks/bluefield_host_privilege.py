@@ -27,6 +27,7 @@ from baremetal_acc.locks.api import About
 from baremetal_acc.locks.bluefield import (
     DISABLED,
     ENABLED,
+    LEADS,
     LEVELS,
     PRIVILEGED,
     RESTRICTED,
@@ -58,6 +59,7 @@ class HostPrivilege:
         cannot_prove='that HostRshim is in force: it shows what is set, so a power cycle has to be seen after it was set',
         source='NVIDIA/libredfish nvidia_dpu.rs; recording nvidia/bluefield3',
     )
+    leads = LEADS
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """One reading for each System of the device that shows either of the two; on real cards there is one."""

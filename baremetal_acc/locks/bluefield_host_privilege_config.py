@@ -28,6 +28,7 @@ from baremetal_acc.locks.api import About
 from baremetal_acc.locks.bluefield import (
     DISABLED,
     ENABLED,
+    LEADS,
     PRIVILEGED,
     RESTRICTED,
     RSHIM,
@@ -62,6 +63,7 @@ class HostPrivilegeConfig:
         cannot_prove='that HostRshim is in force; that a card that shows no HostRshim has no console port to its host',
         source='CSDL NvidiaHostPrivilegeConfig v1_0_0; NVIDIA BlueField BMC Software 26.01, NIC Subsystem Management',
     )
+    leads = LEADS
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """One reading for each configuration that an adapter of the device links."""

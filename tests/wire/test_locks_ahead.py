@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The places of locks are read beside the devices, last of all, and cost no request more than when they are read afterwards."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from baremetal_acc.bmc.api import Lead
 from baremetal_acc.bmc.redfish.driver import RedfishConnection
 from baremetal_acc.bmc.redfish.walk import Walk
 from baremetal_acc.locks.api import Leading
@@ -29,6 +31,7 @@ RECORDED = {
     'hpe/dl380a-gen11-2xh100nvl': 5,
     'nvidia/gh200': 5,
     'dmtf/rackmount': 4,
+    'nvidia/bluefield3': 4,
 }
 """How many requests for locks and their Managers came after the walk, one after the other, while slots were idle."""
 
@@ -123,8 +126,56 @@ def test_a_place_that_is_not_there_says_what_it_says_afterwards(card: Any, monke
     assert found == _said(inventory_of(card))
 
 
+SYSTEM = '/redfish/v1/Systems/Bluefield'
+EXTENSION = f'{SYSTEM}/Oem/Nvidia'
+
+
+def _without_level(tree: dict[str, Any]) -> None:
+    tree[f'{SYSTEM}/Bios'] = json.loads(tree[f'{SYSTEM}/Bios']) | {'Attributes': {}}
+
+
+def _without_link_to_settings(tree: dict[str, Any]) -> None:
+    tree[f'{SYSTEM}/Bios'] = json.loads(tree[f'{SYSTEM}/Bios'])
+    del tree[f'{SYSTEM}/Bios']['@Redfish.Settings']
+
+
+def _with_its_extension_inside(tree: dict[str, Any]) -> None:
+    tree[SYSTEM] = json.loads(tree[SYSTEM]) | {'Oem': {'Nvidia': json.loads(tree[EXTENSION])}}
+
+
+def _of_no_card(tree: dict[str, Any]) -> None:
+    tree[SYSTEM] = json.loads(tree[SYSTEM]) | {'Model': 'Server', 'Name': 'Server'}
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        _without_level,
+        _without_link_to_settings,
+        _with_its_extension_inside,
+        _of_no_card,
+        lambda tree: tree.pop(f'{SYSTEM}/Bios'),
+        lambda tree: tree.pop(f'{SYSTEM}/Bios/Settings'),
+        lambda tree: tree.pop(EXTENSION),
+        lambda tree: tree.pop(f'{EXTENSION}/Connectx/ExternalHostPrivileges'),
+    ],
+)
+def test_a_card_is_asked_ahead_for_what_it_is_asked_afterwards(
+    bmc: Any, shared: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, Any]], object]
+) -> None:
+    """Which places its System has differs by firmware; what a place says decides whether the next one is read."""
+    bmc.tree = bodies(shared / 'recordings' / 'nvidia/bluefield3')
+    change(bmc.tree)
+    ahead, asked = _said(inventory_of(bmc)), sorted(bmc.seen)
+    bmc.seen.clear()
+    monkeypatch.setattr(RedfishConnection, 'read_ahead', lambda connection, leads: None)
+    assert ahead == _said(inventory_of(bmc))
+    assert asked == sorted(bmc.seen)
+
+
 def test_each_lead_begins_at_what_the_root_lists() -> None:
     """A mechanism with a lead elsewhere would read nothing ahead."""
-    leads = [lead for mechanism in mechanisms() if isinstance(mechanism, Leading) for lead in mechanism.leads]
+    given = [lead for mechanism in mechanisms() if isinstance(mechanism, Leading) for lead in mechanism.leads]
+    leads = [lead for lead in given if isinstance(lead, Lead)]
     assert {'Managers'} == {lead.above for lead in leads}
     assert 6 <= len(set(leads))

@@ -19,7 +19,7 @@ ROUNDS = {
     'dell/r750-h100-bluefield2': (9, 28),
     'hpe/dl380a-gen11-2xh100nvl': (6, 23),
     'nvidia/gh200': (11, 25),
-    'nvidia/bluefield3': (10, 15),
+    'nvidia/bluefield3': (7, 12),
     'dmtf/rackmount': (5, 8),
     'dmtf/smartnic': (6, 9),
 }
@@ -133,3 +133,13 @@ def test_what_says_how_standby_power_is_reset_is_read_beside_the_devices(machine
     found = inventory_of(machine)
     assert found.bmcs[0].standby_reset is not None
     assert _of(rounds, info) < _of(rounds, f'{INTERFACES}/1') == rounds.asked[-1][0]
+
+
+def test_places_of_a_card_are_read_beside_its_devices(bmc: Any, shared: Path, rounds: Rounds) -> None:
+    """One by one after them they took five rounds more."""
+    bmc.tree = bodies(shared / 'recordings' / 'nvidia/bluefield3', expand=True)
+    inventory_of(bmc)
+    places = ('Bios', 'Oem/Nvidia', 'Bios/Settings', 'Oem/Nvidia/Connectx/ExternalHostPrivileges')
+    *_, last = (number for number, _ in rounds.asked)
+    assert all(_of(rounds, f'{SYSTEMS}/Bluefield/{place}') <= last for place in places)
+    assert _of(rounds, f'{SYSTEMS}/Bluefield/{places[1]}') <= 5

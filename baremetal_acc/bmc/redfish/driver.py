@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from baremetal_acc.bmc import devices as table
-from baremetal_acc.bmc.api import BmcAddress, Document, Lead, Look, Upload
+from baremetal_acc.bmc.api import BmcAddress, CardLead, Document, Lead, Look, Upload
 from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.quirks import BACKGROUND_COPY, Quirks
 from baremetal_acc.bmc.redfish import (
@@ -144,7 +144,7 @@ class RedfishConnection:
         self._habits = habits
         self._devices = devices
         self._before: dict[str, Document] = {}
-        self._leads: tuple[Lead, ...] = ()
+        self._leads: tuple[Lead | CardLead, ...] = ()
         self._last: Reader | None = None
         self._ownership: Ownership | None = None
 
@@ -164,7 +164,7 @@ class RedfishConnection:
         """Let every read from now on fail at once, so that whoever looks comes to an end and logs out. From any thread."""
         self._connector.stop()
 
-    def read_ahead(self, leads: Iterable[Lead]) -> None:
+    def read_ahead(self, leads: Iterable[Lead | CardLead]) -> None:
         """Say, before a look, what is going to be read after it where an accelerator is found."""
         self._leads = tuple(leads)
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from baremetal_acc.bmc.api import Document, JsonObject, Lead, NotReadYet
+from baremetal_acc.bmc.api import CardLead, Document, JsonObject, Lead, NotReadYet
 from baremetal_acc.bmc.devices import Class, Devices
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish import standby
@@ -129,14 +129,18 @@ class Tree:
 class Walk:
     """One walk through a BMC: what a resource says decides what is read next, as soon as it is there."""
 
-    def __init__(self, reader: Reader, root: Document, quirks: Quirks, devices: Devices, leads: Iterable[Lead] = ()) -> None:
+    def __init__(
+        self, reader: Reader, root: Document, quirks: Quirks, devices: Devices, leads: Iterable[Lead | CardLead] = ()
+    ) -> None:
         """Nothing is asked yet.
 
         :param leads: what is going to be read afterwards where there is an accelerator.
         """
         self._reader = reader
         self._so_far = SoFar(reader)
-        self._leads = tuple(leads)
+        given = tuple(leads)
+        self._leads = tuple(lead for lead in given if isinstance(lead, Lead))
+        self._card_leads = tuple(lead for lead in given if isinstance(lead, CardLead))
         self._quirks = quirks
         self._devices = devices
         self.gaps: list[Gap] = Gaps()
@@ -224,6 +228,8 @@ class Walk:
         tree = self.tree
         if self._named(view) is Class.DPU or view.literal('SystemType') == 'DPU':
             self._look_at_managers()
+            for lead in self._card_leads:
+                self._card_ahead(lead, Document(ref=view.ref, body=view.body))
         self._collection(view, 'Processors', tree.processors, self._processor)
         self._collection(view, 'GraphicsControllers', tree.graphics)
         if isinstance(view.body.get('PCIeDevices'), list):
@@ -367,6 +373,13 @@ class Walk:
             standby.place(found[0], self.tree.chassis, self._so_far.get)
         except NotReadYet as exc:
             self._ahead(exc.uri, lambda _: self._standby_ahead())
+
+    def _card_ahead(self, lead: CardLead, system: Document) -> None:
+        """Read what is going to be read afterwards below the System of a card, one resource after the other."""
+        try:
+            lead.read(self._so_far, system)
+        except NotReadYet as exc:
+            self._ahead(exc.uri, lambda _: self._card_ahead(lead, system))
 
     def _follow_leads(self) -> None:
         """Read what is going to be read afterwards, where slots idle: an accelerator was recognised."""
