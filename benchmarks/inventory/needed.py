@@ -12,8 +12,9 @@ A resource is needed when our client reads it, and is right about the recording 
 * or a collection names it and nothing is there (404): only asking tells.
 
 Places of locks (group ``lock``) are listed whether or not it reads them; they count when it does: those that the truth names,
-and those that the standard has (:data:`LOCKS`), of which the truth of some recordings says nothing since they lock no device. What
-is on the way to one of those is needed too. What the client asked beyond these is listed at the end of the file, as a comment.
+and those that the standard has (:data:`LOCKS`), of which the truth of some recordings says nothing since they lock no device.
+What is on the way to one of those is needed too. What the client asked beyond these is listed at the end of the file, as a
+comment.
 """
 
 import argparse
@@ -57,10 +58,18 @@ PLACES = (
 )
 """Where the standard puts what an inventory is made of. Source: DSP8010 2025.4, the links of these resources."""
 
-LOCKS = ((r'Managers/[^/]+/HostInterfaces(/[^/]+)?', 'lock HostInterface.InterfaceEnabled'),)
-"""Where the standard puts locks of the whole machine, which a client that reads them has to read on every BMC. Without them the
-best schedule of dmtf/rackmount had fewer requests than fit into its rounds, for a client that reads these locks. Source: DSP8010
-2025.4, Manager, HostInterfaces."""
+LOCKS = (
+    (r'Managers/[^/]+/HostInterfaces(/[^/]+)?', 'lock HostInterface.InterfaceEnabled'),
+    (r'Chassis/[^/]+/(Oem/[^/]+/)?[^/]*ResetActionInfo', 'how standby power is reset, by which locks come in force'),
+)
+"""Where the standard puts locks of the whole machine: whoever reads such locks reads them on every BMC. Without them the best
+schedule of dmtf/rackmount had fewer requests than such a client can send in its rounds. Source: DSP8010 2025.4, Manager,
+HostInterfaces.
+
+What says how a System is reset counts always (:data:`PLACES`); what says it of a Chassis when the client reads it. Without that
+the best schedule of nvidia/bluefield3 had 16 requests in four rounds of four, for a client that reads 17 of them. Source:
+DSP8010 2025.4, Chassis, Reset; ActionInfo.
+"""
 
 
 @dataclass(slots=True)

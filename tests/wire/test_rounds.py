@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.inventory.floor import Cost, bare, load
 from tests.wire.recorded import bodies, inventory_of
 from tests.wire.rounds import Rounds
 
@@ -24,6 +25,8 @@ ROUNDS = {
     'dmtf/smartnic': (6, 9),
 }
 """With $expand and without, four requests at a time, from the service root to the logout."""
+
+BAR = 1.1
 
 SYSTEMS = '/redfish/v1/Systems'
 PROCESSORS = f'{SYSTEMS}/1/Processors'
@@ -45,6 +48,18 @@ def test_a_recorded_machine_takes_so_many_rounds(bmc: Any, shared: Path, rounds:
     bmc.tree = bodies(shared / 'recordings' / name, expand=expand)
     inventory_of(bmc)
     assert ROUNDS[name][not expand] == rounds.total
+
+
+@pytest.mark.parametrize('expand', [True, False])
+@pytest.mark.parametrize('name', sorted(ROUNDS))
+def test_a_recorded_machine_takes_little_more_than_the_best_schedule(
+    bmc: Any, shared: Path, rounds: Rounds, name: str, expand: bool
+) -> None:
+    """The bar of ``make bench-inventory``, without the time that the client computes."""
+    bmc.tree = bodies(shared / 'recordings' / name, expand=expand)
+    inventory_of(bmc)
+    needed = load(name, expand=expand).counting(frozenset(bare(target) for _, target in bmc.seen))
+    assert rounds.total <= BAR * needed.schedule(Cost(delay=1.0, slots=4)) + 1e-9
 
 
 @pytest.fixture
