@@ -6,7 +6,6 @@ Elsewhere each change of a job is one line, and a fleet is not counted.
 """
 
 import re
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,13 +15,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TextIO
 
 from baremetal_acc.bmc import pending
+from baremetal_acc.cli.terminal import Line, Moving
 from baremetal_acc.cli.text import PROGRAM, printable
 from baremetal_acc.decide.advance import complained, describe, objected
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning.activation import waits_for_person
-
-_BAR = 24
 
 _PAUSE = 0.2
 """Seconds between two drawings of a count."""
@@ -67,12 +65,11 @@ class Progress:
         self._stream = stream
         self._clock = clock
         self._wall = wall
-        self._moving = stream.isatty() and not quiet
+        self._moving = Moving(stream, quiet=quiet)
         self._quiet = quiet
         self._said: dict[tuple[str, int], tuple[ItemState, str | None]] = {}
         self._labels: dict[AcceleratorId, str] = {}
-        self._bars: dict[str, list[str]] = {}
-        self._drawn = 0
+        self._bars: dict[str, list[Line]] = {}
         self._waits: dict[str, _Wait] = {}
         self._asked: set[tuple[str, str]] = set()
         self._lock = threading.RLock()
@@ -100,7 +97,7 @@ class Progress:
             self._said[job.target, position] = saying
             self._line(f'{PROGRAM}: {job.target}: {self._what(item)}: {item.state}{_message(item)}')
         self._say_wait(job, doing)
-        if self._moving:
+        if self._moving.is_shown:
             self._bars[job.target] = [] if doing is None else [*self._running(job), f'{job.target}: {self._named(doing)}']
             self._draw()
 
@@ -125,7 +122,7 @@ class Progress:
     def clear(self) -> None:
         """Remove the bars, so that something else can be printed."""
         with self._lock:
-            self._erase()
+            self._moving.clear()
             self._bars.clear()
 
     @contextmanager
@@ -154,12 +151,11 @@ class Progress:
                 self._asked.add((one.bmc, one.what))
                 until = self._wall() + timedelta(seconds=max(0.0, one.until - now))
                 self._line(f'{PROGRAM}: waiting: {one.bmc} to answer {one.what} (until {until:%H:%M:%S}Z at the latest)')
-                if self._moving:
-                    self._draw()
+                self._draw()
 
-    def _running(self, job: Job) -> list[str]:
+    def _running(self, job: Job) -> list[Line]:
         busy = [i for i in job.items if i.state in _BUSY and isinstance(i.action, Flash | Program)]
-        return [f'  [{_bar(i.percent)}] {self._what(i)}' for i in busy]
+        return [(i.percent, self._what(i)) for i in busy]
 
     def _what(self, item: Item) -> str:
         return self._named(describe(item.action))
@@ -170,22 +166,16 @@ class Progress:
         return sentence
 
     def _line(self, line: str) -> None:
-        self._erase()
+        self._moving.clear()
         self._stream.write(printable(line) + '\n')
         self._stream.flush()
 
     def _draw(self) -> None:
-        self._erase()
-        width = shutil.get_terminal_size().columns - 1
-        lines = [printable(line)[:width] for lines in self._bars.values() for line in lines]
-        self._stream.write(''.join(f'{line}\n' for line in lines))
-        self._stream.flush()
-        self._drawn = len(lines)
-
-    def _erase(self) -> None:
-        if self._drawn:
-            self._stream.write(f'\x1b[{self._drawn}A\x1b[J')
-            self._drawn = 0
+        lines = [line for lines in self._bars.values() for line in lines]
+        if lines:
+            self._moving.draw(lines)
+        else:
+            self._moving.clear()
 
 
 class Count:
@@ -195,9 +185,8 @@ class Count:
     """
 
     def __init__(self, stream: TextIO, total: int, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream = stream
         self._total = total
-        self._moving = stream.isatty() and not quiet
+        self._moving = Moving(stream, quiet=quiet)
         self._clock = clock
         self._begun = clock()
         self._drawn: float | None = None
@@ -208,22 +197,19 @@ class Count:
         """One target more is done."""
         self._done += 1
         self._failed += failed
-        if self._moving and (self._drawn is None or self._clock() - self._drawn >= _PAUSE):
+        if self._moving.is_shown and (self._drawn is None or self._clock() - self._drawn >= _PAUSE):
             self.draw()
 
     def draw(self) -> None:
         """Show how far it is."""
-        if self._moving:
+        if self._moving.is_shown:
             self._drawn = self._clock()
-            self._stream.write(f'\r{self._line()[: shutil.get_terminal_size().columns - 1]}\x1b[K')
-            self._stream.flush()
+            self._moving.draw([(100 * self._done // max(1, self._total), self._line())])
 
     def clear(self) -> None:
         """Remove the line, so that something else can be printed."""
-        if self._drawn is not None:
-            self._drawn = None
-            self._stream.write('\r\x1b[K')
-            self._stream.flush()
+        self._drawn = None
+        self._moving.clear()
 
     def _line(self) -> str:
         passed = self._clock() - self._begun
@@ -234,7 +220,7 @@ class Count:
                 f'{rate:.1f} per second' if rate >= 1 else f'{60 * rate:.1f} per minute',
                 f'{_duration((self._total - self._done) / rate)} left',
             ]
-        return f'{PROGRAM}: {", ".join(parts)}'
+        return ', '.join(parts)
 
 
 def _duration(seconds: float) -> str:
@@ -242,13 +228,6 @@ def _duration(seconds: float) -> str:
     if whole < 60:
         return f'{whole} s'
     return f'{whole // 60} min {whole % 60} s' if whole < 3600 else f'{whole // 3600} h {whole % 3600 // 60} min'
-
-
-def _bar(percent: int | None) -> str:
-    if percent is None:
-        return '.' * _BAR + '   ? %'
-    done = min(100, max(0, percent))
-    return '#' * (done * _BAR // 100) + '.' * (_BAR - done * _BAR // 100) + f' {done:3} %'
 
 
 _TOLD = (ItemState.FAILED, ItemState.PLANNED)

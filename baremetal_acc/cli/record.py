@@ -29,6 +29,7 @@ from baremetal_acc.cli import render, session, text
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report, ReportCommand, failed
 from baremetal_acc.cli.session import Session
+from baremetal_acc.cli.terminal import Moving
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError, BmcAnswerInvalid, Refused, UsageError
 from baremetal_acc.model.ref import HOST
@@ -157,26 +158,24 @@ class Progress:
         self._stream = stream
         self._target = target
         self._quiet = quiet
-        self._moving = stream.isatty()
-        self._next = 0.0 if self._moving else time.monotonic() + _EVERY
-        self._drawn = False
+        self._moving = Moving(stream, quiet=quiet)
+        self._next = 0.0 if self._moving.is_shown else time.monotonic() + _EVERY
 
     def told(self, read: int, waiting: int) -> None:
         """Show it, not more often than somebody can read."""
         if self._quiet or time.monotonic() < self._next:
             return
-        self._next = time.monotonic() + (0.1 if self._moving else _EVERY)
+        self._next = time.monotonic() + (0.1 if self._moving.is_shown else _EVERY)
         line = f'{text.PROGRAM}: {self._target}: {read} resources read, {waiting} or more to go'
-        self._stream.write(f'\r{line}\x1b[K' if self._moving else f'{line}\n')
-        self._stream.flush()
-        self._drawn = self._moving
+        if self._moving.is_shown:
+            self._moving.draw([line])
+        else:
+            self._stream.write(f'{line}\n')
+            self._stream.flush()
 
     def end(self) -> None:
         """Remove the line that moves."""
-        if self._drawn:
-            self._stream.write('\r\x1b[K')
-            self._stream.flush()
-            self._drawn = False
+        self._moving.clear()
 
 
 def record(target: Target, address: BmcAddress, using: Session, request: Request, shown: Progress) -> Recorded:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import yaml
 from cliff import lister
 
-from baremetal_acc.cli import exits, text
+from baremetal_acc.cli import exits, terminal, text
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.errors import AccError, UsageError
@@ -138,6 +138,8 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
         elif parsed_args.formatter == 'yaml':
             self.app.stdout.write(as_yaml(report.document))
         else:
+            if parsed_args.formatter == 'table' and self.app.stdout.isatty():
+                self.formatter = terminal.Formatter()  # type: ignore[assignment]  # it has what cliff calls of one
             super().produce_output(parsed_args, column_names, data)
         return 0
 

@@ -1,28 +1,38 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does the story look? Sections, lines, tables and checked facts; coloured on a terminal only, and kept in a file."""
+"""The story on the screen: sections, sentences, tables, checked facts and progress, as wide as the terminal.
 
-import os
+On a terminal with colours; elsewhere, and in the copy in a file, the same words without. What services answer is text and
+nothing else: neither markup nor what a terminal would obey.
+"""
+
 import sys
 import textwrap
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
-RESET = '\x1b[0m'
-BOLD = '\x1b[1m'
-DIM = '\x1b[2m'
-RED = '\x1b[31m'
-GREEN = '\x1b[32m'
-CYAN = '\x1b[36m'
-CLEAR_LINE = '\r\x1b[2K'
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console
+from rich.live import Live
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 WIDTH = 116
-"""Longer lines are wrapped: wide enough for the tables, narrow enough for a laptop."""
+"""Of the copy, and of what is no terminal: wide enough for the tables."""
+
+CELL_WIDTH = 24
+"""Of all cells but the last one of a row, where a table would be too wide; what is longer wraps."""
 
 BAR_CELLS = 24
+
+INDENT = (0, 0, 0, 4)
+"""Around tables and bars."""
 
 
 class ClaimFailed(Exception):
@@ -46,9 +56,10 @@ class Screen:
 
     def __init__(self, file: Path) -> None:
         self._copy = file.open('w', encoding='utf-8')
-        self._out: IO[str] = sys.stdout
-        self._is_terminal = self._out.isatty() and os.environ.get('TERM', '') != 'dumb' and 'NO_COLOR' not in os.environ
-        self._has_progress = False
+        is_terminal = sys.stdout.isatty()  # and not what FORCE_COLOR says
+        self._out = Console(file=sys.stdout, force_terminal=is_terminal, highlight=False, width=None if is_terminal else WIDTH)
+        self._consoles = (self._out, Console(file=self._copy, force_terminal=False, highlight=False, width=WIDTH))
+        self._live: Live | None = None
         self._began = time.monotonic()
         self.facts = 0
 
@@ -64,33 +75,33 @@ class Screen:
     def section(self, title: str) -> None:
         """A new chapter, with the seconds since the beginning."""
         stamp = f'{time.monotonic() - self._began:5.1f} s'
-        self._write(f'\n== {title} {"=" * max(3, WIDTH - len(title) - len(stamp) - 5)} {stamp}', BOLD + CYAN)
+        self._erase()
+        for console in self._consoles:
+            *lines, last = textwrap.wrap(f'== {title}', console.width - len(stamp) - 5)
+            rule = '=' * (console.width - len(last) - len(stamp) - 2)
+            self._print(console, Text('\n'.join(['', *lines, f'{last} {rule} {stamp}']), style='bold cyan'))
 
     def say(self, text: str) -> None:
         """What happens, in a sentence."""
-        for line in textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False) or ['']:
-            self._write(line)
+        self._write(text)
 
     def detail(self, text: str) -> None:
         """What a service answers, word for word, indented."""
-        for line in textwrap.wrap(text, WIDTH - 4, break_long_words=False, break_on_hyphens=False) or ['']:
-            self._write(f'    {line}', DIM)
+        self._write(text, 'dim', '    ')
 
     def failure(self, text: str) -> None:
         """What went wrong."""
-        self._write(text, RED)
+        for line in text.split('\n'):
+            self._write(line, 'red')
 
     def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """A table. A last column that is too long for the width ends in dots."""
-        lines = [tuple(head), *(tuple(row) for row in rows)]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(head) - 1)]
-        room = max(12, WIDTH - 4 - sum(width + 2 for width in widths))
-        lines = [(*line[:-1], line[-1] if len(line[-1]) <= room else f'{line[-1][: room - 3]}...') for line in lines]
-        for number, line in enumerate(lines):
-            cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
-            self._write('    ' + '  '.join([*cells, line[-1]]).rstrip(), BOLD if number == 0 else '')
-            if number == 0:
-                self._write('    ' + '  '.join('-' * width for width in (*widths, max(len(one[-1]) for one in lines))), DIM)
+        """A table, of which no word is broken; where there is no room for it, one line for each cell instead."""
+        lines = [tuple(map(_text, row)) for row in (head, *rows)]
+        self._erase()
+        for console in self._consoles:
+            bounds = (_widths(lines, bound) for bound in (console.width, CELL_WIDTH))
+            widths = next((w for w in bounds if sum(w) + 2 * len(head) + 2 <= console.width), None)
+            self._print(console, Padding(_listed(lines) if widths is None else _table(lines, widths), INDENT, expand=False))
 
     # -- facts --------------------------------------------------------------------------------------------------------
 
@@ -101,8 +112,7 @@ class Screen:
         """
         if expected != found:
             raise ClaimFailed(what, expected, found)
-        self.facts += 1
-        self._write(f'  + {what}', GREEN)
+        self._fact(what)
 
     def expect_words(self, what: str, words: Iterable[str], text: str) -> None:
         """A fact about a text: it holds all of these words.
@@ -112,38 +122,91 @@ class Screen:
         missing = [word for word in words if word.casefold() not in text.casefold()]
         if missing:
             raise ClaimFailed(what, f'a text with {", ".join(missing)}', text or 'nothing')
+        self._fact(what)
+
+    def _fact(self, what: str) -> None:
         self.facts += 1
-        self._write(f'  + {what}', GREEN)
+        self._write(what, 'green', '    ', '  + ')
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
     def progress(self, parts: Sequence[tuple[str, int]]) -> None:
-        """What is under way, with percentages: one line that changes on a terminal, nothing elsewhere."""
-        if not self._is_terminal:
+        """What is under way, with percentages: lines that change on a terminal, nothing elsewhere."""
+        if not self._out.is_terminal:
             return
-        text = '  '.join(f'{name} {_bar(percent, BAR_CELLS // max(1, len(parts)))} {percent:3d} %' for name, percent in parts)
-        self._out.write(f'{CLEAR_LINE}    {text[: WIDTH + 20]}')
-        self._out.flush()
-        self._has_progress = True
+        if self._live is None:
+            self._live = Live(
+                console=self._out, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+            )
+            self._live.start()
+            self._out.show_cursor()  # whatever ends us need not bring it back
+        bars = Table.grid(padding=(0, 2, 0, 0))
+        bars.add_column(width=BAR_CELLS)
+        bars.add_column(justify='right')
+        bars.add_column(no_wrap=True, overflow='ellipsis')
+        for name, percent in parts:
+            bars.add_row(ProgressBar(completed=percent), f'{percent} %', _text(name))
+        self._live.update(Padding(bars, INDENT), refresh=True)
 
     def milestone(self, text: str) -> None:
         """A moment of the progress that stays to be read, also where there is no terminal."""
-        self._write(f'    {text}', DIM)
+        self.detail(text)
 
     def _erase(self) -> None:
-        if self._has_progress:
-            self._out.write(CLEAR_LINE)
-            self._out.flush()
-            self._has_progress = False
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
-    def _write(self, line: str, style: str = '') -> None:
+    def _write(self, text: str, style: str = '', indent: str = '', first: str | None = None) -> None:
+        """Words, wrapped. A word that is longer than the line, as a path, is left whole: it has to be copied."""
         self._erase()
-        self._out.write(f'{style}{line}{RESET}\n' if style and self._is_terminal else f'{line}\n')
-        self._out.flush()
-        self._copy.write(f'{line}\n')
-        self._copy.flush()
+        wrap = textwrap.TextWrapper(
+            initial_indent=indent if first is None else first,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for console in self._consoles:
+            wrap.width = console.width
+            self._print(console, *(_text(line, style) for line in wrap.wrap(text) or ['']))
+
+    def _print(self, console: Console, *what: Text | Padding) -> None:
+        for one in what:
+            with console.capture() as shown:
+                console.print(one, soft_wrap=isinstance(one, Text))
+            console.file.write(''.join(f'{line.rstrip(" ")}\n' for line in shown.get().splitlines()) or '\n')
+        console.file.flush()
 
 
-def _bar(percent: int, cells: int) -> str:
-    full = round(cells * percent / 100)
-    return f'[{"#" * full}{"." * (cells - full)}]'
+def _text(text: str, style: str = '') -> Text:
+    """Words as they are: no markup, and nothing that a terminal would obey."""
+    return Text(''.join(c if c.isprintable() else ' ' if c.isspace() else '?' for c in text), style=style)
+
+
+def _widths(lines: Sequence[Sequence[Text]], bound: int) -> list[int]:
+    """How wide the columns of a table are: as their longest cell, or so wide, and never less than a word."""
+    columns = list(zip(*lines, strict=True))
+    words = [max(cell_len(word) for cell in column for word in cell.plain.split() or ['']) for column in columns]
+    cells = [max(cell.cell_len for cell in column) for column in columns]
+    return [max(word, min(cell, bound)) for word, cell in zip(words[:-1], cells[:-1], strict=True)] + words[-1:]
+
+
+def _table(lines: Sequence[Sequence[Text]], widths: Sequence[int]) -> Table:
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True, border_style='dim')
+    for name, width in zip(lines[0][:-1], widths[:-1], strict=True):
+        table.add_column(name, width=width)
+    table.add_column(lines[0][-1])
+    for row in lines[1:]:
+        table.add_row(*row)
+    return table
+
+
+def _listed(lines: Sequence[Sequence[Text]]) -> Table:
+    """Each row of a table below the other, with a line for each cell."""
+    listed = Table.grid(padding=(0, 2, 0, 0))
+    for row in lines[1:]:
+        for name, cell in zip(lines[0], row, strict=True):
+            listed.add_row(name, cell)
+        listed.add_row()
+    listed.columns[0].style = 'dim'
+    return listed

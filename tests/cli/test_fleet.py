@@ -319,7 +319,7 @@ def on_a_terminal(desk: Desk, *arguments: str) -> tuple[str, str]:
     process = subprocess.Popen(
         [sys.executable, '-m', 'baremetal_acc.cli.main', *arguments],
         cwd=desk.folder,
-        env=os.environ | {'HOME': str(desk.folder), 'XDG_STATE_HOME': str(desk.folder), 'COLUMNS': '200'},
+        env=os.environ | {'HOME': str(desk.folder), 'XDG_STATE_HOME': str(desk.folder), 'COLUMNS': '200', 'TERM': 'xterm'},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=slave,
@@ -344,7 +344,7 @@ def test_a_terminal_shows_how_far_it_is(desk: Desk, rack: Rack):
     out, shown = on_a_terminal(desk, *arguments)
     assert 5 == len([json.loads(line) for line in out.splitlines()])
     assert ' of 5 done, 0 failed' in shown
-    assert '\x1b[Kbaremetal-acc: 5 read, 0 with gaps, 0 failed' in shown.replace('\r', '')
+    assert '\x1b[2Kbaremetal-acc: 5 read, 0 with gaps, 0 failed' in shown.replace('\r', '')
     _, plain = on_a_terminal(desk, *arguments, '--no-progress')
     assert 'baremetal-acc: 5 read, 0 with gaps, 0 failed' == plain.strip()
     _, one = on_a_terminal(desk, *arguments, 'node-001')

@@ -82,6 +82,7 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'httptools': ('bmc.redfish.transport',),
     'requests': ('catalogue.fetch', 'placement.slow_answers', 'demo'),
     'urllib3': ('catalogue.fetch',),
+    'rich': ('cli.terminal', 'demo.screen'),
     'cryptography': ('bmc.ipmi.rmcp', 'catalogue', 'handover', 'emulator'),
 }
 

@@ -22,6 +22,18 @@ from tests.unit.decide import values as v
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch):
+    """What a terminal of 100 columns says of itself."""
+    monkeypatch.setenv('TERM', 'xterm')
+    monkeypatch.setenv('COLUMNS', '100')
+
+
+def words(text: str) -> str:
+    """Without colours, and without what moves the cursor."""
+    return re.sub(r'\x1b\[[0-9;?]*[A-Za-z]', '', text)
+
+
 class Terminal(io.StringIO):
     """A stream that says it is a terminal."""
 
@@ -86,18 +98,39 @@ def test_what_is_put_off_is_told_once_with_the_reason():
     assert f'{flash}: planned (busy, come back in 30 s)\n{flash}: planned (its card is not shown)\n' == stream.getvalue()
 
 
-@pytest.mark.parametrize(
-    ('percent', 'bar'), [(0, '.' * 24), (50, '#' * 12 + '.' * 12), (100, '#' * 24), (999, '#' * 24), (None, '.' * 24)]
-)
-def test_on_a_terminal_bars_move(percent, bar):
-    """The bar is drawn again in place; a percentage that cannot be is cut."""
+@pytest.mark.parametrize(('percent', 'done', 'says'), [(0, 0, '0 %'), (50, 12, '50 %'), (999, 24, '100 %'), (None, 0, '? %')])
+def test_on_a_terminal_bars_move(percent, done, says):
+    """The bar is drawn again in place; a percentage that cannot be is cut. The cursor is there all the time."""
     stream = Terminal()
     progress = Progress(stream)
     progress.show(job(ItemState.RUNNING, percent), 'write')
-    assert f'[{bar}' in stream.getvalue()
-    assert '\x1b[' not in stream.getvalue()
+    shown = words(stream.getvalue())
+    assert re.search(rf'^[━╺╸]{{24}} +{re.escape(says)} flash GPU_0 ', shown, re.MULTILINE), shown
+    bar = re.search(r'\x1b\[[0-9;]*m(━+)', stream.getvalue())
+    assert bar is not None
+    assert (done or 24) == len(bar[1])
+    assert stream.getvalue().rfind('\x1b[?25h') > stream.getvalue().rfind('\x1b[?25l')
     progress.show(job(ItemState.RUNNING, percent), 'write')
-    assert '\x1b[2A\x1b[J' in stream.getvalue()
+    assert '\x1b[1A\x1b[2K' in stream.getvalue()
+    progress.clear()
+    assert stream.getvalue().endswith('\x1b[2K')
+
+
+def test_no_line_that_moves_is_wider_than_the_terminal():
+    """A long one ends in dots: one that wrapped would not be removed."""
+    stream = Terminal()
+    progress = Progress(stream)
+    progress.show(job(ItemState.RUNNING, 5), 'write ' * 60)
+    assert 100 >= max(map(len, words(stream.getvalue()).splitlines()))
+    assert '…' in stream.getvalue()
+
+
+def test_what_a_bmc_says_is_no_markup_on_a_terminal():
+    """rich would take brackets for colours and links."""
+    stream = Terminal()
+    Progress(stream).show(job(ItemState.RUNNING, 5), '[red]x[/] :smile: \x1b[2J')
+    assert 'node-1: [red]x[/] :smile: ?[2J' in words(stream.getvalue())
+    assert '\x1b[2J' not in stream.getvalue()
 
 
 def test_quiet_is_quiet():
@@ -124,13 +157,13 @@ def test_a_fleet_is_counted_on_a_terminal():
     stream, now = Terminal(), [100.0]
     count = counted(stream, now)
     count.ended(failed=False)
-    assert '\rbaremetal-acc: 1 of 200 done, 0 failed\x1b[K' == stream.getvalue()
+    assert words(stream.getvalue()).rstrip().endswith('0 % 1 of 200 done, 0 failed')
     stream.truncate(0)
     now[0] = 104.0
     count.ended(failed=True)
-    assert stream.getvalue().endswith('\rbaremetal-acc: 2 of 200 done, 1 failed, 30.0 per minute, 6 min 36 s left\x1b[K')
+    assert words(stream.getvalue()).rstrip().endswith('1 % 2 of 200 done, 1 failed, 30.0 per minute, 6 min 36 s left')
     count.clear()
-    assert stream.getvalue().endswith('\x1b[K\r\x1b[K')
+    assert stream.getvalue().endswith('\x1b[2K')
 
 
 def test_a_count_is_not_drawn_more_often_than_it_can_be_read():
@@ -160,7 +193,7 @@ def test_a_count_that_has_nothing_to_go_by_promises_nothing():
     count = counted(stream, now)
     now[0] = 130.0
     count.draw()
-    assert '\rbaremetal-acc: 0 of 200 done, 0 failed\x1b[K' == stream.getvalue()
+    assert words(stream.getvalue()).rstrip().endswith('0 % 0 of 200 done, 0 failed')
     now[0] = 190.0
     count.ended(failed=False)
     assert ', 0.7 per minute, 4 h 58 min left' in stream.getvalue()

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does the demo say what does not hold, and stop what it started? (That its story holds is shown by ``make demo``.)"""
 
+import io
 import os
 import re
 import signal
@@ -92,6 +93,74 @@ def test_a_story_without_a_terminal_has_no_colours(tmp_path: Path, capsys: pytes
     assert '\r' not in shown
     assert shown == (tmp_path / 'story.txt').read_text()
     assert max(len(line) for line in shown.splitlines()) < 130
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize('width', [80, 120, 160])
+def test_the_story_is_as_wide_as_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Nothing is lost of a table, and no line is longer: a narrow one has a line for each cell. The copy keeps its width."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, 'stdout', stream)
+    for name, value in (('COLUMNS', str(width)), ('TERM', 'xterm-256color')):
+        monkeypatch.setenv(name, value)
+    cells = ('FPGA', 'FPGA PAC D5005 with a long name', 'IN15494610198', 'Slot0: empty, Slot1: empty', 'locked words ' * 12)
+    with Screen(tmp_path / 'story.txt') as screen:
+        screen.section(
+            'Deploy: locks are engaged and read back once more, then the node is handed over (baremetal node deploy)'
+        )
+        screen.say('A sentence of many words. ' * 9)
+        screen.table(('kind', 'model', 'serial', 'slots', 'locks'), [cells])
+        screen.expect('a fact that is told in more words than fit on a line of a small terminal, and in colour, too', 1, 1)
+    shown = re.sub(r'\x1b\[[0-9;]*m', '', stream.getvalue())
+    assert '\x1b[' in stream.getvalue()
+    assert width == max(len(line) for line in shown.splitlines())
+    for cell in cells[:-1]:
+        assert cell in shown
+    assert 12 == shown.count('locked')
+    assert (width == 80) is bool(re.search(r'^    kind +FPGA$', shown, re.MULTILINE))
+    assert 116 == max(len(line) for line in (tmp_path / 'story.txt').read_text().splitlines())
+
+
+def test_progress_leaves_nothing_on_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bars are drawn in place and removed before the next word; the cursor is there all the time, and the copy has no bar."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, 'stdout', stream)
+    monkeypatch.setenv('TERM', 'xterm-256color')
+    with Screen(tmp_path / 'story.txt') as screen:
+        screen.progress([('GPU_0', 20), ('GPU_1', 40)])
+        assert stream.getvalue().rfind('\x1b[?25h') > stream.getvalue().rfind('\x1b[?25l')
+        screen.progress([('GPU_0', 60), ('GPU_1', 80)])
+        screen.say('done')
+    assert '60 %  GPU_0' in re.sub(r'\x1b\[[0-9;]*m', '', stream.getvalue())
+    assert stream.getvalue().endswith('\x1b[2Kdone\n')
+    assert 'done\n' == (tmp_path / 'story.txt').read_text()
+
+
+def test_what_a_service_says_is_text_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the markup of the library that colours the story, nor what a terminal would obey."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, 'stdout', stream)
+    monkeypatch.setenv('TERM', 'xterm-256color')
+    hostile = '[red]x[/] [link=http://bad]y[/link] :smile: \x1b[2J\x1b]0;t\x07\u202e'
+    with Screen(tmp_path / 'story.txt') as screen:
+        screen.detail(hostile)
+        screen.table(('a', hostile), [(hostile, hostile)])
+        screen.progress([(hostile, 10)])
+        screen.failure(hostile)
+        screen.expect(hostile, 1, 1)
+    text = '[red]x[/] [link=http://bad]y[/link] :smile: ?[2J?]0;t??'
+    shown = re.sub(r'\x1b\[[0-9;]*m', '', stream.getvalue())
+    assert text in shown.partition('\n')[0]
+    assert shown.endswith(f'{text}\n  + {text}\n')
+    for command in ('\x1b[2J', '\x1b]', '\x07', '\u202e'):
+        assert command not in stream.getvalue()
+    assert text in (tmp_path / 'story.txt').read_text()
 
 
 def test_the_catalogue_names_the_digest_of_each_file(tmp_path: Path) -> None:
