@@ -8,15 +8,14 @@ from types import ModuleType
 
 import pytest
 import sushy.auth
-import sushy.connector
 
-from baremetal_acc.bmc.redfish import connector, login
+from baremetal_acc.bmc.redfish import login
 from tests.support import inherited
 
-PAIRS = {'connector': (connector, 'Connector', sushy.connector, 'Connector'), 'login': (login, 'Login', sushy.auth, 'AuthBase')}
+PAIRS = {'login': (login, 'Login', sushy.auth, 'AuthBase')}
 
-WAYS_IN = {'connector': {'_op'}, 'login': {'_do_authenticate', 'can_refresh_session'}}
-"""Methods of sushy's that are ours instead: everything that its resources ask for comes through them."""
+WAYS_IN = {'login': {'_do_authenticate', 'can_refresh_session'}}
+"""Methods of sushy that are ours instead."""
 
 
 def wrong(ours: ModuleType, name: str, theirs: str, base: str, ways_in: set[str]) -> list[str]:
@@ -41,8 +40,6 @@ def test_the_names_of_sushy_that_we_rely_on_are_there(pair):
 @pytest.mark.parametrize(
     ('pair', 'old', 'new', 'says'),
     [
-        ('connector', '_session', '_http', 'Connector has no _session'),
-        ('connector', '_op(', '_operation(', 'Connector has no _op to replace'),
         ('login', '_username', '_user', 'AuthBase has no _username'),
         ('login', '_do_authenticate', '_log_in', 'AuthBase has no _do_authenticate to replace'),
     ],
