@@ -3,7 +3,10 @@
 """Jobs, targets, nodes and certificates that earlier versions have stored are read by this one, and gone on with."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +14,13 @@ import pytest
 
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.cli import work
-from baremetal_acc.cli.state import Store
+from baremetal_acc.cli.state import Store, TargetState
 from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.errors import BmcUnreachable, CertificateInvalid, StaleJob
 from baremetal_acc.handover import seal
 from baremetal_acc.handover.folder import Folder
 from baremetal_acc.model.certificate import Certificate
-from baremetal_acc.model.codec import encode
+from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.custody import NO_CUSTODY
 from baremetal_acc.model.job import Done, Failed, Job, Wait
 from baremetal_acc.run import Target, Tools, tick
@@ -79,12 +82,24 @@ def store_of(path: Path, folder: Path, body: Any = None) -> tuple[Store, str]:
     return Store(root=root), kept['target']
 
 
-def job_of(path: Path, folder: Path) -> Job:
-    """The job that the command line has kept, through its store."""
-    store, target = store_of(path, folder)
-    job = store.read(target).job
-    assert job is not None
-    return job
+@pytest.fixture(scope='session')
+def states(tmp_path_factory) -> Callable[[Path], TargetState]:
+    """What the command line has kept of the target of a file, through its store: taken over once for all tests."""
+
+    @cache
+    def read(path: Path) -> TargetState:
+        store, target = store_of(path, tmp_path_factory.mktemp('state'))
+        return store.read(target)
+
+    return read
+
+
+@pytest.fixture
+def job(states, path) -> Job:
+    """The job of a target."""
+    found = states(path).job
+    assert found is not None
+    return found
 
 
 def jobs(*stands: str) -> list[Any]:
@@ -117,10 +132,9 @@ def test_every_file_is_read_by_a_test():
 
 
 @pytest.mark.parametrize('path', STATES)
-def test_a_target_of_the_command_line_is_what_it_was(path, tmp_path):
+def test_a_target_of_the_command_line_is_what_it_was(path, states):
     """As the version that has stored it understood it: its job, each item, its findings in the words that are shown."""
-    store, target = store_of(path, tmp_path)
-    assert expected(path) == asked(plain(told.of_state(store.read(target))), expected(path))
+    assert expected(path) == asked(plain(told.of_state(states(path))), expected(path))
 
 
 @pytest.mark.parametrize('path', NODES)
@@ -130,13 +144,20 @@ def test_a_node_is_what_it_was(path):
 
 
 @pytest.mark.parametrize('path', STATES)
-def test_a_target_that_is_stored_again_is_the_same(path, tmp_path):
+def test_a_target_that_is_stored_again_is_the_same(path, states):
     """What this version writes of it says no less."""
+    again = decode(TargetState, json.loads(json.dumps(encode(states(path)))))
+    assert states(path) == again
+    assert expected(path) == asked(plain(told.of_state(again)), expected(path))
+
+
+@pytest.mark.parametrize('path', STATES[:1])
+def test_a_target_is_kept_on_by_the_store_of_today(path, tmp_path):
+    """Beside what an earlier version has left there."""
     store, target = store_of(path, tmp_path)
-    state = store.read(target)
+    state = replace(store.read(target), lifecycle=7)
     store.write(state)
-    assert state == store.read(target)
-    assert expected(path) == asked(plain(told.of_state(store.read(target))), expected(path))
+    assert state == Store(root=store.root).read(target)
 
 
 def test_the_files_are_of_jobs_in_every_stage():
@@ -204,9 +225,8 @@ def tools_of(saved: list[Job]) -> Tools:
 
 
 @pytest.mark.parametrize('path', jobs('works'))
-def test_a_job_goes_on(path, tmp_path):
+def test_a_job_goes_on(job):
     """Its first turn, with BMCs that do not answer yet, waits and forgets nothing."""
-    job = job_of(path, tmp_path)
     again, outcome = tick(job, target_of(job), tools_of([]), job.created + timedelta(seconds=30))
     assert isinstance(outcome, Wait), outcome
     assert [(i.action, i.task) for i in job.items] == [(i.action, i.task) for i in again.items[: len(job.items)]]
@@ -215,9 +235,8 @@ def test_a_job_goes_on(path, tmp_path):
 
 
 @pytest.mark.parametrize('path', jobs('judged', 'ended'))
-def test_a_job_with_a_verdict_ends_by_it(path, tmp_path):
+def test_a_job_with_a_verdict_ends_by_it(path, job):
     """Nothing is read again of its machine."""
-    job = job_of(path, tmp_path)
     saved: list[Job] = []
     _, outcome = tick(job, target_of(job), tools_of(saved), job.created + timedelta(seconds=30))
     assert not isinstance(outcome, Wait)
@@ -228,9 +247,8 @@ def test_a_job_with_a_verdict_ends_by_it(path, tmp_path):
 
 
 @pytest.mark.parametrize('path', jobs('works'))
-def test_a_job_is_bound_to_its_machine(path, tmp_path):
+def test_a_job_is_bound_to_its_machine(job):
     """It is turned on no other machine of that name."""
-    job = job_of(path, tmp_path)
     addresses = tuple(BmcAddress(name=name, address='https://192.0.2.77') for name, _ in job.bmcs)
     other = Target(name=job.target, node=NodeFacts(name=job.target), bmcs=addresses)
     with pytest.raises(StaleJob, match=job.bmcs[0][1]):
@@ -238,9 +256,8 @@ def test_a_job_is_bound_to_its_machine(path, tmp_path):
 
 
 @pytest.mark.parametrize('path', jobs('works'))
-def test_a_job_past_its_deadline_fails_and_says_why(path, tmp_path):
+def test_a_job_past_its_deadline_fails_and_says_why(job):
     """It is not turned for ever."""
-    job = job_of(path, tmp_path)
     saved: list[Job] = []
     now = job.deadline
     for _ in range(40):
