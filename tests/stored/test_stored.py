@@ -50,7 +50,15 @@ STATES, NODES = each('state'), each('nodes')
 def expected(path: Path) -> Any:
     """What the version that has written a file makes of it."""
     folder = path.parents[1]
-    return json.loads((folder / 'expected.json').read_text())[str(path.relative_to(folder))]
+    return expected_of(folder.name)[str(path.relative_to(folder))]
+
+
+@cache
+def expected_of(commit: str) -> dict[str, Any]:
+    """What a commit makes of its files."""
+    found = json.loads((HERE / commit / 'expected.json').read_text())
+    assert isinstance(found, dict)
+    return found
 
 
 def plain(value: Any) -> Any:
@@ -126,7 +134,7 @@ def test_every_file_is_read_by_a_test():
         assert kinds <= set(KINDS), commit
         assert {'expected.json'} == {p.name for p in (HERE / commit).iterdir() if p.is_file()}, commit
         read = {str(p.relative_to(HERE / commit)) for kind in ('state', 'nodes') for p in files(commit, kind)}
-        assert read == set(json.loads((HERE / commit / 'expected.json').read_text())), commit
+        assert read == set(expected_of(commit)), commit
         assert kinds >= {'state', 'nodes', 'spool', 'pool', 'serials', 'certificates'}, commit
     assert {'94f9a7d'} < set(COMMITS)
 
@@ -163,7 +171,7 @@ def test_a_target_is_kept_on_by_the_store_of_today(path, tmp_path):
 def test_the_files_are_of_jobs_in_every_stage():
     """They are no formality: jobs that write, that put back, that have failed, that wait for nothing but their verdict."""
     for commit in COMMITS:
-        facts = json.loads((HERE / commit / 'expected.json').read_text())
+        facts = expected_of(commit)
         jobs = [f['job'] for f in facts.values() if f['job'] is not None]
         items = [item for job in jobs for item in job['items']]
         assert {'planned', 'sent', 'running', 'staged', 'done', 'failed', 'skipped'} == {i['state'] for i in items}, commit
@@ -201,11 +209,11 @@ def later(value: Any) -> set[str]:
 
 def test_the_files_of_later_versions_say_what_the_first_could_not():
     """Custody, bundles, hosts that were held off or started, alarms of nodes that nobody uses."""
-    facts = json.loads((HERE / 'c24de4d' / 'expected.json').read_text())
+    facts = expected_of('c24de4d')
     wanted = {'custody', 'bundle', 'retry', 'complaints', 'others', 'held_off', 'interferences', 'pushed', 'evidence', 'forced'}
     assert wanted | {'proven', 'start_allowed', 'untended', 'ramdisk', 'bmcs', 'owned'} <= later(facts)
     chains = [chain for fact in facts.values() for chain in fact.get('later: custody', {}).get('cards', ())]
-    assert set() == later(json.loads((HERE / '94f9a7d' / 'expected.json').read_text())) - {'bmcs', 'owned', 'off_since'}
+    assert set() == later(expected_of('94f9a7d')) - {'bmcs', 'owned', 'off_since'}
     assert chains
 
 
