@@ -122,19 +122,33 @@ def test_a_processor_that_is_no_cpu_by_its_name_is_read_first(machine: Any, roun
     assert 5 == _of(rounds, f'{PROCESSORS}/GPU')
 
 
-def test_a_chassis_that_only_another_one_names_is_read_once_all_that_are_listed_have_come(bmc: Any, rounds: Rounds) -> None:
-    """It does not wait for all else, such as processors, of which a System has many."""
-    bmc.tree[f'{SYSTEMS}/1']['Processors'] = {'@odata.id': PROCESSORS}
-    bmc.collection(PROCESSORS, *map(str, range(40)))
-    for number in range(40):
-        bmc.put(f'{PROCESSORS}/{number}', ProcessorType='CPU')
-    bmc.collection(CHASSIS, 'Rack')
-    bmc.put(f'{CHASSIS}/Rack', Links={'Contains': [{'@odata.id': f'{CHASSIS}/Card'}]})
+def test_a_chassis_that_only_another_one_names_is_read_once_that_one_and_the_systems_have_come(
+    bmc: Any, rounds: Rounds
+) -> None:
+    """It does not wait for all else, such as other chassis."""
+    others = [f'{number:02}' for number in range(20)]
+    bmc.collection(CHASSIS, 'Rack', *others)
+    for name in others:
+        bmc.put(f'{CHASSIS}/{name}')
+    bmc.put(f'{CHASSIS}/Rack', Links={'Contains': [{'@odata.id': f'{CHASSIS}/Card'}, {'@odata.id': f'{CHASSIS}/19'}]})
     bmc.put(f'{CHASSIS}/Card', NetworkAdapters={'@odata.id': f'{CHASSIS}/Card/NetworkAdapters'})
     bmc.collection(f'{CHASSIS}/Card/NetworkAdapters')
     inventory_of(bmc)
-    assert (3, 4) == (_of(rounds, f'{CHASSIS}/Rack'), _of(rounds, f'{CHASSIS}/Card'))
-    assert 5 == _of(rounds, f'{CHASSIS}/Card/NetworkAdapters')
+    found = tuple(_of(rounds, f'{CHASSIS}/{name}') for name in ('Rack', 'Card', 'Card/NetworkAdapters'))
+    assert (3, 4, 5) == found
+    assert {3, 4, 5, 6, 7, 8, 9} >= {_of(rounds, f'{CHASSIS}/{name}') for name in others} > {3, 4, 5, 6}
+
+
+def test_where_a_system_lists_its_devices_one_by_one_chassis_that_are_only_linked_come_last(bmc: Any, rounds: Rounds) -> None:
+    """What such a chassis shows may be one of them: which is read first must not be chance."""
+    devices = f'{SYSTEMS}/1/PCIeDevices'
+    bmc.tree[f'{SYSTEMS}/1']['PCIeDevices'] = [{'@odata.id': f'{devices}/A'}]
+    bmc.put(f'{devices}/A')
+    bmc.collection(CHASSIS, 'Rack')
+    bmc.put(f'{CHASSIS}/Rack', Links={'Contains': [{'@odata.id': f'{CHASSIS}/Card'}]})
+    bmc.put(f'{CHASSIS}/Card')
+    inventory_of(bmc)
+    assert _of(rounds, f'{devices}/A') < _of(rounds, f'{CHASSIS}/Card') == rounds.asked[-1][0]
 
 
 def test_what_says_how_standby_power_is_reset_is_read_beside_the_devices(machine: Any, rounds: Rounds) -> None:

@@ -28,7 +28,7 @@ ROOT = '/redfish/v1'
 
 MAX_TASKS = 100
 
-_EARLY, _DEEP, _CHAIN, _LATE, _LAST = 1, 2, 7, 8, 9
+_FIRST, _EARLY, _DEEP, _CHAIN, _LATE, _LAST = -1, 1, 2, 7, 8, 9
 """Ranks: what much may follow from goes first, what nothing follows from fills the gaps.
 
 Places of locks that lead to others are between: one after the other at the end, they would take a round each.
@@ -151,7 +151,7 @@ class Walk:
         self._waiting: list[str] = []
         self._twice: set[str] = set()
         self._by_device: tuple[int, dict[str, frozenset[str]]] = (0, {})
-        self._named_by_chassis = self._shown = self._systems_here = _Stage(lambda: None)
+        self._named_by_chassis = self._shown = self._systems_here = self._known = _Stage(lambda: None)
         self._adapters_matter = self._managers_matter = False
         self._undecided: list[View] = []
         self._listed: set[str] = set()
@@ -176,23 +176,37 @@ class Walk:
         self._shown = _Stage(self._devices_listed_again)
         self._named_by_chassis = _Stage(self._devices_of_arrays)
         self._systems_here = _Stage(lambda: None)
+        self._known = _Stage(lambda: None)  # all Systems, and which Chassis there are
         both = _Stage(self._all_listed_are_here)
         top = _Stage(lambda: None)
 
         def failed(name: str) -> Callable[[BmcError], None]:
             return lambda exc: errors.update({name: exc})
 
-        inner = (both, self._systems_here)
         self._members(
-            places['Systems'], tree.systems, self._system, hides=True, error=failed('Systems'), stages=(top,), inner=inner
+            places['Systems'],
+            tree.systems,
+            self._system,
+            hides=True,
+            error=failed('Systems'),
+            stages=(top,),
+            inner=(both, self._systems_here, self._known),
+            inner_rank=0,  # there are few, from which much follows
         )
         self._members(
-            places['Chassis'], tree.chassis, self._chassis, hides=True, error=failed('Chassis'), stages=(top,), inner=(both,)
+            places['Chassis'],
+            tree.chassis,
+            self._chassis,
+            hides=True,
+            error=failed('Chassis'),
+            stages=(top, self._known),
+            inner=(both,),
         )
         self._managers_ahead()
         # Last, so that its time tells how long a plain read waits in the BMC's queue (see habits.Expansion).
         self._updates(root.link('UpdateService') or guess, top)
         self._systems_here.end()
+        self._known.end()
         both.end()
         top.end()
         for _ in range(_ROUNDS):
@@ -213,16 +227,16 @@ class Walk:
         """All Systems and Chassis that are listed have come."""
         self._named_by_chassis.end()
         self._standby_ahead()
-        if not self._array:  # else what a chassis shows may be a device that a System lists: one after the other
-            self._contained()
 
-    def _contained(self) -> None:
-        """Chassis that only links lead to. What they lead to in turn is seen when all else is done: see :meth:`_linked`."""
-        tree = self.tree
-        for above, name in ((tree.chassis, 'Contains'), (tree.systems, 'Chassis')):
-            for view in list(above.values()):
-                quiet = View(view.ref, view.body, [])
-                self._each(quiet.links('Links', name), tree.chassis, self._chassis, hides=True)
+    def _contained(self, view: View, name: str) -> None:
+        """Chassis that only a link of a resource that is listed leads to. It is known by now which Chassis are listed.
+
+        What they lead to in turn is seen when all else is done: see :meth:`_linked`. So is all of it where a System lists
+        devices one by one: what a chassis shows may be one of them.
+        """
+        if not self._array and view.ref.uri in self._listed:
+            quiet = View(view.ref, view.body, [])
+            self._each(quiet.links('Links', name), self.tree.chassis, self._chassis, hides=True, rank=_FIRST)
 
     def _system(self, view: View) -> None:
         tree = self.tree
@@ -230,6 +244,7 @@ class Walk:
             self._look_at_managers()
             for lead in self._card_leads:
                 self._card_ahead(lead, Document(ref=view.ref, body=view.body))
+        self._known.after(lambda: self._contained(view, 'Chassis'))
         self._collection(view, 'Processors', tree.processors, self._processor)
         self._collection(view, 'GraphicsControllers', tree.graphics)
         if isinstance(view.body.get('PCIeDevices'), list):
@@ -245,6 +260,7 @@ class Walk:
 
     def _chassis(self, view: View) -> None:
         tree = self.tree
+        self._known.after(lambda: self._contained(view, 'Contains'))
         if self._named(view) is Class.DPU:
             self._look_at_managers()
         stages = (self._named_by_chassis,)
