@@ -153,9 +153,9 @@ class StateFile:
                 with self._nobody_of_an_earlier_release():
                     self._make()
                     self._retire()
-            except (FileNotFoundError, NotADirectoryError):
-                # Another process may have taken it over in between.
-                if lstat(self.path) is None:
+            except OSError as exc:
+                # Another process may have taken it over in between: a file is away, or a link by now.
+                if exc.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) or lstat(self.path) is None:
                     raise
             return True
 

@@ -236,8 +236,8 @@ def test_each_conductor_counts_its_own() -> None:
 
 def test_rounds_of_the_watch_leave_workers_to_jobs_and_never_take_more_than_all_of_ours(monkeypatch: Any) -> None:
     """Two of eight for the watch, four for all turns together, whoever comes first."""
-    monkeypatch.setattr('baremetal_acc_ironic.workers.share', lambda _conf: 4)
-    monkeypatch.setattr('baremetal_acc_ironic.workers.share_of_watch', lambda _conf: 2)
+    monkeypatch.setattr('baremetal_acc_ironic.workers.share', lambda: 4)
+    monkeypatch.setattr('baremetal_acc_ironic.workers.share_of_watch', lambda: 2)
     ours = Workers()
 
     def begin(_manager: Any, _context: Any, uuid: str, *_: Any, watching: bool) -> None:

@@ -4,10 +4,12 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import uuid
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -136,7 +138,9 @@ def outcomes(document: Any) -> list[str]:
 
 def nothing_under_way(operator: Operator) -> bool:
     """No move is stored."""
-    return not list(operator.folder.glob('.local/state/baremetal-acc/pool/moves/*'))
+    [path] = operator.folder.glob('.local/state/baremetal-acc/pool/moves.sqlite')
+    with closing(sqlite3.connect(path)) as db:
+        return not db.execute('SELECT 1 FROM move').fetchall()
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ FIREWALL_TESTS = 'tests/unit/bmc/ipmi/test_firewall.py'
 INTERFERENCE = 'baremetal_acc/decide/interference.py'
 DRIFT = 'baremetal_acc/decide/drift.py'
 DRIFT_TESTS = 'tests/unit/decide/test_drift.py'
+WAITS_FOR_ITS_CARD = 'test_a_component_is_waited_for_while_its_card_is_not_shown_or_may_not_be_or_its_bmc_is_busy'
 
 GUARDS = (
     Guard(
@@ -1048,7 +1049,7 @@ GUARDS = (
         file=f'{RUN}/sighting.py',
         guard=' or is_partial',
         gone='',
-        tests='tests/unit/run/test_restore.py -k waited_for_while_its_card_is_not_shown',
+        tests=f'tests/unit/run/test_restore.py::{WAITS_FOR_ITS_CARD}',
     ),
     Guard(
         name='judge a component of a busy BMC',

@@ -50,8 +50,9 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[int, int]]:
 
 def of_tree(root: Path = ROOT) -> Counter[str]:
     """Tokens by package of a working tree; packages as paths."""
-    names = _git(root, 'ls-files', '--cached', '--others', '--exclude-standard', '--', *SHIPPED).splitlines()
-    return _counted({name: (root / name).read_text(encoding='utf-8') for name in _python(names) if (root / name).exists()})
+    files = (path for room in SHIPPED for path in (root / room).rglob('*.py'))
+    names = [str(path.relative_to(root)) for path in files]
+    return _counted({name: (root / name).read_text(encoding='utf-8') for name in _python(names)})
 
 
 def of_commit(commit: str, root: Path = ROOT) -> Counter[str]:
