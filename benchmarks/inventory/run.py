@@ -295,8 +295,8 @@ LIMITS = {
     'wall-over-schedule-expand': ('<=', 1.1),
     'wall-over-schedule-plain': ('<=', 1.1),
     'wall-over-floor-costly-expand': ('<=', 1.2),
-    'repeated-over-flat-expand': ('<=', 1.1),
-    'repeated-over-flat-plain': ('<=', 1.1),
+    'repeated-over-rounds-expand': ('<=', 1.1),
+    'repeated-over-rounds-plain': ('<=', 1.1),
 }
 
 

@@ -449,7 +449,7 @@ def test_ours_is_measured_on_the_whole_grid_with_expand_and_without():
 
 def test_every_limit_has_a_figure():
     """Nothing is judged that is not measured; what is measured beside it is only a row."""
-    rows = ('wall-over-floor', 'in-hand-over-floor', 'repeated-over-rounds', 'ironic-wall-ratio')
+    rows = ('wall-over-floor', 'in-hand-over-floor', 'repeated-over-flat', 'ironic-wall-ratio')
     told = {f'{row}-{way}' for row in rows for way in ('expand', 'plain')} | {'ironic-requests-ratio-expand'}
     of_all = {'wall-over-schedule-expand', 'wall-over-schedule-plain'}
     assert (set(run.LIMITS) | told) - of_all == set(run.bars_of({}, 'peers', run.HGX))
