@@ -20,6 +20,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.waiver import END_HINT, END_LIMIT, LONGEST_TEXT, end_flaw, moment, read_end
 from baremetal_acc.planning import custody, custody_rules
+from baremetal_acc.planning.quarantine import suspects
 from baremetal_acc.run import Target, Tools
 
 COLUMNS = ('Target', 'Device', 'Holds', 'Chain', 'Demand')
@@ -93,9 +94,9 @@ class Accept(ReportCommand):
                 if job is not None:
                     raise Refused([f'{entry.name}: {work.unfinished(job)}'], hint=f'{work.goes_on(job)}; accept after that')
                 inventory = run.observe(target, tools, datetime.now(UTC))
-                kept = work.custody_of(inventory, target, tools, state, state.lifecycle)
+                kept = work.custody_of(inventory, target, tools, state)
                 chosen = work.devices_named(inventory, tuple(arguments.device))
-                spoilt = {d for m in state.quarantined for d in work.suspects(m, inventory)}
+                spoilt = suspects(state.quarantined, inventory)
                 _refuse(inventory, kept, chosen, spoilt)
                 _warn(entry.name, inventory, kept, chosen)
                 for accelerator in sorted(chosen):
@@ -115,7 +116,7 @@ class Accept(ReportCommand):
         return _report(using, one)
 
 
-def _refuse(inventory: Inventory, kept: Custody, chosen: frozenset[AcceleratorId], spoilt: set[AcceleratorId]) -> None:
+def _refuse(inventory: Inventory, kept: Custody, chosen: frozenset[AcceleratorId], spoilt: frozenset[AcceleratorId]) -> None:
     """See that the next reading does not break what is accepted.
 
     :raises Refused: a card is quarantined, or open to a host that is not off.

@@ -23,9 +23,8 @@ from baremetal_acc.cli.progress import Progress
 from baremetal_acc.cli.report import each, failed
 from baremetal_acc.cli.results import Result, actions, failure, planned, warn_of_unlock, warn_of_waivers
 from baremetal_acc.cli.session import Session
-from baremetal_acc.cli.state import Quarantined, TargetState, Unlocked
+from baremetal_acc.cli.state import TargetState, Unlocked
 from baremetal_acc.cli.work import Prepared, Request, Sendings, Verb
-from baremetal_acc.decide import interference, restore
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.errors import AccError, NotMet, Refused, StaleJob, StateError, WriteFailed
 from baremetal_acc.model.inventory import Inventory, PowerState
@@ -51,8 +50,8 @@ from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.subject import QUARANTINE
 from baremetal_acc.model.uri import system_id
 from baremetal_acc.placement.publish import Publisher
-from baremetal_acc.planning import setting_changes
-from baremetal_acc.run import Target, Tools, custody_feed
+from baremetal_acc.planning import quarantine, setting_changes
+from baremetal_acc.run import Target, Tools, lifecycle
 
 
 class Placements:
@@ -197,11 +196,11 @@ class Execution:
 
         :param good: everything holds, so that what is there now was there then.
         """
-        known = () if self._request.forget_vanished else prepared.state.known
+        state = prepared.state
         if good and self._request.verb is Verb.APPLY and prepared.devices is None:
-            known = (*known, *(a.id for a in prepared.inventory.accelerators))
-        state = replace(prepared.state, lifecycle=prepared.lifecycle, known=tuple(sorted({*known})))
-        if state != prepared.state or self._request.forget_vanished:
+            there = prepared.inventory.accelerators
+            state = replace(state, known=state.known | {a.id for a in there}).shown(there)
+        if state != self._using.store.read(state.target):
             self._using.store.write(state)
 
     def _goes_on_with(self, found: Job) -> bool:
@@ -239,7 +238,7 @@ class Execution:
         text.note(f'{entry.name}: {work.unfinished(found)}; looking at what became of it')
         if self._without is not None:
             text.warn(f'{entry.name}: without a catalogue nothing more is written or put back; every lock is closed')
-        tools, devices, slots = work.resumed(found, replace(tools, known=frozenset(state.known)))
+        tools, devices, slots = work.resumed(found, state.tools(tools))
         target = self._targets[entry.name]
         inventory = run.observe(target, tools, datetime.now(UTC))
         one = _Running(
@@ -267,13 +266,13 @@ class Execution:
             node=prepared.entry.node or prepared.entry.name,
             flow=Flow.CLI,
             step=request.verb,
-            lifecycle=prepared.lifecycle,
+            lifecycle=state.lifecycle,
             now=now,
             timeout=self._using.job_timeout,
             requester=getpass.getuser(),
             demands_met=whole,
         )
-        kept = tuple(e for e in state.engagements if e.lifecycle == prepared.lifecycle)
+        kept = tuple(e for e in state.engagements if e.lifecycle == state.lifecycle)
         opened = {a.accelerator for a in prepared.made.actions if isinstance(a, Release)}
         marks = state.unlocked
         if request.verb is Verb.UNLOCK:
@@ -285,12 +284,7 @@ class Execution:
             entry=prepared.entry,
             target=prepared.target,
             tools=prepared.tools,
-            state=replace(
-                state,
-                lifecycle=prepared.lifecycle,
-                unlocked=marks,
-                known=() if request.forget_vanished else state.known,
-            ),
+            state=replace(state, unlocked=marks),
             verb=request.verb,
             devices=prepared.devices,
             slots=tuple(slot for slot, _ in request.functions),
@@ -299,9 +293,10 @@ class Execution:
             made=prepared.made,
             power=_host_power(prepared.inventory),
         )
-        shut = interference.closed(prepared.inventory, prepared.tools.baseline, prepared.target.node)
-        job = replace(job, engagements=kept, undos=state.undos, shut=shut)
-        job = custody_feed.begun_with(job, prepared.custody, prepared.made, prepared.inventory, prepared.target, prepared.tools)
+        # A host that was left off with open locks is compared with how it was left then.
+        held_off = state.job.held_off if state.job is not None and state.unlocked else ()
+        job = replace(job, engagements=kept, undos=state.undos, held_off=tuple(mark for mark in held_off if not mark.once))
+        job = lifecycle.begun(job, prepared.custody, prepared.made, prepared.inventory, prepared.target, prepared.tools)
         one.save(run.bound(job, prepared.target))
         self._using.store.write(one.state)
         return self._hooked(one)
@@ -323,7 +318,7 @@ class Execution:
             text.note(f'{one.entry.name}: {system} was told to power {power.lower()}')
 
         def unusable(job: Job, inventory: Inventory) -> frozenset[AcceleratorId]:
-            return work.unmended(one.state, job, inventory)
+            return quarantine.unmended(one.state.quarantined, job, inventory)
 
         one.tools = replace(one.tools, save=save, observed=observed, power_changed=power_changed, unusable=unusable)
         self._progress.labels(one.labels)
@@ -362,9 +357,12 @@ class Execution:
             locked = _locked_again(one.job, good=good)
             one.state = replace(one.state, unlocked=tuple(m for m in one.state.unlocked if m.accelerator not in locked))
         if good and inventory is not None:
-            known = {*one.state.known, *(a.id for a in inventory.accelerators)}
-            one.state = replace(one.state, known=tuple(sorted(known)))
-        one.state = replace(one.state, quarantined=_quarantines(one, good=good))
+            there = inventory.accelerators
+            one.state = replace(one.state, known=one.state.known | {a.id for a in there}).shown(there)
+            anew = frozenset() if one.devices is None else one.state.anew - one.devices
+            one.state = replace(one.state, anew=anew if one.verb is Verb.APPLY else one.state.anew)
+        marks = quarantine.after(one.state.quarantined, one.job, inventory, datetime.now(UTC), lambda _: good)
+        one.state = replace(one.state, quarantined=quarantine.with_interferences(marks, one.job.interferences))
         self._using.store.write(one.state)
         if good and one.verb is Verb.APPLY and verdict is not None and inventory is not None:
             # What no rule demands anything of was not written, and is quarantined still.
@@ -482,27 +480,6 @@ def _locked_again(job: Job, *, good: bool) -> frozenset[AcceleratorId]:
     left = {device for device, state in engaged if state is not ItemState.DONE}
     open_ones = {f.accelerator for f in run.unprotected(job.verdict)}
     return frozenset(device for device, _ in engaged) - left - open_ones
-
-
-def _quarantines(one: _Running, *, good: bool) -> tuple[Quarantined, ...]:
-    """Those that go on, and those that the job has made. A job that ended well ends those that it has mended.
-
-    Of one device there is one for its firmware, and one for its functions: what ends the one does not end the other.
-    """
-    inventory = None if one.last is None else one.last[0]
-    kept = (m for m in one.state.quarantined if not (good and work.written_anew(m, one.job, inventory)))
-    found = {(m.accelerator, m.firmware): m for m in kept}
-    for device in one.job.quarantined:
-        why = '; '.join(r for r in one.job.reasons if device in r and 'is quarantined' in r)
-        left = restore.spoilt(one.job, device, inventory)
-        earlier = found.get((device, left.firmware))
-        if earlier is not None:
-            anew = restore.still_to_write(earlier.anew, one.job, inventory, firmware=left.firmware)
-            left = left.beside(earlier.refs, anew)
-        found[device, left.firmware] = Quarantined(
-            accelerator=device, at=datetime.now(UTC), why=why, firmware=left.firmware, refs=left.places, anew=left.anew
-        )
-    return work.suspected(found.values(), one.job.interferences)
 
 
 _WRITES = (Release, Flash, Program, Reset, Engage)

@@ -16,10 +16,14 @@ from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.job import FORMAT as JOB_FORMAT
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.lock import Engagement, Undo
-from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.run.lifecycle import Remembered
 from baremetal_acc.state_file import Earlier, StateFile
 
 FORMAT = 1
+
+_STORED_AS = {'device': 'accelerator', 'since': 'at'}
+"""Fields of a quarantine that have other names in what is stored."""
 
 _TABLES = 'CREATE TABLE target (name TEXT PRIMARY KEY, state BLOB NOT NULL)'
 _REMEMBER = 'INSERT OR REPLACE INTO target (name, state) VALUES (?, ?)'
@@ -34,42 +38,18 @@ class Unlocked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quarantined:
-    """The mark of a device that could not be put back: not met, and not offered, until ``apply`` has written it well.
+class TargetState(Remembered):
+    """What is remembered of one target, besides what every shell remembers.
 
-    :ivar why: device, what it showed and what to do, as the job said it.
-    :ivar firmware: its firmware is not to be trusted; False: only a slot's function is not.
-    :ivar refs: what was written to: whatever stands there later is quarantined, too, however it calls itself.
-    :ivar anew: what of it has to be written well, if the device shows it still.
-    """
+    ``--new-lifecycle`` raises its lifecycle.
 
-    accelerator: AcceleratorId
-    at: datetime
-    why: str
-    firmware: bool = True
-    refs: tuple[Ref, ...] = ()
-    anew: tuple[Ref, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetState:
-    """What is remembered of one target.
-
-    :ivar lifecycle: raised by ``--new-lifecycle``: what was proven in an earlier one counts for nothing.
-    :ivar known: devices that were there when everything held last; one that has vanished is not met.
     :ivar unlocked: devices that were unlocked on purpose.
-    :ivar quarantined: devices that nobody may use.
-    :ivar job: the last job, ended or not.
     :ivar accepted: custody that was accepted before there was a job.
     """
 
     target: str
     format: int = FORMAT
-    lifecycle: int = 1
-    known: tuple[AcceleratorId, ...] = ()
     unlocked: tuple[Unlocked, ...] = ()
-    quarantined: tuple[Quarantined, ...] = ()
-    job: Job | None = None
     accepted: Custody = NO_CUSTODY
 
     @property
@@ -131,7 +111,9 @@ class Store:
 
         :raises StateError: it could not be stored; then nothing may be written to a BMC either.
         """
-        data = json.dumps(encode(state)).encode()
+        raw = encode(state)
+        raw['quarantined'] = [{_STORED_AS.get(name, name): held for name, held in one.items()} for one in raw['quarantined']]
+        data = json.dumps(raw).encode()
         with self._file().writing() as db:
             db.execute(_REMEMBER, (state.target, data))
 
@@ -200,9 +182,11 @@ class Store:
             raise StaleJob(f'{what}: a newer version of baremetal-acc wrote it ({newer})', hint=hint)
         if not isinstance(raw, dict) or raw.get('format') != FORMAT:
             raise StaleJob(f'{what}: it has not the format {FORMAT}', hint=lost)
+        names = {stored: name for name, stored in _STORED_AS.items()}
         try:
-            state = decode(TargetState, raw)
-        except (ValueError, RecursionError, StaleJob) as exc:
+            marks = [{names.get(name, name): held for name, held in one.items()} for one in raw.get('quarantined', ())]
+            state = decode(TargetState, {**raw, 'quarantined': marks})
+        except (ValueError, TypeError, AttributeError, RecursionError, StaleJob) as exc:
             raise StaleJob(f'{what}: {exc}', hint=lost) from None
         if state.target != target or (state.job is not None and state.job.format != JOB_FORMAT):
             raise StaleJob(f'{what}: it belongs to another target or version', hint=lost)

@@ -14,23 +14,20 @@ from baremetal_acc import run
 from baremetal_acc.cli import text
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.session import Session
-from baremetal_acc.cli.state import Quarantined, TargetState
-from baremetal_acc.decide import interference, mending, restore, unseen, waiver
+from baremetal_acc.cli.state import TargetState
+from baremetal_acc.decide import interference, mending, unseen, waiver, watch
 from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Measure, Rule, demands
-from baremetal_acc.decide.plan import Part, plan
-from baremetal_acc.decide.verify import verify
+from baremetal_acc.decide.plan import Part
 from baremetal_acc.errors import AccError, BmcBusy, BmcError, BmcUnsupported, ImageError, Refused, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.custody import Custody
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Inventory, Sending, Way
 from baremetal_acc.model.job import (
-    Action,
     CheckImage,
     Engage,
     Finding,
     Flash,
-    Interference,
     Job,
     Met,
     Plan,
@@ -39,13 +36,14 @@ from baremetal_acc.model.job import (
     Release,
     Verdict,
 )
-from baremetal_acc.model.note import Note, NothingToDo, QuarantinedSince, WaitsForUpdate
+from baremetal_acc.model.note import FoundOpen, Note, NothingToDo, QuarantinedSince, WaitsForUpdate
+from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.refusal import ImageUnusable, Refusal
 from baremetal_acc.model.subject import JOB, QUARANTINE, RELOCK, UNSEEN_OR_OPEN, Subject, SubjectKind
 from baremetal_acc.model.toml import did_you_mean
-from baremetal_acc.planning import custody, custody_rules
-from baremetal_acc.run import Target, Tools, custody_feed
+from baremetal_acc.planning import custody, custody_rules, quarantine
+from baremetal_acc.run import Target, Tools, custody_feed, lifecycle
 from baremetal_acc.run.looking import Bmcs
 
 LOG = logging.getLogger(__name__)
@@ -102,7 +100,7 @@ class Request:
 class Prepared:
     """What one look at a target gave, and what is to be done about it.
 
-    :ivar lifecycle: that evidence has to come from.
+    :ivar state: what is remembered, this look included.
     :ivar devices: the devices that are meant, None for all.
     :ivar unmet: what does not hold of that which the verb is about. Where nothing is to be done, nothing that is planned mends
         it.
@@ -114,7 +112,6 @@ class Prepared:
     target: Target
     tools: Tools
     state: TargetState
-    lifecycle: int
     inventory: Inventory
     verdict: Verdict
     devices: frozenset[AcceleratorId] | None
@@ -144,48 +141,46 @@ def look(
         served as the options say.
     """
     target = using.target(entry) if target is None else target
-    lifecycle = state.lifecycle + (1 if request.new_lifecycle else 0)
-    now = datetime.now(UTC)
     signing: list[bool] = []
     inventory = run.observe(
         target,
         tools,
-        now,
+        datetime.now(UTC),
         tasks=request.verb is Verb.APPLY,
         looked=lambda looks, _: signing.extend(seen.measures for seen in looks),
     )
     state = meanwhile(state, inventory)
+    if request.new_lifecycle:
+        state = replace(state, lifecycle=state.lifecycle + 1)
     if request.forget_vanished:
-        there = {a.id for a in inventory.accelerators}
-        state = replace(state, quarantined=tuple(m for m in state.quarantined if not there.isdisjoint(suspects(m, inventory))))
+        left = quarantine.still_there(state.quarantined, inventory)
+        state = replace(state.without_shown(), quarantined=left, anew=state.anew & {a.id for a in inventory.accelerators})
     devices = _devices(inventory, request)
     if request.verb is Verb.PROGRAM:
         devices = _with_slots(inventory, devices, request.functions)
         _functions_exist(tools, request.functions)
         tools = replace(tools, baseline=programming(tools.baseline, devices, request.functions))
-    tools = replace(tools, known=frozenset() if request.forget_vanished else frozenset(state.known))
+    tools = state.tools(tools)
     # What devices sign is asked where nothing is to be done: a plan changes nothing about it, and its job ends by asking.
-    chains = custody_of(inventory, target, tools, state, lifecycle)
-    verdict = judge(inventory, chains, target, tools, state, lifecycle, measured=False)
+    chains = custody_of(inventory, target, tools, state)
+    verdict = judge(inventory, chains, target, tools, state, measured=False)
     unmet = relevant(request.verb, verdict, devices, tuple(slot for slot, _ in request.functions))
     parts = PARTS[request.verb] | ({Part.PUBLISH} if tools.placement is not None else frozenset())
-    spoilt = frozenset(d for m in state.quarantined for d in suspects(m, inventory))
-    doubted = custody_rules.in_doubt(chains, inventory, tools.baseline, target.node, now)
-    made = plan(
+    anew = watch.rewritable(inventory, state.anew, tools.baseline, target.node, tools.catalogue)
+    proposal = lifecycle.propose(
+        state,
+        chains,
         inventory,
-        tools.baseline,
-        target.node,
-        tools.catalogue,
+        target,
+        tools,
+        state.undos,
         parts=parts,
         # A tenant's host that is off is kept off, too: what needs it to start gives it back, once all its locks are proven.
         hold=target.node.exposure is Exposure.TENANT if request.hold is None else request.hold,
         only=devices,
-        # Nobody believes what a quarantined device shows: what the verb may write of it is written anew.
-        again=spoilt | doubted,
-        anew=custody_rules.slots_in_doubt(doubted, inventory, tools.baseline, target.node),
-        spoilt=spoilt,
-        undos=state.undos,
+        again=anew,
     )
+    made = proposal.made
     _check_serving(made, target, sendings(inventory))
     if request.verb is Verb.UNLOCK:
         nothing = not any(isinstance(a, Release) for a in made.actions) and not made.refusals
@@ -202,22 +197,22 @@ def look(
             # Who reads that nothing is to be done takes all for good, so it is judged as verify does.
             if _has_to_sign(inventory, target, tools, offered=any(signing)):
                 inventory = run.observe(target, tools, datetime.now(UTC), measure=True, tasks=True)
-                chains = custody_of(inventory, target, tools, state, lifecycle)
-                verdict = judge(inventory, chains, target, tools, state, lifecycle)
+                chains = custody_of(inventory, target, tools, state)
+                verdict = judge(inventory, chains, target, tools, state)
             unmet = (*relevant(Verb.APPLY, verdict, devices), *(f for f in verdict.unmet if f.subject == JOB))
         nothing_to_do = Note(label=target.name, content=NothingToDo(unmet=bool(unmet)))
         # Placement has to learn that something does not hold.
         told = tuple(a for a in made.actions if isinstance(a, Publish)) if unmet else ()
         made = Plan(target=made.target, actions=told, notes=(nothing_to_do, *let, *kept))
     made = replace(made, notes=(*made.notes, *mending.left(_for_somebody_else(unmet), made)))
-    why = custody_rules.reasons_to_write(doubted, made, chains, inventory, now)
-    made = replace(made, notes=(*made.notes, *_quarantine_notes(state, inventory, made), *why))
+    why = custody_rules.reasons_to_write(proposal.doubted, made, chains, inventory, inventory.at)
+    opened = _opened_notes(anew - proposal.doubted - proposal.suspects, inventory, made)
+    made = replace(made, notes=(*made.notes, *_quarantine_notes(state, inventory, made), *why, *opened))
     return Prepared(
         entry=entry,
         target=target,
         tools=tools,
         state=state,
-        lifecycle=lifecycle,
         inventory=inventory,
         verdict=verdict,
         devices=devices,
@@ -267,7 +262,6 @@ def judge(
     target: Target,
     tools: Tools,
     state: TargetState,
-    lifecycle: int,
     *,
     measured: bool = True,
 ) -> Verdict:
@@ -275,24 +269,15 @@ def judge(
 
     :param chains: the custody of the cards, after that look.
     """
-    found = verify(
-        inventory,
-        tools.baseline,
-        target.node,
-        tools.catalogue,
-        state.engagements,
-        lifecycle=lifecycle,
-        known=tools.known,
-        measured=measured,
-    )
+    found = run.compare(inventory, target, tools, state.engagements, lifecycle=state.lifecycle, measured=measured)
     found = custody_feed.judged(found, chains, inventory, target, tools, inventory.at)
     return marked(found, inventory, state)
 
 
-def custody_of(inventory: Inventory, target: Target, tools: Tools, state: TargetState, lifecycle: int) -> Custody:
+def custody_of(inventory: Inventory, target: Target, tools: Tools, state: TargetState) -> Custody:
     """That of the target's cards after a look. Only a job stores it: what a look adds the next one finds as well."""
     by = datetime.now(UTC)
-    return custody_feed.looked(state.custody, inventory, target, tools, state.engagements, lifecycle=lifecycle, by=by)
+    return custody_feed.looked(state.custody, inventory, target, tools, state.engagements, lifecycle=state.lifecycle, by=by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,25 +306,27 @@ def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | Ac
     if isinstance(target, AccError):
         raise target
     state = using.store.read(entry.name)
-    tools = replace(tools, known=frozenset(state.known))
+    tools = state.tools(tools)
     inventory = run.observe(target, tools, datetime.now(UTC), measure=True, tasks=True)
-    kept = custody_of(inventory, target, tools, state, state.lifecycle)
-    verdict = judge(inventory, kept, target, tools, state, state.lifecycle)
-    if custody.breaks(state.custody, kept):
-        _keep_breaks(using, entry, kept)
+    kept = custody_of(inventory, target, tools, state)
+    verdict = judge(inventory, kept, target, tools, state)
+    anew = lifecycle.stood_open(state.engagements, state.lifecycle, inventory)
+    if custody.breaks(state.custody, kept) or not anew <= state.anew:
+        _keep_breaks(using, entry, kept, anew)
     return Judged(target=target, tools=tools, state=state, inventory=inventory, verdict=verdict, custody=kept)
 
 
-def _keep_breaks(using: Session, entry: TargetEntry, kept: Custody) -> None:
-    """Keep that a chain was found broken: the next reading may find the lock closed again, by somebody else.
+def _keep_breaks(using: Session, entry: TargetEntry, kept: Custody, anew: frozenset[AcceleratorId]) -> None:
+    """Keep that a chain was found broken, and which locks open: the next reading may find them closed again, by somebody else.
 
     Whoever works on the target meanwhile reads it himself.
     """
     try:
         with using.store.alone(entry.name):
             state = using.store.read(entry.name)
-            if state.unfinished is None and custody.breaks(state.custody, kept):
-                using.store.write(state.with_custody(kept))
+            if state.unfinished is None:
+                kept = kept if custody.breaks(state.custody, kept) else state.custody
+                using.store.write(replace(state.with_custody(kept), anew=state.anew | anew))
     except Refused as exc:
         text.note(f'{entry.name}: what was read of its custody is not kept: {exc}')
 
@@ -367,12 +354,12 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
             label=names.get(device, device),
             subject=QUARANTINE,
             expected='none',
-            found=f'quarantined at {mark.at:%Y-%m-%d %H:%M:%S}Z, until {_mending(mark)} has written it anew: {mark.why}',
+            found=f'quarantined at {mark.since:%Y-%m-%d %H:%M:%S}Z, until {_mending(mark)} has written it anew: {mark.why}',
             met=Met.NO,
             rule='default',
         )
         for mark in state.quarantined
-        for device in sorted(suspects(mark, inventory))
+        for device in sorted(quarantine.suspects([mark], inventory))
     )
     job = state.unfinished
     under_way = (
@@ -394,7 +381,7 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
     return replace(verdict, findings=(*verdict.findings, *marks, *quarantines, *under_way))
 
 
-def _mending(mark: Quarantined) -> str:
+def _mending(mark: Quarantine) -> str:
     """The commands that can write what was spoilt."""
     return 'apply --execute' if mark.firmware else 'apply or program --execute'
 
@@ -403,59 +390,42 @@ def _quarantine_notes(state: TargetState, inventory: Inventory, made: Plan) -> I
     """Who reads a plan has to learn which devices nobody may use, and why something is written that seems to be there."""
     names = labels(inventory)
     for mark in state.quarantined:
-        is_ended = mended(mark, made.actions, inventory)
-        content = QuarantinedSince(at=mark.at, ended=bool(is_ended), firmware=bool(mark.firmware))
-        for device in sorted(suspects(mark, inventory).intersection(names)):
+        is_ended = quarantine.mended(mark, made.actions, inventory)
+        content = QuarantinedSince(at=mark.since, ended=bool(is_ended), firmware=bool(mark.firmware))
+        for device in sorted(quarantine.suspects([mark], inventory).intersection(names)):
             yield Note(label=names[device], content=content)
 
 
+def _opened_notes(anew: frozenset[AcceleratorId], inventory: Inventory, made: Plan) -> Iterator[Note]:
+    """Why a plan writes cards that may show what they have to, and that nothing else doubts."""
+    written = {a.accelerator for a in made.actions if isinstance(a, Flash | Program)}
+    for accelerator in inventory.accelerators:
+        if accelerator.id in anew & written:
+            yield Note(label=accelerator.label, content=FoundOpen())
+
+
 def meanwhile(state: TargetState, inventory: Inventory) -> TargetState:
-    """What is remembered, with the cards quarantined that were left unlocked on a host that was left off and has run since."""
+    """What is remembered, with what a look shows of the time since: cards that were left unlocked on a host that was left off
+    and has run are quarantined, and those whose locks were opened that we had closed are to be written.
+    """
+    if state.unfinished is not None:
+        return state
+    state = replace(state, anew=state.anew | lifecycle.stood_open(state.engagements, state.lifecycle, inventory))
     left = frozenset(mark.accelerator for mark in state.unlocked)
-    if state.job is None or not state.job.ended or not left:
+    if state.job is None or not left:
         return state
     ran = interference.ran_meanwhile(state.job.held_off, left, inventory)
-    return replace(state, quarantined=suspected(state.quarantined, ran)) if ran else state
-
-
-def suspected(marks: Iterable[Quarantined], found: Iterable[Interference]) -> tuple[Quarantined, ...]:
-    """These marks, with one for each card that somebody else may have written: ``apply`` writes it again."""
-    known = {(m.accelerator, m.firmware): m for m in marks}
-    for one in found:
-        for card in sorted(one.accelerators):
-            known.setdefault((card, True), Quarantined(accelerator=card, at=one.at, why=f'{one}: {card} is quarantined'))
-    return tuple(known.values())
+    if not ran:
+        return state
+    # How the host is left off from now on is read anew.
+    marks = quarantine.with_interferences(state.quarantined, ran)
+    return replace(state, quarantined=marks, job=replace(state.job, held_off=()))
 
 
 def quarantined(state: TargetState, inventory: Inventory) -> tuple[str, ...]:
     """What of an inventory nobody may use, by name."""
     names = labels(inventory)
-    found = {device for mark in state.quarantined for device in suspects(mark, inventory)}
-    return tuple(names[device] for device in sorted(found.intersection(names)))
-
-
-def suspects(mark: Quarantined, inventory: Inventory) -> frozenset[AcceleratorId]:
-    """The device that a mark is for, and whatever stands in its place."""
-    return restore.standing(inventory, mark.refs) | {mark.accelerator}
-
-
-def unmended(state: TargetState, job: Job, inventory: Inventory) -> frozenset[AcceleratorId]:
-    """The devices of an inventory that are quarantined, and that a job has not written well."""
-    left = [m for m in state.quarantined if not written_anew(m, job, inventory)]
-    there = {a.id for a in inventory.accelerators}
-    return frozenset(device for mark in left for device in suspects(mark, inventory) if device in there)
-
-
-def written_anew(mark: Quarantined, job: Job, inventory: Inventory | None) -> frozenset[AcceleratorId]:
-    """Who stands in the place of a quarantined device, if a job has written well what was spoilt of it."""
-    return mended(mark, restore.written_well(job), inventory)
-
-
-def mended(mark: Quarantined, writes: Iterable[Action], inventory: Inventory | None) -> frozenset[AcceleratorId]:
-    """As :func:`written_anew`, if these are written well."""
-    return restore.mended(
-        writes, mark.accelerator, firmware=mark.firmware, places=mark.refs, anew=mark.anew, inventory=inventory
-    )
+    return tuple(names[device] for device in sorted(quarantine.suspects(state.quarantined, inventory).intersection(names)))
 
 
 def unfinished(job: Job) -> str:

@@ -25,7 +25,10 @@ _RANK = {
 _OF_ALTERNATIVES = _RANK | {LockState.UNKNOWN: 2.5}
 """One mechanism that blocks is enough: where one is open and of another one nobody knows, nobody knows of the path."""
 
-GONE = 'it was shown before, and is not shown any more (where it is gone for good, have the node inspected)'
+WHERE_GONE = 'where it is gone for good, have the node inspected, or apply --forget-vanished'
+"""What to do about something that was shown before."""
+
+GONE = f'it was shown before, and is not shown any more ({WHERE_GONE})'
 """Why nobody knows of a way whether it is closed."""
 
 _MESSAGES = '@Message.ExtendedInfo'

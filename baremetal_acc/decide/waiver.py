@@ -27,7 +27,7 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.refusal import WaiverEnded
 from baremetal_acc.model.waiver import LONGEST, Relaxation, Relaxed, Waived, Waiver, moment
 
-HIDDEN = 'a mechanism for it was shown before, so no waiver covers it (where it is gone for good, have the node inspected)'
+HIDDEN = f'a mechanism for it was shown before, so no waiver covers it ({evidence.WHERE_GONE})'
 """Why a path is not waived that a waiver names, and that nothing blocks."""
 
 _MOST_NAMES = 4

@@ -94,6 +94,11 @@ class WrittenForCustody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FoundOpen:
+    """A card is written whatever it shows, for one of its locks that we had closed was found open since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedSince:
     """A card is quarantined.
 
@@ -295,6 +300,7 @@ Content = (
     | NoRestoreImage
     | Forced
     | WrittenForCustody
+    | FoundOpen
     | QuarantinedSince
     | ShownFromNextStart
     | LeftByBundle

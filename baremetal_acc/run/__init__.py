@@ -27,7 +27,7 @@ from baremetal_acc.run.credentials import Credentials
 from baremetal_acc.run.credentials import shut_out as away
 from baremetal_acc.run.ending import final_look, outcome_of, shut_out
 from baremetal_acc.run.host_polling import HostPoll, HostPolling
-from baremetal_acc.run.looking import Bmcs, check, observe, sessions, unprotected
+from baremetal_acc.run.looking import Bmcs, check, compare, observe, sessions, unprotected
 from baremetal_acc.run.patience import blind
 from baremetal_acc.run.performing import needs_inventory, one_for_each_upload, perform
 from baremetal_acc.run.power import power_off
@@ -214,6 +214,7 @@ __all__ = [
     'check',
     'check_idle',
     'check_image',
+    'compare',
     'doing',
     'observe',
     'origin',

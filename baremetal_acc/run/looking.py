@@ -225,7 +225,25 @@ def check(
     :raises BmcError: a BMC cannot be spoken to.
     """
     inventory = observe(target, tools, now, measure=measure, tasks=tasks, looked=looked)
-    verdict = verify(
+    verdict = compare(
+        inventory, target, tools, engagements, lifecycle=lifecycle, flow=flow, starting=starting, measured=measure
+    )
+    return inventory, verdict
+
+
+def compare(
+    inventory: Inventory,
+    target: Target,
+    tools: Tools,
+    engagements: Iterable[Engagement],
+    *,
+    lifecycle: int,
+    flow: Flow | None = None,
+    starting: Ref | None = None,
+    measured: bool = True,
+) -> Verdict:
+    """Compare a look with the baseline, and with what was shown before (:func:`~baremetal_acc.decide.verify.verify`)."""
+    return verify(
         inventory,
         tools.baseline,
         target.node,
@@ -237,9 +255,8 @@ def check(
         blockable=tools.blockable,
         ways=tools.ways,
         starting=starting,
-        measured=measure,
+        measured=measured,
     )
-    return inventory, verdict
 
 
 def unprotected(verdict: Verdict) -> tuple[Finding, ...]:

@@ -18,8 +18,9 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.custody import Custody, Origin
 from baremetal_acc.model.waiver import moment
 from baremetal_acc.planning import custody
+from baremetal_acc.planning.quarantine import suspects
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, quarantine, statement, steps, work
+from baremetal_acc_ironic import outcome, statement, steps, work
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
 
@@ -45,7 +46,7 @@ def accept(task: Any, given: Mapping[str, Any]) -> None:
         inventory = run.observe(target, tools, work.now())
         only = steps.chosen(inventory, arguments.get('devices'))
         chosen = [a for a in inventory.accelerators if only is None or a.id in only]
-        reached = (mind.exposed | mind.anew | quarantine.suspects(mind.quarantined, inventory)) & {a.id for a in chosen}
+        reached = (mind.exposed | mind.anew | suspects(mind.quarantined, inventory)) & {a.id for a in chosen}
         if reached:
             raise UsageError(
                 argument='argument devices',

@@ -25,11 +25,13 @@ from baremetal_acc.errors import UsageError
 from baremetal_acc.model.attach import Attached, AttachEvent, Attachment, AttachState, Give, Place
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, ItemState, Job, Plan, Reset, ResetPurpose, Verdict
+from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.planning.quarantine import joined
 from baremetal_acc.render import refusals
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import outcome, placement, quarantine
-from baremetal_acc_ironic.node import Memory, Override, Quarantine
+from baremetal_acc_ironic.node import Memory, Override
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
 
@@ -382,7 +384,7 @@ def _withheld(mind: Memory, inventory: Inventory) -> Memory:
             continue
         why = ' '.join(f'{device} is quarantined: {one} could not be brought back: {one.why}' for one in theirs)
         new.append(Quarantine(device=device, since=inventory.at, why=why, firmware=False, refs=refs, anew=refs))
-    return replace(mind, quarantined=quarantine.joined(mind.quarantined, new))
+    return replace(mind, quarantined=joined(mind.quarantined, new))
 
 
 __all__ = [

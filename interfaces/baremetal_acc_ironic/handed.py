@@ -23,6 +23,7 @@ from baremetal_acc.errors import AccError, BmcUnreachable
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Flash, Flow, Interference, Item, Job, Verdict
 from baremetal_acc.model.lock import Engagement
+from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.run import Tools
 from baremetal_acc.run.looking import sessions
@@ -30,7 +31,7 @@ from baremetal_acc.run.patience import is_changing
 from baremetal_acc.run.power import switch
 from baremetal_acc_ironic import alarm, outcome
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic.node import Memory, Opened, Quarantine
+from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.target import target as target_of
 
 LOG = log.getLogger(__name__)

@@ -41,7 +41,7 @@ class AccInspect(base.InspectInterface):
         mind = memory.load(task.node)
         lessee = policy.as_lessee(task)
         if not lessee:
-            mind = replace(mind, known=frozenset(), blockable=(), ways=frozenset())
+            mind = mind.without_shown()
         mind = replace(mind, known=mind.known | {a.id for a in known.accelerators})
         memory.store(task.node, mind.shown(known.accelerators))
 

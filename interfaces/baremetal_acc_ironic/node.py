@@ -23,23 +23,23 @@ from typing import Any
 from ironic.common import exception
 from oslo_log import log
 
-from baremetal_acc.decide import evidence, regions, waiver
+from baremetal_acc.decide import regions
 from baremetal_acc.decide.baseline import Exposure
 from baremetal_acc.decide.offer import Place, slots
 from baremetal_acc.decide.regions import Regions
 from baremetal_acc.decide.watch import Alarm
 from baremetal_acc.errors import AccError, StaleJob
-from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.attach import Attached
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.custody import NO_CUSTODY, BreakCause, Custody
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Flow, HeldOff, Job
-from baremetal_acc.model.lock import Engagement, Scope, Undo, Way, WritePath
+from baremetal_acc.model.job import Flow, HeldOff
+from baremetal_acc.model.lock import Engagement, Scope, Undo, Way
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.model.witness import Witness
 from baremetal_acc.planning import custody
+from baremetal_acc.run.lifecycle import Remembered
 from baremetal_acc_ironic.requester import Asked
 
 LOG = log.getLogger(__name__)
@@ -123,24 +123,6 @@ class Granted:
     waiver: Waiver
     since: datetime
     devices: frozenset[AcceleratorId] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quarantine:
-    """A device that nobody may use: a write to it failed, and what was there before could not be put back.
-
-    :ivar why: what it shows, and what was tried.
-    :ivar firmware: its firmware is not to be trusted; False: only a slot's function is not.
-    :ivar refs: what was written to: whatever stands there later is quarantined, too, however it calls itself.
-    :ivar anew: what of it has to be written well, if the device shows it still.
-    """
-
-    device: AcceleratorId
-    since: datetime
-    why: str
-    firmware: bool = True
-    refs: tuple[Ref, ...] = ()
-    anew: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,8 +228,8 @@ class Shelf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
-    """What we remember of a node.
+class Memory(Remembered):
+    """What we remember of a node, besides what is remembered of every target.
 
     :ivar lifecycle: raised when the node is handed over and when it comes back; evidence of another value counts for nothing.
     :ivar handed_over: somebody else's code may have run since.
@@ -255,10 +237,6 @@ class Memory:
     :ivar job: the one that runs, or that has just ended and whose step has not been left yet.
     :ivar unplanned: the job still waits for what a BMC was doing before it began; its plan comes then.
     :ivar evidence: locks that we engaged.
-    :ivar known: devices seen when the node was last found as it should be; one that has vanished is not met.
-    :ivar blockable: paths that mechanisms of devices could block when they were looked at: no waiver is for one that vanishes.
-    :ivar ways: to the BMCs that were shown when they were looked at; one that vanishes may be open.
-    :ivar quarantined: devices that nobody may use until they have been put right.
     :ivar waivers: those that a step has given until the node comes back.
     :ivar exposure: what rules go by, whatever ``driver_info`` says now; None until an operator has had it taken.
     :ivar resource_class: what rules go by, whatever the node shows now; empty: none; None until an operator has taken it.
@@ -291,17 +269,11 @@ class Memory:
     """
 
     format: int = FORMAT
-    lifecycle: int = 1
     handed_over: bool = False
     asked: Asked | None = None
-    job: Job | None = None
     unplanned: bool = False
     evidence: tuple[Engagement, ...] = ()
-    known: frozenset[AcceleratorId] = frozenset()
-    blockable: tuple[tuple[AcceleratorId, WritePath, str], ...] = ()
-    ways: frozenset[Way] = frozenset()
     opened: Opened | None = None
-    quarantined: tuple[Quarantine, ...] = ()
     overrides: tuple[Override, ...] = ()
     waivers: tuple[Granted, ...] = ()
     exposure: Exposure | None = None
@@ -321,7 +293,6 @@ class Memory:
     handed: str | None = None
     watched: Watched | None = None
     exposed: frozenset[AcceleratorId] = frozenset()
-    anew: frozenset[AcceleratorId] = frozenset()
     regions: Regions | None = None
     shelf: Shelf = Shelf()
     attached: Attached | None = None
@@ -349,13 +320,6 @@ class Memory:
             proven=None,
             shelf=replace(self.shelf, unsorted=True),
         )
-
-    def shown(self, accelerators: Iterable[Accelerator]) -> 'Memory':
-        """With what mechanisms of these devices could block, beside what was known of those that must be there."""
-        accelerators = tuple(accelerators)
-        there = waiver.blockable(accelerators)
-        kept = {known for known in self.blockable if known[0] in self.known}
-        return replace(self, blockable=tuple(sorted(there | kept)), ways=self.ways | evidence.ways(accelerators))
 
     def given_away(self, now: datetime) -> 'Memory':
         """The node goes to somebody else: what was proven for it counts for no other deployment."""
@@ -489,7 +453,7 @@ def store(node: Any, memory: Memory) -> None:
     )
     state = encode(beside)
     for name in _BESIDE:
-        del state[name]
+        state.pop(name, None)
     value: dict[str, Any] = {'format': FORMAT, 'lifecycle': memory.lifecycle, 'busy': memory.job is not None}
     plain = json.dumps(state)
     if len(plain) <= _PLAIN_BYTES:

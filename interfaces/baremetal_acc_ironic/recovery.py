@@ -24,7 +24,7 @@ from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Action, Engage, Flow, ItemState, Job, Plan, Reset, ResetPurpose, Wait
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST
-from baremetal_acc.run import Tools, custody_feed
+from baremetal_acc.run import Tools, custody_feed, lifecycle
 from baremetal_acc.run.credentials import Credentials
 from baremetal_acc_ironic import drift, handed, outcome, quarantine, settings, steps, work
 from baremetal_acc_ironic import node as memory
@@ -153,11 +153,10 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     _maintain(node, ' '.join([f'{why}; its locks are being engaged again', *(q.why for q in new_ones)]))
     # A host that has run is read anew once it is off.
     held_off = () if met.interferences else job.held_off
-    shut = interference.closed(inventory, tools.baseline, target.node)
-    new = replace(new, held_off=held_off, shut=shut)
+    new = replace(new, held_off=held_off)
     proof = work.evidence(marked, new.flow)
     kept = custody_feed.looked(job.custody, inventory, target, tools, proof, lifecycle=mind.lifecycle, by=work.now())
-    new = custody_feed.begun_with(new, kept, made, inventory, target, tools)
+    new = lifecycle.begun(new, kept, made, inventory, target, tools)
     memory.store(node, replace(marked, job=replace(new, undos=job.undos)))
 
 

@@ -20,11 +20,12 @@ from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Item, Job, Verdict
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc.planning.quarantine import suspects, unmended
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import drift, handed, outcome, placement, record, settings, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
-from baremetal_acc_ironic.quarantine import still_bad, suspects, unmended, withheld
+from baremetal_acc_ironic.quarantine import still_bad, withheld
 from baremetal_acc_ironic.target import shown_traits
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.workers import Clock
@@ -68,12 +69,9 @@ def tools(
         hooks['connect'] = clock.connecting(made.connect)
         hooks['connect_apart'] = made.connect
     return replace(
-        made,
+        mind.tools(made),
         baseline=steps.waived(steps.overridden(made.baseline, mind.overrides), mind.waivers),
-        known=mind.known,
-        blockable=frozenset(mind.blockable),
-        ways=mind.ways,
-        unusable=functools.partial(unmended, mind),
+        unusable=functools.partial(unmended, mind.quarantined),
         left=handed.left(task, mind),
         placement=placement.shell(
             task.node.uuid,

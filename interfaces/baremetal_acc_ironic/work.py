@@ -24,7 +24,7 @@ from baremetal_acc.decide import attach as decide_attach
 from baremetal_acc.decide import interference, regions
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.offer import programmed, removed
-from baremetal_acc.decide.plan import Part, plan, refuse_several_hosts
+from baremetal_acc.decide.plan import Part, refuse_several_hosts
 from baremetal_acc.errors import AccError, StaleJob, UsageError
 from baremetal_acc.model.attach import Give
 from baremetal_acc.model.custody import NO_CUSTODY
@@ -50,7 +50,7 @@ from baremetal_acc.model.ref import Ref
 from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.render import notes
 from baremetal_acc.render.refusals import raise_if_unsafe
-from baremetal_acc.run import Target, Tools, custody_feed
+from baremetal_acc.run import Target, Tools, custody_feed, lifecycle
 from baremetal_acc_ironic import (
     attach,
     certificate,
@@ -197,40 +197,36 @@ def _planned(
     hold = _hold(task, flow)
     refuse_several_hosts(inventory)
     mind = keep_custody(task, mind, inventory, target, tools, evidence(mind, flow))
-    doubted = custody_rules.in_doubt(mind.custody, inventory, tools.baseline, target.node, inventory.at)
-    suspects = quarantine.suspects(mind.quarantined, inventory)
-    made = plan(
+    proposal = lifecycle.propose(
+        mind,
+        mind.custody,
         inventory,
-        tools.baseline,
-        target.node,
-        tools.catalogue,
+        target,
+        tools,
+        mind.undos,
         # From a deployment on nothing of the node is on offer but what its instance has claimed.
         parts=step.parts | {Part.PUBLISH} if flow is Flow.DEPLOY and step.parts else step.parts,
         hold=hold,
         only=only,
-        again=suspects | mind.exposed | doubted | (frozenset() if flow is Flow.SERVICE else mind.anew),
-        anew=attach.doubtful(mind)
-        | custody_rules.slots_in_doubt(doubted, inventory, tools.baseline, target.node)
+        again=mind.exposed | (frozenset() if flow is Flow.SERVICE else mind.anew),
+        slots_anew=attach.doubtful(mind)
         | (removed(inventory, tools.baseline, target.node, tools.left) if flow is Flow.CLEAN else frozenset()),
-        spoilt=suspects,
-        blockable=tools.blockable,
-        undos=mind.undos,
     )
+    made = proposal.made
     if back:
         mind, made, gives = attach.without_refused(mind, made, gives, inventory)
         made = decide_attach.in_turn(made, gives) if gives else Plan(target=inventory.target, actions=())
     raise_if_unsafe(made)
     claimed.keep(task, made, inventory, tools.baseline, target.node, tools.catalogue)
-    for note in (*made.notes, *custody_rules.reasons_to_write(doubted, made, mind.custody, inventory, inventory.at)):
+    for note in (*made.notes, *custody_rules.reasons_to_write(proposal.doubted, made, mind.custody, inventory, inventory.at)):
         LOG.info('Node %s: %s: %s: %s', task.node.uuid, step.name, note.label, notes.text(note.content))
     who = rights.begun_by(task, mind, flow)
     if not step.operators and not back:  # to bring back what was there is nobody's wish but ours
         rights.permit_plan(task, who, made, inventory, tools.baseline, target.node)
-    shut = interference.closed(inventory, tools.baseline, target.node)
     left = () if mind.opened is None else tuple(mark for mark in mind.opened.held_off if not mark.once)
     on = interference.on_now(inventory) if flow is Flow.CLEAN and not hold else ()
-    job = replace(_job(task, step, made, mind, flow), shut=shut, held_off=left, left_on=on)
-    job = custody_feed.begun_with(job, mind.custody, made, inventory, target, tools)
+    job = replace(_job(task, step, made, mind, flow), held_off=left, left_on=on)
+    job = lifecycle.begun(job, mind.custody, made, inventory, target, tools)
     if arguments.get('claimed') and not back:
         mind = attach.begun(mind, made, job)
     elif back or (step is steps.RECONCILE and flow is Flow.CLEAN):

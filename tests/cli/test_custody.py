@@ -119,6 +119,31 @@ def test_a_card_is_written_at_the_version_that_it_shows_until_its_chain_holds(de
     )
 
 
+def test_a_card_that_somebody_has_opened_is_written_where_custody_is_only_reported(desk, emulated_machine):
+    """Whoever has closed it again, and whatever it shows; once, and not where we have opened it ourselves."""
+    machine = emulated_machine('gpu-server', gpus=2, flash_seconds=0.3)
+    desk.prepare(machine)
+    for verb in ('apply', 'unlock', 'lock'):
+        done = desk.run(verb, '--execute', *desk.options)
+        assert 0 == done.code, done.err
+    machine.power('On')
+    wait_for_power(machine, 'On')
+    assert [] == flashed(desk.run('plan', '-f', 'json', *desk.options).document['targets'][0]), 'an unlock of ours is none'
+
+    set_locks(machine, closed=False)
+    write_evil(machine)
+    assert 3 == desk.run('verify', *desk.options).code
+    set_locks(machine, closed=True)
+    assert 0 == desk.run('lock', '--execute', *desk.options).code
+    planned = desk.run('plan', '-f', 'json', *desk.options).document['targets'][0]
+    assert 2 == len(flashed(planned))
+    why = 'it is written whatever it shows, for a lock of it that we had closed was found open since'
+    assert [why, why] == [n['text'] for n in planned['notes'] if 'whatever it shows' in n['text']]
+    machine.fault('equal-version-skipped')
+    assert 0 == desk.run('apply', '--execute', *desk.options).code
+    assert [] == flashed(desk.run('plan', '-f', 'json', *desk.options).document['targets'][0])
+
+
 def chains(found: Done) -> list[dict[str, Any]]:
     """What is told of each card."""
     return found.document['targets'][0]['cards']

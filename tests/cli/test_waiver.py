@@ -61,3 +61,33 @@ def test_a_waiver_is_told_wherever_it_is_used_and_ends(desk, emulated_machine, t
     rules(desk, now + timedelta(days=400))
     endless = desk.run('plan', *desk.options)
     assert (2, True) == (endless.code, 'baseline.toml, line 6: rule[0].waiver.expires: ' in endless.err)
+
+
+def test_what_was_shown_when_all_held_is_missed_until_it_is_forgotten(desk, emulated_machine):
+    """A waiver covers no mechanism that has vanished, and no way to a BMC is closed that has: as in Ironic."""
+    machine = emulated_machine('gpu-server', gpus=1)
+    desk.prepare(machine)
+    rules(desk, datetime.now(UTC) + timedelta(days=300))
+    assert 0 == desk.run('apply', '--execute', *desk.options).code
+    state = desk.stored()
+    (gpu,) = state['known']
+    assert state['ways'], 'the host interface'
+    state['blockable'].append([gpu, 'host-bmc-ipmi', 'HGX_FW_ERoT_GPU_0'])
+    state['ways'].append({**state['ways'][0], 'field': 'AnotherInterface'})
+    desk.store(state)
+
+    for verb, code in (('verify', 3), ('plan', 4), ('apply', 4)):
+        refused = desk.run(verb, *desk.options)
+        assert code == refused.code, refused.err
+        assert 'a mechanism for it was shown before, so no waiver covers it' in refused.err
+    assert 'apply --forget-vanished' in refused.err
+    strict = desk.write('strict.toml', 'format = 1\n[[rule]]\nname = "all"\nblock = ["host-bmc-redfish"]\n')
+    missed = desk.run(
+        'verify', '--baseline', str(strict), *[o for o in desk.options if o not in ('--baseline', 'baseline.toml')]
+    )
+    assert (3, True) == (missed.code, 'AnotherInterface' in missed.err), missed.err
+
+    forgotten = desk.run('apply', '--execute', '--forget-vanished', *desk.options)
+    assert 0 == forgotten.code, forgotten.err
+    assert 0 == desk.run('verify', *desk.options).code
+    assert 'AnotherInterface' not in json.dumps(desk.stored()['ways'])

@@ -13,9 +13,9 @@ import pytest
 from ironic.common import states
 from ironic.conductor import task_manager
 
+from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic.node import Quarantine
 from baremetal_acc_ironic.power import PowerRefused
 from tests.ironic.api import LESSEE
 from tests.ironic.case import BASELINE

@@ -13,11 +13,13 @@ from ironic.common import faults, states
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.job import Finding, Flow, ItemState, Job, Met, Program, Verdict
+from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import Subject
+from baremetal_acc.planning.quarantine import joined
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import quarantine
-from baremetal_acc_ironic.node import Memory, Quarantine
+from baremetal_acc_ironic.node import Memory
 from tests.ironic.case import GPU_NEW, GPU_OLD, IronicCase
 from tests.unit.decide import values as v
 
@@ -276,7 +278,7 @@ def test_what_fails_later_takes_the_place_of_nothing_that_is_spoilt() -> None:
     mind = quarantine.after(Memory(quarantined=(SPOILT_FIRMWARE, SPOILT_SLOT)), job, CARD, v.NOW, whole=False)
     assert [(True, (), ()), (False, SLOTS, SLOTS)] == [(q.firmware, q.refs, q.anew) for q in mind.quarantined]
     twice = (SPOILT_SLOT, replace(SPOILT_SLOT, why='it smokes', refs=SLOTS, anew=()))
-    assert (replace(twice[1], anew=SLOTS[:1]),) == quarantine.joined(twice, ())
+    assert (replace(twice[1], anew=SLOTS[:1]),) == joined(twice, ())
 
 
 def test_a_slot_that_was_brought_back_is_not_to_be_written_for_ever() -> None:

@@ -38,6 +38,7 @@ FIREWALL = 'baremetal_acc/bmc/ipmi/firewall.py'
 MASKS = 'baremetal_acc/bmc/ipmi/masks.py'
 FIREWALL_TESTS = 'tests/unit/bmc/ipmi/test_firewall.py'
 INTERFERENCE = 'baremetal_acc/decide/interference.py'
+LIFECYCLE = 'baremetal_acc/run/lifecycle.py'
 DRIFT = 'baremetal_acc/decide/drift.py'
 DRIFT_TESTS = 'tests/unit/decide/test_drift.py'
 WAITS_FOR_ITS_CARD = 'test_a_component_is_waited_for_while_its_card_is_not_shown_or_may_not_be_or_its_bmc_is_busy'
@@ -1487,7 +1488,7 @@ GUARDS = (
     ),
     Guard(
         name='forget a quarantine with the next job',
-        file='interfaces/baremetal_acc_ironic/quarantine.py',
+        file='baremetal_acc/planning/quarantine.py',
         guard='joined(kept, new)',
         gone='new',
         tests='tests/ironic/test_quarantine.py::TestWhatItShows::test_nothing_that_does_not_write_it_takes_the_quarantine_away',
@@ -1509,7 +1510,7 @@ GUARDS = (
     Guard(
         name='offer a quarantined card whose other parts a job writes',
         file='interfaces/baremetal_acc_ironic/quarantine.py',
-        guard='[q for q in mind.quarantined if not _mended(q, writes, inventory)]',
+        guard='[q for q in mind.quarantined if not quarantine.mended(q, writes, inventory)]',
         gone='[q for q in mind.quarantined if not writes]',
         tests='tests/ironic/test_quarantine.py::test_a_slot_is_mended_by_the_job_that_writes_it_and_offered_by_no_other',
     ),
@@ -1698,7 +1699,7 @@ GUARDS = (
     Guard(
         name='offer what could not be brought back after an instance',
         file='interfaces/baremetal_acc_ironic/attach.py',
-        guard='    return replace(mind, quarantined=quarantine.joined(mind.quarantined, new))\n',
+        guard='    return replace(mind, quarantined=joined(mind.quarantined, new))\n',
         gone='    return mind\n',
         tests='tests/ironic/test_attach.py::TestLeaving::test_what_nobody_can_bring_back_is_offered_to_nobody',
     ),
@@ -2082,9 +2083,23 @@ GUARDS = (
     ),
     Guard(
         name='clean a node without writing the cards whose chains do not hold',
-        file='interfaces/baremetal_acc_ironic/work.py',
-        guard='again=suspects | mind.exposed | doubted | ',
-        gone='again=suspects | mind.exposed | ',
+        file=LIFECYCLE,
+        guard='again=suspects | doubted | again,',
+        gone='again=suspects | again,',
         tests='tests/ironic/test_custody.py',
+    ),
+    Guard(
+        name='plan by a look alone, where a mechanism has vanished since',
+        file=LIFECYCLE,
+        guard='known=self.known, blockable=frozenset(self.blockable), ways=self.ways',
+        gone='known=self.known',
+        tests='tests/cli/test_waiver.py::test_what_was_shown_when_all_held_is_missed_until_it_is_forgotten',
+    ),
+    Guard(
+        name='forget that a verification has found a lock of ours open',
+        file='baremetal_acc/cli/work.py',
+        guard='anew=state.anew | anew)',
+        gone='anew=state.anew)',
+        tests='tests/cli/test_custody.py::test_a_card_that_somebody_has_opened_is_written_where_custody_is_only_reported',
     ),
 )

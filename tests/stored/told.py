@@ -147,13 +147,18 @@ def of_state(state: TargetState) -> dict[str, Any]:
     return {
         'target': state.target,
         'lifecycle': state.lifecycle,
-        'known': list(state.known),
+        'known': sorted(state.known),
         'unlocked': [[m.accelerator, encode(m.at)] for m in state.unlocked],
-        'quarantined': [_quarantine(m.accelerator, m.at, m) for m in state.quarantined],
+        'quarantined': [_quarantine(*_named(m), m) for m in state.quarantined],
         'unfinished': state.unfinished is not None,
         'job': of_job(state.job),
         **_later(state, ('accepted',)),
     }
+
+
+def _named(mark: Any) -> tuple[str, Any]:
+    """Device and time of a quarantine of the command line, which has had other names for them."""
+    return (mark.device, mark.since) if hasattr(mark, 'device') else (mark.accelerator, mark.at)
 
 
 def _quarantine(device: str, since: Any, mark: Any) -> list[Any]:

@@ -35,7 +35,7 @@ def state() -> TargetState:
     return TargetState(
         target='node-1',
         lifecycle=3,
-        known=(AcceleratorId('uuid:1'),),
+        known=frozenset({AcceleratorId('uuid:1')}),
         unlocked=(Unlocked(accelerator=AcceleratorId('uuid:1'), at=NOW),),
         job=job,
     )
@@ -153,7 +153,7 @@ def test_a_state_that_cannot_be_written_leaves_the_old_one(store, monkeypatch, p
         return found
 
     monkeypatch.setattr(StateFile, '_connect', limited)
-    long = tuple(AcceleratorId(f'uuid:{n}') for n in range(10_000))
+    long = frozenset(AcceleratorId(f'uuid:{n}') for n in range(10_000))
     with pytest.raises(StateError, match=f'state.sqlite: cannot be written: {says}'):
         store.write(replace(state(), known=long))
     monkeypatch.undo()

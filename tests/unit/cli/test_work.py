@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from baremetal_acc.cli import work
-from baremetal_acc.cli.execution import _judged, _quarantines, _Running
+from baremetal_acc.cli.execution import _judged
 from baremetal_acc.cli.exits import Exit
-from baremetal_acc.cli.state import Quarantined, TargetState, Unlocked
+from baremetal_acc.cli.state import TargetState, Unlocked
 from baremetal_acc.cli.work import Verb
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan
@@ -33,7 +33,9 @@ from baremetal_acc.model.job import (
     Verdict,
 )
 from baremetal_acc.model.lock import LockState
+from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.subject import Subject
+from baremetal_acc.planning import quarantine
 from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
 
@@ -104,7 +106,7 @@ def test_a_quarantined_device_is_not_met_whatever_it_shows():
     """It shows the right version: only an apply that ends well ends the quarantine. A lock is judged without it."""
     inventory = v.inventory(v.gpu(firmware=()))
     clean = verify(inventory, v.baseline(firmware=None, block=frozenset()), v.NODE, (), (), lifecycle=1)
-    mark = Quarantined(accelerator=v.GPU, at=NOW, why='it runs recovery')
+    mark = Quarantine(device=v.GPU, since=NOW, why='it runs recovery')
     marked = work.marked(clean, inventory, TargetState(target='node-1', quarantined=(mark,)))
     assert ['quarantine'] == [str(f.subject) for f in marked.unmet]
     assert 'quarantined at 2026-11-21 12:00:00Z' in marked.unmet[0].found
@@ -121,18 +123,15 @@ def programmed(*slots: int, state: ItemState = ItemState.DONE) -> Job:
     return replace(job, items=tuple(replace(i, state=state) for i in job.items))
 
 
-def left(job: Job, *marks: Quarantined, good: bool = True) -> list[tuple]:
+def left(job: Job, *marks: Quarantine, good: bool = True) -> list[tuple]:
     """What is quarantined after a job: whether firmware is, and what has to be written."""
-    one = _Running.__new__(_Running)
     inventory = v.inventory(v.fpga(slots=(v.slot(0), v.slot(1))))
-    one.job, one.last, one.verb = job, (inventory, None), Verb.PROGRAM
-    one.state = TargetState(target='node-1', quarantined=marks)
-    return [(m.firmware, m.refs, m.anew) for m in _quarantines(one, good=good)]
+    return [(m.firmware, m.refs, m.anew) for m in quarantine.after(marks, job, inventory, NOW, lambda _: good)]
 
 
 SLOTS = tuple(v.slot(n).item.ref for n in (0, 1))
-SPOILT_SLOT = Quarantined(accelerator=v.FPGA, at=NOW, why='w', firmware=False, refs=SLOTS[:1], anew=SLOTS[:1])
-SPOILT_FIRMWARE = Quarantined(accelerator=v.FPGA, at=NOW, why='w', firmware=True, refs=(), anew=())
+SPOILT_SLOT = Quarantine(device=v.FPGA, since=NOW, why='w', firmware=False, refs=SLOTS[:1], anew=SLOTS[:1])
+SPOILT_FIRMWARE = Quarantine(device=v.FPGA, since=NOW, why='w', firmware=True, refs=(), anew=())
 
 
 def test_a_slot_that_was_spoilt_is_mended_by_program():

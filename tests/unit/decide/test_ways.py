@@ -110,6 +110,7 @@ def test_a_way_that_has_vanished_is_read_as_unknown():
             at=v.NOW,
             session='',
             scope=Scope.BMC,
-            reason='it was shown before, and is not shown any more (where it is gone for good, have the node inspected)',
+            reason='it was shown before, and is not shown any more (where it is gone for good, have the node inspected, '
+            'or apply --forget-vanished)',
         ),
     ) == evidence.vanished(card(SECOND), [gone, there, elsewhere], v.NOW)

@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Decide which devices nobody may use, and what ends that: the same for the command line and for Ironic.
+
+A device whose last write did not end as it should, and that could not be put back either, is quarantined: nothing of it is
+offered, and no verification passes. What it shows is believed by nobody: every job that writes firmware or functions writes it
+anew, though it seems to be as the baseline wants it. The quarantine ends when such a write, and all else of the job, has ended
+well, or when it is found that nothing stands in its place any more. A card that gives itself another name in its place stays
+quarantined; so does a new one, until it was written once. Where two cards may be the one that was spoilt, since they have
+changed their places, both are written.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from baremetal_acc.decide import restore
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Action, Interference, Job
+from baremetal_acc.model.quarantine import Quarantine
+from baremetal_acc.model.ref import AcceleratorId
+
+
+def suspects(quarantined: Iterable[Quarantine], inventory: Inventory) -> frozenset[AcceleratorId]:
+    """The devices that are quarantined, and those of an inventory that stand in the place of one, under whatever identity."""
+    quarantined = tuple(quarantined)
+    places = {ref for q in quarantined for ref in q.refs}
+    return restore.standing(inventory, places) | {q.device for q in quarantined}
+
+
+def still_there(quarantined: Iterable[Quarantine], inventory: Inventory) -> tuple[Quarantine, ...]:
+    """Those of which something stands in the place still; all others were taken out."""
+    there = {a.id for a in inventory.accelerators}
+    return tuple(q for q in quarantined if not there.isdisjoint(suspects([q], inventory)))
+
+
+def after(
+    quarantined: Iterable[Quarantine],
+    job: Job,
+    inventory: Inventory | None,
+    now: datetime,
+    is_well: Callable[[frozenset[AcceleratorId]], bool],
+) -> tuple[Quarantine, ...]:
+    """With the devices that a job left unusable, and without those that it has put right.
+
+    :param inventory: the final look, None if there was none.
+    :param is_well: whether devices that a job has written are as they should be after it.
+    """
+    kept = [q for q in quarantined if not ((written := written_well(q, job, inventory)) and is_well(written))]
+    new = _left(job, inventory, now)
+    again = {(q.device, q.firmware) for q in new}
+    kept = [
+        replace(q, anew=restore.still_to_write(q.anew, job, inventory, firmware=q.firmware))
+        if (q.device, q.firmware) in again
+        else q
+        for q in kept
+    ]
+    return joined(kept, new)
+
+
+def joined(before: Iterable[Quarantine], new: Iterable[Quarantine]) -> tuple[Quarantine, ...]:
+    """All of them; of one device no more than one for its firmware, and one for its functions.
+
+    What ends the one does not end the other, and what was spoilt before has still to be mended.
+    """
+    found: dict[tuple[AcceleratorId, bool], Quarantine] = {}
+    for one in (*before, *new):
+        key = (one.device, one.firmware)
+        found[key] = _with_earlier(one, found[key]) if key in found else one
+    return tuple(found.values())
+
+
+def with_interferences(before: Iterable[Quarantine], found: Iterable[Interference]) -> tuple[Quarantine, ...]:
+    """With each card quarantined that somebody else may have written, where its firmware is not quarantined already."""
+    known = {(q.device, q.firmware): q for q in before}
+    for one in found:
+        for card in sorted(one.accelerators):
+            known.setdefault((card, True), Quarantine(device=card, since=one.at, why=f'{one}: {card} is quarantined'))
+    return tuple(known.values())
+
+
+def _with_earlier(one: Quarantine, earlier: Quarantine) -> Quarantine:
+    left = restore.Spoilt(firmware=one.firmware, places=one.refs, anew=one.anew).beside(earlier.refs, earlier.anew)
+    return replace(one, refs=left.places, anew=left.anew)
+
+
+def _left(job: Job, inventory: Inventory | None, now: datetime) -> tuple[Quarantine, ...]:
+    """The devices that a job has left unusable; each with the sentences that name it."""
+    # A job that has had its final look, and whose shell died after it, is judged already.
+    judged = inventory is None and job.verdict is not None
+    end = restore.End(restored=(), why=job.reasons, quarantined=job.quarantined) if judged else restore.judge(job, inventory)
+    found = []
+    for device in dict.fromkeys((*job.quarantined, *end.quarantined)):
+        why = ' '.join(w for w in end.why if device in w and 'is quarantined' in w) or f'{device} is quarantined'
+        left = restore.spoilt(job, device, inventory)
+        found.append(Quarantine(device=device, since=now, why=why, firmware=left.firmware, refs=left.places, anew=left.anew))
+    return tuple(found)
+
+
+def unmended(quarantined: Iterable[Quarantine], job: Job, inventory: Inventory) -> frozenset[AcceleratorId]:
+    """The devices of an inventory that are quarantined, and that a job has not written well."""
+    left = [q for q in quarantined if not written_well(q, job, inventory)]
+    return suspects(left, inventory).intersection(a.id for a in inventory.accelerators)
+
+
+def written_well(one: Quarantine, job: Job, inventory: Inventory | None) -> frozenset[AcceleratorId]:
+    """Who stands in the place of a quarantined device, if a job has written well what was spoilt of it."""
+    return mended(one, restore.written_well(job), inventory)
+
+
+def mended(one: Quarantine, writes: Iterable[Action], inventory: Inventory | None) -> frozenset[AcceleratorId]:
+    """As :func:`written_well`, if these are written well."""
+    return restore.mended(writes, one.device, firmware=one.firmware, places=one.refs, anew=one.anew, inventory=inventory)

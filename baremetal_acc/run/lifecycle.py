@@ -1,0 +1,130 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a target from job to job: what is remembered of it, what that plans, begins and proves, for every shell.
+
+The command line and Ironic each keep what is theirs alone (arguments and waiting; states, traits and hand-overs) and store all
+of it in a way of their own. What decides whether a card is trusted is here.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from baremetal_acc.decide import evidence, interference, waiver
+from baremetal_acc.decide.plan import Part, plan
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.codec import SPARSE
+from baremetal_acc.model.custody import Custody
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Job, Plan
+from baremetal_acc.model.lock import Engagement, LockState, Undo, Way, WritePath
+from baremetal_acc.model.quarantine import Quarantine
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.planning import custody_rules, quarantine
+from baremetal_acc.run import custody_feed
+from baremetal_acc.run.tools import Target, Tools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """What every shell remembers of a target.
+
+    :ivar lifecycle: evidence of another one counts for nothing.
+    :ivar job: the last one, ended or not.
+    :ivar known: devices seen when all was last found as it should be; one that has vanished is not met.
+    :ivar blockable: paths that mechanisms of devices could block when they were looked at: no waiver is for one that vanishes.
+    :ivar ways: to the BMCs that were shown when they were looked at; one that vanishes may be open.
+    :ivar quarantined: devices that nobody may use until they have been put right.
+    :ivar anew: devices that stood open to somebody: they are written whatever they show, by what writes firmware.
+    """
+
+    lifecycle: int = 1
+    job: Job | None = None
+    known: frozenset[AcceleratorId] = frozenset()
+    blockable: tuple[tuple[AcceleratorId, WritePath, str], ...] = field(default=(), metadata=SPARSE)
+    ways: frozenset[Way] = field(default=frozenset(), metadata=SPARSE)
+    quarantined: tuple[Quarantine, ...] = ()
+    anew: frozenset[AcceleratorId] = field(default=frozenset(), metadata=SPARSE)
+
+    def shown(self, accelerators: Iterable[Accelerator]) -> Self:
+        """With what mechanisms of these devices could block, beside what was known of those that must be there."""
+        accelerators = tuple(accelerators)
+        there = waiver.blockable(accelerators)
+        kept = {known for known in self.blockable if known[0] in self.known}
+        return replace(self, blockable=tuple(sorted(there | kept)), ways=self.ways | evidence.ways(accelerators))
+
+    def without_shown(self) -> Self:
+        """What is there now is all that ought to be there: what has vanished is not missed."""
+        return replace(self, known=frozenset(), blockable=(), ways=frozenset())
+
+    def tools(self, tools: Tools) -> Tools:
+        """Tools that miss what has vanished."""
+        return replace(tools, known=self.known, blockable=frozenset(self.blockable), ways=self.ways)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A plan, and why it writes what may show what it has to.
+
+    :ivar suspects: devices that are quarantined, or stand in the place of one that is.
+    :ivar doubted: devices whose custody the rules demand, and does not hold.
+    """
+
+    made: Plan
+    suspects: frozenset[AcceleratorId]
+    doubted: frozenset[AcceleratorId]
+
+
+def propose(
+    kept: Remembered,
+    custody: Custody,
+    inventory: Inventory,
+    target: Target,
+    tools: Tools,
+    undos: Iterable[Undo],
+    *,
+    parts: frozenset[Part],
+    hold: bool,
+    only: frozenset[AcceleratorId] | None,
+    again: frozenset[AcceleratorId] = frozenset(),
+    slots_anew: frozenset[tuple[AcceleratorId, str]] = frozenset(),
+) -> Proposal:
+    """Plan by a look and by what is remembered: what nobody can trust is written, whatever it shows.
+
+    :param custody: of the cards, after that look.
+    :param again: devices that are written besides, whatever they show; ``slots_anew``: slots, by their SlotIds.
+    """
+    node = target.node
+    doubted = custody_rules.in_doubt(custody, inventory, tools.baseline, node, inventory.at)
+    suspects = quarantine.suspects(kept.quarantined, inventory)
+    made = plan(
+        inventory,
+        tools.baseline,
+        node,
+        tools.catalogue,
+        parts=parts,
+        hold=hold,
+        only=only,
+        again=suspects | doubted | again,
+        anew=slots_anew | custody_rules.slots_in_doubt(doubted, inventory, tools.baseline, node),
+        spoilt=suspects,
+        blockable=tools.blockable,
+        undos=tuple(undos),
+    )
+    return Proposal(made=made, suspects=suspects, doubted=doubted)
+
+
+def begun(job: Job, custody: Custody, made: Plan, inventory: Inventory, target: Target, tools: Tools) -> Job:
+    """A job with what the look that it was planned from shows: the cards that are closed, and their custody."""
+    shut = interference.closed(inventory, tools.baseline, target.node)
+    return custody_feed.begun_with(replace(job, shut=shut), custody, made, inventory, target, tools)
+
+
+def stood_open(records: Iterable[Engagement], lifecycle: int, inventory: Inventory) -> frozenset[AcceleratorId]:
+    """The devices of which a lock reads open that we have closed in this lifecycle, and not opened since: opening it ourselves
+    takes the record away.
+    """
+    places = {e.place for e in records if e.lifecycle == lifecycle}
+    return frozenset(
+        a.id for a in inventory.accelerators for r in a.locks if r.place in places and r.state is LockState.UNLOCKED
+    )
