@@ -106,7 +106,8 @@ class Progress:
         if doing is None:
             self._waits.pop(job.target, None)
             return
-        told = [i.message for i in job.items if i.state in _BUSY and i.message and i.message not in doing]
+        # What a person is waited for is said by what it does.
+        told = [i.message for i in job.items if i.state in _BUSY and i.message and not waits_for_person(i)]
         what = self._named('; '.join([doing, *dict.fromkeys(told)]))
         same = re.sub('[0-9]+', '0', what)  # what only counts is the same wait
         known = self._waits.get(job.target)

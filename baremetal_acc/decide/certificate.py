@@ -14,7 +14,6 @@ from typing import TypeGuard
 
 from baremetal_acc.decide import evidence, measurement
 from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Baseline, Demands, NodeFacts, demands
-from baremetal_acc.decide.measurement import COMPARED
 from baremetal_acc.decide.verify import DEPLOY_ACCEPTS, components_wanted, slots_wanted
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.accelerator import Accelerator
@@ -485,9 +484,7 @@ def _does_not_prove(c: Certificate) -> Iterator[str]:
     if unmeasured:
         yield f'by a signature of the device what it runs: {", ".join(unmeasured)}'
     signed = [(card.label, m) for card in c.accelerators for m in card.measurements if m.state is MeasurementState.PROVEN]
-    alone = dict.fromkeys(
-        f'{label} ({m.integrity})' for label, m in signed if m.reason is None or not m.reason.startswith(COMPARED)
-    )
+    alone = dict.fromkeys(f'{label} ({m.integrity})' for label, m in signed if not m.is_compared)
     if alone:
         yield f'that what was signed is of these versions: it says of none of it what it was compared with: {", ".join(alone)}'
     if c.gaps:

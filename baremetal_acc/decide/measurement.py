@@ -16,14 +16,11 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Reference
 from baremetal_acc.model.job import Finding, Met
-from baremetal_acc.model.measurement import Measurement, MeasurementReading, MeasurementState
+from baremetal_acc.model.measurement import COMPARED, Measurement, MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.model.subject import MEASUREMENTS, Subject, SubjectKind
 
 EXPECTED = 'signed by the device, with our nonce and a pinned root, and as the catalogue expects'
-
-COMPARED = 'compared with the catalogue: '
-"""How the reason of a reading begins, in a record of it, that was held against values of the catalogue."""
 
 NOT_COMPARED = 'the catalogue has nothing to compare it with'
 

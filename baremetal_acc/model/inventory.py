@@ -166,6 +166,7 @@ class TaskReading:
     :ivar opaque: a task monitor that says no more than whether it has ended; False: a resource with a state of its own.
     :ivar awaits_restart: it goes on only once the host is restarted.
     :ivar unbegun: it says that it has not begun yet.
+    :ivar is_running: it says that it goes on just now.
     :ivar is_waiting: it says that nothing of it goes on: it waits for something.
     :ivar awaits_start: it waits, and says that an action of the update service starts it, or may do so.
     :ivar was_cancelled: it has ended because it was cancelled.
@@ -185,6 +186,7 @@ class TaskReading:
     opaque: bool = False
     awaits_restart: bool = False
     unbegun: bool = False
+    is_running: bool = False
     is_waiting: bool = False
     awaits_start: bool = False
     was_cancelled: bool = False

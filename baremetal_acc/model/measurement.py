@@ -11,6 +11,9 @@ from baremetal_acc.model.ref import AcceleratorId, Ref
 NONCE_BYTES = 32
 """Of a nonce. Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, SPDMGetSignedMeasurements; DSP0274 1.3.2, GET_MEASUREMENTS."""
 
+COMPARED = 'compared with the catalogue: '
+"""How the reason of a reading begins in a certificate, where it was held against values of the catalogue."""
+
 
 class MeasurementState(StrEnum):
     """What one reading is worth.
@@ -100,3 +103,8 @@ class MeasurementReading:
     root: str | None = None
     nonce: str | None = None
     measurements: tuple[Measurement, ...] = ()
+
+    @property
+    def is_compared(self) -> bool:
+        """Of one in a certificate: it was held against values of the catalogue. The text is all that certificates say of it."""
+        return self.reason is not None and self.reason.startswith(COMPARED)

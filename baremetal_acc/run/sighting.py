@@ -323,7 +323,7 @@ def _while_others_are_written(task: TaskReading | None, action: Flash | Program)
     is_part = isinstance(action, Flash) and action.upload is not None
     if task is None or not is_part or not task.awaits_restart or not task.percent or task.percent == 100:
         return task
-    return replace(task, awaits_restart=False) if task.raw.startswith('Running') else task
+    return replace(task, awaits_restart=False) if task.is_running else task
 
 
 def _component(

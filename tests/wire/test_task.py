@@ -133,8 +133,9 @@ def test_a_task_that_has_components_before_it_waits_for_no_restart(bmc: Any, end
     told = [(DETERMINED, ['/a/GPU_0', '2.0']), (DETERMINED, ['GPU_1', '2.0']), *ends]
     messages = [7, {'MessageId': 7}, {'MessageId': DETERMINED}]
     messages += [{'MessageId': name, 'MessageArgs': arguments} for name, arguments in told]
-    assert waits is _task(bmc, TaskState='Running', Messages=messages).awaits_restart
-    assert _task(bmc, TaskState='Pending', Messages=messages).awaits_restart
+    runs, pending = (_task(bmc, TaskState=word, Messages=messages) for word in ('Running', 'Pending'))
+    assert (waits, True) == (runs.awaits_restart, runs.is_running)
+    assert (True, False) == (pending.awaits_restart, pending.is_running)
 
 
 def test_what_a_task_says_against_a_component_is_kept_for_it(bmc: Any) -> None:

@@ -73,6 +73,8 @@ Source: DSP8010 2025.4, Task v1_7_4, TaskState: Pending "has not started, and is
 others are words of Jobs of makers.
 """
 
+_RUNNING = 'Running'
+
 _UNBEGUN = frozenset({'New', 'Starting'})
 """States before the first step. Source: DSP8010 2025.4, Task v1_7_4, TaskState."""
 
@@ -161,6 +163,7 @@ def reading(view: View) -> TaskReading:
         is_update=_is_update(view),
         started=view.literal('StartTime'),
         awaits_restart=means is TaskState.ACTIVE and _awaits_restart(view, word),
+        is_running=word == _RUNNING,
         is_waiting=word in _WAITS,
         awaits_start=word in _WAITS and _awaits_start(view),
         unbegun=word in _UNBEGUN and not percent,
@@ -362,7 +365,7 @@ def _awaits_restart(view: View, word: str | None) -> bool:
         return False
     if word in _AWAITS_RESTART:
         return True
-    if word == 'Running' and _has_more_to_write(view):
+    if word == _RUNNING and _has_more_to_write(view):
         return False
     name = _last_id(view)
     if name is not None and (name in RESTART_MESSAGES or RESTART_NAMES.search(name)):

@@ -16,6 +16,7 @@ from baremetal_acc.model.image import Progress, Upload
 from baremetal_acc.model.inventory import Gap, TaskReading, TaskState
 from baremetal_acc.model.job import Flash, ItemState, Job
 from baremetal_acc.model.ref import HOST
+from baremetal_acc.run import sighting
 from baremetal_acc.run.performing import one_for_each_upload, perform
 from tests.unit.decide import values as v
 from tests.unit.decide.test_bundles import NEW, begun, tray, writes
@@ -168,3 +169,13 @@ def test_a_part_alone_goes_to_its_own_item():
     bmc = Bmc(ACCEPTED)
     performed(sent(replace(job, items=tuple(alone)), writes(job), v.NOW), bmc, tray(v.OLD, v.OLD))
     assert [(None, False, True)] * 2 == [(u.targets, u.untargeted, u.forced) for u in bmc.uploads]
+
+
+@pytest.mark.parametrize(
+    ('says', 'waits'), [({'is_running': True}, False), ({}, True), ({'is_running': True, 'percent': 100}, True)]
+)
+def test_the_task_of_a_bundle_that_runs_waits_for_no_restart(says, waits):
+    """It says so of a part that it has written, and goes on with the others; at its end it does wait."""
+    task = replace(ACCEPTED, awaits_restart=True, **{'percent': 40, **says})
+    job = begun(tray(v.OLD, v.OLD, v.OLD), NEW)
+    assert waits is sighting._while_others_are_written(task, job.items[writes(job)[0]].action).awaits_restart
