@@ -45,6 +45,7 @@ Messages name what, where and what to do. They never hold secrets.
 """
 
 from collections.abc import Iterable
+from enum import Enum, auto
 from typing import Any, ClassVar
 
 
@@ -155,13 +156,30 @@ class BmcNoSessionFree(BmcBusy):
     """All sessions of the BMC are in use, so that nobody can log in (SessionLimitExceeded, RAC0218). Nothing was done."""
 
 
-class BmcRefused(BmcError):
-    """The BMC refused a request with a client error; the message is the BMC's own.
+class BmcRefusalReason(Enum):
+    """Why a BMC refused a request, in so far as anybody but its driver decides by it."""
 
-    :ivar status: of HTTP, or the completion code of IPMI, which is below 256. Only the driver knows what it means.
-    :ivar gone: what was asked for is not there, or not any more.
-    :ivar about: the names of its messages, and of what they speak of.
-    """
+    NOT_FOUND = auto()
+    """There is no such resource."""
+
+    GONE = auto()
+    """What was asked for is not there any more."""
+
+    CONFLICT = auto()
+    """The request does not go with the state that the resource is in."""
+
+    INVALID_REQUEST = auto()
+    """The request itself is not accepted, and nothing was done."""
+
+    INTERNAL_ERROR = auto()
+    """The BMC failed, and does not say what it has done."""
+
+    OTHER = auto()
+    """Nothing was done, for a reason that only the message tells."""
+
+
+class BmcRefused(BmcError):
+    """The BMC refused a request, or its driver refused it for the BMC; the message is the BMC's own where it has one."""
 
     def __init__(
         self,
@@ -169,15 +187,21 @@ class BmcRefused(BmcError):
         bmc: str,
         what: str,
         uri: str | None = None,
-        status: int | None = None,
-        gone: bool = False,
-        about: frozenset[str] = frozenset(),
+        reason: BmcRefusalReason = BmcRefusalReason.OTHER,
         hint: str | None = None,
     ) -> None:
-        self.status = status
-        self.gone = gone
-        self.about = about
+        self.reason = reason
         super().__init__(bmc=bmc, what=what, uri=uri, hint=hint)
+
+    @property
+    def gone(self) -> bool:
+        """What was asked for is not there, or not any more."""
+        return self.reason in (BmcRefusalReason.NOT_FOUND, BmcRefusalReason.GONE)
+
+
+def is_not_found(answer: object) -> bool:
+    """A BMC has answered that there is no such resource."""
+    return isinstance(answer, BmcRefused) and answer.reason is BmcRefusalReason.NOT_FOUND
 
 
 class BmcConflict(BmcError):

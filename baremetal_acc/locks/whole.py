@@ -13,14 +13,12 @@ from datetime import datetime
 from typing import ClassVar
 
 from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
-from baremetal_acc.errors import BmcError, BmcRefused, BmcUnsupported
+from baremetal_acc.errors import BmcError, BmcUnsupported, is_not_found
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.place import MISSING, Once, Readers, linked, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope
 from baremetal_acc.model.ref import Ref
-
-GONE = 404
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +200,7 @@ def read(reader: Reader, link: object) -> Found | None:
     try:
         document = reader.get(place)
     except BmcError as exc:
-        gone = isinstance(exc, BmcRefused) and exc.status == GONE
+        gone = is_not_found(exc)
         return None if gone else Found(ref=Ref(bmc=reader.name, uri=place), why=exc.what)
     return Found(ref=document.ref, document=document)
 
@@ -220,7 +218,7 @@ def members(reader: Reader, link: object) -> Iterator[Found]:
     try:
         listed = reader.collection(place).body.get('Members')
     except BmcError as exc:
-        if not (isinstance(exc, BmcRefused) and exc.status == GONE):
+        if not is_not_found(exc):
             yield Found(ref=Ref(bmc=reader.name, uri=place), why=exc.what)
         return
     for uri in linked(listed):

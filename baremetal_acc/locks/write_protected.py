@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from baremetal_acc.bmc.api import Reader, Writer
-from baremetal_acc.errors import BmcError, BmcRefused
+from baremetal_acc.errors import BmcError, is_not_found
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.nvidia_write_protect_domain import WriteProtectDomain
 from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at, where
@@ -144,7 +144,7 @@ def _always_true(reader: Reader, collection: str) -> bool:
         try:
             document = reader.get(link)
         except BmcError as exc:
-            suspect = suspect or not (isinstance(exc, BmcRefused) and exc.status == 404)
+            suspect = suspect or not is_not_found(exc)
             continue
         if value_at(document.body, PROPERTY) is not True:
             return False

@@ -14,6 +14,7 @@ from baremetal_acc.errors import (
     BmcConflict,
     BmcError,
     BmcNotAuthorised,
+    BmcRefusalReason,
     BmcRefused,
     BmcShutOut,
     BmcUnreachable,
@@ -37,9 +38,6 @@ from baremetal_acc.model.job import (
 from baremetal_acc.run.tools import Tools
 
 LOG = logging.getLogger(__name__)
-
-_CONFLICT = 409
-"""The request does not go with the state that the resource is in. Source: RFC 9110, section 15.5.10."""
 
 
 def blind(job: Job, move: Move, exc: AccError, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
@@ -103,13 +101,13 @@ def _passes(action: Action, exc: AccError) -> bool:
 
 def is_changing(exc: AccError) -> bool:
     """What was asked of the power of a host is refused as it is just changing."""
-    return isinstance(exc, BmcBusy) or (isinstance(exc, BmcRefused) and exc.status == _CONFLICT)
+    return isinstance(exc, BmcBusy) or (isinstance(exc, BmcRefused) and exc.reason is BmcRefusalReason.CONFLICT)
 
 
 def took_nothing(exc: AccError) -> bool:
     """The BMC has said that it does not want what it was sent, or was never sent it."""
     if isinstance(exc, BmcRefused):
-        return exc.status is None or exc.status < 500
+        return exc.reason is not BmcRefusalReason.INTERNAL_ERROR
     if isinstance(exc, BmcUnreachable):
         return not exc.sent
     return not isinstance(exc, BmcAnswerInvalid)

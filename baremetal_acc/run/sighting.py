@@ -25,7 +25,7 @@ from baremetal_acc.decide.flash import Seen, classify
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.restore import found_in, part_of
-from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcRefused, BmcUnreachable
+from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcRefusalReason, BmcRefused, BmcUnreachable
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Complaint, HostReading, PowerState, TaskReading, TaskState, UpdateActivity
@@ -52,6 +52,10 @@ _MOST_COMPLAINTS = 8
 _MINUTE = timedelta(minutes=1)
 
 _SOME_TIMES = timedelta(seconds=20)
+
+_MAY_BE_GONE = frozenset(
+    {BmcRefusalReason.NOT_FOUND, BmcRefusalReason.GONE, BmcRefusalReason.CONFLICT, BmcRefusalReason.INVALID_REQUEST}
+)
 
 
 def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
@@ -345,8 +349,8 @@ def _component(
 
 
 def _is_gone(exc: AccError) -> bool:
-    """What was read is not there; some BMCs have other client errors for that than 404."""
-    return isinstance(exc, BmcRefused) and (exc.gone or (exc.status is not None and 400 <= exc.status < 500))
+    """What was read is not there; some BMCs refuse the request in other words then."""
+    return isinstance(exc, BmcRefused) and exc.reason in _MAY_BE_GONE
 
 
 def _is_due(item: Item, now: datetime, poll: timedelta) -> bool:

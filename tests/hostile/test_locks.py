@@ -11,7 +11,7 @@ import pytest
 from baremetal_acc.bmc.api import Document
 from baremetal_acc.decide import evidence
 from baremetal_acc.decide.merge import merge
-from baremetal_acc.errors import BmcRefused, BmcUnreachable
+from baremetal_acc.errors import BmcRefusalReason, BmcRefused, BmcUnreachable
 from baremetal_acc.locks.fpga_programmable_from_host import ProgrammableFromHost
 from baremetal_acc.locks.nvidia_inband_update_policy import InbandUpdatePolicy
 from baremetal_acc.locks.place import literal
@@ -44,7 +44,7 @@ class Told:
         if isinstance(found, Exception):
             raise found
         if found is None:
-            raise BmcRefused(bmc=HOST, uri=uri, what='not there', status=404)
+            raise BmcRefused(bmc=HOST, uri=uri, what='not there', reason=BmcRefusalReason.NOT_FOUND)
         return Document(ref=ref(uri), body=found)
 
     def peek(self, uri):

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.errors import BmcBusy, BmcRefused, BmcUnreachable
+from baremetal_acc.errors import BmcBusy, BmcRefusalReason, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc_ironic import handed
 from tests.unit.decide import values as v
 
 ON, OFF = PowerState.ON, PowerState.OFF
-REFUSED = BmcRefused(bmc='host', what='not now', status=400)
-CHANGING = BmcRefused(bmc='host', what='it changes', status=409)
+REFUSED = BmcRefused(bmc='host', what='not now', reason=BmcRefusalReason.INVALID_REQUEST)
+CHANGING = BmcRefused(bmc='host', what='it changes', reason=BmcRefusalReason.CONFLICT)
 BUSY = BmcBusy(bmc='host', what='its power does not allow Off now')
 LOST = BmcUnreachable(bmc='host', what='no answer')
 UNSENT = BmcUnreachable(bmc='host', what='no connection', sent=False)

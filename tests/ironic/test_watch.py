@@ -14,8 +14,8 @@ from ironic.common import states
 from ironic.conductor import task_manager
 from oslo_messaging.notify import _impl_test
 
+from baremetal_acc.bmc.redfish.trouble import HttpRefused
 from baremetal_acc.bmc.redfish.writer import Writer
-from baremetal_acc.errors import BmcRefused
 from baremetal_acc.model.lock import LockState
 from baremetal_acc_ironic import alarm, outcome, round_reading, watch
 from baremetal_acc_ironic import node as memory
@@ -188,7 +188,7 @@ class TestErrors(WatchCase):
     def closed_by(self, *, carries_out: bool, status: int = 500) -> None:
         """One round in which it does."""
         patch = Writer.patch
-        error = BmcRefused(bmc='host', what=f'PATCH refused with HTTP {status}', status=status)
+        error = HttpRefused(bmc='host', uri='/redfish/v1', what=f'PATCH refused with HTTP {status}', status=status)
 
         def errs(writer: Writer, document: Any, body: Any) -> None:
             if carries_out:

@@ -17,6 +17,7 @@ from http import HTTPStatus
 from typing import Any
 
 from baremetal_acc.bmc.api import Accepted, BmcAddress, Document, Look
+from baremetal_acc.bmc.redfish.trouble import HttpRefused
 from baremetal_acc.emulator.clock import Clock
 from baremetal_acc.emulator.distort import other_unit
 from baremetal_acc.emulator.hw import build
@@ -338,7 +339,7 @@ class Reader:
         self.site.reach(self.name)
         found = self.site.resource(self.name, uri)
         if found is None:
-            raise BmcRefused(bmc=self.name, uri=uri, what='no such resource (HTTP 404)', status=404, gone=True)
+            raise HttpRefused(bmc=self.name, uri=uri, what='no such resource (HTTP 404)', status=404)
         self._fault(found, 'GET')
         return Document(ref=Ref(bmc=self.name, uri=uri), body=self.site.body(self.name, found), etag=None)
 
@@ -350,7 +351,7 @@ class Reader:
         rule = faults.find('http-status', **where)
         if rule is not None:
             status = int(rule.parameters['status'])
-            raise BmcRefused(bmc=self.name, uri=resource.uri, what=f'refused (HTTP {status})', status=status)
+            raise HttpRefused(bmc=self.name, uri=resource.uri, what=f'refused (HTTP {status})', status=status)
 
     def patch(self, document: Document, body: Mapping[str, Any]) -> None:
         site, uri = self.site, document.ref.uri
@@ -362,7 +363,7 @@ class Reader:
         if resource is not None:
             self._fault(resource, 'PATCH')
         if any(bmc == self.name for _, bmc, _ in site.promised):
-            raise BmcRefused(bmc=self.name, uri=uri, what='another change is carried out (HTTP 400)', status=400)
+            raise HttpRefused(bmc=self.name, uri=uri, what='another change is carried out (HTTP 400)', status=400)
         site.written(site.locks(self.name, resource))
         site.promised.append((site.machine.clock.now() + site.accepts, self.name, lambda: self._promised(uri, body)))
         self.accepted.append(Accepted(ref=Ref(bmc=self.name, uri=uri)))
@@ -386,7 +387,7 @@ class Reader:
         before = self.site.locks(self.name, resource)
         reply = self.site.services[self.name].reply(Request(method=method, path=uri, body=json.dumps(body).encode()))
         if reply.status >= HTTPStatus.BAD_REQUEST:
-            raise BmcRefused(bmc=self.name, uri=uri, what=f'refused (HTTP {reply.status})', status=reply.status)
+            raise HttpRefused(bmc=self.name, uri=uri, what=f'refused (HTTP {reply.status})', status=reply.status)
         self.site.written(before)
         self.site.meanwhile()
         self._answer(uri)
@@ -525,11 +526,11 @@ class Connection:
         if self.site.held and machine.systems['host'].power is not Power.OFF:
             self.site.wrong.append(f'{component.key} was sent {upload.file} while the host was not off')
         if machine.lockdown(self.bmc) is not None:
-            raise BmcRefused(bmc=self.bmc, uri=target.uri, what='in lockdown (HTTP 403)', status=403)
+            raise HttpRefused(bmc=self.bmc, uri=target.uri, what='in lockdown (HTTP 403)', status=403)
         if machine.faults.find('update-503', bmc=self.bmc, device=component.device, uri=target.uri) is not None:
             raise BmcBusy(bmc=self.bmc, what='come back later (HTTP 503)')
         if self.site.gone(self.bmc, component.device):
-            raise BmcRefused(bmc=self.bmc, uri=target.uri, what='no such item (HTTP 400)', status=400)
+            raise HttpRefused(bmc=self.bmc, uri=target.uri, what='no such item (HTTP 400)', status=400)
         try:
             task = machine.begin_update(self.bmc, [component.key])
         except Refused as exc:

@@ -1958,14 +1958,14 @@ GUARDS = (
     Guard(
         name='take an account that is there for a number without one',
         file='baremetal_acc/bmc/ipmi/users.py',
-        guard='if number > 1 and number not in self._there and exc.status',
-        gone='if exc.status',
+        guard='if number > 1 and number not in self._there and exc.code',
+        gone='if exc.code',
         tests='tests/unit/bmc/ipmi/test_users.py::test_a_channel_that_cannot_be_read_is_told',
     ),
     Guard(
         name='pass over a channel that cannot be asked for',
         file='baremetal_acc/bmc/ipmi/channels.py',
-        guard='            if exc.status in _NO_SUCH_CHANNEL:\n                continue\n            raise\n',
+        guard='            if exc.code in _NO_SUCH_CHANNEL:\n                continue\n            raise\n',
         gone='            continue\n',
         tests='tests/unit/bmc/ipmi/test_users.py::test_a_channel_that_cannot_be_read_is_told',
     ),

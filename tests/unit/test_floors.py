@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do all imports point down, and does each library, each vendor's name and each reader of options stay in its room?
+"""Do all imports point down, and do libraries, vendors' names, readers of options and what answers are numbered by stay in
+their rooms?
 
 The table of floors is DESIGN's. Imports inside functions and under TYPE_CHECKING count like all others, and so do
 ``import_module('...')`` and ``__import__('...')``. Every rule is shown on a small sample that breaks it.
@@ -94,6 +95,18 @@ OPTIONS_READ_IN = ('config.options', 'config.settings', f'{GUEST}.settings')
 
 OF_CONFIG_OPTS = frozenset({*dir(cfg.ConfigOpts), 'config_dir', 'config_file', 'default_config_dirs', 'default_config_files'})
 """What every ConfigOpts has, whatever its options are."""
+
+HTTP_SPOKEN_IN = ('bmc', 'emulator', 'demo', 'placement', 'catalogue.fetch', 'fleet.ironic')
+"""Who reads the status of an answer. All others decide on :class:`BmcRefusalReason`, which knows of no protocol."""
+
+HTTP_STATUS_GIVEN_IN = (f'{GUEST}.power', f'{GUEST}.rights')
+"""Who raises errors of Ironic's own, which carry the status that its API answers with."""
+
+CODES_COMPARED_IN = (*HTTP_SPOKEN_IN, 'catalogue.transcript')
+"""Who compares with numbers that a HTTP status or a completion code may have. A transcript is SPDM's, of 0 to 255."""
+
+OF_DRIVERS = frozenset({'HttpRefused', 'CommandRefused'})
+"""Errors that carry the code of an answer: each is its driver's alone."""
 
 VENDORS = re.compile(
     'altera|ami|amd|bluefield|broadcom|dell|dgx|gigabyte|habana|hgx|hpe|huawei|idrac|ilo|inspur|intel|lenovo|marvell|'
@@ -198,6 +211,52 @@ def options_read(code: ast.Module) -> Iterator[int]:
                 yield node.lineno
 
 
+def status_read(code: ast.Module) -> Iterator[int]:
+    """Lines in which the status of an answer is read."""
+    for node in ast.walk(code):
+        match node:
+            case ast.Attribute(attr='status' | 'status_code', ctx=ast.Load()):
+                yield node.lineno
+            case ast.Call(func=ast.Name(id='getattr'), args=[_, ast.Constant(value='status' | 'status_code'), *_]):
+                yield node.lineno
+
+
+def codes_compared(code: ast.Module) -> Iterator[int]:
+    """Lines in which something is compared with a HTTP status, or a completion code of IPMI, as a number or a set of numbers.
+
+    Of what orders, only the first one of a class of statuses counts. A length is no code.
+    """
+    known = {
+        target.id: node.value
+        for node in code.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+    def numbers(node: ast.expr) -> Iterator[int]:
+        match node:
+            case ast.Constant(value=int(number)):
+                yield number
+            case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements):
+                yield from (number for element in elements for number in numbers(element))
+            case ast.Call(func=ast.Name(id='frozenset' | 'set' | 'tuple' | 'range'), args=inner):
+                yield from (number for one in inner for number in numbers(one))
+            case ast.Name(id=name) if name in known:
+                yield from numbers(known[name])
+
+    for node in ast.walk(code):
+        match node:
+            case ast.Compare(left=left, ops=ops, comparators=comparators):
+                sides = [left, *comparators]
+                found = {number for side in sides for number in numbers(side)}
+                if any(isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for op in ops):
+                    measures = any(isinstance(s, ast.Call) and ast.unparse(s.func) == 'len' for s in sides)
+                    found = set() if measures else found & {400, 500, 600}
+                if any(0x80 <= number <= 600 for number in found):
+                    yield node.lineno
+
+
 def words(text: str) -> set[str]:
     """The words of a text or an identifier: ``HostNvidiaLock``, ``nvidia_lock`` and ``Oem/Nvidia`` all hold nvidia."""
     return {word.lower() for word in re.findall(r'[A-Z]+(?![a-z])|[A-Z]?[a-z]+', text)}
@@ -218,10 +277,18 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
                 found.append(f'{module}:{line} may import the standard library only, not {name}')
             elif top in LIBRARY_ONLY_IN and not within(module, LIBRARY_ONLY_IN[top]):
                 found.append(f'{module}:{line} may not import {name}')
+        elif top == 'http' and not within(module, HTTP_SPOKEN_IN + HTTP_STATUS_GIVEN_IN):
+            found.append(f'{module}:{line} may not import {name}')
+        if name.split('.')[-1] in OF_DRIVERS and not within(module, ('bmc',)):
+            found.append(f'{module}:{line} may not know a code of a driver: take the reason of BmcRefused')
     if not within(module, CONF_NAMED_IN):
         found += [f'{module}:{line} may not name CONF' for line in conf_named(code)]
     if not within(module, OPTIONS_READ_IN):
         found += [f'{module}:{line} may not read an option: take it from typed settings' for line in options_read(code)]
+    if not within(module, HTTP_SPOKEN_IN):
+        found += [f'{module}:{line} may not read a status: take the reason of BmcRefused' for line in status_read(code)]
+    if not within(module, CODES_COMPARED_IN):
+        found += [f'{module}:{line} may not compare with a HTTP status or a completion code' for line in codes_compared(code)]
     for line, text in names(code):
         vendors = sorted(word for word in words(text) if VENDORS.fullmatch(word))
         if vendors and (not within(module, VENDORS_IN) or within(module, VENDORS_NOT_IN)):
@@ -314,6 +381,17 @@ def test_every_room_has_its_rule(tree: Path) -> None:
         ('baremetal_acc.cli.x', 'made = cfg.ConfigOpts()\ny = getattr(made, "placement")', 'x:2 may not read an option'),
         ('baremetal_acc.cli.x', 'def f(using): return using.conf[GROUP]', 'may not read an option'),
         ('baremetal_acc.cli.x', 'def f(self): return self._conf.baremetal_acc', 'may not read an option'),
+        ('baremetal_acc.locks.x', 'x = exc.status', 'may not read a status'),
+        ('baremetal_acc.run.x', 'def f(exc):\n    return getattr(exc, "status", None)', 'x:2 may not read a status'),
+        ('baremetal_acc.run.x', '_CONFLICT = 409\nx = code == _CONFLICT', 'x:2 may not compare with a HTTP status'),
+        ('baremetal_acc.run.x', 'x = code is None or code < 500', 'may not compare with a HTTP status'),
+        ('baremetal_acc.locks.x', 'x = code in (404, 410)', 'may not compare with a HTTP status'),
+        ('baremetal_acc.cli.x', 'GONE = frozenset({404, 410})\nx = code in GONE', 'x:2 may not compare with a HTTP status'),
+        ('baremetal_acc.run.x', 'if code == 0xD5: pass', 'or a completion code'),
+        ('baremetal_acc_ironic.x', 'from http import HTTPStatus', 'may not import http.HTTPStatus'),
+        ('baremetal_acc_ironic.power', 'if exc.status: pass', 'may not read a status'),
+        ('baremetal_acc.cli.x', 'from ..bmc.redfish.trouble import HttpRefused', 'may not know a code of a driver'),
+        ('baremetal_acc_ironic.x', 'import baremetal_acc.bmc.ipmi.wire.CommandRefused', 'may not know a code of a driver'),
         ('baremetal_acc.bmc.redfish.x', 'if maker == "NVIDIA": pass', 'may not name nvidia'),
         ('baremetal_acc.decide.x', 'def is_dell(card): pass', 'may not name dell'),
         ('baremetal_acc.cli.x', 'x = body["Oem"]["Hpe"]', 'may not name hpe'),
@@ -340,6 +418,9 @@ def test_each_rule_can_fail(module: str, source: str, sentence: str) -> None:
         ('baremetal_acc.cli.x', 'def f(conf: cfg.ConfigOpts): return conf.default_config_files, loading.load(conf, GROUP)'),
         ('baremetal_acc.demo.x', 'def f(conf: Path): return conf.parent'),
         ('baremetal_acc_ironic.x', 'from baremetal_acc_ironic import node, settings\nx = settings.core().publish'),
+        ('baremetal_acc.bmc.redfish.x', 'from http import HTTPStatus\nx = exc.status in (404, HTTPStatus.CONFLICT)'),
+        ('baremetal_acc_ironic.power', 'from http import HTTPStatus\ncode = HTTPStatus.CONFLICT'),
+        ('baremetal_acc.run.x', 'LONGEST = 400\nx = percent == 100 or len(text) <= LONGEST or age < 120'),
         ('baremetal_acc_ironic.settings', 'from ironic.conf import CONF\nx = CONF[GROUP].publish, CONF.host'),
         ('baremetal_acc.emulator.hw.x', 'NVIDIA = 1\nfrom baremetal_acc.emulator import machine'),
         ('baremetal_acc.emulator.x', 'import aiohttp\nfrom .machine import Machine'),

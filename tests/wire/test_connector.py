@@ -30,6 +30,7 @@ from baremetal_acc.errors import (
     BmcConflict,
     BmcError,
     BmcNotAuthorised,
+    BmcRefusalReason,
     BmcRefused,
     BmcUnreachable,
     BmcUntrusted,
@@ -142,7 +143,7 @@ def test_an_error_body_of_any_shape_is_an_error_of_ours(bmc: Any, reply: Callabl
     bmc.replies['POST', SYSTEM] = reply(400, body)
     with bmc.connect() as connection, pytest.raises(BmcRefused, match='HTTP 400 Bad Request') as caught:
         connection.writer().post(SYSTEM, {})
-    assert 400 == caught.value.status
+    assert BmcRefusalReason.INVALID_REQUEST is caught.value.reason
 
 
 def test_the_bmcs_own_words_are_in_the_error(bmc: Any, reply: Callable[..., Any]) -> None:

@@ -11,8 +11,8 @@ and 23-4.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from baremetal_acc.bmc.ipmi.wire import NOT_THERE, Code, NetFn, Raw, ask, refusal
-from baremetal_acc.errors import BmcAnswerInvalid, BmcRefused, BmcUnsupported
+from baremetal_acc.bmc.ipmi.wire import NOT_THERE, Code, CommandRefused, NetFn, Raw, ask, refusal
+from baremetal_acc.errors import BmcAnswerInvalid, BmcUnsupported
 from baremetal_acc.model.inventory import PRIVILEGES
 
 _GET_INFO, _GET_LAN = 0x42, 0x02
@@ -71,8 +71,8 @@ def with_sessions(raw: Raw) -> tuple[Channel, ...]:
             continue
         try:
             _, medium, _, sessions = _info(raw, number)[:4]
-        except BmcRefused as exc:
-            if exc.status in _NO_SUCH_CHANNEL:
+        except CommandRefused as exc:
+            if exc.code in _NO_SUCH_CHANNEL:
                 continue
             raise
         is_lan = medium & 0x7F in _LAN

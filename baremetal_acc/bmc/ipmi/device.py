@@ -16,12 +16,11 @@ from baremetal_acc.bmc.ipmi import entities, fru, sdr
 from baremetal_acc.bmc.ipmi.bridge import BMC, Bridge
 from baremetal_acc.bmc.ipmi.patient import Patience, Patient
 from baremetal_acc.bmc.ipmi.privileged import Privileged
-from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, Reply, refusal
+from baremetal_acc.bmc.ipmi.wire import Code, CommandRefused, NetFn, Raw, Reply, refusal
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
     BmcError,
     BmcNotAuthorised,
-    BmcRefused,
     BmcUnreachable,
     BmcUnsupported,
 )
@@ -494,7 +493,7 @@ class _Looking:
 
 
 def _refused(exc: BmcError, code: Code) -> bool:
-    return isinstance(exc, BmcRefused) and exc.status == code
+    return isinstance(exc, CommandRefused) and exc.code == code
 
 
 def _order(path: Path, number: int = 0, lun: int = 0) -> tuple[list[tuple[int, int]], int, int]:

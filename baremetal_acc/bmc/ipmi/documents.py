@@ -10,7 +10,7 @@ from baremetal_acc.bmc.api import Accepted, BmcAddress, Document, JsonObject
 from baremetal_acc.bmc.ipmi import firewall, masks, resource
 from baremetal_acc.bmc.ipmi.session import Sessions
 from baremetal_acc.bmc.ipmi.wire import Raw
-from baremetal_acc.errors import BmcRefused, BmcUnreachable
+from baremetal_acc.errors import BmcRefusalReason, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import Objection
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.ref import BmcName, Ref
@@ -19,9 +19,6 @@ LOG = logging.getLogger(__name__)
 
 _MOST_NAMED = 6
 """Commands in a reason."""
-
-_NOTHING_THERE = 404
-"""Of what is no resource of a BMC, in the words of those who look for one: locks of BMCs that speak Redfish do."""
 
 
 class IpmiReader:
@@ -138,4 +135,5 @@ def observed_firewall(raw: Raw, uri: str) -> JsonObject:
 
 def no_such(label: str, uri: str) -> BmcRefused:
     """The error for what is no resource that can be read or written."""
-    return BmcRefused(bmc=label, uri=uri, what='no such resource: it is spoken to by IPMI', status=_NOTHING_THERE)
+    what = 'no such resource: it is spoken to by IPMI'
+    return BmcRefused(bmc=label, uri=uri, what=what, reason=BmcRefusalReason.NOT_FOUND)

@@ -50,8 +50,8 @@ from baremetal_acc.bmc.ipmi.place import Privilege
 from baremetal_acc.bmc.ipmi.privileged import Privileged
 from baremetal_acc.bmc.ipmi.resource import Part, Place
 from baremetal_acc.bmc.ipmi.session import Sessions
-from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, ask
-from baremetal_acc.errors import BmcBusy, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
+from baremetal_acc.bmc.ipmi.wire import Code, CommandRefused, NetFn, Raw, ask
+from baremetal_acc.errors import BmcBusy, BmcError, BmcRefusalReason, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress
@@ -342,7 +342,8 @@ class IpmiConnection:
                 found = self._as_may(place.path, _components)
                 components = () if found is None else found
                 if number not in {one.number for one in components}:
-                    raise BmcRefused(bmc=self.address.label, uri=ref.uri, what='it has no such component any more', gone=True)
+                    what = 'it has no such component any more'
+                    raise BmcRefused(bmc=self.address.label, uri=ref.uri, what=what, reason=BmcRefusalReason.GONE)
                 one = next(one for one in components if one.number == number)
                 if one.current is None and one.unread:
                     raise BmcRefused(bmc=self.address.label, uri=ref.uri, what=one.unread[0])
@@ -548,8 +549,8 @@ class IpmiConnection:
             raise BmcUnsupported(bmc=self.address.label, what=f'{wanted} cannot be asked for over IPMI')
         try:
             ask(self._raw, NetFn.CHASSIS, _CHASSIS_CONTROL, bytes([word]), what='Chassis Control', once=True)
-        except BmcRefused as exc:
-            if exc.status != Code.NOT_IN_STATE:
+        except CommandRefused as exc:
+            if exc.code != Code.NOT_IN_STATE:
                 raise
             # BMCs say so while the power is just changing. Whether it is as wanted by then, whoever asks reads.
             what = f'{exc.what}: its power does not allow {wanted} now'

@@ -15,8 +15,8 @@ from enum import Enum, Flag, IntEnum
 from typing import TypeVar
 
 from baremetal_acc.bmc.ipmi.hpm_image import UNIT, ActionKind, Version, bits, listed, text, version
-from baremetal_acc.bmc.ipmi.wire import AWAY, GROUP_PICMG, NOT_THERE, Code, NetFn, Raw, Reply, ask, refusal
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported
+from baremetal_acc.bmc.ipmi.wire import AWAY, GROUP_PICMG, NOT_THERE, Code, CommandRefused, NetFn, Raw, Reply, ask, refusal
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.inventory import TaskState
 
 _T = TypeVar('_T')
@@ -376,8 +376,8 @@ def component(raw: Raw, number: int) -> Component:
             return parse(data, raw.label)
         except BmcUnreachable:
             raise
-        except BmcRefused as exc:
-            if exc.status != _NO_SUCH_PROPERTY:
+        except CommandRefused as exc:
+            if exc.code != _NO_SUCH_PROPERTY:
                 unread.append(exc.what)
         except BmcError as exc:
             unread.append(exc.what)
@@ -421,8 +421,8 @@ def activate(raw: Raw, *, override_auto_rollback: bool = False) -> bool:
     """
     try:
         return _once(raw, Command.ACTIVATE, encode_activate(override_auto_rollback))
-    except BmcRefused as exc:
-        if exc.status != Code.NOT_IN_STATE:
+    except CommandRefused as exc:
+        if exc.code != Code.NOT_IN_STATE:
             raise
         return False
 

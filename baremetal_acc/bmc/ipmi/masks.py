@@ -28,8 +28,8 @@ from baremetal_acc.bmc.ipmi.firewall import (
     Write,
     judge,
 )
-from baremetal_acc.bmc.ipmi.wire import NOT_THERE, TOO_LONG, Code, NetFn, Raw, Reply, refusal
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported, Refused
+from baremetal_acc.bmc.ipmi.wire import NOT_THERE, TOO_LONG, Code, CommandRefused, NetFn, Raw, Reply, refusal
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcUnreachable, BmcUnsupported, Refused
 from baremetal_acc.model.lock import LockState
 
 SYSTEM_INTERFACE = 0x0F
@@ -234,16 +234,16 @@ class _Unread:
 def _ask(raw: Raw, subset: Subset) -> Table | _Unread:
     """Read enables, support and configurability of both halves: that there is nothing is known from all six together."""
     told: dict[tuple[int, int], frozenset[int]] = {}
-    refused: list[BmcRefused] = []
+    refused: list[CommandRefused] = []
     for command in _QUERIES:
         for operation in (0, 1):
             try:
                 told[command, operation] = _mask(raw, command, subset, operation)
             except (BmcUnreachable, BmcBusy):
                 raise
-            except BmcRefused as exc:
-                if exc.status not in _NO_SUCH_NETFN:
-                    return _Unread(says=exc.what, code=exc.status)
+            except CommandRefused as exc:
+                if exc.code not in _NO_SUCH_NETFN:
+                    return _Unread(says=exc.what, code=exc.code)
                 refused.append(exc)
             except BmcError as exc:
                 return _Unread(says=exc.what)
@@ -254,8 +254,8 @@ def _ask(raw: Raw, subset: Subset) -> Table | _Unread:
     if not refused:
         return Table(subset=subset, supported=supported, configurable=configurable, enabled=enabled)
     if supported | configurable | enabled:
-        return _Unread(says=f'{refused[0].what}, and other masks of it show commands', code=refused[0].status)
-    return _Unread(says=refused[0].what, code=refused[0].status, none=True, empty=len(asked_for) == 2 * HALF)
+        return _Unread(says=f'{refused[0].what}, and other masks of it show commands', code=refused[0].code)
+    return _Unread(says=refused[0].what, code=refused[0].code, none=True, empty=len(asked_for) == 2 * HALF)
 
 
 def _plain(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[Table | _Unread]:
@@ -267,7 +267,7 @@ def _plain(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[Table | _U
         except (BmcUnreachable, BmcBusy):
             raise
         except BmcError as exc:
-            none = isinstance(exc, BmcUnsupported) or (isinstance(exc, BmcRefused) and exc.status in _NO_SUCH_VENDOR)
+            none = isinstance(exc, BmcUnsupported) or (isinstance(exc, CommandRefused) and exc.code in _NO_SUCH_VENDOR)
             if told or not none:
                 yield _Unread(says=exc.what)
             return
@@ -385,7 +385,7 @@ def _mask(raw: Raw, command: int, subset: Subset, operation: int, channel: int =
     if reply.ok:
         return parse_mask(reply.data, operation, raw.label, what)
     if reply.code in NOT_THERE:  # of this NetFn: that there is a firewall has been seen
-        raise BmcRefused(bmc=raw.label, what=f'{what}: refused with completion code {reply.code:02X}h', status=reply.code)
+        raise CommandRefused(raw, what, reply.code)
     raise refusal(raw, what, reply)
 
 

@@ -23,7 +23,7 @@ from datetime import timedelta
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.ipmi import fitting, hpm, hpm_image, transfer
 from baremetal_acc.bmc.ipmi.fitting import Fitting
-from baremetal_acc.bmc.ipmi.wire import Code, Raw
+from baremetal_acc.bmc.ipmi.wire import Raw
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
     BmcBusy,
@@ -144,7 +144,7 @@ def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: hpm_image.Version
         except BmcBusy as exc:
             standing = hpm.look(raw)
             if standing.away is None and back and standing.status is None:  # and nobody will ever know
-                raise BmcRefused(bmc=raw.label, uri=ref.uri, what=exc.what, status=Code.BUSY) from exc
+                raise BmcRefused(bmc=raw.label, uri=ref.uri, what=exc.what) from exc
             if standing.status is None or standing.status.command != command:
                 raise
     return TaskReading(

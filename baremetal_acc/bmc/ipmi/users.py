@@ -10,8 +10,8 @@ Source: IPMI 2.0 revision 1.1, sections 22.27 (Get User Access) and 22.29 (Get U
 
 from baremetal_acc.bmc.ipmi import channels, device
 from baremetal_acc.bmc.ipmi.channels import Channel
-from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, ask
-from baremetal_acc.errors import BmcError, BmcRefused
+from baremetal_acc.bmc.ipmi.wire import Code, CommandRefused, NetFn, Raw, ask
+from baremetal_acc.errors import BmcError
 from baremetal_acc.model.inventory import PRIVILEGES, Accounts, BmcUser
 
 _GET_ACCESS, _GET_NAME = 0x44, 0x46
@@ -80,8 +80,8 @@ class _Table:
         what = f'Get User Access of number {number} on {channel}'
         try:
             data = ask(self._raw, NetFn.APP, _GET_ACCESS, bytes([channel.number, number]), what=what, least=4)
-        except BmcRefused as exc:
-            if number > 1 and number not in self._there and exc.status in _NO_SUCH_NUMBER:
+        except CommandRefused as exc:
+            if number > 1 and number not in self._there and exc.code in _NO_SUCH_NUMBER:
                 self._left.add(number)
                 return
             raise
@@ -104,8 +104,8 @@ class _Table:
         """Without the zeros at its end; none: it is the anonymous one."""
         try:
             data = ask(self._raw, NetFn.APP, _GET_NAME, bytes([number]), what='Get User Name', least=1)
-        except BmcRefused as exc:
-            if exc.status in _NO_NAME:
+        except CommandRefused as exc:
+            if exc.code in _NO_NAME:
                 return b''
             raise
         return data[:16].rstrip(b'\0')

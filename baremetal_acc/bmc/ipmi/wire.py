@@ -145,6 +145,14 @@ def series(raw: Raw, netfn: int, command: int, requests: Iterable[bytes], taken:
     return None
 
 
+class CommandRefused(BmcRefused):
+    """A command has ended with a completion code that is no success. What the code means only the command tells."""
+
+    def __init__(self, raw: Raw, what: str, code: int) -> None:
+        self.code = code
+        super().__init__(bmc=raw.label, what=f'{what}: refused with completion code {code:02X}h')
+
+
 def refusal(raw: Raw, what: str, reply: Reply) -> BmcError:
     """The error for a completion code that is no success.
 
@@ -161,7 +169,7 @@ def refusal(raw: Raw, what: str, reply: Reply) -> BmcError:
             what=f'{what}: refused ({code})',
             hint='the user lacks the privilege, or the command is disabled on this channel',
         )
-    return BmcRefused(bmc=raw.label, what=f'{what}: refused with completion code {code}', status=reply.code)
+    return CommandRefused(raw, what, reply.code)
 
 
 def ask(raw: Raw, netfn: int, command: int, data: bytes = b'', *, what: str, least: int = 0, once: bool = False) -> bytes:

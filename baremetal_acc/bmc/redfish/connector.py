@@ -30,6 +30,7 @@ from baremetal_acc.bmc.redfish import tls, trouble
 from baremetal_acc.bmc.redfish.login import MAX_LOGINS, Login, basic_authorization
 from baremetal_acc.bmc.redfish.message import NO_SESSION_FREE, NO_SESSION_WORDS, said, said_to_login
 from baremetal_acc.bmc.redfish.transport import Dial, TooLong, TooSlow, Transport, TransportError
+from baremetal_acc.bmc.redfish.trouble import HttpRefused
 from baremetal_acc.bmc.retry import Later, Patience, retry_after
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
@@ -38,7 +39,6 @@ from baremetal_acc.errors import (
     BmcError,
     BmcNoSessionFree,
     BmcNotAuthorised,
-    BmcRefused,
     BmcUnreachable,
     BmcUntrusted,
     UsageError,
@@ -306,7 +306,7 @@ class Connector:
     def _redirected(self, path: str, status: int, what: str) -> BmcError:
         """The error for a write that was redirected to where it is not sent."""
         if status in _NOT_DONE:
-            return BmcRefused(bmc=self.label, uri=path, what=what, status=status)
+            return HttpRefused(bmc=self.label, uri=path, what=what, status=status)
         return BmcAnswerInvalid(bmc=self.label, uri=path, what=what)
 
     def _renewed_after(self, answer: Answer) -> bool:
@@ -600,11 +600,10 @@ class Connector:
         elif status in (429, 503) or (status in (400, 409, 423, 500) and words.ids & _BUSY_IDS):
             error = BmcBusy(bmc=self.label, uri=answer.url, what=f'busy, {_soon(answer)} (HTTP {status}){text}')
         else:
-            error = BmcRefused(
+            error = HttpRefused(
                 bmc=self.label,
                 uri=answer.url,
                 status=status,
-                gone=status in (404, 410),
                 about=words.ids | words.about,
                 what=f'{method} refused with {_status(status)}{text}',
             )
@@ -633,7 +632,7 @@ class Connector:
         if status == _FORBIDDEN:
             return self.not_authorised(answer.url, f'login refused{text}')
         what = f'login refused ({_status(status)}){text}'
-        return BmcRefused(bmc=self.label, uri=answer.url, status=status, gone=status in (404, 410), what=what)
+        return HttpRefused(bmc=self.label, uri=answer.url, status=status, what=what)
 
 
 @functools.lru_cache(maxsize=8192)

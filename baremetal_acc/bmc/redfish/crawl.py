@@ -24,7 +24,7 @@ from baremetal_acc.bmc.redfish.mockup import TOP, Missed
 from baremetal_acc.bmc.redfish.reader import document, fresh
 from baremetal_acc.bmc.redfish.transport import Dial
 from baremetal_acc.bmc.retry import Patience
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnreachable, is_not_found
 from baremetal_acc.model.ref import BmcName
 from baremetal_acc.model.uri import normal
 
@@ -208,7 +208,7 @@ class _Crawl:
         if body is None:
             return []
         if isinstance(body, BmcError):
-            gone = isinstance(body, BmcRefused) and body.status == 404
+            gone = is_not_found(body)
             found.missed.append(Missed(uri=uri, reason='nothing is there (HTTP 404)' if gone else body.what, harmless=gone))
             self._in_vain = self._in_vain + 1 if isinstance(body, BmcUnreachable) else 0
             if self._in_vain >= _IN_VAIN:

@@ -28,7 +28,7 @@ from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.reader import Reader, fresh, members
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, is_not_found
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import TaskState
 from baremetal_acc.model.measurement import NONCE_BYTES, MeasurementReading, MeasurementState, SignedMeasurements
@@ -120,7 +120,7 @@ def _roots(asked: _Asked, place: str, devices: tuple[Accelerator, ...]) -> Itera
     try:
         listed = members(reader.collection(place).body)
     except BmcError as exc:
-        if isinstance(exc, BmcRefused) and exc.status == 404:
+        if is_not_found(exc):
             return  # a link that leads to nothing
         where = Ref(bmc=reader.name, uri=normal(place)[:512])
         yield from (asked.unknown(a.id, where, 'all', f'who signs could not be read: {exc.what}') for a in devices)
@@ -132,7 +132,7 @@ def _roots(asked: _Asked, place: str, devices: tuple[Accelerator, ...]) -> Itera
         try:
             view = View.of(reader.get(link), [])
         except BmcError as exc:
-            if isinstance(exc, BmcRefused) and exc.status == 404:
+            if is_not_found(exc):
                 continue  # listed, and not there: seen on a real BMC
             name = normal(link).rpartition('/')[2]
             where = Ref(bmc=reader.name, uri=normal(link)[:512])

@@ -23,6 +23,7 @@ import sushy.auth
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.redfish.account import Account, Held
+from baremetal_acc.bmc.redfish.trouble import HttpRefused
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcRefused, BmcUnreachable
 
 LOG = logging.getLogger(__name__)
@@ -167,7 +168,7 @@ class Login(sushy.auth.AuthBase):
         self._connector = connector
         connector.set_auth(self)
         failed, self._failed = self._failed, None
-        elsewhere = sessions != SESSIONS or (isinstance(failed, BmcRefused) and failed.status in _NO_SESSIONS)
+        elsewhere = sessions != SESSIONS or (isinstance(failed, HttpRefused) and failed.status in _NO_SESSIONS)
         final = isinstance(failed, BmcUnreachable) or (isinstance(failed, BmcNotAuthorised) and sessions is None)
         if failed is not None and (final or not elsewhere):
             raise failed
@@ -283,7 +284,7 @@ class Login(sushy.auth.AuthBase):
         if self._sessions is not None:
             try:
                 held = self._opened(self._sessions)
-            except BmcRefused as exc:
+            except HttpRefused as exc:
                 if exc.status == HTTPStatus.BAD_REQUEST:
                     raise self._connector.not_authorised(self._sessions, exc.what) from exc
                 if exc.status not in _NO_SESSIONS or not basic:
@@ -314,7 +315,7 @@ class Login(sushy.auth.AuthBase):
                 return self._asked_for(uri)
             except BmcBusy as exc:
                 refused: BmcError = exc
-            except BmcRefused as exc:
+            except HttpRefused as exc:
                 # While another session of ours is open, it is no matter of the credentials, in whatever words.
                 if exc.status in _NO_SESSIONS or not account.holds_another(self):
                     raise

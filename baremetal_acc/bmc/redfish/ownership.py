@@ -21,7 +21,7 @@ from baremetal_acc.bmc.redfish.reader import Reader, members
 from baremetal_acc.bmc.redfish.reader import link_of as member_link
 from baremetal_acc.bmc.redfish.system import resettable
 from baremetal_acc.bmc.redfish.walk import ROOT, Walk, within
-from baremetal_acc.errors import BmcRefused
+from baremetal_acc.errors import is_not_found
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ownership import Ownership
 
@@ -117,7 +117,7 @@ def systems_place(walk: Walk) -> str:
 
 def _gone(reader: Reader, uri: str) -> bool:
     known = reader.at(uri)
-    return isinstance(known, BmcRefused) and known.status == 404
+    return is_not_found(known)
 
 
 def _is_no_machine(walk: Walk, reader: Reader, view: View, devices: Devices) -> bool:

@@ -22,14 +22,13 @@ from baremetal_acc.bmc.redfish.connector import MAX_URI, PLACE, Answer, Connecto
 from baremetal_acc.bmc.redfish.habits import Habits
 from baremetal_acc.bmc.redfish.message import said
 from baremetal_acc.bmc.redfish.parse import parent
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefusalReason, BmcRefused, BmcUnreachable, is_not_found
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.uri import Spellings, differ_in_case_only, normal
 
 GONE = frozenset({'ResourceNotFound', 'ResourceMissingAtURI'})
 """MessageIds of a body that stands for a 404 but comes with 200, as seen on a real BMC. Source: DMTF Base registry."""
 
-_GONE = 404
 
 DEEPEST = 24
 """Segments of a URI that are taken off to find a resource above it. Real ones have up to sixteen."""
@@ -273,7 +272,7 @@ class Reader:
     def gone(self) -> tuple[str, ...]:
         """Places that were asked for and have nothing (HTTP 404), sorted; without those that mean another one."""
         wanted = [(p, one.found) for p, one in tuple(self._places.items()) if one.wanted]
-        found = [p for p, answer in wanted if isinstance(answer, BmcRefused) and answer.status == _GONE]
+        found = [p for p, answer in wanted if is_not_found(answer)]
         return tuple(sorted(place for place in found if self.peek(place) is None))
 
     @property
@@ -386,7 +385,7 @@ class Reader:
             with self._lock:
                 known.found = found
         found = self._taken(place, found, whole=whole)
-        if isinstance(found, BmcRefused) and found.status == _GONE and not whole:
+        if is_not_found(found) and not whole:
             meant = self.peek(self._of_another_case(place))
             if meant is not None:
                 return meant
@@ -444,7 +443,7 @@ class Reader:
             answer = self._ask(place + _ONLY)
             found = self._document(answer)
         except BmcRefused as exc:
-            if exc.status == _GONE:
+            if is_not_found(exc):
                 raise
             self._habits.only = False
             return self._pages(place)
@@ -550,7 +549,7 @@ class Reader:
             page = self._document(answer)
             got = _member_list(page.body, self._connector.label, place)
         except BmcRefused as exc:
-            if exc.status == _GONE:
+            if is_not_found(exc):
                 raise
             return None
         except BmcAnswerInvalid:
@@ -614,7 +613,7 @@ class Reader:
                 page = self._document(answer)
             except BmcRefused as exc:
                 # 404 says that the collection is not there; anything else may be about the query.
-                if exc.status == 404:
+                if is_not_found(exc):
                     raise
                 self._query = None
             except BmcAnswerInvalid:
@@ -798,7 +797,7 @@ def document(answer: Answer, name: BmcName, connector: Connector, place: str | N
     if 'error' in body and '@odata.id' not in body:
         if said(body).ids & GONE:
             told = 'the answer says that it is not there'
-            raise BmcRefused(bmc=connector.label, uri=answer.url, status=404, gone=True, what=told)
+            raise BmcRefused(bmc=connector.label, uri=answer.url, reason=BmcRefusalReason.NOT_FOUND, what=told)
         raise BmcAnswerInvalid(
             bmc=connector.label, uri=answer.url, what='the answer is an error message with a status of success'
         )

@@ -28,6 +28,7 @@ from baremetal_acc.errors import (
     BmcBusy,
     BmcError,
     BmcNotAuthorised,
+    BmcRefusalReason,
     BmcRefused,
     BmcUnreachable,
     BmcUnsupported,
@@ -171,7 +172,7 @@ def _not_started(
     """
     LOG.warning('%s: StartUpdate: %s', connector.label, exc.what)
     unknown = isinstance(exc, BmcAnswerInvalid) or (
-        isinstance(exc, BmcRefused) and exc.status is not None and exc.status >= 500
+        isinstance(exc, BmcRefused) and exc.reason is BmcRefusalReason.INTERNAL_ERROR
     )
     against = Objection(text=exc.what, fails=not unknown)
     if uploaded is not None and uploaded.state is TaskState.ACTIVE and not unknown:

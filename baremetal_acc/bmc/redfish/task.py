@@ -19,7 +19,8 @@ from baremetal_acc.bmc.quirks import RESTART_MESSAGES, RESTART_NAMES, RESTART_WO
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.message import objection, said, short
 from baremetal_acc.bmc.redfish.parse import View
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnsupported
+from baremetal_acc.bmc.redfish.trouble import HttpRefused
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnsupported
 from baremetal_acc.model.inventory import Complaint, Objection, TaskReading, TaskState
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.uri import normal
@@ -215,11 +216,11 @@ def read(connector: Connector, ref: Ref) -> TaskReading:
     """
     try:
         answer = connector.read(ref.uri)
-    except BmcRefused as exc:
-        if exc.status in (404, 410):
+    except HttpRefused as exc:
+        if exc.gone:
             what = 'the BMC no longer has the task'
             return TaskReading(ref=ref, state=TaskState.GONE, raw=f'HTTP {exc.status}', message=what, opaque=True)
-        if exc.status is not None and 400 <= exc.status < 500:
+        if 400 <= exc.status < 500:
             return TaskReading(ref=ref, state=TaskState.FAILED, raw=f'HTTP {exc.status}', message=short(exc.what), opaque=True)
         raise
     view = view_of(answer, ref.bmc)
@@ -251,7 +252,7 @@ def cancel(connector: Connector, ref: Ref) -> None:
     for place in places:
         try:
             connector.send('DELETE', place)
-        except BmcRefused as exc:
+        except HttpRefused as exc:
             if exc.status not in _NO_DELETE:
                 raise
         else:

@@ -1,11 +1,40 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Why did an answer not come? People want it in words."""
+"""The errors of a request: a refusal, by its HTTP status, and in words why an answer did not come."""
 
 import socket
 import ssl
+from http import HTTPStatus
 
 from baremetal_acc.bmc.redfish.transport import TransportError
+from baremetal_acc.errors import BmcRefusalReason, BmcRefused
+
+_REASONS: dict[int, BmcRefusalReason] = {
+    HTTPStatus.NOT_FOUND: BmcRefusalReason.NOT_FOUND,
+    HTTPStatus.GONE: BmcRefusalReason.GONE,
+    HTTPStatus.CONFLICT: BmcRefusalReason.CONFLICT,
+}
+
+
+class HttpRefused(BmcRefused):
+    """A request was answered with an HTTP status that is no success.
+
+    :ivar about: the names of its messages, and of what they speak of.
+    """
+
+    def __init__(self, *, bmc: str, what: str, uri: str, status: int, about: frozenset[str] = frozenset()) -> None:
+        self.status = status
+        self.about = about
+        super().__init__(bmc=bmc, what=what, uri=uri, reason=_reason(status))
+
+
+def _reason(status: int) -> BmcRefusalReason:
+    """Source: RFC 9110, section 15."""
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return BmcRefusalReason.INTERNAL_ERROR
+    if status < HTTPStatus.BAD_REQUEST:
+        return BmcRefusalReason.OTHER
+    return _REASONS.get(status, BmcRefusalReason.INVALID_REQUEST)
 
 
 def reason(exc: OSError) -> str:

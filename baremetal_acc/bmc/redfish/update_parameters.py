@@ -10,6 +10,7 @@ import re
 
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.trouble import HttpRefused
 from baremetal_acc.errors import BmcRefused, BmcUnsupported
 from baremetal_acc.model.image import Upload
 from baremetal_acc.model.ref import Ref
@@ -74,6 +75,6 @@ def start_target(view: View) -> str | None:
 
 def refuses_force(exc: BmcRefused) -> bool:
     """A client error that names ForceUpdate, in whatever spelling, or that says of the whole request that it cannot be read."""
-    if exc.status is None or not (400 <= exc.status < 500 or exc.status == 501):
+    if not isinstance(exc, HttpRefused) or not (400 <= exc.status < 500 or exc.status == 501):
         return False
     return bool(exc.about & _UNREAD) or any(_NAMES_FORCE.search(text) for text in (exc.what, *exc.about))

@@ -19,7 +19,7 @@ from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import COMPUTES, Gaps, View, absent, base_class, last, parent, pci_ids, serial_of
 from baremetal_acc.bmc.redfish.reader import Found, Reader, SoFar, identity_of, link_of, members
 from baremetal_acc.bmc.redfish.system import action_info, resettable
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, is_not_found
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.model.uri import DEVICE
@@ -45,7 +45,6 @@ _NETWORKED = frozenset({Class.DPU, Class.NIC, Class.FPGA})
 _ACCELERATORS = frozenset({'GPU', 'FPGA', 'DSP', 'Accelerator'})
 """ProcessorTypes of accelerators. Source: DSP8010 2025.4, Processor v1_22_0."""
 
-_GONE = 404
 
 NOTHING = 'a link leads to nothing (HTTP 404), where something was to be'
 
@@ -752,7 +751,7 @@ class Walk:
         stages: tuple['_Stage', ...],
         found: Found,
     ) -> None:
-        if isinstance(found, BmcRefused) and found.status == _GONE:
+        if is_not_found(found):
             self._dangling.append((uri, into, hides))
         elif isinstance(found, BmcError):
             self.gap(uri, found, hides=hides)
@@ -810,7 +809,7 @@ class Walk:
 
     def gap(self, uri: str, exc: BmcError, *, hides: bool) -> None:
         """Note what could not be read, and what is not there (HTTP 404) where something was to be."""
-        gone = isinstance(exc, BmcRefused) and exc.status == _GONE
+        gone = is_not_found(exc)
         if gone and uri in self._usual:
             return
         place = self.place(uri)

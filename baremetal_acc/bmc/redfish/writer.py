@@ -13,6 +13,7 @@ from baremetal_acc.bmc.api import Accepted, Document, JsonObject
 from baremetal_acc.bmc.redfish import task
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.reader import fresh
+from baremetal_acc.bmc.redfish.trouble import HttpRefused
 from baremetal_acc.errors import BmcConflict, BmcError, BmcRefused
 from baremetal_acc.model.inventory import Objection, TaskState
 from baremetal_acc.model.ref import BmcName, Ref
@@ -63,7 +64,7 @@ class Writer:
                 self.unconditional.append(document.ref)
         except BmcConflict as exc:
             answer = self._sent_otherwise(document, body, tag, exc)
-        except BmcRefused as exc:
+        except HttpRefused as exc:
             if exc.status != _BAD_REQUEST or tag is None or _ENTITY_TAG.fullmatch(tag):
                 raise
             # It shows what is no ETag, and cannot read it as one.
@@ -86,7 +87,7 @@ class Writer:
         return self._connector.send('PATCH', ref.uri, body=dict(body), headers=headers)
 
     def _sent_otherwise(
-        self, document: Document, body: JsonObject, tag: str | None, refusal: BmcConflict | BmcRefused
+        self, document: Document, body: JsonObject, tag: str | None, refusal: BmcConflict | HttpRefused
     ) -> Answer:
         """The answer to the same write with other conditions, once a second read has shown that nothing has changed.
 
@@ -99,8 +100,8 @@ class Writer:
         for other in _conditions(again, tag):
             try:
                 answer = self._send(document.ref, body, other)
-            except (BmcConflict, BmcRefused) as exc:
-                if isinstance(exc, BmcRefused) and exc.status != _BAD_REQUEST:
+            except (BmcConflict, HttpRefused) as exc:
+                if isinstance(exc, HttpRefused) and exc.status != _BAD_REQUEST:
                     raise
                 refusal = exc
             else:

@@ -7,7 +7,7 @@ import pytest
 from baremetal_acc.bmc.api import Document
 from baremetal_acc.bmc.redfish import standby
 from baremetal_acc.bmc.redfish.parse import View
-from baremetal_acc.errors import BmcRefused
+from baremetal_acc.errors import BmcRefusalReason, BmcRefused
 from baremetal_acc.model.ref import Ref
 
 SYSTEM, TRAY, OTHER = '/redfish/v1/Systems/1', '/redfish/v1/Chassis/BMC_0', '/redfish/v1/Chassis/9'
@@ -61,7 +61,7 @@ def test_what_an_action_takes_may_stand_in_its_action_info(values, expected):
 
     def get(uri):
         if values is None:
-            raise BmcRefused(bmc='host', uri=uri, what='404', status=404)
+            raise BmcRefused(bmc='host', uri=uri, what='404', reason=BmcRefusalReason.NOT_FOUND)
         assert '/info' == uri
         return Document(ref=Ref(bmc='host', uri=uri), body={'Parameters': [{'Name': 'ResetType', 'AllowableValues': values}]})
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from baremetal_acc.bmc.api import Document
-from baremetal_acc.errors import BmcError, BmcRefused
+from baremetal_acc.bmc.redfish.trouble import HttpRefused
+from baremetal_acc.errors import BmcError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.ref import BmcName, Ref
 from tests.unit.decide import values
@@ -36,7 +37,7 @@ class Tree:
         self.asked.append(uri)
         body = self.bodies.get(uri, 'it is not there')
         if isinstance(body, int):
-            raise BmcRefused(bmc=self.name, uri=uri, what=f'HTTP {body}', status=body)
+            raise HttpRefused(bmc=self.name, uri=uri, what=f'HTTP {body}', status=body)
         if isinstance(body, str):
             raise BmcError(bmc=self.name, uri=uri, what=body)
         return Document(ref=Ref(bmc=self.name, uri=uri), body=body)

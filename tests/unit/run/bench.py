@@ -10,7 +10,15 @@ from datetime import datetime, timedelta
 from baremetal_acc.bmc.api import BmcAddress, Look
 from baremetal_acc.decide.advance import Patience, begin
 from baremetal_acc.decide.plan import EVERYTHING, plan
-from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, ImageMismatch
+from baremetal_acc.errors import (
+    BmcBusy,
+    BmcNotAuthorised,
+    BmcRefusalReason,
+    BmcRefused,
+    BmcUnreachable,
+    BmcUnsupported,
+    ImageMismatch,
+)
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.image import Upload
 from baremetal_acc.model.inventory import (
@@ -189,7 +197,7 @@ class Connection:
             machine.busy -= 1
             raise BmcBusy(bmc='host', what='busy')
         if machine.refuses:
-            raise BmcRefused(bmc='host', what='no', status=400)
+            raise BmcRefused(bmc='host', what='no', reason=BmcRefusalReason.INVALID_REQUEST)
         machine.log.append(f'push {upload.file} {"off" if machine.power is PowerState.OFF else "on"} '
                            f'{"closed" if machine.closed and machine.protects_all else "open"}')  # fmt: skip
         ref = Ref(bmc=HOST, uri=f'/redfish/v1/TaskService/Tasks/{len(machine.sent)}')

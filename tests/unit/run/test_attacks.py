@@ -9,7 +9,7 @@ import pytest
 
 from baremetal_acc.decide.baseline import Baseline, Match, Rule
 from baremetal_acc.decide.plan import Part
-from baremetal_acc.errors import BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
+from baremetal_acc.errors import BmcRefusalReason, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
 from baremetal_acc.model.codec import decode
 from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState
@@ -144,7 +144,7 @@ def test_evidence_is_void_before_a_release_and_stays_so_if_the_release_fails():
     class SaysNo(Mechanism):
         def release(self, writer, reading):
             super().release(writer, reading)
-            raise BmcRefused(bmc='host', what='no', status=400)
+            raise BmcRefused(bmc='host', what='no', reason=BmcRefusalReason.INVALID_REQUEST)
 
     bench = working(Machine(closed=True, protects_all=True), mechanism=SaysNo)
     old = v.engagement(bench.machine.lock('s', v.NOW))
@@ -226,7 +226,7 @@ def test_a_host_that_somebody_powers_on_and_that_refuses_to_go_off_again_is_told
 
         def set_power(self, system, wanted):
             if wanted is PowerState.OFF and 'release' in self.machine.log:
-                raise BmcRefused(bmc='host', what='no', status=400)
+                raise BmcRefused(bmc='host', what='no', reason=BmcRefusalReason.INVALID_REQUEST)
             super().set_power(system, wanted)
 
     bench = working(Machine(closed=True, protects_all=True), Stubborn)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from baremetal_acc.decide.advance import Patience, sent
-from baremetal_acc.errors import BmcBusy, BmcRefused, BmcUnreachable, ImageMismatch
+from baremetal_acc.errors import BmcBusy, BmcRefusalReason, BmcRefused, BmcUnreachable, ImageMismatch
 from baremetal_acc.model.image import Progress, Upload
 from baremetal_acc.model.inventory import Gap, TaskReading, TaskState
 from baremetal_acc.model.job import Flash, ItemState, Job
@@ -125,7 +125,7 @@ def test_all_parts_wait_while_one_cannot_be_seen():
         (BmcBusy(bmc='host', what='busy'), ItemState.PLANNED, False),
         (BmcUnreachable(bmc='host', what='gone', sent=False), ItemState.PLANNED, False),
         (BmcUnreachable(bmc='host', what='cut', sent=True), ItemState.SENT, False),
-        (BmcRefused(bmc='host', what='no such target', status=400), ItemState.FAILED, True),
+        (BmcRefused(bmc='host', what='no such target', reason=BmcRefusalReason.INVALID_REQUEST), ItemState.FAILED, True),
     ],
 )
 def test_what_the_bmc_answers_is_of_all_parts(answer: Exception, state: ItemState, untouched: bool):
@@ -147,7 +147,11 @@ def test_a_file_that_is_another_one_now_fails_all_of_them_before_anything_is_sen
 
 
 @pytest.mark.parametrize(
-    ('answer', 'state'), [(ACCEPTED, ItemState.RUNNING), (BmcRefused(bmc='host', what='no', status=400), ItemState.FAILED)]
+    ('answer', 'state'),
+    [
+        (ACCEPTED, ItemState.RUNNING),
+        (BmcRefused(bmc='host', what='no', reason=BmcRefusalReason.INVALID_REQUEST), ItemState.FAILED),
+    ],
 )
 def test_a_bundle_that_has_to_be_started_is_started_once(answer: Any, state: ItemState):
     """Its turn is that of all parts: a second StartUpdate would start something else."""

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from baremetal_acc.errors import BmcAnswerInvalid, BmcRefused
+from baremetal_acc.errors import BmcAnswerInvalid, BmcRefusalReason, BmcRefused
 from baremetal_acc.model.inventory import ManagerReading, Objection, PowerState, TaskReading, TaskState, UpdateActivity
 from baremetal_acc.model.job import Done, Failed, Flash, ItemState
 from baremetal_acc.model.lock import ResetKind
@@ -139,7 +139,7 @@ class Tells(Connection):
         machine = self.machine
         ended = machine.writes_began and not machine.writing and not machine.waits
         if ended and machine.takes and machine.now - machine.writes_began[-1] < machine.takes + machine.hidden:
-            raise BmcRefused(bmc='host', what='no such resource', status=404, gone=True)
+            raise BmcRefused(bmc='host', what='no such resource', reason=BmcRefusalReason.NOT_FOUND)
         return replace(super().component(ref), is_updating=machine.item_says and machine.writing)
 
     def look(self, now):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from baremetal_acc.errors import BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
+from baremetal_acc.errors import BmcNotAuthorised, BmcRefusalReason, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.run.power import switch
 from tests.unit.decide import values as v
@@ -39,17 +39,17 @@ def switched(bmc, wanted):
     return told
 
 
-def refusal(status):
-    return BmcRefused(bmc='host', what='it is so already', status=status)
+def refusal(reason):
+    return BmcRefused(bmc='host', what='it is so already', reason=reason)
 
 
-@pytest.mark.parametrize('status', [400, 409, 500, 0xD5])
+@pytest.mark.parametrize('reason', BmcRefusalReason)
 @pytest.mark.parametrize(
     ('wanted', 'shows'), [(OFF, OFF), (OFF, PowerState.POWERING_OFF), (ON, ON), (ON, PowerState.POWERING_ON)]
 )
-def test_a_refused_switch_of_a_system_that_is_so_already_or_becomes_so_is_no_failure(wanted, shows, status):
+def test_a_refused_switch_of_a_system_that_is_so_already_or_becomes_so_is_no_failure(wanted, shows, reason):
     """Asked once, read once, and the shell is told as of any other."""
-    bmc = Bmc(refusal(status), shows)
+    bmc = Bmc(refusal(reason), shows)
     assert [(v.SYSTEM, wanted)] == switched(bmc, wanted)
     assert [wanted, 'power'] == bmc.asked
 
@@ -69,7 +69,7 @@ def test_a_refused_switch_of_a_system_that_is_so_already_or_becomes_so_is_no_fai
 )
 def test_a_refused_switch_of_a_system_that_is_not_so_fails_with_the_refusal(wanted, shows):
     """Also where nobody knows: what is not read off is not off."""
-    error = refusal(400)
+    error = refusal(BmcRefusalReason.INVALID_REQUEST)
     with pytest.raises(BmcRefused) as caught:
         switched(Bmc(error, shows), wanted)
     assert error is caught.value

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.decide.advance import Patience
-from baremetal_acc.errors import BmcRefused
+from baremetal_acc.errors import BmcRefusalReason, BmcRefused
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.job import Done, Failed, Item, ItemState, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
@@ -16,7 +16,7 @@ from baremetal_acc.run import power
 from tests.unit.decide import values as v
 from tests.unit.run.bench import Bench, Connection, Machine, restorable
 
-ERROR = BmcRefused(bmc='host', what='POST refused with HTTP 500', status=500)
+ERROR = BmcRefused(bmc='host', what='POST refused with HTTP 500', reason=BmcRefusalReason.INTERNAL_ERROR)
 
 
 class Falters(Connection):
@@ -110,7 +110,7 @@ def test_what_is_on_its_way_is_not_asked_for_once_more():
 
 def test_a_reset_that_is_refused_fails_at_once():
     """A BMC that says what is wrong with a request has done nothing."""
-    error = BmcRefused(bmc='host', what='POST refused with HTTP 400', status=400)
+    error = BmcRefused(bmc='host', what='POST refused with HTTP 400', reason=BmcRefusalReason.INVALID_REQUEST)
     bench, outcome = ended(type('Refuses', (Falters,), {'error': error}))
     assert isinstance(outcome, Failed)
     assert 1 == bench.machine.log.count('reset power-cycle')

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.decide import restore
-from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
+from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefusalReason, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.accelerator import PciIds
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Accounts, BmcUser, Gap, PowerState, TaskReading, TaskState
@@ -461,7 +461,10 @@ def test_past_the_deadline_nothing_is_put_back():
 # ------------------------------------------------------------------------------------------------------- nothing to put back
 
 
-@pytest.mark.parametrize('error', [BmcRefused(bmc='host', what='no', status=400), BmcNotAuthorised(bmc='host', what='role')])
+@pytest.mark.parametrize(
+    'error',
+    [BmcRefused(bmc='host', what='no', reason=BmcRefusalReason.INVALID_REQUEST), BmcNotAuthorised(bmc='host', what='role')],
+)
 def test_a_write_that_the_bmc_refused_needs_nothing_put_back(error):
     """It has taken nothing: the device is as it was, and in nobody's quarantine."""
 
@@ -475,7 +478,10 @@ def test_a_write_that_the_bmc_refused_needs_nothing_put_back(error):
     assert bench.machine.closed
 
 
-@pytest.mark.parametrize('error', [BmcRefused(bmc='host', what='oops', status=500), BmcUnreachable(bmc='host', what='cut')])
+@pytest.mark.parametrize(
+    'error',
+    [BmcRefused(bmc='host', what='oops', reason=BmcRefusalReason.INTERNAL_ERROR), BmcUnreachable(bmc='host', what='cut')],
+)
 def test_a_write_whose_answer_says_nothing_is_put_back_when_it_does_not_show(error):
     """An internal error tells as little as a cut connection: the BMC may have taken all of it."""
 
@@ -610,7 +616,7 @@ class Changing(Connection):
     def refuse(self):
         if self.machine.conflicts:
             self.machine.conflicts -= 1
-            raise BmcRefused(bmc='host', what='the power state is changing', status=self.machine.status)
+            raise BmcRefused(bmc='host', what='the power state is changing', reason=self.machine.refusal)
 
     def set_power(self, system, wanted):
         self.refuse()
@@ -623,9 +629,9 @@ class Changing(Connection):
 
 @pytest.mark.parametrize('hold', [True, False])
 def test_a_host_whose_power_is_just_changing_is_asked_again(hold):
-    """HTTP 409 passes when the change is over; a reset that was refused is sent again."""
+    """A conflict passes when the change is over; a reset that was refused is sent again."""
     bench = with_connection(restorable(Machine()), Changing)
-    bench.machine.conflicts, bench.machine.status = 3, 409
+    bench.machine.conflicts, bench.machine.refusal = 3, BmcRefusalReason.CONFLICT
     _, outcome = bench.run(bench.job(hold=hold))
     assert isinstance(outcome, Done)
     assert (0, 1) == (bench.machine.conflicts, bench.machine.resets)
@@ -633,9 +639,9 @@ def test_a_host_whose_power_is_just_changing_is_asked_again(hold):
 
 def test_a_host_that_refuses_to_power_off_fails_the_job():
     """Another refusal than that is final, and so is one that does not end."""
-    for conflicts, status in ((1, 400), (10_000, 409)):
+    for conflicts, reason in ((1, BmcRefusalReason.INVALID_REQUEST), (10_000, BmcRefusalReason.CONFLICT)):
         bench = with_connection(restorable(Machine()), Changing)
-        bench.machine.conflicts, bench.machine.status = conflicts, status
+        bench.machine.conflicts, bench.machine.refusal = conflicts, reason
         _, outcome = finish(bench, hold=True)
         assert any('the power state is changing' in reason for reason in outcome.reasons)
         assert [] == pushes(bench)
@@ -785,7 +791,7 @@ class Renamed(Connection):
     def component(self, ref):
         if self.machine.renamed:
             self.machine.comes_back -= 1
-            raise BmcRefused(bmc='host', what='no such resource', status=404, gone=True)
+            raise BmcRefused(bmc='host', what='no such resource', reason=BmcRefusalReason.NOT_FOUND)
         return super().component(ref)
 
     def active_tasks(self):

@@ -10,7 +10,7 @@ import pytest
 
 from baremetal_acc.bmc.api import Accepted
 from baremetal_acc.decide.plan import Part
-from baremetal_acc.errors import BmcAnswerInvalid, BmcConflict, BmcRefused, BmcUnreachable
+from baremetal_acc.errors import BmcAnswerInvalid, BmcConflict, BmcRefusalReason, BmcRefused, BmcUnreachable
 from baremetal_acc.model.custody import Access, Cover, Origin
 from baremetal_acc.model.inventory import TaskReading, TaskState
 from baremetal_acc.model.job import Done, Engage, Failed, Flow, ItemState, Release
@@ -51,7 +51,7 @@ class LaterLock(Mechanism):
         self._settle()
         if self.due is not None:
             self.refused += 1
-            raise BmcRefused(bmc='host', what='a task is being processed', status=400)
+            raise BmcRefused(bmc='host', what='a task is being processed', reason=BmcRefusalReason.INVALID_REQUEST)
         self.begun, self.wanted = self.bench.now, closed
         self.due = self.bench.now + timedelta(seconds=self.seconds)
         writer.accepted.append(Accepted(ref=MONITOR, task=None if self.task_ends is None else MONITOR, said=self.said))
@@ -218,7 +218,10 @@ def test_a_job_ends_though_its_bmc_is_never_heard_of_again(task_ends):
     assert bench.now - v.NOW < timedelta(hours=2)
 
 
-@pytest.mark.parametrize('error', [BmcRefused(bmc='host', what='no', status=400), BmcConflict(bmc='host', what='changed')])
+@pytest.mark.parametrize(
+    'error',
+    [BmcRefused(bmc='host', what='no', reason=BmcRefusalReason.INVALID_REQUEST), BmcConflict(bmc='host', what='changed')],
+)
 def test_a_rejected_change_is_sent_again_after_twice_as_long_each_time(error):
     """And not at every poll: 5 s, 10 s, 20 s and so on, for as long as a BMC may take to come to itself."""
     sent = []
@@ -238,7 +241,7 @@ def test_a_rejected_change_is_sent_again_after_twice_as_long_each_time(error):
 
 
 BROKEN = [
-    BmcRefused(bmc='host', what='internal error', status=500),
+    BmcRefused(bmc='host', what='internal error', reason=BmcRefusalReason.INTERNAL_ERROR),
     BmcUnreachable(bmc='host', what='no answer'),
     BmcAnswerInvalid(bmc='host', what='is no JSON'),
 ]

@@ -38,13 +38,13 @@ class Walled(Mechanism):
         self.before = tuple(closed)
         super().engage(writer, reading)
         if self.refuses:
-            raise BmcRefused(bmc='host', what='no', status=0xCC)
+            raise BmcRefused(bmc='host', what='no')
 
     def reopen(self, writer, reading, closed):
         self.machine.log.append('reopen')
         self.opened = tuple(closed)
         if self.refuses:
-            raise BmcRefused(bmc='host', what='no', status=0xCC)
+            raise BmcRefused(bmc='host', what='no')
         self.machine.closed = False
 
 

@@ -21,6 +21,7 @@ from baremetal_acc.errors import (
     BmcAnswerInvalid,
     BmcBusy,
     BmcNotAuthorised,
+    BmcRefusalReason,
     BmcRefused,
     BmcUnreachable,
     BmcUnsupported,
@@ -443,7 +444,7 @@ class Connection:
     def _card(self, ref):
         card = next((c for c in self.world.cards if c.item == ref and c.present), None)
         if card is None:
-            raise BmcRefused(bmc=self.bmc, what='no such resource', status=404, gone=True)
+            raise BmcRefused(bmc=self.bmc, what='no such resource', reason=BmcRefusalReason.NOT_FOUND)
         return card
 
     def push(self, target, upload):
@@ -454,7 +455,7 @@ class Connection:
         if world.next_push and world.next_push[0] in ('busy', 'apart', 'refused'):
             return self._take(card, upload)
         if card.closed and world.protects_all:
-            raise BmcRefused(bmc=self.bmc, what='no', status=400)
+            raise BmcRefused(bmc=self.bmc, what='no', reason=BmcRefusalReason.INVALID_REQUEST)
         card.pushed = world.now
         self._must_be_free(card, upload)
         place = Ref(bmc=self.bmc, uri=f'/uploads/{card.number}')
@@ -501,7 +502,7 @@ class Connection:
         if how == 'apart':
             raise BmcUnreachable(bmc=self.bmc, what='no login', sent=False)
         if how == 'refused' or (card.closed and world.protects_all):
-            raise BmcRefused(bmc=self.bmc, what='no', status=400)
+            raise BmcRefused(bmc=self.bmc, what='no', reason=BmcRefusalReason.INVALID_REQUEST)
         shown = self._must_be_free(card, upload)
         if any(t.card is card and (not t.over or t.ref in shown) for t in world.tasks):
             world.wrong.append(f'{card.id}: {upload.file} sent while it was written')
@@ -569,7 +570,7 @@ class Connection:
         world, how = self.world, _next(self.world.next_reset)
         world.log.append(f'power {wanted} of {self.bmc}: {how}')
         if how == 'refused':
-            raise BmcRefused(bmc=self.bmc, what='no', status=400)
+            raise BmcRefused(bmc=self.bmc, what='no', reason=BmcRefusalReason.INVALID_REQUEST)
         if wanted is PowerState.ON:
             self._at_open_locks()
             apply = lambda: world.power_on(self.bmc)  # noqa: E731
@@ -596,7 +597,7 @@ class Connection:
         world, how = self.world, _next(self.world.next_reset)
         world.log.append(f'reset {self.bmc}: {how}')
         if how == 'refused':
-            raise BmcRefused(bmc=self.bmc, what='no', status=400)
+            raise BmcRefused(bmc=self.bmc, what='no', reason=BmcRefusalReason.INVALID_REQUEST)
         if how == 'slow':
             world.after(timedelta(minutes=2), lambda: world.cycle(self.bmc))
         elif how == 'stays off':
@@ -666,7 +667,7 @@ class Mechanism:
             card.closed = closed
         card.loses_lock = how == 'lost with the next reset'
         if how.startswith('refused'):
-            raise BmcRefused(bmc=card.bmc, what='no', status=400)
+            raise BmcRefused(bmc=card.bmc, what='no', reason=BmcRefusalReason.INVALID_REQUEST)
         if how.startswith('cut'):
             raise BmcUnreachable(bmc=card.bmc, what='cut')
 

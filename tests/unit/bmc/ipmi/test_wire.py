@@ -4,8 +4,8 @@
 
 import pytest
 
-from baremetal_acc.bmc.ipmi.wire import NetFn, Reply, ask, series
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnsupported
+from baremetal_acc.bmc.ipmi.wire import CommandRefused, NetFn, Reply, ask, series
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcNotAuthorised, BmcUnsupported
 
 
 class Controller:
@@ -37,8 +37,8 @@ def test_what_comes_after_the_completion_code_is_given():
         (0xC1, BmcUnsupported, 'it has no such command'),
         (0xC2, BmcUnsupported, 'it has no such command'),
         (0xD4, BmcNotAuthorised, 'refused'),
-        (0xC7, BmcRefused, 'refused with completion code'),
-        (0x81, BmcRefused, 'refused with completion code'),
+        (0xC7, CommandRefused, 'refused with completion code'),
+        (0x81, CommandRefused, 'refused with completion code'),
     ],
 )
 def test_a_refusal_names_the_controller_the_command_and_the_code(code, error, text):
