@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp import web
 
 from baremetal_acc.emulator.distort import Names, flipped, strange
-from baremetal_acc.emulator.fault import Fault
+from baremetal_acc.emulator.fault import ANSWERS, Fault
 from baremetal_acc.emulator.front import BodyTooLarge, Cut, as_response, hold, read_body
 from baremetal_acc.emulator.image import Image
 from baremetal_acc.emulator.journal import Journal
@@ -77,15 +77,10 @@ class BmcSite:
             log.write(0, None)
             await hold(http)
             raise Cut
-        if (broken := self._fault('http-status', request, device)) is not None:
+        if (instead := self._answer_instead(request, device)) is not None:
             with contextlib.suppress(BodyTooLarge):
                 log.body = await read_body(http)
-            status = int(broken.parameters['status'])
-            after = broken.parameters['retry_after']
-            headers = {} if after is None else {'Retry-After': str(after)}
-            is_busy = status == HTTPStatus.SERVICE_UNAVAILABLE and after is not None
-            error = RedfishError(status, *(('ServiceTemporarilyUnavailable', str(after)) if is_busy else ('GeneralError',)))
-            reply = Reply(status=status, body=error.body(), headers=headers)
+            reply = instead
         elif (slash := self._slash_rule(http, request, device)) is not None:
             await _drain(http)
             headers = {'Location': f'{http.rel_url.raw_path}/'}
@@ -119,6 +114,19 @@ class BmcSite:
                 reply.body = names.outward(reply.body)
             self._spoil(reply, request, device)
         return reply
+
+    def _answer_instead(self, request: Request, device: str | None) -> Reply | None:
+        """What a fault answers in place of the service."""
+        for name, answer in ANSWERS.items():
+            rule = self._fault(name, request, device)
+            said = answer(rule) if rule is not None else None
+            if said is not None:
+                status, after = said
+                headers = {} if after is None else {'Retry-After': str(after)}
+                is_busy = status == HTTPStatus.SERVICE_UNAVAILABLE and after is not None
+                error = RedfishError(status, *(('ServiceTemporarilyUnavailable', str(after)) if is_busy else ('GeneralError',)))
+                return Reply(status=status, body=error.body(), headers=headers)
+        return None
 
     def _slash_rule(self, http: web.BaseRequest, request: Request, device: str | None) -> Fault | None:
         """The rule that sends a write elsewhere as its URI ends without a slash."""

@@ -1,12 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does this BMC misbehave today? Named rules, each with a selector, a count and parameters.
+"""The faults of an emulated BMC: named rules, each with a selector, a count and parameters.
 
 A rule says which BMC, device, URI and method it is for (globs, ``*`` when absent) and how often it applies (always when
-``count`` is absent). What each name means stands in :data:`NAMES`; the parameters of a rule are checked when it is made.
+``count`` is absent). :data:`NAMES` has every fault; the docs list them from it. A fault comes to pass where its name is asked
+for (:meth:`Faults.find`). One that answers in place of the service has its answer in :data:`ANSWERS`, and nothing else is
+needed. The parameters of a rule are checked when it is made.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -127,8 +129,8 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     # what devices sign
     'measurement-wrong': (
         {'how': 'stale-nonce'},
-        'a root of trust signs as it should not: stale-nonce, replayed, other-key, other-root, expired, other-device, '
-        'truncated, debug-mode or unsigned',
+        'a root of trust (feature spdm) signs as it should not: stale-nonce, replayed, other-key, other-root, expired, '
+        'other-device, truncated, debug-mode or unsigned',
     ),
     # cards and power
     'device-absent': ({}, 'the device and all that belongs to it is gone'),
@@ -156,7 +158,7 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     # answers
     'trailing-slash': ({'status': 308}, 'a write to a URI without a slash at its end is sent to the URI with one'),
     'session-limit': ({'most': 1}, 'a login is refused (503) while there are that many sessions; Basic authentication works'),
-    'slow': ({'seconds': 1.0}, 'the answer waits'),
+    'slow': ({'seconds': 1.0}, 'the answer waits, over Redfish and over IPMI'),
     'refuse': ({'after': False}, 'the connection is cut; with after, once the request has been carried out'),
     'hang': ({'after': False}, 'nothing is answered, and the connection stays open; with after, once all has been done'),
     'drip': ({'bytes_per_second': 1.0}, 'the body comes that slowly'),
@@ -278,6 +280,18 @@ class Fault:
     def describe(self) -> dict[str, Any]:
         """The rule as JSON, as ``GET /control/faults`` shows it."""
         return {name: getattr(self, name) for name in self.__slots__}
+
+
+def _http_status(rule: Fault) -> tuple[int, object]:
+    return int(rule.parameters['status']), rule.parameters['retry_after']
+
+
+ANSWERS: Mapping[str, Callable[[Fault], tuple[int, object] | None]] = {'http-status': _http_status}
+"""What a BMC answers in place of its service, which is not asked: the status, and Retry-After if there is one.
+
+None: this time the service answers. The function is called once for each request that the rule fits, which is counted before
+(:attr:`Fault.hits`).
+"""
 
 
 class Faults:

@@ -3,9 +3,17 @@
 """How is the documentation built? ``make docs`` makes doc/build/html; a warning is an error."""
 
 import importlib.metadata
+import sys
 from pathlib import Path
 
+from docutils.nodes import Node
+from docutils.parsers.rst import Directive
+from sphinx.application import Sphinx
+
 TREE = Path(__file__).parents[2]
+sys.path.insert(0, str(TREE))
+
+from doc.tables import TABLES  # noqa: E402
 
 project = 'baremetal-acc'
 author = 'The baremetal-acc authors'
@@ -24,3 +32,22 @@ html_theme = 'alabaster'
 html_theme_options = {'description': 'Accelerators in bare metal, from out of band', 'page_width': '72em'}
 html_copy_source = False
 highlight_language = 'console'
+
+
+class FromCode(Directive):
+    """``.. from-code:: NAME`` stands for a table that is written from the code; see ``doc/tables.py``."""
+
+    required_arguments = 1
+
+    def run(self) -> list[Node]:
+        """Read the table as if it stood in the page."""
+        name = self.arguments[0]
+        if name not in TABLES:
+            raise self.error(f'from-code {name}: doc/tables.py has {", ".join(TABLES)}')
+        self.state_machine.insert_input(list(TABLES[name]()), f'doc/tables.py, {name}')
+        return []
+
+
+def setup(app: Sphinx) -> None:
+    """What Sphinx calls."""
+    app.add_directive('from-code', FromCode)

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each habit, over HTTP and for a client that is not ours, makes the BMC behave as it says; without it the BMC does not."""
 
-from pathlib import Path
-
 import pytest
 
 from baremetal_acc.emulator import main
@@ -473,18 +471,6 @@ def test_every_habit_suits_every_product():
         for habits in (*((name,) for name in HABITS), tuple(HABITS), ('no-restart', 'no-restart')):
             rules = build(product, Parameters(habits=habits)).machine.faults.describe()
             assert len(set(habits)) == len(rules)
-
-
-def test_every_habit_and_its_source_stand_in_the_page():
-    """Every rule is a fault that there is; every row of the page names a habit."""
-    page = (Path(__file__).parents[2] / 'doc' / 'source' / 'emulator.rst').read_text()
-    section = page.split('Habits of Redfish services\n---')[1].split('How it behaves\n---')[0]
-    words = ' '.join(section.split())
-    for name, habit in HABITS.items():
-        assert name == habit.name
-        assert f'``{name}`` {habit.what}. Source: {habit.source}' in words
-        assert habit.rules
-    assert list(HABITS) == [line.split('``')[1] for line in section.splitlines() if line.startswith('``') and '``  ' in line]
 
 
 def test_an_unknown_habit_is_refused_with_those_that_there_are(tmp_path, capsys):

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from baremetal_acc.emulator.fault import NAMES
+from baremetal_acc.emulator.habit import HABITS
 from baremetal_acc.emulator.hw import PRODUCTS, build
 from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.main import add_arguments
+from doc.tables import TABLES
 
 PAGE = Path(__file__).parents[3] / 'doc' / 'source' / 'emulator.rst'
 
@@ -27,11 +29,21 @@ def general(key: str) -> str:
     return re.sub(r'(GPU_|UEFI_|Slot|NVSwitch_|PCIeRetimer_|CPU_|(?<=HGX_FW_)FPGA_|ERoT_FPGA_)\d+', r'\1n', key)
 
 
-def test_every_fault_stands_in_the_table_with_its_parameters(page: str) -> None:
+def test_the_page_lists_faults_and_habits_from_the_code(page: str) -> None:
     """A fault that nobody knows of is not used."""
-    for name, (parameters, _) in NAMES.items():
-        row = next(line for line in page.splitlines() if line.startswith(f'``{name}``'))
-        assert ', '.join(parameters) in row, name
+    assert ['faults', 'habits'] == re.findall('^[.][.] from-code:: (.+)$', page, flags=re.MULTILINE)
+    listed = '\n'.join(TABLES['faults']()).replace('\\', '')
+    for name, (parameters, what) in NAMES.items():
+        assert f'   * - ``{name}``\n' + f'     - {", ".join(parameters)}'.rstrip() + f'\n     - {what}\n' in listed
+    listed = '\n'.join(TABLES['habits']()).replace('\\', '')
+    for name, habit in HABITS.items():
+        assert f'   * - ``{name}``\n     - {habit.what}. Source: {habit.source}\n' in listed
+
+
+def test_every_from_code_of_a_page_has_its_table() -> None:
+    """And every table stands in some page."""
+    found = [name for p in PAGE.parent.glob('*.rst') for name in re.findall('^[.][.] from-code:: (.+)$', p.read_text(), re.M)]
+    assert sorted(TABLES) == sorted(found)
 
 
 def test_every_component_that_takes_an_image_and_every_lock_is_named(page: str) -> None:

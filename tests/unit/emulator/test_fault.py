@@ -1,10 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which fault rule is for what, and how often?"""
+"""Which fault rule is for what, and how often? Does every fault come to pass, and does a test make it?"""
+
+from pathlib import Path
 
 import pytest
 
-from baremetal_acc.emulator.fault import NAMES, BadFault, Faults
+from baremetal_acc.emulator.fault import ANSWERS, NAMES, BadFault, Faults
+from baremetal_acc.emulator.habit import HABITS
 
 
 def test_a_rule_fits_by_globs_and_only_what_it_names():
@@ -55,3 +58,28 @@ def test_every_name_can_be_added_with_its_defaults_and_taken_away(name):
     assert dict(NAMES[name][0]) == rule.parameters
     assert 1 == faults.remove(rule.id)
     assert not faults.any(name)
+
+
+def strings(folder: Path, *but: str) -> str:
+    """The text of all modules below a folder."""
+    return '\n'.join(path.read_text() for path in folder.rglob('*.py') if path.name not in but)
+
+
+def test_every_fault_comes_to_pass(tree: Path) -> None:
+    """A fault that is declared, and that nothing asks for, would be taken and do nothing."""
+    code = strings(tree / 'baremetal_acc' / 'emulator', 'fault.py', 'habit.py')
+    missed = [name for name in NAMES if name not in ANSWERS and f"'{name}'" not in code]
+    assert [] == [
+        f'fault {name}: nothing does it; ask for it by Faults.find, or give it an answer in ANSWERS' for name in missed
+    ]
+    assert [] == [f'fault {name}: it has an answer, and is not declared; add it to NAMES' for name in ANSWERS.keys() - NAMES]
+
+
+def test_every_fault_is_made_by_a_test(tree: Path) -> None:
+    """Itself, or as a habit."""
+    tests = strings(tree / 'tests', 'test_fault.py')
+    by_habit = {rule['name'] for habit in HABITS.values() if f"'{habit.name}'" in tests for rule in habit.rules}
+    missed = [name for name in NAMES if name not in by_habit and f"'{name}'" not in tests]
+    assert [] == [
+        f'fault {name}: no test makes it; add one to tests/emulator that asks for what then happens' for name in missed
+    ]
