@@ -11,7 +11,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,16 +66,17 @@ class Copy:
                 shutil.copy2(source, folder / part)
         self._describe()
 
-    def apply(self, patch: str, without: str | None = None) -> None:
-        """Apply a patch of ``patches/``.
+    @contextmanager
+    def patched(self, patch: str, without: str | None = None) -> Iterator[None]:
+        """The copy with a patch of ``patches/``, which is taken back.
 
         :param without: leave this file as it is.
         """
         self._git(patch, without)
-
-    def take_back(self, patch: str, without: str | None = None) -> None:
-        """Take back what :meth:`apply` did with the same arguments."""
-        self._git(patch, without, '--reverse')
+        try:
+            yield
+        finally:
+            self._git(patch, without, '--reverse')
 
     def complaint(self, checks: Iterable[Check]) -> str | None:
         """What the first check says that fails; None if all of them pass."""

@@ -6,7 +6,6 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 
@@ -73,16 +72,6 @@ def copy(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Copy:
     return Copy(tree, tmp_path_factory.mktemp('newcomer'))
 
 
-@contextmanager
-def patched(copy: Copy, without: str | None = None) -> Iterator[None]:
-    """The tree with the patch, or with all of it but one file."""
-    copy.apply(PATCH, without)
-    try:
-        yield
-    finally:
-        copy.take_back(PATCH, without)
-
-
 def test_it_touches_four_files() -> None:
     """And each of them is one that is missed (below)."""
     assert set(MISSED) == set(files_of(PATCH))
@@ -92,7 +81,7 @@ def test_it_touches_four_files() -> None:
 def test_all_checks_pass_with_the_whole_patch(copy: Copy, tmp_path: Path) -> None:
     """Files that have the old name are read as before, and the operator is told of the new one."""
     (tmp_path / 'acc.conf').write_text('[baremetal_acc]\nimage_server_key = /old.pem\n')
-    with patched(copy):
+    with copy.patched(PATCH):
         assert copy.complaint([SETTINGS, SAMPLE, MYPY]) is None
         ran = copy.run(['-c', OLD_NAME, str(tmp_path / 'acc.conf')])
     assert 0 == ran.returncode, ran.stderr
@@ -103,7 +92,7 @@ def test_all_checks_pass_with_the_whole_patch(copy: Copy, tmp_path: Path) -> Non
 def test_a_file_that_is_left_out_is_missed(left_out: str, copy: Copy) -> None:
     """The check that fails says what is missing, and where."""
     check, said = MISSED[left_out]
-    with patched(copy, left_out):
+    with copy.patched(PATCH, left_out):
         complaint = copy.complaint([check])
     assert re.search(said, complaint or 'nothing is said'), complaint
 

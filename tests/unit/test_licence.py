@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HEADER = '# SPDX-FileCopyrightText: The baremetal-acc authors\n# SPDX-License-Identifier: Apache-2.0\n'
-FOLDERS = ('baremetal_acc', 'interfaces', 'tests', 'benchmarks', 'tools', 'doc/source')
+FOLDERS = ('baremetal_acc', 'interfaces', 'tests', 'benchmarks', 'tools', 'doc')
 
 
 def sources(tree: Path) -> Iterator[Path]:

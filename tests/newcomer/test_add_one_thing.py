@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Adding one thing takes two or three files, and each of them is missed when it is left out.
+
+What the docs list is written from the code, so no page is among them.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.newcomer.apply_patch import MYPY, Check, Copy, files_of, these_tests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """What a newcomer adds.
+
+    :ivar most_files: that a patch of its kind may touch.
+    :ivar checks: that pass with the whole patch.
+    :ivar missed: for each file: the check that fails without it, and what it says.
+    """
+
+    most_files: int
+    checks: tuple[Check, ...]
+    missed: Mapping[str, tuple[Check, str]]
+
+
+FAULTS = these_tests('tests/unit/emulator/test_fault.py', 'tests/unit/emulator/test_docs.py')
+BUSY = these_tests('tests/emulator/test_fault_http.py::test_a_resource_that_is_asked_for_again_is_busy')
+
+ADDITIONS = {
+    # The second GET of a resource is answered 503 with Retry-After.
+    'add_emulator_fault.patch': Addition(
+        most_files=2,
+        checks=(FAULTS, BUSY, MYPY),
+        missed={
+            'baremetal_acc/emulator/fault.py': (BUSY, r"unknown fault 'busy-again'; one of .*absent-while-off"),
+            'tests/emulator/test_fault_http.py': (FAULTS, 'fault busy-again: no test makes it; add one to tests/emulator'),
+        },
+    ),
+}
+"""By their patches."""
+
+LEFT_OUT = [(patch, file) for patch, addition in ADDITIONS.items() for file in addition.missed]
+
+
+@pytest.fixture(scope='module')
+def copy(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """The tree, before any patch."""
+    return Copy(tree, tmp_path_factory.mktemp('newcomer'))
+
+
+@pytest.mark.parametrize('patch', ADDITIONS)
+def test_it_touches_few_files(patch: str) -> None:
+    """And each of them is one that is missed (below)."""
+    assert set(ADDITIONS[patch].missed) == set(files_of(patch))
+    assert ADDITIONS[patch].most_files >= len(files_of(patch))
+
+
+@pytest.mark.parametrize('patch', ADDITIONS)
+def test_all_checks_pass_with_the_whole_patch(patch: str, copy: Copy) -> None:
+    """Nothing else has to be changed."""
+    with copy.patched(patch):
+        assert copy.complaint(ADDITIONS[patch].checks) is None
+
+
+@pytest.mark.parametrize(('patch', 'left_out'), LEFT_OUT, ids=[Path(file).name for _, file in LEFT_OUT])
+def test_a_file_that_is_left_out_is_missed(patch: str, left_out: str, copy: Copy) -> None:
+    """The check that fails says what is missing, and where."""
+    check, said = ADDITIONS[patch].missed[left_out]
+    with copy.patched(patch, left_out):
+        complaint = copy.complaint([check])
+    assert re.search(said, complaint or 'nothing is said'), complaint
