@@ -7,8 +7,10 @@ A page says ``.. from-code:: NAME`` where ``make docs`` inserts the table of tha
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from baremetal_acc.decide.providers import CLASSES, PREFIX
 from baremetal_acc.emulator.fault import NAMES
 from baremetal_acc.emulator.habit import HABITS
+from baremetal_acc.model.accelerator import Kind
 
 
 def faults() -> Iterator[str]:
@@ -21,6 +23,12 @@ def habits() -> Iterator[str]:
     """The habits of emulated Redfish services, with who tells of each."""
     rows = ((f'``{habit.name}``', f'{plain(habit.what)}. Source: {plain(habit.source)}') for habit in HABITS.values())
     yield from table((28, 72), ('name', 'what the BMC does, and who tells of it'), rows)
+
+
+def kinds() -> Iterator[str]:
+    """The kinds of accelerators, with what placement has of a whole one."""
+    rows = ((f'``{kind}``', plain(kind.means), f'``{CLASSES[kind]}``', f'``{PREFIX}{kind}``') for kind in Kind)
+    yield from table((12, 48, 20, 20), ('kind', 'what it is', 'resource class', 'trait'), rows)
 
 
 def table(widths: Sequence[int], header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -37,5 +45,5 @@ def plain(text: str) -> str:
     return ''.join('\\' + c if c in '*`_|\\' else c for c in text)
 
 
-TABLES: Mapping[str, Callable[[], Iterable[str]]] = {'faults': faults, 'habits': habits}
+TABLES: Mapping[str, Callable[[], Iterable[str]]] = {'faults': faults, 'habits': habits, 'kinds': kinds}
 """What ``.. from-code::`` knows."""

@@ -40,32 +40,18 @@ REMEMBERED = 4096
 T = TypeVar('T')
 
 
-class Class(StrEnum):
-    """A Kind, or ``none``: known, and no accelerator (the video chip of a BMC)."""
-
-    GPU = 'GPU'
-    FPGA = 'FPGA'
-    DPU = 'DPU'
-    NIC = 'NIC'
-    ASIC = 'ASIC'
-    NONE = 'none'
-
-    def kind(self) -> Kind | None:
-        """As a Kind; None for ``none``."""
-        return None if self is Class.NONE else Kind(self.value)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """What the table says of a device.
 
+    :ivar kind: None: known, and no accelerator, such as the video chip of a BMC.
     :ivar pci: ``0xVVVV:0xDDDD`` patterns; empty for rows by name.
     :ivar names: patterns over model names, compared without case.
     :ivar display: the row counts only for devices with a display or processing class.
     :ivar vendor: normalised name. ``model``: normalised name; None to keep the BMC's own text.
     """
 
-    kind: Class
+    kind: Kind | None
     pci: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     display: bool = False
@@ -244,12 +230,12 @@ def _row(table: toml.Table, seen: dict[tuple[str, bool], int]) -> Row:
 
     :param seen: patterns of the rows before it, and their lines: a pattern that stands twice would count once.
     """
-    kind = table.choice('kind', Class, required=True)
+    kind = table.choice('kind', Kind, required=True, none='none')
     pci = table.strings('pci') or ()
     names = table.strings('names') or ()
     display = table.choice('only', Only)
     row = Row(
-        kind=kind or Class.NONE,
+        kind=kind,
         pci=tuple(p.lower() for p in pci),
         names=names,
         display=display is Only.DISPLAY,

@@ -81,14 +81,8 @@ NAME_LENGTH = 255
 NODE_TRAITS = 50
 """How many traits Ironic keeps for a node. Source: ironic 39.0.0, db/sqlalchemy/api.py, MAX_TRAITS_PER_NODE."""
 
-CLASSES = {
-    Kind.GPU: 'PGPU',
-    Kind.FPGA: 'FPGA',
-    Kind.DPU: f'{PREFIX}DPU',
-    Kind.NIC: f'{PREFIX}NIC',
-    Kind.ASIC: f'{PREFIX}ASIC',
-}
-"""What a whole device is claimed as. There is no standard class for the last three (os-resource-classes 1.1.0)."""
+CLASSES = {kind: f'{PREFIX}{kind}' for kind in Kind} | {Kind.GPU: 'PGPU', Kind.FPGA: 'FPGA'}
+"""What a whole device is claimed as. For the others there is no standard class (os-resource-classes 1.1.0)."""
 
 REGION_CLASS = 'FPGA'
 """What a slot that is offered as a region is claimed as, where its rule does not say."""

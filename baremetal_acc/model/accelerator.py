@@ -4,6 +4,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
 from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.firmware import Component
@@ -13,17 +14,29 @@ from baremetal_acc.model.ref import AcceleratorId, Ref
 
 
 class Kind(StrEnum):
-    """What a device computes with. NIC means an accelerating NIC that is no DPU; ASIC any other AI or codec chip.
+    """What a device computes with: the word for it, and what that means.
+
+    A kind is added here, and to the rows of ``data/devices.toml`` that find it; everything else follows. Its resource class is
+    ``CUSTOM_ACC_<KIND>`` unless there is a standard one.
 
     Computational storage has no kind of its own: the standard has no word for it, and what a tenant uses of such a drive is its
     FPGA or its chip. It carries the trait :data:`COMPUTATIONAL_STORAGE`.
     """
 
-    GPU = 'GPU'
-    FPGA = 'FPGA'
-    DPU = 'DPU'
-    NIC = 'NIC'
-    ASIC = 'ASIC'
+    _value_: str
+    means: str
+
+    def __new__(cls, word: str, means: str) -> Self:
+        """A member, whose value is the word alone."""
+        member = str.__new__(cls, word)
+        member._value_, member.means = word, means
+        return member
+
+    GPU = 'GPU', 'a graphics processor, or one of its family that has no display'
+    FPGA = 'FPGA', 'a programmable chip, whole or with slots that each hold a function'
+    DPU = 'DPU', 'a network adapter with processors and a system of its own'
+    NIC = 'NIC', 'an accelerating network adapter that is no DPU'
+    ASIC = 'ASIC', 'any other chip that computes, such as for AI or for video'
 
 
 COMPUTATIONAL_STORAGE = 'CUSTOM_COMPUTATIONAL_STORAGE'

@@ -153,12 +153,17 @@ class Table:
         except OverflowError:
             raise self.error(key, f'{value} is out of range') from None
 
-    def choice(self, key: str, kind: type[E], default: E | None = None, *, required: bool = False) -> E | None:
-        """One word of an enumeration."""
+    def choice(
+        self, key: str, kind: type[E], default: E | None = None, *, required: bool = False, none: str | None = None
+    ) -> E | None:
+        """One word of an enumeration.
+
+        :param none: a further word, which stands for the default.
+        """
         value = self.string(key, required=required)
-        if value is None:
+        if value is None or value == none:
             return default
-        return self._word(key, kind, value)
+        return self._word(key, kind, value, none)
 
     def choices(self, key: str, kind: type[E]) -> frozenset[E] | None:
         """A set of words of an enumeration, None when the key is absent."""
@@ -228,11 +233,11 @@ class Table:
             raise self.error(key, 'holds characters that cannot be printed')
         return text
 
-    def _word(self, key: str, kind: type[E], value: str) -> E:
+    def _word(self, key: str, kind: type[E], value: str, none: str | None = None) -> E:
         try:
             return kind(value)
         except ValueError:
-            words = [word.value for word in kind]
+            words = [*(word.value for word in kind), *filter(None, (none,))]
             raise self.error(key, f'{value!r} is none of {", ".join(words)}', did_you_mean(value, words)) from None
 
     def _get(self, key: str, *, required: bool = False) -> Any:

@@ -32,7 +32,7 @@ PLUGIN_KEY = 'baremetal_acc'
 
 FORMAT = 1
 
-PREFIXES = {Kind.GPU: 'gpu', Kind.FPGA: 'fpga', Kind.DPU: 'dpu', Kind.NIC: 'acc-nic', Kind.ASIC: 'asic'}
+PREFIXES = {kind: kind.lower() for kind in Kind} | {Kind.NIC: 'acc-nic'}
 """First part of a firmware component's name. Ironic itself uses ``nic:``."""
 
 _CHARACTERS = 255

@@ -110,7 +110,7 @@ def _unread(seen: device.Look, bmc: BmcName, known: Devices) -> Iterable[Gap]:
 def _is_none(known: Devices, location: str | None) -> bool:
     """The table says that what is in this place is no accelerator, whatever it is."""
     row = known.by_name(location)
-    return row is not None and row.kind.kind() is None
+    return row is not None and row.kind is None
 
 
 def _hint(location: str | None) -> str:
@@ -131,7 +131,7 @@ def _card(found: device.Fru, bmc: BmcName, known: Devices, told: list[Gap]) -> _
     ref = Ref(bmc=bmc, uri=place.uri)
     names = _names(found.contents)
     row = next((row for name in names if (row := known.by_name(name)) is not None), None)
-    kind = None if row is None else row.kind.kind()
+    kind = None if row is None else row.kind
     # A name that is known to be none's may be that of the board alone, and another one stand in what cannot be believed.
     unknown = kind is None and (found.contents.unsure or not names)
     hides = unknown and found.may_be_card and not _is_none(known, found.location)

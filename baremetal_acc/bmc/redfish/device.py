@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from baremetal_acc.bmc.devices import Class, Devices, Row
+from baremetal_acc.bmc.devices import Devices, Row
 from baremetal_acc.bmc.redfish.parse import View, base_class, last, parent, pci_ids, serial_of, state_of, uuid_of, version_of
 from baremetal_acc.bmc.redfish.walk import Tree, Walk
 from baremetal_acc.model.accelerator import COMPUTATIONAL_STORAGE, Function, Kind, MergeBasis, PciIds
@@ -336,10 +336,10 @@ def _kind(device: Device, devices: Devices) -> tuple[Row | None, Kind | None]:
     display = any(device.classes)
     rows = [row for i in device.ids if (row := devices.by_pci(i.vendor_id, i.device_id, display=display)) is not None]
     if rows:
-        row = next((row for row in rows if row.kind is not Class.NONE), rows[0])
-        return row, row.kind.kind()
+        row = next((row for row in rows if row.kind is not None), rows[0])
+        return row, row.kind
     named = next((row for text in (*device.names, *_full_names(device, devices)) if (row := devices.by_name(text))), None)
-    if named is not None and named.kind is Class.NONE:
+    if named is not None and named.kind is None:
         return named, None
     said = Kind.DPU if device.systems else None
     for view in device.processors.values():
@@ -348,11 +348,11 @@ def _kind(device: Device, devices: Devices) -> tuple[Row | None, Kind | None]:
         said = Kind.NIC
     if said is Kind.ASIC and named is not None:
         # Accelerator is a word for all of them: a Dell XE9680 calls its MI300X so.
-        return named, named.kind.kind()
+        return named, named.kind
     if said is not None:
-        return (named if named is not None and named.kind.kind() is said else None), said
+        return (named if named is not None and named.kind is said else None), said
     if named is not None and _may_be(device, named):
-        return named, named.kind.kind()
+        return named, named.kind
     if 'processing' in device.classes:
         return None, Kind.ASIC
     if '3d' in device.classes:
@@ -370,7 +370,7 @@ def _full_names(device: Device, devices: Devices) -> Iterator[str]:
 
 def _may_be(device: Device, named: Row) -> bool:
     """A name counts for a card, unless its functions say that it is a bridge: switches are named after what they carry."""
-    if named.kind is Class.DPU:
+    if named.kind is Kind.DPU:
         return True
     bases = [_base(view, i.class_code) for view, i in zip(device.functions, device.ids, strict=True)]
     if bases and all(base == 0x06 for base in bases):
@@ -426,7 +426,7 @@ def _stores(view: View) -> bool:
 def is_dpu(view: View, devices: Devices) -> bool:
     """The System is that of a card. Real DPUs call themselves Physical; their model tells them."""
     row = devices.by_name(view.text('Model'))
-    return view.literal('SystemType') == 'DPU' or (row is not None and row.kind is Class.DPU)
+    return view.literal('SystemType') == 'DPU' or (row is not None and row.kind is Kind.DPU)
 
 
 def label_of(view: View) -> str | None:

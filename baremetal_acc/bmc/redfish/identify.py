@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from baremetal_acc.bmc.devices import Class, Devices
+from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.redfish.device import OWN_CHASSIS, Device, Joint, extension_text, link_of, links_of
 from baremetal_acc.bmc.redfish.join import physical_devices
 from baremetal_acc.bmc.redfish.parse import View, absent, instance_function, serial_of, uuid_of
@@ -130,7 +130,7 @@ def _chassis_alone(walk: Walk, devices: Devices, found: list[Device]) -> list[De
     alone = []
     for view in walk.tree.chassis.values():
         row = devices.by_name(view.text('Model'))
-        kind = row.kind.kind() if row is not None else None
+        kind = row.kind if row is not None else None
         if kind is None or kind in kinds or kind is Kind.DPU or absent(view) or view.literal('ChassisType') not in OWN_CHASSIS:
             continue
         texts = (view.text('Id'), view.text('Name'), view.text('Model'))
@@ -209,7 +209,7 @@ def _of_two(walk: Walk, devices: Devices) -> Iterator[Gap]:
 
     def is_none(view: View) -> bool:
         row = devices.by_name(view.text('Name'))
-        return row is not None and row.kind is Class.NONE
+        return row is not None and row.kind is None
 
     first: dict[str, View] = {}
     for view in walk.tree.extensions.values():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from baremetal_acc.bmc.api import Document, JsonObject
-from baremetal_acc.bmc.devices import Class, Devices
+from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.redfish.device import ORDINAL, Device, ordinal
 from baremetal_acc.bmc.redfish.firmware import Items
 from baremetal_acc.bmc.redfish.message import short
@@ -211,7 +211,7 @@ def _untyped(seen: Seen) -> Iterator[Gap]:
         if uri in known or uri in seen.tree.offload or view.literal('ProcessorType') is not None:
             continue
         row = seen.devices.by_name(view.text('Model'))
-        if row is None or row.kind is not Class.NONE:
+        if row is None or row.kind is not None:
             yield Gap(ref=view.ref, field='ProcessorType', reason=_NO_TYPE, hides=True)
 
 
@@ -239,7 +239,7 @@ def _unowned(seen: Seen) -> Iterator[Gap]:
     slots = {(device.location or '').casefold() for device in seen.found}
     for uri, view in seen.tree.items.items():
         row = seen.devices.by_name(view.text('Name'))
-        kind = row.kind.kind() if row is not None else None
+        kind = row.kind if row is not None else None
         slot = view.text(*seen.slot) if seen.slot is not None else None
         if uri in owned or kind is None or (kind in kinds and (slot is None or slot.casefold() in slots)):
             continue
@@ -268,7 +268,7 @@ def _modules(seen: Seen) -> Iterator[Gap]:
     for uri, view in seen.tree.chassis.items():
         row = seen.devices.by_name(view.text('Model'))
         texts = (view.text('Id'), view.text('Name'), view.text('Model'))
-        if uri in owned or row is None or row.kind.kind() is None or view.literal('ChassisType') not in ('Card', 'Module'):
+        if uri in owned or row is None or row.kind is None or view.literal('ChassisType') not in ('Card', 'Module'):
             continue
         inner = any(within(u, uri) for u in owned)
         if not inner and not any(CARRIER.search(text) for text in texts if text):

@@ -10,7 +10,7 @@ resources: a hostile BMC lists thousands.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from baremetal_acc.bmc.devices import Class, Devices
+from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.redfish.device import (
     GENERIC_NAMES,
     OWN_CHASSIS,
@@ -25,7 +25,7 @@ from baremetal_acc.bmc.redfish.device import (
 )
 from baremetal_acc.bmc.redfish.parse import View, absent, last, parent, serial_of, uuid_of
 from baremetal_acc.bmc.redfish.walk import CARRIER, NOTHING, Tree, Walk
-from baremetal_acc.model.accelerator import MergeBasis
+from baremetal_acc.model.accelerator import Kind, MergeBasis
 from baremetal_acc.model.inventory import Gap
 
 NO_DEVICE = frozenset({'CPU', 'Core', 'Thread', 'Partition'})
@@ -307,7 +307,7 @@ def _join_card_bmcs(walk: Walk, devices: Devices, groups: _Groups) -> None:
             contained.setdefault(outer, []).append(uri)
     for uri, view in tree.chassis.items():
         row = devices.by_name(view.text('Model'))
-        if row is None or row.kind is not Class.DPU or view.literal('ChassisType') not in OWN_CHASSIS:
+        if row is None or row.kind is not Kind.DPU or view.literal('ChassisType') not in OWN_CHASSIS:
             continue
         groups.add(uri, member=False)
         links = [*links_of(walk, view, 'Links', 'Contains'), *contained.get(uri, ())]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from baremetal_acc.bmc.api import CardLead, Document, JsonObject, Lead, NotReadYet
-from baremetal_acc.bmc.devices import Class, Devices
+from baremetal_acc.bmc.devices import Devices, Row
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish import standby
 from baremetal_acc.bmc.redfish.message import short
@@ -20,6 +20,7 @@ from baremetal_acc.bmc.redfish.parse import COMPUTES, Gaps, View, absent, base_c
 from baremetal_acc.bmc.redfish.reader import Found, Reader, SoFar, identity_of, link_of, members
 from baremetal_acc.bmc.redfish.system import action_info, resettable
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, is_not_found
+from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.model.uri import DEVICE
@@ -39,7 +40,7 @@ CARRIER = re.compile(
 )
 """Names of chassis that carry devices and are none."""
 
-_NETWORKED = frozenset({Class.DPU, Class.NIC, Class.FPGA})
+_NETWORKED = frozenset({Kind.DPU, Kind.NIC, Kind.FPGA})
 """Accelerators that may be network adapters too."""
 
 _ACCELERATORS = frozenset({'GPU', 'FPGA', 'DSP', 'Accelerator'})
@@ -239,7 +240,7 @@ class Walk:
 
     def _system(self, view: View) -> None:
         tree = self.tree
-        if self._named(view) is Class.DPU or view.literal('SystemType') == 'DPU':
+        if self._kind(view) is Kind.DPU or view.literal('SystemType') == 'DPU':
             self._look_at_managers()
             for lead in self._card_leads:
                 self._card_ahead(lead, Document(ref=view.ref, body=view.body))
@@ -260,7 +261,7 @@ class Walk:
     def _chassis(self, view: View) -> None:
         tree = self.tree
         self._known.after(lambda: self._contained(view, 'Contains'))
-        if self._named(view) is Class.DPU:
+        if self._kind(view) is Kind.DPU:
             self._look_at_managers()
         stages = (self._named_by_chassis,)
         self._collection(view, 'PCIeDevices', tree.pcie_devices, self._device, stages=stages, inner=(self._shown,))
@@ -269,7 +270,7 @@ class Walk:
         self._extensions('chassis', view)
 
     def _processor(self, view: View) -> None:
-        if view.literal('ProcessorType') in _ACCELERATORS or self._named(view) not in (None, Class.NONE):
+        if view.literal('ProcessorType') in _ACCELERATORS or self._kind(view) is not None:
             self._follow_leads()
         link = view.link('AccelerationFunctions')
         if link is not None:
@@ -278,7 +279,7 @@ class Walk:
             self._members(link, found, hides=True)
 
     def _adapter(self, view: View) -> None:
-        if self._named(view) in _NETWORKED:
+        if self._kind(view) in _NETWORKED:
             self._look_at_interfaces()
             self._follow_leads()
         link = view.link('Processors')
@@ -293,7 +294,7 @@ class Walk:
 
     def _device(self, view: View) -> None:
         named = self._named(view)
-        if absent(view) or named is Class.NONE:
+        if absent(view) or (named is not None and named.kind is None):
             return
         if named is not None:
             self._follow_leads()
@@ -435,10 +436,15 @@ class Walk:
         leads_on = then is not _no_more and self._reader.at_once > 1
         self._reader.want(link, here, whole=whole, rank=_CHAIN if leads_on else _LAST, ahead=True)
 
-    def _named(self, view: View) -> Class | None:
+    def _named(self, view: View) -> Row | None:
         """What the table of devices says of a name."""
         rows = [row for name in ('Model', 'Name') if (row := self._devices.by_name(view.text(name))) is not None]
-        return next((row.kind for row in rows if row.kind is not Class.NONE), Class.NONE if rows else None)
+        return next((row for row in rows if row.kind is not None), rows[0] if rows else None)
+
+    def _kind(self, view: View) -> Kind | None:
+        """The kind of accelerator that a name is known for."""
+        row = self._named(view)
+        return None if row is None else row.kind
 
     def _look_at_managers(self) -> None:
         """Managers are devices only on a card with a BMC of its own."""
@@ -548,13 +554,13 @@ class Walk:
     def _functions_again(self, device: str) -> None:
         """Read the functions of a device below its other URI, where it may be an accelerator: more may be named there."""
         found, view = self.tree.function_tables.get(device), self.tree.pcie_devices[device]
-        if found is not None and (self._named(view) not in (None, Class.NONE) or any(map(self._may_compute, found.values()))):
+        if found is not None and (self._kind(view) is not None or any(map(self._may_compute, found.values()))):
             self._each(view.links('Links', 'PCIeFunctions'), found, hides=True, rank=_DEEP)
 
     def _may_compute(self, function: View) -> bool:
         ids = pci_ids(function)
         row = self._devices.by_pci(ids.vendor_id, ids.device_id, display=True)
-        return row.kind is not Class.NONE if row is not None else base_class(function) in COMPUTES
+        return row.kind is not None if row is not None else base_class(function) in COMPUTES
 
     def _linked(self) -> bool:
         """Ask for what only links lead to. Nothing of it is usual; false when there was nothing."""
@@ -593,7 +599,7 @@ class Walk:
         tree = self.tree
         known = {serial_of(view) for uri, view in tree.pcie_devices.items() if tree.function_tables.get(uri)}
         for view in tree.extensions.values():
-            is_named = self._named(view) not in (None, Class.NONE)
+            is_named = self._kind(view) is not None
             if (is_named or view.body.get('DeviceType') == 'GPU') and serial_of(view) not in known - {None}:
                 self._each(view.links('DeviceInstances'), tree.instances, hides=False, rank=_LATE)
 

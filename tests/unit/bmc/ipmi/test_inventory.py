@@ -196,7 +196,9 @@ def test_an_operator_can_say_that_nothing_is_hidden_there(tmp_path, name, patter
 def test_a_board_that_is_known_to_be_none_does_not_speak_for_a_product_that_cannot_be_read():
     """A DPU may have the board of a network card."""
     content = memory(board=board(product='MCX653105A', serial='B1'), product=product('Alveo U50', 'P1'), size=256)
-    assert devices.Class.NONE is devices.shipped().by_name('MCX653105A').kind
+    row = devices.shipped().by_name('MCX653105A')
+    assert row is not None
+    assert row.kind is None
     damaged = content[: content[4] * 8 + 6] + b'~' + content[content[4] * 8 + 7 :]
     assert [True] == [gap.hides for gap in found_in(damaged).gaps]
 
