@@ -78,9 +78,13 @@ class Maker:
 
 
 class _Patterns(Generic[T]):
-    """The first of several things one of whose patterns matches. Answers are remembered: one table serves a fleet."""
+    """The first of several things one of whose patterns matches. Answers are remembered: one table serves a fleet.
 
-    def __init__(self, rows: Sequence[tuple[tuple[str, ...], T]]) -> None:
+    :param form: the form of a text in which it is compared.
+    """
+
+    def __init__(self, rows: Sequence[tuple[tuple[str, ...], T]], form: Callable[[str], str] = str) -> None:
+        self._form = form
         self._rows = [(_compiled(patterns), found) for patterns, found in rows if patterns]
         self._any = _compiled(p for patterns, _ in rows for p in patterns)
         self._known: dict[str, T | None] = {}
@@ -89,9 +93,9 @@ class _Patterns(Generic[T]):
         """The first that matches, or None."""
         if text in self._known:
             return self._known[text]
-        found = None
-        if self._any(text):
-            found = next((found for matches, found in self._rows if matches(text)), None)
+        found, meant = None, self._form(text)
+        if self._any(meant):
+            found = next((found for matches, found in self._rows if matches(meant)), None)
         if len(self._known) < REMEMBERED:
             self._known[text] = found
         return found
@@ -138,8 +142,8 @@ class Devices:
         found = {
             '_ids': _Patterns([(row.pci, row) for row in self.rows if not row.display]),
             '_compute_ids': _Patterns([(row.pci, row) for row in self.rows]),
-            '_names': _Patterns([(tuple(map(_plain_pattern, row.names)), row) for row in self.rows]),
-            '_texts': _Patterns([(tuple(map(_plain_pattern, maker.texts)), maker) for maker in self.makers]),
+            '_names': _Patterns([(tuple(map(_plain_pattern, row.names)), row) for row in self.rows], plain),
+            '_texts': _Patterns([(tuple(map(_plain_pattern, maker.texts)), maker) for maker in self.makers], plain),
         }
         for name, patterns in found.items():
             object.__setattr__(self, name, patterns)
@@ -156,7 +160,7 @@ class Devices:
 
     def by_name(self, name: str | None) -> Row | None:
         """The row for a model name."""
-        return None if name is None else self._names.first(plain(name))
+        return None if name is None else self._names.first(name)
 
     def traits(self, kind: Kind, vendor_id: str | None, device_id: str | None) -> frozenset[str]:
         """The traits of all namings that are for a device. One whose ids its BMC does not show has none.
@@ -174,7 +178,7 @@ class Devices:
         """The normalised name of a vendor; the text itself when the table does not know it."""
         if text is None:
             return None
-        maker = self._texts.first(plain(text))
+        maker = self._texts.first(text)
         return text if maker is None else maker.name
 
 

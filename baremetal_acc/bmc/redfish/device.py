@@ -112,9 +112,9 @@ class Device:
     @worked_out
     def main_chassis(self) -> tuple[View, ...]:
         """Chassis that are not contained in another one of this device."""
-        inner = (
-            {_bare(uri) for view in self.chassis.values() for uri in view.links('Links', 'Contains')} if self.chassis else set()
-        )
+        if not self.chassis:
+            return ()
+        inner = {_bare(uri) for view in self.chassis.values() for uri in view.links('Links', 'Contains')}
         return tuple(view for uri, view in self.chassis.items() if uri not in inner)
 
     @worked_out
@@ -211,9 +211,9 @@ class Device:
     @worked_out
     def names(self) -> tuple[str, ...]:
         """What may be its model: every Model, then the names of processors and cards."""
-        texts = [view.text('Model') for view in self.views]
+        models = [view.text('Model') for view in self.views]
         named = (*self.processors.values(), *self.pcie_devices.values(), *self.graphics.values(), *self.alone.values())
-        return tuple(text for text in (*texts, *(view.text('Name') for view in named)) if text)
+        return tuple(filter(None, (*models, *[view.text('Name') for view in named])))
 
     def recognise(self, devices: Devices) -> Kind | None:
         """Work out row and kind."""

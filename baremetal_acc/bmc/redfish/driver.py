@@ -399,7 +399,8 @@ class RedfishConnection:
 
     def _note_copies(self) -> None:
         documents = {} if self._last is None else self._last.documents
-        found = sorted(uri for uri, one in documents.items() if View.of(one, []).literal(*BACKGROUND_COPY) is not None)
+        extended = {uri: View.of(one, []) for uri, one in documents.items() if BACKGROUND_COPY[0] in one.body}
+        found = sorted(uri for uri, view in extended.items() if view.literal(*BACKGROUND_COPY) is not None)
         if found:
             self._habits.copies = tuple(found)
 

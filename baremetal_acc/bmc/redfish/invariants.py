@@ -29,6 +29,9 @@ _DEVICE_LISTS = frozenset({'PCIeDevices', 'PCIeFunctions', 'Processors', 'Networ
 _ITEM_LISTS = frozenset({'FirmwareInventory', 'SoftwareInventory'})
 """Lists that have a member twice on a real BMC, and count it twice. Seen: recordings/nvidia/gh200."""
 
+_IMAGES = ('ActiveSoftwareImage', 'SoftwareImages')
+"""Links to images. Source: DSP8010 2025.4: Manager, NetworkAdapter.Controllers."""
+
 _NUMBERED = frozenset({Kind.GPU.value, Kind.DPU.value})
 
 _ROOT = 'ERoT'
@@ -87,7 +90,7 @@ def miscounted(documents: Iterable[Document]) -> Iterator[Gap]:
     """Collections that count more members than they list."""
     for document in documents:
         listed, count = document.body.get('Members'), document.body.get('Members@odata.count')
-        if not isinstance(listed, list):
+        if not isinstance(listed, list) or count is None:
             continue
         number = len(listed) if last(document.ref.uri) in _ITEM_LISTS else _distinct(listed)
         if not _agrees(count, number):
@@ -122,6 +125,8 @@ def _themselves(seen: Seen) -> Iterator[Gap]:
     """A resource at a URI that says that it is what is at another one: what was to be there is not seen."""
     for uri, document in seen.documents.items():
         said = document.body.get('@odata.id')
+        if said == uri:
+            continue
         own = normal(said) if isinstance(said, str) and said.startswith('/') else uri
         if own == uri or differ_in_case_only(own, uri) or parent(own) != parent(uri):
             continue
@@ -138,7 +143,7 @@ def _put_in_twice(seen: Seen) -> Iterator[Gap]:
         listed = document.body.get('Members')
         whole = [one for one in listed if isinstance(one, dict) and 'Id' in one] if isinstance(listed, list) else []
         first: dict[str, JsonObject] = {}
-        for member in whole if len(set(map(link_of, whole))) < len(whole) else ():
+        for member in whole if len(whole) > 1 and len(set(map(link_of, whole))) < len(whole) else ():
             link = link_of(member)
             other = member if link is None else first.setdefault(normal(link), member)
             if _what(other) != _what(member):
@@ -168,11 +173,11 @@ def _images(seen: Seen) -> Iterator[Gap]:
 def unlisted(documents: Iterable[Document], items: Mapping[str, View]) -> Iterator[Gap]:
     """Images that a resource says it has, and that are no firmware items: nobody knows what version they are of."""
     for document in documents:
-        view = View.of(document, [])
-        for name in ('ActiveSoftwareImage', 'SoftwareImages') if isinstance(document.body.get('Links'), dict) else ():
-            for place in map(normal, view.links('Links', name)):
+        links = document.body.get('Links')
+        for name in [name for name in _IMAGES if name in links] if isinstance(links, dict) else ():
+            for place in map(normal, View.of(document, []).links('Links', name)):
                 if last(parent(place)) in _ITEM_LISTS and place not in items and not _in_another_case(place, items):
-                    yield _gap(view.ref, f'Links/{name}', f'{short(place)} is its image, and no such item is there')
+                    yield _gap(document.ref, f'Links/{name}', f'{short(place)} is its image, and no such item is there')
 
 
 def _in_another_case(place: str, items: Iterable[str]) -> bool:

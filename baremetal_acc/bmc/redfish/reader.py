@@ -898,10 +898,10 @@ def expand_query(features: JsonObject | None, levels: int = 1) -> str | None:
 
 def _link_to(value: object, owner: str) -> object:
     """A link in place of a resource that was put in below its owner; anything else as it is."""
-    link = link_of(value)
-    if link is None or not isinstance(value, dict) or '@odata.type' not in value or not ('Id' in value or 'Members' in value):
+    if not isinstance(value, dict) or '@odata.type' not in value or not ('Id' in value or 'Members' in value):
         return value
-    return {'@odata.id': link} if link.startswith(f'{owner}/') and '#' not in link else value
+    link = link_of(value)
+    return {'@odata.id': link} if link is not None and link.startswith(f'{owner}/') and '#' not in link else value
 
 
 def link_of(member: object) -> str | None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import os_traits
 import pytest
 
-from baremetal_acc.bmc.devices import REMEMBERED, Row, load, shipped
+from baremetal_acc.bmc import devices
+from baremetal_acc.bmc.devices import REMEMBERED, Class, Devices, Maker, Row, load, shipped
 from baremetal_acc.bmc.find import known_devices
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.accelerator import Kind
@@ -166,6 +167,23 @@ def test_a_table_answers_the_same_however_often_it_is_asked(tmp_path: Path) -> N
     }
     assert 1 == len(found)
     assert {None} == {table.by_name(f'Other {n}') for n in range(10)}
+
+
+def test_a_name_is_brought_into_the_form_in_which_it_is_compared_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of a hundred devices asks for their names several times in one look."""
+    formed: list[str] = []
+
+    def plain(name: str) -> str:
+        formed.append(name)
+        return name.casefold()
+
+    monkeypatch.setattr(devices, 'plain', plain)
+    row = Row(kind=Class.GPU, names=('Own *',))
+    table = Devices(rows=(row,), makers=(Maker(name='Own', texts=('Own Inc',)),))
+    assert [row, row, None, None] == [table.by_name(name) for name in ('Own 1', 'Own 1', 'Other', 'Other')]
+    assert ['Own', 'Own'] == [table.vendor(text) for text in ('OWN inc', 'OWN inc')]
+    assert ['Own 1', 'Other', 'OWN inc'] == formed[-3:]
+    assert 3 == sum(formed.count(text) for text in ('Own 1', 'Other', 'OWN inc'))
 
 
 def test_a_table_is_made_anew_only_when_its_files_have_changed(tmp_path: Path) -> None:
