@@ -36,10 +36,20 @@ TICK = 0.1
 _here = threading.local()
 
 
+def idle() -> float:
+    """A clock of the seconds in which this process used no CPU: it had nothing to do, or others had the CPU."""
+    return time.monotonic() - time.process_time()
+
+
 class Hub:
-    """Runs many functions in one thread; each may wait for sockets and for time by :func:`for_socket` and :func:`sleep`."""
+    """Runs many functions in one thread; each may wait for sockets and for time by :func:`for_socket` and :func:`sleep`.
+
+    :ivar idle: seconds in which all of them waited, and the process used no CPU. Time in which others had the CPU, while there
+        was something to do, is none.
+    """
 
     def __init__(self) -> None:
+        self.idle = 0.0
         self._epoll = select.epoll()
         self._ready: deque[tuple[greenlet.greenlet, Any]] = deque()
         self._timers: list[tuple[float, int, greenlet.greenlet]] = []
@@ -136,7 +146,11 @@ class Hub:
         timeout = 0.0 if self._ready else TICK
         if self._timers and timeout:
             timeout = min(timeout, max(0.0, self._timers[0][0] - time.monotonic()))
-        for fd, _ in self._epoll.poll(timeout):
+        began = idle()
+        events = self._epoll.poll(timeout)
+        if timeout:
+            self.idle += idle() - began
+        for fd, _ in events:
             found = self._waiting.pop(fd, None)
             if found is not None:
                 self._ready.append((found[0], True))

@@ -105,14 +105,6 @@ def bounds(targets: int, bmcs: int, *, at_once: int, each: int, files: int | Non
     return Bounds(at_once=min(at_once, most), most=most, each=each)
 
 
-def idle() -> float:
-    """A clock of the seconds in which this process had nothing to do.
-
-    While it is busy, a target that takes long says nothing about its BMC, and more targets at a time would only make it longer.
-    """
-    return time.monotonic() - time.process_time()
-
-
 class Width:
     """How many targets are worth having in progress: as many as keep this process busy.
 
@@ -141,7 +133,7 @@ class Width:
     def look(self, now: float, used: float) -> None:
         """Decide anew, now and then.
 
-        :param used: seconds of CPU that the process has used so far.
+        :param used: seconds in which there was something to do, so far.
         """
         passed = now - self._since
         if passed < BEAT:
@@ -158,6 +150,8 @@ class Fleet(Generic[T, R]):
 
     :param work: what to do for one. What it raises ends the run: what concerns one target only is its result.
     :param beat: called now and then while results are waited for.
+    :param clock: of the seconds in which there was nothing to do; in a hub its own. While there is something, a target that
+        takes long says nothing about its BMC, and more targets at a time would only make it longer.
     :param stopping: called once when the run was stopped, to make those in progress end soon.
     :param in_hub: all in one thread: what is done waits only as :mod:`baremetal_acc.bmc.wait` does, so with one request at a
         time to each BMC.
@@ -170,7 +164,7 @@ class Fleet(Generic[T, R]):
         *,
         beat: Callable[[], None] = lambda: None,
         stopping: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = idle,
+        clock: Callable[[], float] = wait.idle,
         grace: float = GRACE,
         in_hub: bool = False,
     ) -> None:
@@ -188,8 +182,6 @@ class Fleet(Generic[T, R]):
         self._hub: _HubThread | None = None
         self._running: dict[int, tuple[T, float]] = {}
         self._stopped = False
-        first, busy = (IN_HUB, FULL) if in_hub else (FIRST, BUSY)
-        self._width = Width(limits.at_once, time.monotonic(), time.process_time(), first=first, busy=busy)
 
     @property
     def left_behind(self) -> tuple[T, ...]:
@@ -208,7 +200,9 @@ class Fleet(Generic[T, R]):
         """
         with _tuned():
             # One connection to each BMC: one thread can wait for all of them, and nobody fights for the interpreter.
-            self._hub = _HubThread() if self._in_hub else None
+            if self._in_hub:
+                self._hub = _HubThread()
+                self._clock = self._hub.idle
             try:
                 yield from self._results(items)
             finally:
@@ -218,11 +212,14 @@ class Fleet(Generic[T, R]):
                     self._hub.end()
 
     def _results(self, items: Iterable[T]) -> Generator[tuple[T, R], None, None]:
+        first, busy = (IN_HUB, FULL) if self._in_hub else (FIRST, BUSY)
+        now = time.monotonic()
+        width = Width(self._limits.at_once, now, now - self._clock(), first=first, busy=busy)
         waiting = enumerate(items)
         following = next(waiting, None)
         until: float | None = None
         while True:
-            while following is not None and not self._stopped and self._room() and self._begin(*following):
+            while following is not None and not self._stopped and self._room(width.targets) and self._begin(*following):
                 following = next(waiting, None)
             if self._stopped and until is None:
                 until = time.monotonic() + self._grace
@@ -233,26 +230,28 @@ class Fleet(Generic[T, R]):
             try:
                 ended = self._ended.get(timeout=BEAT)
             except Empty:
-                self._width.came_late(time.monotonic() - waited - BEAT)
-                self._width.look(time.monotonic(), time.process_time())
+                now = time.monotonic()
+                width.came_late(now - waited - BEAT)
+                width.look(now, now - self._clock())
                 self._beat()
                 continue
             if ended is not None:
                 number, result, failed, at = ended
-                self._width.came_late(time.monotonic() - at)
-                self._width.look(time.monotonic(), time.process_time())
+                now = time.monotonic()
+                width.came_late(now - at)
+                width.look(now, now - self._clock())
                 item, _ = self._running.pop(number)
                 if failed is not None:
                     raise failed
                 yield item, result  # type: ignore[misc]  # there is a result where nothing failed
 
-    def _room(self) -> bool:
+    def _room(self, width: int) -> bool:
         if len(self._running) >= self._most:
             return False
-        if len(self._running) < self._width.targets:
+        if len(self._running) < width:
             return True
         since = self._clock() - self._limits.patience
-        return sum(begun > since for _, begun in self._running.values()) < self._width.targets
+        return sum(begun > since for _, begun in self._running.values()) < width
 
     def _begin(self, number: int, item: T) -> bool:
         """Give it to the hub; else to a thread that has nothing to do, or to a new one."""
@@ -297,6 +296,10 @@ class _HubThread:
         # One that hangs must not hold up the end of the process.
         self._thread = threading.Thread(target=self._run, name='fleet', daemon=True)
         self._thread.start()
+
+    def idle(self) -> float:
+        """Seconds in which all of them waited, and nobody else's work was in the way."""
+        return self._hub.idle
 
     def begin(self, function: Callable[[], None]) -> None:
         """Begin a function that raises nothing."""

@@ -4,6 +4,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -48,6 +49,19 @@ def test_who_sleeps_less_ends_first() -> None:
     run(sleeper(0.09), sleeper(0.01), sleeper(0.05))
     assert [0.01, 0.05, 0.09] == order
     assert 1 == len(threads)
+
+
+@pytest.mark.parametrize(('pause', 'idle'), [(wait.sleep, 0.3), (time.sleep, 0.0)])
+def test_a_hub_is_idle_where_all_wait_and_not_where_others_have_the_cpu(pause: Callable[[float], None], idle: float) -> None:
+    """A function that holds up its thread and uses no CPU stands for a machine on which others work."""
+    told: list[float] = []
+
+    def held_up(hub: Hub) -> None:
+        pause(0.3)
+        told.append(hub.idle)
+
+    run(held_up)
+    assert told == pytest.approx([idle], abs=0.15)
 
 
 def test_a_socket_that_is_ready_wakes_who_waits_for_it() -> None:

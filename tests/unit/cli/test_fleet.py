@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 
 import pytest
 
+from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.cli import fleet
 from baremetal_acc.cli.fleet import Bounds, Connections, Fleet, Width
@@ -227,6 +229,30 @@ def test_the_width_shrinks_when_threads_stand_in_line():
     narrow.came_late(1.0)
     narrow.look(fleet.BEAT, 0.0)
     assert 3 == narrow.targets
+
+
+@pytest.mark.parametrize(
+    ('pause', 'grows'),
+    [
+        pytest.param(wait.sleep, True, id='they wait for their BMCs'),
+        pytest.param(time.sleep, False, id='others have the CPU'),
+    ],
+)
+def test_a_hub_takes_more_targets_only_where_it_has_nothing_to_do(monkeypatch, pause, grows):
+    """Where others had the CPU, a process that used little of it began all targets, and took three times the memory."""
+    monkeypatch.setattr(fleet, 'IN_HUB', 4)
+    running, most = 0, 0
+
+    def work(number: int) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        wait.sleep(0.0)
+        pause(0.1 if grows else 0.01)
+        running -= 1
+
+    assert 100 == len(list(Fleet(work, limits(100, 100), in_hub=True).results(range(100))))
+    assert grows == (most > 4)
 
 
 def test_the_interpreter_is_as_before_afterwards():
