@@ -91,22 +91,6 @@ def encode_enables(channel: int, subset: Subset, operation: int, enabled: frozen
     return mask + subset.qualifier
 
 
-def encode_subfunction_query(channel: int, subset: Subset, command: int) -> bytes:
-    """Get Command Sub-function Support, Get Configurable Command Sub-functions, Get Command Sub-function Enables."""
-    return bytes([channel, subset.netfn, subset.lun, command]) + subset.qualifier
-
-
-def encode_subfunction_enables(channel: int, subset: Subset, command: int, enabled: frozenset[int], size: int) -> bytes:
-    """Set Command Sub-function Enables. The qualifier comes before the mask.
-
-    :param size: 4 or 8, the bytes of the mask that was read.
-    :raises Refused: another channel than the host's.
-    """
-    _only_host(channel)
-    mask = sum(1 << n for n in enabled).to_bytes(size, 'little')
-    return bytes([channel, subset.netfn, subset.lun, command]) + subset.qualifier + mask
-
-
 def encode_oem_netfn(channel: int, netfn: int, index: int) -> bytes:
     """Get OEM NetFn IANA Support."""
     return bytes([channel, netfn, index])
@@ -131,20 +115,6 @@ def parse_netfn_support(data: bytes, bmc: str) -> Mapping[int, frozenset[int]]:
         raise BmcAnswerInvalid(bmc=bmc, what=f'Get NetFn Support: the answer has {len(data)} bytes, and 17 are needed')
     used = {lun: frozenset(2 * n for n in _set(data[1 + 4 * lun : 5 + 4 * lun])) for lun in range(4)}
     return {lun: netfns for lun, netfns in used.items() if netfns or data[0] >> 2 * lun & 3}
-
-
-def parse_subfunctions(data: bytes, bmc: str) -> tuple[frozenset[int], int]:
-    """Of Get Configurable Command Sub-functions and Get Command Sub-function Enables: the bits, and the bytes of the mask."""
-    if len(data) < 4:
-        raise BmcAnswerInvalid(bmc=bmc, what=f'sub-functions: the mask has {len(data)} bytes, and 4 or 8 are needed')
-    size = 8 if len(data) >= 8 else 4
-    return frozenset(_set(data[:size])), size
-
-
-def parse_subfunction_support(data: bytes, bmc: str) -> frozenset[int]:
-    """Of Get Command Sub-function Support: the sub-functions that there are. A bit that is set says that there is none."""
-    missing, size = parse_subfunctions(data[3:], bmc)
-    return frozenset(range(8 * size)) - missing
 
 
 def parse_oem_netfn(data: bytes, bmc: str) -> tuple[bool, bytes]:

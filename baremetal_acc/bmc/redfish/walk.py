@@ -922,8 +922,3 @@ def within(uri: str, outer: str) -> bool:
 
 def _same_id(one: str, other: str) -> bool:
     return one != other and last(one).casefold() == last(other).casefold()
-
-
-def siblings(one: str, other: str) -> bool:
-    """Two members of one collection."""
-    return one != other and parent(one) == parent(other)

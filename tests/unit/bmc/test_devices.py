@@ -10,7 +10,7 @@ import os_traits
 import pytest
 
 from baremetal_acc.bmc import devices
-from baremetal_acc.bmc.devices import REMEMBERED, Class, Devices, Maker, Row, load, shipped
+from baremetal_acc.bmc.devices import REMEMBERED, Devices, Maker, Row, load, shipped
 from baremetal_acc.bmc.find import known_devices
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.accelerator import Kind
@@ -178,7 +178,7 @@ def test_a_name_is_brought_into_the_form_in_which_it_is_compared_only_once(monke
         return name.casefold()
 
     monkeypatch.setattr(devices, 'plain', plain)
-    row = Row(kind=Class.GPU, names=('Own *',))
+    row = Row(kind=Kind.GPU, names=('Own *',))
     table = Devices(rows=(row,), makers=(Maker(name='Own', texts=('Own Inc',)),))
     assert [row, row, None, None] == [table.by_name(name) for name in ('Own 1', 'Own 1', 'Other', 'Other')]
     assert ['Own', 'Own'] == [table.vendor(text) for text in ('OWN inc', 'OWN inc')]

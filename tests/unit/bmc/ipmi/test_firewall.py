@@ -223,15 +223,13 @@ def locked(controller):
 
 
 def test_requests_have_the_bytes_of_the_standard():
-    """Facts, section 2.2: the qualifier comes last with 60h, and before the mask with 62h."""
+    """Facts, section 2.2: the qualifier comes last."""
     assert '0f' == masks.encode_netfn_support(0xF).hex()
     assert '0f2c0000' == masks.encode_query(0xF, PICMG, 0).hex()
     assert '0e4601' == masks.encode_query(0xE, Subset(netfn=0x06, lun=1), 1).hex()
     mask = '010000000000000000000000000000' + '80'
     assert f'0f2c00{mask}00' == masks.encode_enables(0xF, PICMG, 0, frozenset({0x00, 0x7F})).hex()
     assert f'0f6e00{mask}b7a200' == masks.encode_enables(0xF, VENDOR, 1, frozenset({0x80, 0xFF})).hex()
-    assert '0f2e0041b7a200' == masks.encode_subfunction_query(0xF, VENDOR, 0x41).hex()
-    assert '0f2c00310005000080' == masks.encode_subfunction_enables(0xF, PICMG, 0x31, frozenset({0, 2, 31}), 4).hex()
     assert '0f2e03' == masks.encode_oem_netfn(0xF, 0x2E, 3).hex()
 
 
@@ -240,8 +238,6 @@ def test_no_request_is_ever_made_for_the_lan_channel(channel):
     """Nor for "this channel", which is the LAN when we ask: nobody could open it again."""
     with pytest.raises(Refused, match=f'the firmware firewall of channel {channel:X}h is not written, only that of Fh'):
         masks.encode_enables(channel, APP, 0, frozenset())
-    with pytest.raises(Refused):
-        masks.encode_subfunction_enables(channel, APP, 0x60, frozenset(), 4)
 
 
 def test_answers_are_read_as_the_standard_has_them():
@@ -253,8 +249,6 @@ def test_answers_are_read_as_the_standard_has_them():
     told = {0: frozenset({0x06, 0x2C}), 1: frozenset(range(0, 64, 2)), 2: frozenset({0x00, 0x3E})}
     assert told == masks.parse_netfn_support(used + bytes(4), 'b')
     assert {**told, 3: frozenset()} == masks.parse_netfn_support(bytes([0b1001001]) + used[1:] + bytes(4), 'b')
-    assert (frozenset({0, 33}), 8) == masks.parse_subfunctions(b'\1\0\0\0\2\0\0\0', 'b')
-    assert frozenset(range(32)) - {1} == masks.parse_subfunction_support(b'\x20\x02\x10' + b'\2\0\0\0', 'b')
     assert (True, b'\xb7\xa2\0') == masks.parse_oem_netfn(b'\x80\1\xb7\xa2\0', 'b')
 
 
@@ -270,8 +264,6 @@ def test_any_answer_is_read_or_refused(data):
     """No other exception leaves a parser."""
     for parse in (
         masks.parse_netfn_support,
-        masks.parse_subfunctions,
-        masks.parse_subfunction_support,
         masks.parse_oem_netfn,
         lambda raw, bmc: masks.parse_mask(raw, 1, bmc, 'x'),
     ):
