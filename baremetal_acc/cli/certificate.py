@@ -40,7 +40,7 @@ from baremetal_acc.model.certificate import (
 from baremetal_acc.model.custody import CardCustody, Chain
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
-from baremetal_acc.planning import custody_rules
+from baremetal_acc.render import custody, findings
 
 FORMAT = 1
 
@@ -109,7 +109,7 @@ class Issue(ReportCommand):
             baseline, catalogue = tools.papers or (Paper(name='', digest=''),) * 2
             issued = datetime.now(UTC)
             certificate = decide.issue(
-                judged.inventory,
+                findings.with_measurements_compared(judged.inventory, tools.catalogue),
                 judged.verdict,
                 tools.baseline,
                 judged.target.node,
@@ -130,7 +130,7 @@ class Issue(ReportCommand):
                     known=judged.tools.known,
                     custody=judged.custody,
                 ),
-                tools.catalogue,
+                findings.sentence,
             )
             warn_of_waivers(entry, judged.verdict)
             return _keep(entry.name, certificate, by, arguments.out, folder)
@@ -467,7 +467,7 @@ def _function(f: CertifiedFunction) -> tuple[str, str]:
 def _custody(card: CertifiedAccelerator, said: CertifiedCustody, at: datetime) -> str:
     """The chain of a card in words, as ``custody show`` has it."""
     if said.origin is None or said.begun is None:
-        return custody_rules.explain(CardCustody(accelerator=card.id), at)
+        return custody.explain(CardCustody(accelerator=card.id), at)
     chain = Chain(
         accelerator=card.id,
         origin=said.origin,
@@ -479,7 +479,7 @@ def _custody(card: CertifiedAccelerator, said: CertifiedCustody, at: datetime) -
         broken=said.broken,
         covers_own_processor=said.covers_own_processor,
     )
-    return custody_rules.explain(CardCustody(accelerator=card.id, chain=chain), at)
+    return custody.explain(CardCustody(accelerator=card.id, chain=chain), at)
 
 
 def _measured(m: MeasurementReading) -> str:

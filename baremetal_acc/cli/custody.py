@@ -21,6 +21,7 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.waiver import END_HINT, END_LIMIT, LONGEST_TEXT, end_flaw, moment, read_end
 from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.planning.quarantine import suspects
+from baremetal_acc.render import custody as custody_words
 from baremetal_acc.run import Target, Tools
 
 COLUMNS = ('Target', 'Device', 'Holds', 'Chain', 'Demand')
@@ -142,7 +143,7 @@ def _warn(name: str, inventory: Inventory, kept: Custody, chosen: frozenset[Acce
         if accelerator.id not in chosen or card.seen is None:
             continue
         if card.chain is not None and card.chain.broken is not None:
-            text.warn(f'{name}: {accelerator.label}: accepted all the same: {custody_rules.explain(card, inventory.at)}')
+            text.warn(f'{name}: {accelerator.label}: accepted all the same: {custody_words.explain(card, inventory.at)}')
         if not (card.seen.access is Access.CLOSED and card.seen.proven):
             text.warn(
                 f'{name}: {accelerator.label} is not proven closed to its host, which is off: what is accepted holds while '
@@ -212,7 +213,7 @@ def _body(name: str, inventory: Inventory, kept: Custody, target: Target, tools:
                 'demand': str(wanted.custody),
                 'rule': wanted.custody_rule,
                 'holds': custody_rules.satisfies(card, wanted.custody, inventory.at) and custody.holds(card, inventory.at),
-                'chain': custody_rules.explain(card, inventory.at),
+                'chain': custody_words.explain(card, inventory.at),
                 **_facts(card),
             }
         )

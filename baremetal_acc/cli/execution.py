@@ -51,6 +51,7 @@ from baremetal_acc.model.subject import QUARANTINE
 from baremetal_acc.model.uri import system_id
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.planning import quarantine, setting_changes
+from baremetal_acc.render import findings
 from baremetal_acc.run import Target, Tools, lifecycle
 
 
@@ -504,7 +505,7 @@ def _judged(
 
     :param said: what BMCs have said against changes of locks that they took and that the locks do not show.
     """
-    open_points = (*(str(f) for f in unmet), *said)
+    open_points = (*map(findings.sentence, unmet), *said)
     if isinstance(outcome, Done):
         if open_points:
             return Exit.NOT_MET, 'not-met', NotMet(open_points)

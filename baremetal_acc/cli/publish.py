@@ -15,7 +15,7 @@ from baremetal_acc.cli.session import Session
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.offer import supply
 from baremetal_acc.decide.providers import describe
-from baremetal_acc.decide.standing import Standing, standing
+from baremetal_acc.decide.standing import Standing, Withheld, standing
 from baremetal_acc.decide.vocabulary import vocabulary
 from baremetal_acc.errors import AccError, PlacementError, UsageError
 from baremetal_acc.model.lock import LockState
@@ -28,6 +28,7 @@ from baremetal_acc.model.provider import (
     SetInventories,
     SetTraits,
 )
+from baremetal_acc.render.standing import why
 from baremetal_acc.run import Target, Tools
 
 COLUMNS = ('Target', 'Provider', 'Call', 'What', 'Sent')
@@ -92,7 +93,7 @@ class Publish(ReportCommand):
                     'error': render.failure(error),
                 }
             )
-            if not arguments.execute and _takes(calls) and any(LockState.LOCKED_REPORTED in d.why for d in devices):
+            if not arguments.execute and _takes(calls) and any(map(_may_be_proven, devices)):
                 unproven.append(entry.name)
             if error is not None:
                 codes.append(failed(entry.name, error))
@@ -118,6 +119,11 @@ class Publish(ReportCommand):
 def _takes(calls: Iterable[Call]) -> bool:
     """Some of them take something out of service."""
     return any(isinstance(c, SetInventories) and not c.inventories for c in calls)
+
+
+def _may_be_proven(device: Standing) -> bool:
+    """What keeps it from being offered is a lock that reads closed, and that somebody else may have proven."""
+    return isinstance(device.why, Withheld) and any(f.state is LockState.LOCKED_REPORTED for f in device.why.findings)
 
 
 def node_of(entry: TargetEntry) -> str:
@@ -176,7 +182,7 @@ def _device(device: Standing) -> dict[str, Any]:
         'device': device.label,
         'provider': device.provider,
         'offers': [{'resource_class': i.resource_class, 'total': i.total} for i in device.offers],
-        'why': device.why,
+        'why': why(device.why),
     }
 
 

@@ -39,7 +39,7 @@ from baremetal_acc.model.measurement import MeasurementReading
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.waiver import Relaxation, Waived
 from baremetal_acc.planning import bundle_parts
-from baremetal_acc.render import notes, refusals
+from baremetal_acc.render import findings, notes, refusals
 
 FORMAT = 1
 
@@ -384,12 +384,13 @@ def relaxation(r: Relaxation) -> Json:
 
 def finding(f: Finding) -> Json:
     """One demand and what was found."""
+    said = findings.words(f.fact)
     return {
         'accelerator': f.accelerator,
         'device': f.label,
         'subject': str(f.subject),
-        'expected': f.expected,
-        'found': f.found,
+        'expected': said.expected,
+        'found': said.found,
         'met': f.met is Met.YES,
         'rule': f.rule,
         'state': None if f.state is None else f.state.value,

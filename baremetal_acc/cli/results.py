@@ -18,8 +18,8 @@ from baremetal_acc.model.job import ItemState, Job, Plan, Release, Reset, ResetP
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.refusal import NoHost, NoMechanism
 from baremetal_acc.model.subject import SubjectKind
+from baremetal_acc.render import findings, refusals
 from baremetal_acc.render import notes as notes_in_words
-from baremetal_acc.render import refusals
 
 COLUMNS = ('Target', 'Device', 'Action', 'What', 'Change', 'State')
 
@@ -44,7 +44,7 @@ def planned(prepared: Prepared) -> Result:
         refused = Refused(map(refusals.sentence, prepared.made.refusals), hint=_hint(prepared))
         return Result(document=_document(prepared, 'refused', refused), code=failed(prepared.entry.name, refused))
     if not prepared.made.actions and prepared.unmet:
-        unmet = NotMet(str(f) for f in prepared.unmet)
+        unmet = NotMet(map(findings.sentence, prepared.unmet))
         return Result(document=_document(prepared, 'not-met', unmet), code=failed(prepared.entry.name, unmet))
     if not prepared.made.actions:
         return Result(document=_document(prepared, 'holds'), code=Exit.HOLDS)

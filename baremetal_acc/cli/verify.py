@@ -14,6 +14,7 @@ from baremetal_acc.decide import unseen
 from baremetal_acc.errors import AccError, NotMet
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.note import Note
+from baremetal_acc.render import findings
 from baremetal_acc.render import notes as notes_in_words
 
 COLUMNS = ('Target', 'Device', 'Subject', 'Expected', 'Found', 'Met', 'Rule')
@@ -66,7 +67,7 @@ def _not_met(verdict: Verdict, *, in_table: bool) -> NotMet:
 
     :param in_table: the table has nothing else, so that only the first is told beside it.
     """
-    reasons = [str(f) for f in verdict.unmet]
+    reasons = [findings.sentence(f) for f in verdict.unmet]
     if in_table and len(reasons) > 1:
         reasons = [f'{len(reasons)} demands; the first: {reasons[0]}']
     return NotMet(reasons)

@@ -21,6 +21,7 @@ from baremetal_acc.decide.plan import Part
 from baremetal_acc.errors import AccError, BmcBusy, BmcError, BmcUnsupported, ImageError, Refused, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.custody import Custody
+from baremetal_acc.model.finding import Recorded
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Inventory, Sending, Way
 from baremetal_acc.model.job import (
@@ -341,8 +342,9 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
             accelerator=mark.accelerator,
             label=names.get(mark.accelerator, mark.accelerator),
             subject=RELOCK,
-            expected='locked again after the unlock',
-            found=f'unlocked on purpose at {mark.at:%Y-%m-%d %H:%M:%S}Z',
+            fact=Recorded(
+                expected='locked again after the unlock', found=f'unlocked on purpose at {mark.at:%Y-%m-%d %H:%M:%S}Z'
+            ),
             met=Met.NO,
             rule='default',
         )
@@ -353,8 +355,10 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
             accelerator=device,
             label=names.get(device, device),
             subject=QUARANTINE,
-            expected='none',
-            found=f'quarantined at {mark.since:%Y-%m-%d %H:%M:%S}Z, until {_mending(mark)} has written it anew: {mark.why}',
+            fact=Recorded(
+                expected='none',
+                found=f'quarantined at {mark.since:%Y-%m-%d %H:%M:%S}Z, until {_mending(mark)} has written it anew: {mark.why}',
+            ),
             met=Met.NO,
             rule='default',
         )
@@ -370,8 +374,7 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
                 accelerator=device,
                 label=verdict.target if device is None else names.get(device, device),
                 subject=JOB,
-                expected='none that has not ended',
-                found=f'{unfinished(job)}; {goes_on(job)}',
+                fact=Recorded(expected='none that has not ended', found=f'{unfinished(job)}; {goes_on(job)}'),
                 met=Met.NO,
                 rule='default',
             )

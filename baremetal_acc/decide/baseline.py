@@ -17,6 +17,7 @@ from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.refusal import Counted
 from baremetal_acc.model.waiver import LONGEST, LONGEST_TEXT, Waiver, moment
 
 FORMAT = 1
@@ -477,31 +478,6 @@ def _granted(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> I
     for rule in baseline.granted:
         if rule.waiver is not None and rule.match.device(accelerator, node):
             yield rule.name, rule.waiver
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """How many devices of a machine a rule is for.
-
-    :ivar possible: those of which nobody can tell.
-    """
-
-    wanted: int
-    found: int
-    possible: int
-
-    @property
-    def met(self) -> bool:
-        """As many as are wanted, and surely."""
-        return self.found == self.wanted and not self.possible
-
-    @property
-    def why(self) -> str:
-        """Why the number is not known, for the end of messages."""
-        return ': the BMC does not show all that the rule asks for' if self.possible else ''
-
-    def __str__(self) -> str:
-        return f'{self.found} to {self.found + self.possible}' if self.possible else f'{self.found}'
 
 
 def counts(baseline: Baseline, accelerators: Iterable[Accelerator], node: NodeFacts) -> Iterator[tuple[Rule, Counted]]:

@@ -7,12 +7,12 @@ The locks are judged once more here: where a write path that the rules want bloc
 by name there is none either, whatever the verdict says.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeGuard
 
-from baremetal_acc.decide import evidence, measurement
+from baremetal_acc.decide import evidence
 from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Baseline, Demands, NodeFacts, demands
 from baremetal_acc.decide.verify import DEPLOY_ACCEPTS, components_wanted, slots_wanted
 from baremetal_acc.errors import NotMet
@@ -32,9 +32,8 @@ from baremetal_acc.model.certificate import (
     Paper,
 )
 from baremetal_acc.model.custody import NO_CUSTODY, CardCustody, Custody, CustodyDemand, Origin, Strength, weakest
-from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Flow, Verdict
+from baremetal_acc.model.job import Finding, Flow, Verdict
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.measurement import MeasurementState
 from baremetal_acc.model.ref import AcceleratorId
@@ -79,22 +78,22 @@ def issue(
     node: NodeFacts,
     engagements: Iterable[Engagement],
     occasion: Occasion,
-    catalogue: Iterable[Image] = (),
+    sentence: Callable[[Finding], str],
 ) -> Certificate:
     """What was proven, in writing.
 
-    :param inventory: as it was read, not yet judged.
+    :param inventory: as it was read, not yet judged; its measurements say what they were compared with.
     :param engagements: our own records: only they make a reading ``locked-verified``.
-    :param catalogue: what measurements were compared with.
+    :param sentence: says what does not hold.
     :raises NotMet: not all of it was proven; each reason names card and path.
     """
-    records, images = evidence.Records(engagements), tuple(catalogue)
-    reasons = [str(finding) for finding in verdict.unmet]
+    records = evidence.Records(engagements)
+    reasons = list(map(sentence, verdict.unmet))
     reasons += _not_this_look(inventory, verdict, occasion)
     cards = []
     for accelerator in inventory.accelerators:
         wanted = demands(baseline, accelerator, node)
-        card = _card(accelerator, wanted, records, occasion, images)
+        card = _card(accelerator, wanted, records, occasion)
         reasons += _open(card, verdict, occasion)
         cards.append(card)
     if reasons:
@@ -269,7 +268,6 @@ def _card(
     wanted: Demands,
     records: evidence.Records,
     occasion: Occasion,
-    catalogue: tuple[Image, ...],
 ) -> CertifiedAccelerator:
     flow = occasion.flow if occasion.flow is Flow.DEPLOY else None
     judged = tuple(evidence.judge(r, records.at(r), lifecycle=occasion.proven_in, flow=flow) for r in accelerator.locks)
@@ -290,7 +288,7 @@ def _card(
         functions=_functions(accelerator, wanted),
         paths=tuple(_path(accelerator, wanted, path, judged) for path in WritePath),
         locks=tuple(_lock(reading, records, occasion) for reading in judged),
-        measurements=measurement.recorded(accelerator, catalogue),
+        measurements=accelerator.measurements or (),
         custody=_custody(occasion.custody.of(accelerator.id), wanted),
     )
 

@@ -4,12 +4,23 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.job import Flow
-from baremetal_acc.model.lock import AtPlace, Engagement, LockReading, LockState, ResetKind, Scope, Way, WritePath
+from baremetal_acc.model.lock import (
+    AtPlace,
+    Coverage,
+    Engagement,
+    LockReading,
+    LockState,
+    ResetKind,
+    Scope,
+    Way,
+    WritablePart,
+    WritePath,
+)
 from baremetal_acc.model.ref import BmcName, Ref
 
 _RANK = {
@@ -143,35 +154,6 @@ def doubted(reading: LockReading, body: Mapping[str, object]) -> LockReading:
     """
     why = trouble(body, reading.field) if reading.state is LockState.LOCKED_REPORTED else None
     return reading if why is None else replace(reading, state=LockState.UNKNOWN, reason=why)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WritablePart:
-    """Something of a device that can be written: a firmware component, a slot, or, where it shows neither, the device.
-
-    Of scope ``bmc``: all of the device, by way of the BMC that ``part`` names.
-    """
-
-    scope: Scope
-    part: str | None = None
-
-    def __str__(self) -> str:
-        if self.scope is Scope.BMC:
-            return f'all by way of BMC {self.part}'
-        return self.part if self.part is not None else 'the device'
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
-    """How one write path to one subject is blocked.
-
-    :ivar state: of the mechanism that blocks it best; ``unsupported`` when none does.
-    :ivar reading: the one that says so.
-    """
-
-    subject: WritablePart
-    state: LockState
-    reading: LockReading | None
 
 
 def subjects(accelerator: Accelerator) -> tuple[WritablePart, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from baremetal_acc.decide.baseline import DEFAULT_RULE, Baseline, Demands, NodeFacts, Rule, demands
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.note import CardLeftOut
+from baremetal_acc.model.finding import CardLeftOut
 from baremetal_acc.model.ref import AcceleratorId
 
 _KEYS = ('firmware', 'revocations', 'functions', 'block', 'measure', 'custody', 'security_floor')
@@ -18,20 +18,12 @@ _KEYS = ('firmware', 'revocations', 'functions', 'block', 'measure', 'custody', 
 class LeftOut:
     """A card that a rule for single cards is not for.
 
-    :ivar rule: the name of the rule.
-    :ivar note: what it demands that nothing demands of the card.
+    :ivar note: the rule, and what it demands that nothing demands of the card.
     """
 
     accelerator: AcceleratorId
     label: str
-    rule: str
     note: CardLeftOut
-
-    @property
-    def text(self) -> str:
-        """The same in words, for a finding."""
-        card = f'an identical card with another {" or ".join(self.note.differs)}'
-        return f'no rule says {", ".join(self.note.keys)}, and rule {self.rule} does for {card}'
 
 
 def left_out(baseline: Baseline, accelerators: Iterable[Accelerator], node: NodeFacts) -> tuple[LeftOut, ...]:
@@ -55,7 +47,7 @@ def _left_out(baseline: Baseline, seen: tuple[Accelerator, ...], node: NodeFacts
             keys = [key for key in _KEYS if _goes_without(demands(baseline, a, node), rule, key)]
             if keys:
                 note = CardLeftOut(rule=rule.name, keys=tuple(keys), differs=tuple(differs))
-                yield LeftOut(accelerator=a.id, label=a.label, rule=rule.name, note=note)
+                yield LeftOut(accelerator=a.id, label=a.label, note=note)
 
 
 def _goes_without(wanted: Demands, rule: Rule, key: str) -> bool:

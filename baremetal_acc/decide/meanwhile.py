@@ -9,11 +9,11 @@ empty: nobody can see from outside whether a function is in use.
 """
 
 from baremetal_acc.decide.baseline import Exposure
-from baremetal_acc.decide.evidence import WritablePart, coverage
+from baremetal_acc.decide.evidence import coverage
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import BmcFacts, PowerState
 from baremetal_acc.model.job import Flow, Job, Program, Reset, ResetPurpose
-from baremetal_acc.model.lock import LockState, Scope, WritePath
+from baremetal_acc.model.lock import LockState, Scope, WritablePart, WritePath
 
 
 def host_may_program(

@@ -44,7 +44,7 @@ def left(findings: Iterable[Finding], made: Plan) -> Iterator[Note]:
     ours = mendable(findings, made)
     for finding in findings:
         if finding not in ours and not any(_tells_of(r, finding) for r in made.refusals):
-            content = NotMended(subject=finding.subject, expected=finding.expected, found=finding.found, rule=finding.rule)
+            content = NotMended(subject=finding.subject, fact=finding.fact, rule=finding.rule)
             yield Note(label=finding.label, content=content)
 
 
@@ -73,5 +73,6 @@ def _tells_of(refusal: Refusal, finding: Finding) -> bool:
         return False
     if finding.subject == PRESENT:
         # A count of the rule, a card or a resource that is named alike, or that there is no card at all.
-        return refusal.subject == rule(finding.rule) or str(refusal.subject) in (finding.label, finding.expected)
+        same = type(refusal.reason) is type(finding.fact) and refusal.subject.name in ('', finding.label)
+        return same or refusal.subject == rule(finding.rule)
     return refusal.subject == finding.subject

@@ -21,6 +21,7 @@ from baremetal_acc.model import refusal as r
 from baremetal_acc.model import subject as subjects
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
 from baremetal_acc.model.codec import encode
+from baremetal_acc.model.finding import RuleMatchesNothing
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ImageKind
 from baremetal_acc.model.inventory import Inventory, PowerState, Way
@@ -38,7 +39,7 @@ from baremetal_acc.model.job import (
     Withdraw,
     stage,
 )
-from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, Undo, WritePath, closed_by_us
+from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, Undo, WritablePart, WritePath, closed_by_us
 from baremetal_acc.model.note import Note
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.refusal import Refusal
@@ -193,7 +194,7 @@ def plan(
     draft.actions = list(_once_a_place(draft.actions, inventory))
     if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK}:
         for name in idle(baseline, inventory.accelerators, node):
-            draft.notes.append(Note(label=node.name, content=n.RuleMatchesNothing(rule=name)))
+            draft.notes.append(Note(label=node.name, content=RuleMatchesNothing(rule=name)))
         draft.notes += (Note(label=out.label, content=out.note) for out in left_out(baseline, inventory.accelerators, node))
         relaxed = waiver.relaxations(node, ((a, demands(baseline, a, node)) for a in inventory.accelerators))
         draft.notes += waiver.told(inventory.target, draft.waived, relaxed, {a.id: a.label for a in inventory.accelerators})
@@ -266,8 +267,7 @@ def _refuse_the_unseen(draft: _Draft, baseline: Baseline, node: NodeFacts, chose
             draft.refuse(None, Subject(kind=SubjectKind.RESOURCE, name=str(gap.ref)), r.MayHideDevices(gap=gap))
     for rule, counted in counts(baseline, draft.inventory.accelerators, node):
         if not counted.met:
-            wrong = r.WrongCount(wanted=counted.wanted, found=counted.found, possible=counted.possible)
-            draft.refuse(None, subjects.rule(rule.name), wrong)
+            draft.refuse(None, subjects.rule(rule.name), counted)
 
 
 def _firmware(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
@@ -470,7 +470,7 @@ def _write(
             draft.refuse(accelerator, subject, r.NothingToReset(kind=image.reset))
         else:
             draft.reset(system, image.reset, f'{accelerator.label} {subject}')
-    _release(draft, accelerator, evidence.WritablePart(scope=Scope.COMPONENT, part=component.id), component.ref)
+    _release(draft, accelerator, WritablePart(scope=Scope.COMPONENT, part=component.id), component.ref)
 
 
 def _remember_demands(draft: _Draft, baseline: Baseline, node: NodeFacts) -> None:
@@ -699,7 +699,7 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
         ),
     )
     draft.writes.append(_Write(action=action, image=image))
-    _release(draft, accelerator, evidence.WritablePart(scope=Scope.SLOT, part=slot.slot_id), slot.item.ref)
+    _release(draft, accelerator, WritablePart(scope=Scope.SLOT, part=slot.slot_id), slot.item.ref)
 
 
 def _not_one_function(found: Iterable[Image], good: Iterable[Image], function: str, rule: str) -> r.Reason:
@@ -759,7 +759,7 @@ def _unsafe_target(draft: _Draft, item: Component, image: Image) -> Iterator[r.R
         yield r.ImageTooLarge(image=image.name, bmc=facts.name, size_bytes=image.size_bytes, max_bytes=facts.update.max_size)
 
 
-def _release(draft: _Draft, accelerator: Accelerator, subject: evidence.WritablePart, ref: Ref) -> None:
+def _release(draft: _Draft, accelerator: Accelerator, subject: WritablePart, ref: Ref) -> None:
     """Open what also blocks our own way to a subject that is written."""
     for reading in accelerator.locks:
         if evidence.in_the_way(reading, subject, ref):

@@ -31,7 +31,7 @@ from baremetal_acc.model.job import (
     Reset,
     ResetPurpose,
 )
-from baremetal_acc.model.lock import LockReading, ResetKind, Scope
+from baremetal_acc.model.lock import LockReading, ResetKind, Scope, WritablePart
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning import activation, succession
 
@@ -232,7 +232,7 @@ def _with_what_it_takes(
 
 
 def _in_the_way(reading: LockReading, component: Component) -> bool:
-    return evidence.in_the_way(reading, evidence.WritablePart(scope=Scope.COMPONENT, part=component.id), component.ref)
+    return evidence.in_the_way(reading, WritablePart(scope=Scope.COMPONENT, part=component.id), component.ref)
 
 
 def _release(accelerator: Accelerator, reading: LockReading) -> Release:

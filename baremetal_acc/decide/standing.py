@@ -1,20 +1,71 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Why is a device, or a slot of it, on offer or not? In words, device by device, for whoever asks."""
+"""Say of each device and slot why it is offered in placement, or why not.
+
+:mod:`baremetal_acc.render.standing` makes the words.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from baremetal_acc.decide import images, providers
+from baremetal_acc.decide import providers
 from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, Offering, demands
 from baremetal_acc.decide.offer import Offer, Supply, usual
-from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
+from baremetal_acc.model.accelerator import Accelerator, Function
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Verdict
+from baremetal_acc.model.job import Finding, Verdict
 from baremetal_acc.model.provider import ProviderInventory
 
-SHARED = 'another machine of its BMC has it, too: both would offer it'
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withheld:
+    """A device is not offered.
+
+    :ivar is_shared: another machine of its BMC has it, too.
+    :ivar findings: what does not hold.
+    """
+
+    is_shared: bool
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """A device is offered as a rule says.
+
+    :ivar by_slots: what is offered are its slots.
+    """
+
+    how: Offering
+    rule: str
+    by_slots: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotOffered:
+    """A slot of a device that is offered by slots.
+
+    :ivar function: that it has to offer; None: nothing that may be offered.
+    :ivar held: what it holds; None: it is empty.
+    """
+
+    function: str | None
+    held: Function | None
+    by: Offered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardNotMet:
+    """A slot is not offered, since its card is not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotAmbiguous:
+    """The BMC calls several slots of a card alike."""
+
+
+Why = Withheld | Offered | SlotOffered | CardNotMet | SlotAmbiguous
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +81,7 @@ class Standing:
     label: str
     provider: str
     offers: tuple[ProviderInventory, ...]
-    why: str
+    why: Why
 
 
 def standing(
@@ -70,31 +121,21 @@ def _of_device(
     shared: bool,
 ) -> Iterator[Standing]:
     made = supply.offers.get(accelerator.id) or Offer(how=usual(accelerator))
-    rule = f'offer = "{made.how}" of rule {wanted.offer_rule}'
-    findings = (f for f in verdict.unmet if f.accelerator == accelerator.id)
-    bad = '; '.join(f'{f.subject}: expected {f.expected}, found {f.found} (rule {f.rule})' for f in findings)
-    if shared:
-        bad = '; '.join(filter(None, (SHARED, bad)))
+    bad = tuple(f for f in verdict.unmet if f.accelerator == accelerator.id)
     own = providers.card_uuid(root, accelerator.id)
     by_slots = bool(accelerator.slots) and made.how in (Offering.FUNCTION, Offering.REGION)
-    why = f'its slots are offered: {rule}' if by_slots else rule
+    by = Offered(how=made.how, rule=wanted.offer_rule, by_slots=by_slots)
     if made.how is Offering.TOGETHER:
         own = providers.together_uuid(root, accelerator)
-        why = f'counted with all of its make: {rule}'
-    yield Standing(label=accelerator.label, provider=own, offers=offered.get(own, ()), why=bad or why)
+    is_withheld = bool(bad) or shared
+    why = Withheld(is_shared=shared, findings=bad) if is_withheld else by
+    yield Standing(label=accelerator.label, provider=own, offers=offered.get(own, ()), why=why)
     times = Counter(s.slot_id for s in accelerator.slots)
     for slot in accelerator.slots if by_slots else ():
         inner = providers.slot_uuid(root, accelerator.id, slot.slot_id)
-        why = 'its card is not met' if bad else _of_slot(slot, supply.functions.get((accelerator.id, slot.slot_id)), rule)
+        function = supply.functions.get((accelerator.id, slot.slot_id))
+        of_slot: Why = CardNotMet() if is_withheld else SlotOffered(function=function, held=slot.function, by=by)
         if times[slot.slot_id] > 1:
-            why = 'the BMC calls two slots so'
-        yield Standing(label=f'{slot.slot_id} of {accelerator.label}', provider=inner, offers=offered.get(inner, ()), why=why)
-
-
-def _of_slot(slot: ReconfigurationSlot, function: str | None, rule: str) -> str:
-    """:param function: what it has to offer; None: nothing that may be offered."""
-    if function is not None:
-        return f'it holds {function}: {rule}'
-    if slot.function is None:
-        return f'it is empty: {rule}'
-    return f'it holds {images.shown(slot.function)}, and no function of the catalogue is certain to be that: {rule}'
+            of_slot = SlotAmbiguous()
+        label = f'{slot.slot_id} of {accelerator.label}'
+        yield Standing(label=label, provider=inner, offers=offered.get(inner, ()), why=of_slot)

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does what was read hold up to the baseline? Absent, unreadable and unknown are all *not met*."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -24,21 +23,30 @@ from baremetal_acc.decide.baseline import (
 from baremetal_acc.decide.identical_cards import left_out
 from baremetal_acc.model import subject
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
+from baremetal_acc.model.finding import (
+    Accounts,
+    CardMissing,
+    Denied,
+    Fact,
+    FunctionDenied,
+    Holds,
+    LockVanished,
+    NoComponent,
+    NoRevocation,
+    NoSlot,
+    Path,
+    RuleMatchesNothing,
+    Version,
+)
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ImageKind
-from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.job import Finding, Flow, Met, Verdict
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, Way, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.refusal import MayHideDevices, NoAccelerators, RuleUndecided, SharedIdentity
 from baremetal_acc.model.subject import Subject, SubjectKind
-from baremetal_acc.model.waiver import Waived, moment
-
-_ABSENT = 'absent'
-_UNKNOWN = 'unknown'
-_NO_SLOT = 'no such slot'
-
-_MOST_OF_A_VALUE = 120
-"""Characters of a lock's value that a finding shows; inventories and certificates have more of it."""
+from baremetal_acc.model.waiver import Waived
 
 DEPLOY_ACCEPTS = frozenset({LockState.LOCKED_VERIFIED})
 """The only state that lets a machine out to a tenant."""
@@ -78,7 +86,7 @@ def verify(
     findings: list[Finding] = list(_presence(inventory, baseline, node, known))
     waived: list[Waived] = []
     relaxed: list[tuple[Accelerator, Demands]] = []
-    unread = {(gap.ref, gap.field): gap.reason for gap in inventory.gaps if gap.field is not None}
+    unread = {gap.ref: gap for gap in inventory.gaps if gap.field == 'Version'}
     for accelerator in inventory.accelerators:
         wanted = demands(baseline, accelerator, node)
         judged = tuple(
@@ -186,64 +194,75 @@ def _slot_like(slot: ReconfigurationSlot, pattern: str) -> bool:
 def _presence(inventory: Inventory, baseline: Baseline, node: NodeFacts, known: frozenset[AcceleratorId]) -> Iterator[Finding]:
     seen = {a.id for a in inventory.accelerators}
 
-    def finding(label: str, expected: str, found: str, met: Met, rule: str, which: AcceleratorId | None = None) -> Finding:
-        return Finding(
-            accelerator=which, label=label, subject=subject.PRESENT, expected=expected, found=found, met=met, rule=rule
-        )
+    def finding(
+        label: str,
+        fact: Fact,
+        which: AcceleratorId | None = None,
+        *,
+        rule: str = DEFAULT_RULE,
+        about: Subject = subject.PRESENT,
+        met: bool = False,
+    ) -> Finding:
+        return Finding(accelerator=which, label=label, subject=about, fact=fact, met=Met.YES if met else Met.NO, rule=rule)
 
     if not inventory.accelerators:
-        yield finding(node.name, 'accelerators', 'none', Met.NO, 'default')
+        yield finding(node.name, NoAccelerators(host_is_off=False))
     for identity, times in Counter(a.id for a in inventory.accelerators).items():
         if times > 1:
-            yield finding(str(identity), 'one card', f'{times} devices of this identity', Met.NO, 'default', identity)
+            yield finding(str(identity), SharedIdentity(times=times), identity)
     for vanished in sorted(known - seen):
-        yield finding(str(vanished), 'the card seen before', _ABSENT, Met.NO, 'default', vanished)
+        yield finding(str(vanished), CardMissing(), vanished)
     for gap in inventory.gaps:
         if gap.hides:
-            yield finding(str(gap.ref), 'readable', gap.reason, Met.NO, 'default', gap.accelerator)
+            yield finding(str(gap.ref), MayHideDevices(gap=gap), gap.accelerator)
     for rule, counted in counts(baseline, inventory.accelerators, node):
-        met = Met.YES if counted.met else Met.NO
-        yield finding(node.name, f'{counted.wanted} devices', f'{counted} devices{counted.why}', met, rule.name)
+        yield finding(node.name, counted, rule=rule.name, met=counted.met)
     for name in idle(baseline, inventory.accelerators, node) if inventory.accelerators else ():
         # No fault: a baseline is for many machines. But a name that was misspelt is seen here.
-        expected, found = 'its devices, if there are any', 'it matches no device here'
-        yield replace(finding(node.name, expected, found, Met.YES, name), subject=subject.rule(name))
+        yield finding(node.name, RuleMatchesNothing(rule=name), rule=name, about=subject.rule(name), met=True)
     for out in left_out(baseline, inventory.accelerators, node):
-        one = finding(out.label, 'a rule for this card too, if one is meant', out.text, Met.YES, out.rule, out.accelerator)
-        yield replace(one, subject=subject.rule(out.rule))
+        rule_name = out.note.rule
+        yield finding(out.label, out.note, out.accelerator, rule=rule_name, about=subject.rule(rule_name), met=True)
 
 
-def _firmware(accelerator: Accelerator, wanted: Demands, unread: Mapping[tuple[Ref, str], str]) -> Iterator[Finding]:
+def _firmware(accelerator: Accelerator, wanted: Demands, unread: Mapping[Ref, Gap]) -> Iterator[Finding]:
     for component, pattern, version in components_wanted(accelerator, wanted):
         if component is None:
-            yield _finding(accelerator, subject.firmware(pattern), version, _ABSENT, Met.NO, wanted.firmware_rule)
-            continue
-        found = component.version
-        if found is None:
-            why = unread.get((component.ref, 'Version'))
-            found = f'{_UNKNOWN}: {component.ref} Version: {why}' if why is not None else _UNKNOWN
-        met = Met.YES if images.same_version(component.version, version) else Met.NO
-        if component.staged is not None and not images.same_version(component.staged, version):
-            found, met = f'{found}, with {component.staged} staged for the next reset', Met.NO
-        one = _finding(accelerator, subject.firmware(str(component.id)), version, found, met, wanted.firmware_rule)
-        yield _written_otherwise(one) if component.version is not None else one
+            yield _finding(accelerator, subject.firmware(pattern), NoComponent(expected=version), Met.NO, wanted.firmware_rule)
+        else:
+            fact = Version(
+                expected=version,
+                found=component.version,
+                unread=unread.get(component.ref) if component.version is None else None,
+                staged=_other_staged(component, version),
+            )
+            yield _version(accelerator, component, fact, wanted.firmware_rule, is_shown=component.version is not None)
+
+
+def _other_staged(component: Component, version: str) -> str | None:
+    """What comes with the next reset, where that is another version."""
+    return None if images.same_version(component.staged, version) else component.staged
+
+
+def _version(accelerator: Accelerator, component: Component, fact: Version, rule: str, *, is_shown: bool) -> Finding:
+    met = Met.YES if fact.staged is None and images.same_version(component.version, fact.expected) else Met.NO
+    found = _finding(accelerator, subject.firmware(str(component.id)), fact, met, rule)
+    return _written_otherwise(found) if is_shown else found
 
 
 def _denied(accelerator: Accelerator, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
     """Versions that the catalogue denies, whether or not a rule speaks of the component: running, or with the next reset."""
     for component in accelerator.firmware:
         name = 'of the device' if component.id is None else component.id
-        for version, when in ((component.version, ''), (component.staged, ' staged for the next reset')):
+        for version, is_staged in ((component.version, False), (component.staged, True)):
             why = images.denial(catalogue, accelerator, component, version)
-            if why is not None:
-                found = f'{version}{when}, denied: {why}'
-                expected = 'a version that the catalogue does not deny'
-                yield _written_otherwise(_finding(accelerator, subject.firmware(name), expected, found, Met.NO, DEFAULT_RULE))
+            if version is not None and why is not None:
+                fact = Denied(version=version, denial=why, is_staged=is_staged)
+                yield _written_otherwise(_finding(accelerator, subject.firmware(name), fact, Met.NO, DEFAULT_RULE))
     for slot in accelerator.slots:
         for image in images.denied_functions(catalogue, accelerator, slot):
-            expected, found = 'a function that the catalogue does not deny', f'{image.name}, denied: {image.denied}'
-            one = _finding(accelerator, subject.function(slot.slot_id), expected, found, Met.NO, DEFAULT_RULE)
-            yield _written_otherwise(one)
+            denied = FunctionDenied(image=image.name, denial=image.denied)
+            yield _written_otherwise(_finding(accelerator, subject.function(slot.slot_id), denied, Met.NO, DEFAULT_RULE))
 
 
 def _revocations(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
@@ -254,49 +273,38 @@ def _revocations(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Ima
             [] if image is None else [c for c in accelerator.firmware if images.meant_for(image, accelerator, c, image.kind)]
         )
         if image is None or not found:
-            what = 'the catalogue has no such revocation' if image is None else 'no component that it fits'
-            about, demanded = subject.firmware(name), f'revocation {name}'
-            yield _written_otherwise(_finding(accelerator, about, demanded, what, Met.NO, wanted.revocations_rule))
+            nothing = NoRevocation(revocation=name, is_known=image is not None)
+            yield _written_otherwise(_finding(accelerator, subject.firmware(name), nothing, Met.NO, wanted.revocations_rule))
             continue
         for component in found:
-            met = Met.YES if images.same_version(component.version, image.version) else Met.NO
-            expected = f'{image.version} (revocation {name})'
-            shows = component.version or _UNKNOWN
-            if component.staged is not None and not images.same_version(component.staged, image.version):
-                shows, met = f'{shows}, with {component.staged} staged for the next reset', Met.NO
-            about = subject.firmware(str(component.id))
-            one = _finding(accelerator, about, expected, shows, met, wanted.revocations_rule)
-            yield _written_otherwise(one) if component.version else one
+            shown, staged = component.version or None, _other_staged(component, image.version)
+            fact = Version(expected=image.version, found=shown, staged=staged, revocation=name)
+            yield _version(accelerator, component, fact, wanted.revocations_rule, is_shown=shown is not None)
 
 
 def _functions(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
     for slot, function in slots_wanted(accelerator, wanted):
         if slot is None:
-            yield _finding(accelerator, subject.ANY_FUNCTION, function, _NO_SLOT, Met.NO, wanted.functions_rule)
+            yield _finding(accelerator, subject.ANY_FUNCTION, NoSlot(function=function), Met.NO, wanted.functions_rule)
             continue
         candidates = images.function_image(catalogue, accelerator, slot, function)
-        found = (
-            'empty' if slot.function is None else ' '.join(filter(None, (images.shown(slot.function), slot.function.version)))
-        )
-        if not candidates:
-            found = f'{found}; the catalogue has no image of {function} for it'
-        met = Met.YES if any(image.denied is None and images.holds(slot, image) for image in candidates) else Met.NO
-        if images.other_staged(slot, candidates):
-            found, met = f'{found}, with {slot.item.staged if slot.item else None} staged for the next reset', Met.NO
-        about = subject.function(slot.slot_id)
-        yield _written_otherwise(_finding(accelerator, about, function, found, met, wanted.functions_rule))
+        staged = slot.item.staged if slot.item is not None and images.other_staged(slot, candidates) else None
+        holds = any(image.denied is None and images.holds(slot, image) for image in candidates)
+        fact = Holds(function=function, held=slot.function, has_image=bool(candidates), staged=staged)
+        met = Met.YES if holds and staged is None else Met.NO
+        found = _finding(accelerator, subject.function(slot.slot_id), fact, met, wanted.functions_rule)
+        yield _written_otherwise(found)
 
 
 def _users(accelerator: Accelerator, wanted: Demands, inventory: Inventory) -> Iterator[Finding]:
     """Each BMC of the device that tells who may log in: whoever was root on the host may have made himself an account."""
     if wanted.bmc_users is None:
         return
-    expected = f'nobody but {", ".join(sorted(wanted.bmc_users))}' if wanted.bmc_users else 'nobody'
+    expected = tuple(sorted(wanted.bmc_users))
     for name, strange, unread in accounts.audit(accelerator, inventory, wanted.bmc_users):
-        wrong = strange if unread is None else (*strange, f'not all accounts could be read: {unread}')
-        found = '; '.join(wrong) or 'nobody else'
-        met = Met.NO if wrong else Met.YES
-        yield _finding(accelerator, Subject(kind=SubjectKind.BMC_USERS, name=name), expected, found, met, wanted.bmc_users_rule)
+        met = Met.YES if not strange and unread is None else Met.NO
+        fact = Accounts(expected=expected, strange=strange, unread=unread)
+        yield _finding(accelerator, Subject(kind=SubjectKind.BMC_USERS, name=name), fact, met, wanted.bmc_users_rule)
 
 
 def _lock(
@@ -311,32 +319,30 @@ def _lock(
     """How a path is blocked; and the waiver, where that is what lets it be open."""
     covered = evidence.coverage(accelerator, path, readings)
     open_ones = [c for c in covered if c.state not in accepted]
-    expected = ' or '.join(sorted(accepted)) or 'nothing that could be accepted'
     if not open_ones:
         state = evidence.weakest(covered).state
-        return _finding(accelerator, subject.lock_path(path), expected, state, Met.YES, wanted.block_rule, state), None
+        return _path(accelerator, wanted, path, Path(accepted=accepted, state=state), Met.YES), None
     missing = all(c.state is LockState.UNSUPPORTED for c in open_ones)
     parts = [str(c.subject) for c in open_ones]
     let = waiver.used(accelerator, path, parts, wanted.waivers, now) if missing else None
     if let is not None and not waiver.hidden(accelerator, path, blockable):
-        found = f'no mechanism, waived until {moment(let.expires)} by {let.role} (rule {let.rule}): {let.reason}'
-        rule = wanted.block_rule
-        return _finding(accelerator, subject.lock_path(path), expected, found, Met.YES, rule, LockState.UNSUPPORTED), let
-    worst = evidence.weakest(open_ones)
-    found = '; '.join(_open(c) for c in open_ones[:3])
-    if len(open_ones) > 3:
-        found += f'; and {len(open_ones) - 3} more'
-    if let is not None:
-        found += f'; {waiver.HIDDEN}'
-    elif missing:
-        found += waiver.ended_text(waiver.shortfall(wanted.waivers, path, now))
-    return _finding(accelerator, subject.lock_path(path), expected, found, Met.NO, wanted.block_rule, worst.state), None
+        return _path(accelerator, wanted, path, Path(accepted=accepted, state=LockState.UNSUPPORTED, waived=let), Met.YES), let
+    fact = Path(
+        accepted=accepted,
+        state=evidence.weakest(open_ones).state,
+        open=tuple(open_ones),
+        vanished=let is not None,
+        waivers=waiver.shortfall(wanted.waivers, path, now) if missing and let is None else (),
+    )
+    return _path(accelerator, wanted, path, fact, Met.NO), None
+
+
+def _path(accelerator: Accelerator, wanted: Demands, path: WritePath, fact: Path, met: Met) -> Finding:
+    return _finding(accelerator, subject.lock_path(path), fact, met, wanted.block_rule, fact.state)
 
 
 def _undecided(accelerator: Accelerator, unsure: Undecided) -> Finding:
-    hidden = ' and the '.join(unsure.hidden)
-    expected, found = f'the {hidden} that the rule asks for', 'the BMC does not show it'
-    return _finding(accelerator, subject.rule(unsure.rule), expected, found, Met.NO, unsure.rule)
+    return _finding(accelerator, subject.rule(unsure.rule), RuleUndecided(hidden=unsure.hidden), Met.NO, unsure.rule)
 
 
 class _Engaged:
@@ -359,10 +365,8 @@ def _no_longer_shown(accelerator: Accelerator, wanted: Demands, engagements: Ite
     shown = {r.place for r in accelerator.locks}
     for e in engagements:
         if _rests_on(accelerator, wanted, e) and e.place not in shown:
-            expected, found = f'{e.field} at {e.ref}, as it was engaged', 'the BMC does not show it any more'
-            yield _finding(
-                accelerator, subject.lock_mechanism(e.mechanism), expected, found, Met.NO, wanted.block_rule, LockState.UNKNOWN
-            )
+            fact, about = LockVanished(field=e.field, ref=e.ref), subject.lock_mechanism(e.mechanism)
+            yield _finding(accelerator, about, fact, Met.NO, wanted.block_rule, LockState.UNKNOWN)
 
 
 def _rests_on(accelerator: Accelerator, wanted: Demands, engaged: Engagement) -> bool:
@@ -376,30 +380,6 @@ def _rests_on(accelerator: Accelerator, wanted: Demands, engaged: Engagement) ->
     return through and bool(wanted.block & (engaged.blocks or wanted.block))
 
 
-def _open(found: evidence.Coverage) -> str:
-    reading = found.reading
-    if reading is None:
-        return f'{found.subject} {found.state} (no mechanism blocks this path)'
-    value = '' if reading.value is None else f' = {_short(_state_of(reading.value) if reading.reason else reading.value)}'
-    reason = '' if reading.reason is None else f', {reading.reason}'
-    return f'{found.subject} {found.state} ({reading.mechanism} at {reading.ref} {reading.field}{value}{reason})'
-
-
-def _state_of(value: str) -> str:
-    """Of a list the first, which is the state of a firewall: all that is open is told once, by the reason."""
-    if not value.startswith('["'):
-        return value
-    try:
-        return json.dumps(json.JSONDecoder().raw_decode(value, 1)[0])  # the list may have been cut
-    except ValueError:
-        return value
-
-
-def _short(value: str) -> str:
-    """A value of a lock in a sentence; what is cut says so."""
-    return value if len(value) <= _MOST_OF_A_VALUE else f'{value[:_MOST_OF_A_VALUE]}...'
-
-
 def _written_otherwise(finding: Finding) -> Finding:
     """The same; where it does not hold, marked as one that only a write mends."""
     return replace(finding, shows_another=finding.met is Met.NO)
@@ -408,8 +388,7 @@ def _written_otherwise(finding: Finding) -> Finding:
 def _finding(
     accelerator: Accelerator,
     about: Subject,
-    expected: str,
-    found: str,
+    fact: Fact,
     met: Met,
     rule: str,
     state: LockState | None = None,
@@ -418,8 +397,7 @@ def _finding(
         accelerator=accelerator.id,
         label=accelerator.label,
         subject=about,
-        expected=expected,
-        found=found,
+        fact=fact,
         met=met,
         rule=rule,
         state=state,

@@ -21,7 +21,7 @@ from baremetal_acc.decide.baseline import (
 )
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.custody import CustodyDemand
-from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
+from baremetal_acc.model.lock import LockReading, LockState, Scope, WritablePart, WritePath
 from baremetal_acc.model.note import LeftOpen, LessThanDefault, Note
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.refusal import WaiverEnded
@@ -88,16 +88,16 @@ def _blockable(accelerator: Accelerator, path: WritePath) -> frozenset[str]:
     return frozenset(str(s) for s in _reached(accelerator) if any(_protects(r, s, path) for r in readings))
 
 
-def _protects(reading: LockReading, subject: evidence.WritablePart, path: WritePath) -> bool:
+def _protects(reading: LockReading, subject: WritablePart, path: WritePath) -> bool:
     if reading.scope is not Scope.BMC:
         return subject.scope is not Scope.BMC and evidence.covers(reading, subject)
     return path is not WritePath.HOST_DEVICE and evidence.covers(reading, subject)
 
 
-def _reached(accelerator: Accelerator) -> tuple[evidence.WritablePart, ...]:
+def _reached(accelerator: Accelerator) -> tuple[WritablePart, ...]:
     """Everything of a device that can be written, and each BMC by way of which it can."""
     bmcs = sorted({ref.bmc for ref in accelerator.refs})
-    return (*evidence.subjects(accelerator), *(evidence.WritablePart(scope=Scope.BMC, part=bmc) for bmc in bmcs))
+    return (*evidence.subjects(accelerator), *(WritablePart(scope=Scope.BMC, part=bmc) for bmc in bmcs))
 
 
 def used(

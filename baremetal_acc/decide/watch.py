@@ -26,7 +26,7 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.job import Action
-from baremetal_acc.model.lock import Engagement, LockReading, LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.lock import Coverage, Engagement, LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.subject import SubjectKind
 
@@ -248,7 +248,7 @@ def _ways(
             shown_now[by.place] = replace(by, state=LockState.LOCKED_REPORTED)
 
 
-def _way(a: Accelerator, path: WritePath, found: evidence.Coverage, gaps: tuple[Gap, ...]) -> Trouble:
+def _way(a: Accelerator, path: WritePath, found: Coverage, gaps: tuple[Gap, ...]) -> Trouble:
     by = found.reading
     whole = by is not None and by.scope is Scope.BMC
     what = f'{shown(a.label)} ({a.id}), {found.subject}' if by is None else _lock_name(a, by)

@@ -4,7 +4,7 @@
 
 A dataclass becomes an object with its fields; where a field may hold one of several dataclasses the object carries its
 class in ``"type"``. One with a text form (``from_text``) becomes its text. Tuples become arrays, frozensets sorted arrays,
-times ISO 8601 in UTC, spans seconds.
+times ISO 8601 in UTC, spans seconds. What a field with :func:`stored_as` holds becomes the fields of that class, in its place.
 """
 
 import types
@@ -22,14 +22,21 @@ T = TypeVar('T')
 
 _TAG = 'type'
 
+_STORED_AS = 'stored as'
+
 SPARSE = MappingProxyType({'sparse': True})
 """Metadata of a field that is left out where it has its default value: what is stored has its bounds."""
+
+
+def stored_as(kind: type) -> Mapping[str, type]:
+    """Metadata of a field whose fact is stored in words: in place of it stand the fields of this class, the only one stored."""
+    return MappingProxyType({_STORED_AS: kind})
 
 
 def encode(value: object) -> Any:
     """JSON-able value of a noun.
 
-    :raises TypeError: it holds something that is no noun; our own fault.
+    :raises TypeError: it holds something that is no noun, or a fact that was not put into words; our own fault.
     """
     if value is None or isinstance(value, bool | int | float) or type(value) is str:
         return value
@@ -50,11 +57,24 @@ def encode(value: object) -> Any:
     if hasattr(value, 'from_text'):
         return str(value)
     if is_dataclass(value) and not isinstance(value, type):
-        body = {f.name: encode(at) for f in fields(value) if not _is_left_out(f, at := getattr(value, f.name))}
+        body = _body(value)
         if _TAG not in body:
             body = {_TAG: type(value).__name__, **body}
         return body
     raise TypeError(f'{type(value).__name__} has no JSON form')
+
+
+def _body(value: Any) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    for f in fields(value):
+        held, kind = getattr(value, f.name), f.metadata.get(_STORED_AS)
+        if kind is not None and not isinstance(held, kind):
+            raise TypeError(f'{type(held).__name__} was not put into words')
+        if kind is not None:
+            body |= _body(held)
+        elif not _is_left_out(f, held):
+            body[f.name] = encode(held)
+    return body
 
 
 def _is_left_out(field: Field[Any], value: object) -> bool:
@@ -136,13 +156,17 @@ def _decode_dataclass(kind: type, data: Any) -> Any:
     if not isinstance(data, dict):
         raise TypeError(f'object expected for {kind.__name__}, {type(data).__name__} found')
     hints = typing.get_type_hints(kind)
-    known = {f.name for f in fields(kind)}
+    inner = {f.name: f.metadata[_STORED_AS] for f in fields(kind) if _STORED_AS in f.metadata}
+    known = {f.name for one in (kind, *inner.values()) for f in fields(one)} - inner.keys()
     unknown = set(data) - known - {_TAG}
     if unknown:
         raise ValueError(f'{kind.__name__} has no field {", ".join(sorted(unknown))}')
     values = {}
     for f in fields(kind):
-        if f.name in data:
+        if f.name in inner:
+            parts = {part.name for part in fields(inner[f.name])}
+            values[f.name] = _decode_dataclass(inner[f.name], {name: data[name] for name in parts & data.keys()})
+        elif f.name in data:
             values[f.name] = _decode(hints[f.name], data[f.name])
         elif f.default is MISSING and f.default_factory is MISSING:
             raise KeyError(f'{kind.__name__}.{f.name} is missing')

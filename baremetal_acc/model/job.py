@@ -7,8 +7,9 @@ from dataclasses import field as of_dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 
-from baremetal_acc.model.codec import SPARSE
+from baremetal_acc.model.codec import SPARSE, stored_as
 from baremetal_acc.model.custody import NO_CUSTODY, Custody
+from baremetal_acc.model.finding import Fact, Recorded
 from baremetal_acc.model.firmware import ItemIdentity
 from baremetal_acc.model.image import Progress
 from baremetal_acc.model.inventory import Complaint, ManagerReading, Objection
@@ -273,15 +274,11 @@ class Finding:
     accelerator: AcceleratorId | None
     label: str
     subject: Subject
-    expected: str
-    found: str
+    fact: Fact = field(metadata=stored_as(Recorded))
     met: Met
     rule: str
     state: LockState | None = None
     shows_another: bool = field(default=False, metadata=SPARSE)
-
-    def __str__(self) -> str:
-        return f'{self.label}, {self.subject}: expected {self.expected}, found {self.found} (rule {self.rule})'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

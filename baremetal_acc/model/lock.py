@@ -242,3 +242,32 @@ class Engagement(AtPlace):
     scope: Scope = Scope.DEVICE
     blocks: frozenset[WritePath] = frozenset()
     leaves: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritablePart:
+    """Something of a device that can be written: a firmware component, a slot, or, where it shows neither, the device.
+
+    Of scope ``bmc``: all of the device, by way of the BMC that ``part`` names.
+    """
+
+    scope: Scope
+    part: str | None = None
+
+    def __str__(self) -> str:
+        if self.scope is Scope.BMC:
+            return f'all by way of BMC {self.part}'
+        return self.part if self.part is not None else 'the device'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How one write path to one subject is blocked.
+
+    :ivar state: of the mechanism that blocks it best; ``unsupported`` when none does.
+    :ivar reading: the one that says so.
+    """
+
+    subject: WritablePart
+    state: LockState
+    reading: LockReading | None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
 NONCE_BYTES = 32
@@ -108,3 +109,20 @@ class MeasurementReading:
     def is_compared(self) -> bool:
         """Of one in a certificate: it was held against values of the catalogue. The text is all that certificates say of it."""
         return self.reason is not None and self.reason.startswith(COMPARED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One component, as its version and its measurements tell of it.
+
+    :ivar images: of the catalogue, by name, that it measures as; empty: version and measurements do not go together.
+    :ivar image: another one that it measures as, which is of ``image_version``; or the one of its version, that it does not
+        measure as: ``index`` is the first block that differs, ``measurement`` what is shown there.
+    """
+
+    component: Component
+    images: tuple[str, ...] = ()
+    image: str | None = None
+    image_version: str | None = None
+    index: int | None = None
+    measurement: Measurement | None = None

@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from baremetal_acc.model.custody import CardCustody
+from baremetal_acc.model.finding import CardLeftOut, Fact, RuleMatchesNothing
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.subject import Subject
@@ -191,25 +192,6 @@ class KnownByName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleMatchesNothing:
-    """A rule matches no device here."""
-
-    rule: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CardLeftOut:
-    """A rule for single cards is not for an identical card.
-
-    :ivar keys: what nothing demands of the card; ``differs``: by what the cards differ.
-    """
-
-    rule: str
-    keys: tuple[str, ...]
-    differs: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOpen:
     """A path stays open by a waiver."""
 
@@ -258,8 +240,7 @@ class NotMended:
     """No action of the plan mends a finding: its fields."""
 
     subject: Subject
-    expected: str
-    found: str
+    fact: Fact
     rule: str
 
 

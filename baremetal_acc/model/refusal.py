@@ -44,8 +44,8 @@ class MayHideDevices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WrongCount:
-    """Another number of devices matches a rule than it asks for.
+class Counted:
+    """How many devices of a machine a rule matches.
 
     :ivar possible: those of which nobody can tell whether they match.
     """
@@ -53,6 +53,11 @@ class WrongCount:
     wanted: int
     found: int
     possible: int
+
+    @property
+    def met(self) -> bool:
+        """As many as are wanted, and surely."""
+        return self.found == self.wanted and not self.possible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -599,7 +604,7 @@ Reason = (
     NoAccelerators
     | SharedIdentity
     | MayHideDevices
-    | WrongCount
+    | Counted
     | RuleUndecided
     | NoSuchComponent
     | TakesNoFirmware

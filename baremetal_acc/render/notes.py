@@ -7,10 +7,11 @@ from typing import assert_never
 
 from baremetal_acc.decide import waiver
 from baremetal_acc.decide.baseline import DEFAULT_RULE
+from baremetal_acc.model import finding as f
 from baremetal_acc.model import note as n
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.note import Content
-from baremetal_acc.planning import custody_rules
+from baremetal_acc.render import custody, findings
 from baremetal_acc.render.words import shortened
 
 NEXT_START = (
@@ -38,7 +39,7 @@ def text(content: Content) -> str:
         case n.Forced():
             return f'{content.subject} is sent with ForceUpdate: {_cause(content.cause)}'
         case n.WrittenForCustody():
-            why = custody_rules.explain(content.custody, content.at)
+            why = custody.explain(content.custody, content.at)
             return f'it is written whatever it shows, for its custody does not hold: {why}'
         case n.FoundOpen():
             return 'it is written whatever it shows, for a lock of it that we had closed was found open since'
@@ -68,11 +69,10 @@ def text(content: Content) -> str:
             ids = shortened(content.components)
             known = f'which component is for {ids} is known by the name of the item alone, not by its SoftwareId'
             return f'bundle {content.bundle}: {known}'
-        case n.RuleMatchesNothing():
+        case f.RuleMatchesNothing():
             return f'rule {content.rule} matches no device here'
-        case n.CardLeftOut():
-            card = f'an identical card with another {" or ".join(content.differs)}'
-            return f'no rule says {", ".join(content.keys)}, and rule {content.rule} does for {card}'
+        case f.CardLeftOut():
+            return findings.left_out(content)
         case n.LeftOpen():
             return waiver.open_by(content.waived)
         case n.LessThanDefault():
@@ -85,8 +85,7 @@ def text(content: Content) -> str:
         case n.NothingToDo():
             return 'nothing to do about what does not hold' if content.unmet else 'nothing to do'
         case n.NotMended():
-            found = f'expected {content.expected}, found {content.found} (rule {content.rule})'
-            return f'no action mends {content.subject}: {found}'
+            return f'no action mends {content.subject}: {findings.clause(content.fact, content.rule)}'
         case n.WaitsForUpdate():
             return f'waits first: {content.message}'
         case n.PowerCordPulled():

@@ -12,6 +12,7 @@ from baremetal_acc.model.job import Plan
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.refusal import Reason, Refusal, RestoreProblem
 from baremetal_acc.planning import activation
+from baremetal_acc.render import findings
 from baremetal_acc.render.words import shortened
 
 NO_RECORD_HINT = (
@@ -65,10 +66,8 @@ def reason(why: Reason) -> str:
             return f'{why.times} devices have this identity, so nobody can tell which one is meant'
         case r.MayHideDevices():
             return f'devices may lie behind what could not be read: {why.gap.reason}'
-        case r.WrongCount():
-            found = f'{why.found} to {why.found + why.possible}' if why.possible else f'{why.found}'
-            unsure = ': the BMC does not show all that the rule asks for' if why.possible else ''
-            return f'{why.wanted} devices must match, {found} do{unsure}'
+        case r.Counted():
+            return f'{why.wanted} devices must match, {findings.number(why)} do{findings.unsure(why)}'
         case r.RuleUndecided():
             return f'the BMC does not show the {" and the ".join(why.hidden)} that it asks for, so it may be for this device'
         case r.NoSuchComponent():

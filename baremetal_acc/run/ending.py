@@ -39,6 +39,7 @@ from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.subject import CUSTODY, SubjectKind
 from baremetal_acc.planning import bundle_parts, setting_changes, succession
 from baremetal_acc.planning.followed_tasks import followed, to_follow
+from baremetal_acc.render import findings
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import check, sessions, unprotected
 from baremetal_acc.run.power import held, off_again
@@ -110,7 +111,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         job = pardoned
     job = bundle_parts.read_back(job, tools.catalogue, inventory, others)
     job = interference.lost_locks(job, inventory, verdict, now)
-    reasons = [str(f) for f in unmet] if job.demands_met else []
+    reasons = [findings.sentence(f) for f in unmet] if job.demands_met else []
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())
     if job.reasons or reasons:
         reasons += setting_changes.objected(job, inventory)
@@ -125,7 +126,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     _tell_other_parts(job)
     return replace(
         job,
-        verdict=verdict,
+        verdict=findings.recorded(verdict),
         # What a lost lock leads to is told after the lock itself.
         reasons=tuple(
             dict.fromkeys((*job.reasons, *reasons, *end.restored, *end.why, *end.held, *map(str, job.interferences)))
@@ -285,7 +286,7 @@ def publish(job: Job, position: int, target: Target, tools: Tools, now: datetime
     made = supply(inventory, verdict, tools.baseline, target.node, tools.catalogue, left=left)
     tools.placement.publish(inventory, verdict, made)
     if job.demands_met and verdict.unmet:
-        unmet = '; '.join(str(f) for f in verdict.unmet)
+        unmet = '; '.join(map(findings.sentence, verdict.unmet))
         return ended(job, position, ItemState.FAILED, now, f'since the final look something has changed: {unmet}')
     return ended(job, position, ItemState.DONE, now)
 

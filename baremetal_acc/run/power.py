@@ -18,6 +18,7 @@ from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.model.subject import SubjectKind
 from baremetal_acc.planning import activation
+from baremetal_acc.render import findings
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import Bmcs, check, observe, unprotected
 from baremetal_acc.run.patience import took_nothing
@@ -297,8 +298,8 @@ def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: da
     inventory, verdict = check(target, tools, job.engagements, later, lifecycle=job.lifecycle, starting=system, measure=False)
     job = custody_feed.after_reading(job, inventory, target, tools, starting=system)
     lost = restore.lost(job)
-    why = [str(f) for f in unprotected(verdict)]
-    why += [str(f) for f in verdict.unmet if f.subject.kind is SubjectKind.BMC_USERS]
+    why = [findings.sentence(f) for f in unprotected(verdict)]
+    why += [findings.sentence(f) for f in verdict.unmet if f.subject.kind is SubjectKind.BMC_USERS]
     why += [f'{device} could be neither written nor put back' for device in lost]
     why += [f'{device} is quarantined' for device in sorted(tools.unusable(job, inventory).difference(lost))]
     return job, why

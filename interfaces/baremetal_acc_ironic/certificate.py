@@ -30,6 +30,7 @@ from baremetal_acc.model.certificate import Certificate, CertifiedNode, Paper, R
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Verdict
 from baremetal_acc.model.lock import Engagement
+from baremetal_acc.render import findings
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import outcome, rights, settings
@@ -69,7 +70,8 @@ def issue(
         return replace(mind, certificate=None)
     lifecycle = mind.lifecycle + 1
     occasion = _occasion(task, mind, tools, by, lifecycle)
-    certificate = decide.issue(inventory, verdict, tools.baseline, node, evidence, occasion, tools.catalogue)
+    seen = findings.with_measurements_compared(inventory, tools.catalogue)
+    certificate = decide.issue(seen, verdict, tools.baseline, node, evidence, occasion, findings.sentence)
     which = certificate.reference
     data = seal.seal(certificate, by)
     if mind.certificate is not None:

@@ -13,6 +13,7 @@ from baremetal_acc.decide.offer import supply
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
+from baremetal_acc.render import findings
 from baremetal_acc.run import custody_feed
 from baremetal_acc_ironic import (
     attach,
@@ -148,7 +149,7 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
     mind = drift.looked(task, mind, inventory, steps.VERIFY.name, work.done(mind))
     mind = work.keep_custody(task, mind, inventory, target, tools, evidence)
     verdict = custody_feed.judged(verdict, mind.custody, inventory, target, tools, inventory.at)
-    reasons = [str(finding) for finding in verdict.unmet]
+    reasons = [findings.sentence(finding) for finding in verdict.unmet]
     if mind.opened is not None:
         reasons.append(f'locks were opened at {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
     reasons += quarantine.reasons(mind)

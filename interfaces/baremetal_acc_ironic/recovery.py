@@ -24,6 +24,7 @@ from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Action, Engage, Flow, ItemState, Job, Plan, Reset, ResetPurpose, Wait
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST
+from baremetal_acc.render import findings
 from baremetal_acc.run import Tools, custody_feed, lifecycle
 from baremetal_acc.run.credentials import Credentials
 from baremetal_acc_ironic import drift, handed, outcome, quarantine, settings, steps, work
@@ -208,7 +209,7 @@ def _turn(task: Any, mind: Memory, job: Job) -> None:
 def _end(task: Any, mind: Memory, job: Job) -> None:
     node = task.node
     mind = handed.interfered(mind, job)
-    unmet = [] if job.verdict is None else [str(f) for f in run.unprotected(job.verdict)]
+    unmet = [] if job.verdict is None else [findings.sentence(f) for f in run.unprotected(job.verdict)]
     reasons = list(dict.fromkeys((*job.reasons, *unmet)))
     if reasons or job.verdict is None:
         text = 'locks could not be brought back: ' + '; '.join(reasons)

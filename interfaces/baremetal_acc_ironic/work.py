@@ -48,7 +48,7 @@ from baremetal_acc.model.job import (
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.planning import custody, custody_rules
-from baremetal_acc.render import notes
+from baremetal_acc.render import findings, notes
 from baremetal_acc.render.refusals import raise_if_unsafe
 from baremetal_acc.run import Target, Tools, custody_feed, lifecycle
 from baremetal_acc_ironic import (
@@ -669,7 +669,7 @@ def _unmet(task: Any, step: Step, job: Job, look: Look | None) -> Iterator[str]:
         only = None if look is None else steps.chosen(look[0], named)
     except UsageError:
         only = None  # a device that was named has vanished: then everything counts, its absence too
-    yield from (str(f) for f in step.concerned(job.verdict.unmet, only))
+    yield from map(findings.sentence, step.concerned(job.verdict.unmet, only))
 
 
 def _lasts(task: Any, job: Job) -> bool:

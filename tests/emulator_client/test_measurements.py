@@ -26,6 +26,7 @@ from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, Image
 from baremetal_acc.model.job import Finding, Met
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import HOST
+from baremetal_acc.render.findings import recorded
 from baremetal_acc.run import Target, Tools
 from baremetal_acc.run.looking import NO_ROOTS
 
@@ -61,7 +62,7 @@ class Machine:
         target = Target(name='n', node=NodeFacts(name='n'), bmcs=(replace(self.address, **(address or {})),))
         tools = replace(self.tools, **changes)
         _, verdict = run.check(target, tools, (), at or datetime.now(UTC), lifecycle=1)
-        return {str(f.subject): f for f in verdict.findings if str(f.subject).startswith('measurement')}
+        return {str(f.subject): f for f in recorded(verdict).findings if str(f.subject).startswith('measurement')}
 
     def readings(self, *, at: datetime | None = None, **changes: Any) -> list[MeasurementReading]:
         """What the roots of trust say, in order."""
@@ -129,7 +130,10 @@ def test_every_card_proves_what_it_runs(machine: Machine) -> None:
     found = machine.verified(catalogue=SHIPPED)
     assert {'measurement HGX_ERoT_GPU_0', 'measurement HGX_ERoT_GPU_1'} == set(found)
     for finding in found.values():
-        assert (Met.YES, True) == (finding.met, f'is {GPU_VERSION}' in finding.found and f'is {EROT_VERSION}' in finding.found)
+        assert (Met.YES, True) == (
+            finding.met,
+            f'is {GPU_VERSION}' in finding.fact.found and f'is {EROT_VERSION}' in finding.fact.found,
+        )
 
 
 def test_a_nonce_is_never_used_again(machine: Machine) -> None:
@@ -158,8 +162,8 @@ def test_a_root_of_trust_that_signs_as_it_should_not_is_refused(machine: Machine
     machine.remote.fault('measurement-wrong', device='GPU_0', how=how)
     found = machine.verified(catalogue=SHIPPED)
     bad, good = found['measurement HGX_ERoT_GPU_0'], found['measurement HGX_ERoT_GPU_1']
-    assert (Met.NO, True) == (bad.met, bad.found.startswith('refused: ')), bad.found
-    assert REASONS[how] in bad.found
+    assert (Met.NO, True) == (bad.met, bad.fact.found.startswith('refused: ')), bad.fact.found
+    assert REASONS[how] in bad.fact.found
     assert Met.YES == good.met
 
 
@@ -167,7 +171,7 @@ def test_one_genuine_card_does_not_answer_for_all(machine: Machine) -> None:
     """The BMC passes our questions on to a card that runs what it should."""
     machine.remote.fault('measurement-wrong', device='GPU_*', how='other-device')
     for finding in machine.verified(catalogue=SHIPPED).values():
-        assert (Met.NO, True) == (finding.met, 'too' in finding.found and 'key' in finding.found), finding.found
+        assert (Met.NO, True) == (finding.met, 'too' in finding.fact.found and 'key' in finding.fact.found), finding.fact.found
 
 
 def test_a_bmc_that_lies_about_a_version_is_found_out(machine: Machine) -> None:
@@ -178,7 +182,7 @@ def test_a_bmc_that_lies_about_a_version_is_found_out(machine: Machine) -> None:
     found = machine.verified(catalogue=(*SHIPPED, expected))
     bad, good = found['measurement HGX_ERoT_GPU_0'], found['measurement HGX_ERoT_GPU_1']
     assert (Met.NO, Met.YES) == (bad.met, good.met)
-    assert f'said to be 97.0, and measures as image gpu-{GPU_VERSION}, which is {GPU_VERSION}' in bad.found
+    assert f'said to be 97.0, and measures as image gpu-{GPU_VERSION}, which is {GPU_VERSION}' in bad.fact.found
 
 
 @pytest.mark.parametrize(
@@ -198,7 +202,7 @@ def test_a_root_of_trust_that_cannot_be_asked_is_not_known(machine: Machine, fau
     found = machine.verified(catalogue=SHIPPED)
     bad = [f for f in found.values() if f.met is Met.NO]
     assert bad
-    assert any(f.found.startswith('unknown: ') and says in f.found for f in bad), [f.found for f in bad]
+    assert any(f.fact.found.startswith('unknown: ') and says in f.fact.found for f in bad), [f.fact.found for f in bad]
 
 
 def test_one_that_hangs_costs_its_own_time_alone(machine: Machine) -> None:
@@ -206,14 +210,14 @@ def test_one_that_hangs_costs_its_own_time_alone(machine: Machine) -> None:
     machine.remote.fault('hang', uri=f'{ROT}/Actions/*', method='POST')
     found = machine.verified(catalogue=SHIPPED, address={'timeout': timedelta(seconds=1)})
     bad, good = found['measurement HGX_ERoT_GPU_0'], found['measurement HGX_ERoT_GPU_1']
-    assert (Met.NO, True, Met.YES) == (bad.met, bad.found.startswith('unknown: '), good.met)
+    assert (Met.NO, True, Met.YES) == (bad.met, bad.fact.found.startswith('unknown: '), good.met)
 
 
 def test_without_a_pinned_root_nothing_is_proven_and_nobody_is_asked(machine: Machine, tmp_path: Any) -> None:
     """And under another root neither."""
     machine.remote.reset_log()
     for finding in machine.verified(attestor=None).values():
-        assert (Met.NO, f'unknown: {NO_ROOTS}') == (finding.met, finding.found)
+        assert (Met.NO, f'unknown: {NO_ROOTS}') == (finding.met, finding.fact.found)
     assert not [one for one in machine.remote.log() if one['path'].startswith(ROT)]
     other = build('gpu-server', Parameters(gpus=1, features=frozenset({'spdm'}))).authority
     assert other is not None
@@ -221,7 +225,7 @@ def test_without_a_pinned_root_nothing_is_proven_and_nobody_is_asked(machine: Ma
     roots.write_bytes(other.root())
     roots.chmod(0o600)
     for finding in machine.verified(attestor=attestor([str(roots)])).values():
-        assert (Met.NO, True) == (finding.met, 'no pinned root' in finding.found or 'no chain' in finding.found)
+        assert (Met.NO, True) == (finding.met, 'no pinned root' in finding.fact.found or 'no chain' in finding.fact.found)
 
 
 def test_a_certificate_is_judged_by_the_time_of_the_look(machine: Machine) -> None:
@@ -255,4 +259,4 @@ def test_other_firmware_of_the_same_version_is_found_out(machine: Machine) -> No
     bad, good = found['measurement HGX_ERoT_GPU_1'], found['measurement HGX_ERoT_GPU_0']
     assert (Met.NO, Met.YES) == (bad.met, good.met)
     value = sha256(evil).hexdigest()
-    assert f'HGX_FW_ERoT_GPU_1 is said to be {EROT_VERSION}, and measurement 3 is sha256:{value[:16]}' in bad.found
+    assert f'HGX_FW_ERoT_GPU_1 is said to be {EROT_VERSION}, and measurement 3 is sha256:{value[:16]}' in bad.fact.found

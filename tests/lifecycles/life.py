@@ -52,6 +52,7 @@ from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.subject import LOCKS, SubjectKind
 from baremetal_acc.planning import custody, custody_rules
+from baremetal_acc.render import findings
 from baremetal_acc.render.refusals import raise_if_unsafe
 from baremetal_acc.run import Target, Tools, bound, check, custody_feed, observe, tick
 from tests.lifecycles.host import OTHER_BYTES, Host
@@ -560,7 +561,7 @@ class Life:
         if job is not None and job.verdict is not None:
             # As the step that locks does: what it is for has to hold by its own records.
             concerned = [f for f in job.verdict.unmet if f.subject.kind in LOCKS | {SubjectKind.PRESENT}]
-            reasons = (*reasons, *(str(f) for f in concerned))
+            reasons = (*reasons, *map(findings.sentence, concerned))
         self.maybe(0.2)
         self.site.go_on(timedelta(seconds=self.random.randint(1, 30)))
         if not reasons:
@@ -587,7 +588,7 @@ class Life:
             self.keep_custody(inventory)
             verdict = custody_feed.judged(verdict, mind.custody, inventory, self.target, self.tools(), inventory.at)
             if not verdict.met:
-                return tuple(str(f) for f in verdict.unmet)
+                return tuple(map(findings.sentence, verdict.unmet))
             occasion = certificate.Occasion(
                 node=CertifiedNode(uuid=None, name='node-1'),
                 lifecycle=mind.lifecycle,
@@ -603,7 +604,7 @@ class Life:
                 known=mind.known,
                 custody=mind.custody,
             )
-            paper = certificate.issue(inventory, verdict, self.baseline, NODE, mind.evidence, occasion)
+            paper = certificate.issue(inventory, verdict, self.baseline, NODE, mind.evidence, occasion, findings.sentence)
         except AccError as exc:
             return tuple(getattr(exc, 'reasons', ()) or (str(exc),))
         self.figures['hand-overs'] += 1

@@ -264,8 +264,8 @@ GUARDS = (
     Guard(
         name='accept an absent component',
         file=VERIFY,
-        guard='version, _ABSENT, Met.NO, wanted.firmware_rule)',
-        gone='version, _ABSENT, Met.YES, wanted.firmware_rule)',
+        guard='NoComponent(expected=version), Met.NO, wanted.firmware_rule)',
+        gone='NoComponent(expected=version), Met.YES, wanted.firmware_rule)',
         tests='tests/unit/decide/test_verify.py',
     ),
     Guard(
@@ -292,8 +292,8 @@ GUARDS = (
     Guard(
         name='accept a stranger staged for the next reset',
         file=VERIFY,
-        guard='        if component.staged is not None and not images.same_version(component.staged, version):',
-        gone='        if False:',
+        guard='Met.YES if fact.staged is None and images',
+        gone='Met.YES if images',
         tests='tests/unit/decide/test_verify.py',
     ),
     Guard(
@@ -418,7 +418,7 @@ GUARDS = (
     Guard(
         name='give the host back with a lock open',
         file=f'{RUN}/power.py',
-        guard='    why = [str(f) for f in unprotected(verdict)]\n',
+        guard='    why = [findings.sentence(f) for f in unprotected(verdict)]\n',
         gone='    why: list[str] = []\n',
         tests='tests/unit/run/test_tick.py',
     ),
@@ -509,7 +509,7 @@ GUARDS = (
     Guard(
         name='pass a job whose verdict is not met',
         file=f'{RUN}/ending.py',
-        guard='    reasons = [str(f) for f in unmet] if job.demands_met else []\n',
+        guard='    reasons = [findings.sentence(f) for f in unmet] if job.demands_met else []\n',
         gone='    reasons = []\n',
         tests='tests/unit/run/test_tick.py',
     ),
@@ -558,7 +558,7 @@ GUARDS = (
     Guard(
         name="waive a machine's lock that has vanished",
         file='baremetal_acc/decide/waiver.py',
-        guard='return (*evidence.subjects(accelerator), *(evidence.WritablePart(scope=Scope.BMC, part=bmc) for bmc in bmcs))\n',
+        guard='return (*evidence.subjects(accelerator), *(WritablePart(scope=Scope.BMC, part=bmc) for bmc in bmcs))\n',
         gone='return evidence.subjects(accelerator)\n',
         tests='tests/unit/decide/test_waiver.py',
     ),
@@ -578,7 +578,7 @@ GUARDS = (
     ),
     Guard(
         name='count cards as if none hid what the rule asks for',
-        file=BASELINE,
+        file='baremetal_acc/model/refusal.py',
         guard='self.found == self.wanted and not self.possible',
         gone='self.found == self.wanted',
         tests='tests/unit/decide/test_identical_cards.py',
@@ -2000,7 +2000,7 @@ GUARDS = (
     Guard(
         name='give a host back to an account that nobody expects',
         file=f'{RUN}/power.py',
-        guard='    why += [str(f) for f in verdict.unmet if f.subject.kind is SubjectKind.BMC_USERS]\n',
+        guard='    why += [findings.sentence(f) for f in verdict.unmet if f.subject.kind is SubjectKind.BMC_USERS]\n',
         gone='',
         tests='tests/unit/run/test_restore.py::test_a_host_is_not_given_back_to_an_account_that_nobody_expects',
     ),

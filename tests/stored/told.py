@@ -20,6 +20,7 @@ from baremetal_acc.decide.drift import drift
 from baremetal_acc.handover import seal
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Job
+from baremetal_acc.render import findings
 
 ACTION = (
     'accelerator',
@@ -95,7 +96,7 @@ def of_job(job: Job | None) -> dict[str, Any] | None:
         'bmcs': [list(one) for one in job.bmcs],
         'items': [_item(item) for item in job.items],
         'verdict': None if job.verdict is None else render.verdict(job.verdict),
-        'unmet': [] if job.verdict is None else [str(f) for f in job.verdict.unmet],
+        'unmet': [] if job.verdict is None else list(map(findings.sentence, job.verdict.unmet)),
         'engagements': [_engagement(e) for e in job.engagements],
         'undos': [[u.mechanism, u.ref.uri, u.field, list(u.closed)] for u in job.undos],
         'turned_away': [[t.bmc, t.right.value, t.times] for t in job.turned_away],

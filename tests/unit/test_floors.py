@@ -54,7 +54,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'config': (*FLOOR_0, *FLOOR_1, 'config'),
     'files': (),
     'state_file': ('errors', 'files'),
-    'run': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'run'),
+    'run': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'render', 'run'),
     'fleet': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'fleet'),
     'assemble': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'run'),
     'render': (*FLOOR_0, *FLOOR_1, 'render'),

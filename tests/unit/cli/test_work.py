@@ -15,6 +15,7 @@ from baremetal_acc.cli.work import Verb
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.decide.verify import verify
+from baremetal_acc.model.finding import Recorded
 from baremetal_acc.model.job import (
     CheckImage,
     Done,
@@ -47,8 +48,7 @@ def finding(subject: str, accelerator=v.GPU, met: Met = Met.NO) -> Finding:
         accelerator=accelerator,
         label='x',
         subject=Subject.from_text(subject),
-        expected='a',
-        found='b',
+        fact=Recorded(expected='a', found='b'),
         met=met,
         rule='r',
         state=LockState.UNLOCKED,
@@ -99,7 +99,7 @@ def test_an_unlock_is_not_met_until_it_is_undone():
     state = TargetState(target='node-1', unlocked=(Unlocked(accelerator=v.GPU, at=NOW),))
     marked = work.marked(clean, inventory, state)
     assert ['lock'] == [str(f.subject) for f in marked.unmet]
-    assert 'unlocked on purpose at 2026-11-21 12:00:00Z' == marked.unmet[0].found
+    assert 'unlocked on purpose at 2026-11-21 12:00:00Z' == marked.unmet[0].fact.found
 
 
 def test_a_quarantined_device_is_not_met_whatever_it_shows():
@@ -109,7 +109,7 @@ def test_a_quarantined_device_is_not_met_whatever_it_shows():
     mark = Quarantine(device=v.GPU, since=NOW, why='it runs recovery')
     marked = work.marked(clean, inventory, TargetState(target='node-1', quarantined=(mark,)))
     assert ['quarantine'] == [str(f.subject) for f in marked.unmet]
-    assert 'quarantined at 2026-11-21 12:00:00Z' in marked.unmet[0].found
+    assert 'quarantined at 2026-11-21 12:00:00Z' in marked.unmet[0].fact.found
     assert (1, 0) == tuple(len(work.relevant(verb, marked, None)) for verb in (Verb.APPLY, Verb.LOCK))
 
 
@@ -269,7 +269,7 @@ def test_a_job_without_a_failed_write_that_does_not_hold_is_not_met():
     for outcome in (Failed(reasons=('x',), wrote=True), Done()):
         code, word, error = _judged(ended(), outcome, unmet)
         assert (Exit.NOT_MET, 'not-met') == (code, word)
-        assert str(unmet[0]) in str(error)
+        assert 'x, lock host-device: expected a, found b (rule r)' in str(error)
 
 
 def test_a_job_that_holds_is_done():

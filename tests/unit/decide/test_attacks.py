@@ -15,7 +15,6 @@ from baremetal_acc.decide.baseline import Match
 from baremetal_acc.decide.evidence import coverage, judge
 from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.plan import plan
-from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import DocumentError, StaleJob
 from baremetal_acc.locks.place import literal
 from baremetal_acc.model.accelerator import Kind, PciIds
@@ -26,6 +25,7 @@ from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Wr
 from baremetal_acc.model.ref import BmcName, Ref
 from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
+from tests.unit.decide.finding_words import verify
 
 IMAGES = (v.image(), v.function_image())
 
@@ -309,7 +309,7 @@ def test_two_devices_of_one_identity_are_met_by_nothing():
     """Nobody can tell which one is meant."""
     twins = v.inventory(behind('host', locks=()), behind('host', locks=(), at='1'))
     verdict = verify(twins, baseline.parse(RULES % 'kind = "FPGA"', 'b'), v.NODE, (), (), lifecycle=1)
-    assert ['2 devices of this identity'] == [f.found for f in verdict.unmet]
+    assert ['2 devices of this identity'] == [f.fact.found for f in verdict.unmet]
 
 
 def test_the_host_may_see_a_dpu_as_the_nic_that_it_is():

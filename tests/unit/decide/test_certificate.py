@@ -35,6 +35,7 @@ from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.measurement import Measurement, MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.waiver import Relaxation, Relaxed, Waived
+from baremetal_acc.render import findings
 from tests.unit.decide import values as v
 
 UUID = '6f1a7c1e-0000-4000-8000-000000000001'
@@ -70,7 +71,8 @@ def issued(inventory=GOOD, *, baseline=None, node=v.NODE, engagements=None, verd
     records = [v.engagement()] if engagements is None else engagements
     rules = baseline or v.baseline()
     judged = verify(inventory, rules, node, (), records, lifecycle=occasion.proven_in, flow=occasion.flow, known=occasion.known)
-    return issue(inventory, verdict or judged, rules, node, records, occasion, catalogue)
+    seen = findings.with_measurements_compared(inventory, catalogue)
+    return issue(seen, verdict or judged, rules, node, records, occasion, findings.sentence)
 
 
 def refused(*args, **how):

@@ -9,7 +9,6 @@ import pytest
 from baremetal_acc.decide import baseline as rules_of
 from baremetal_acc.decide.baseline import Baseline, Hideable, Match, Rule, Undecided, demands
 from baremetal_acc.decide.plan import Part, plan
-from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.custody import CustodyDemand
@@ -18,6 +17,7 @@ from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.ref import AcceleratorId
 from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
+from tests.unit.decide.finding_words import verify
 
 IDS = {'vendor_id': '0x10de', 'device_id': '0x2330'}
 FIRST, SECOND = AcceleratorId('uuid:gpu-0'), AcceleratorId('uuid:gpu-1')
@@ -128,7 +128,7 @@ def judged(*cards, rules: Baseline = TWO):
 
 def unmet(*cards, rules: Baseline = TWO) -> list[tuple[str, str, str, str]]:
     found = judged(*cards, rules=rules).unmet
-    return [(str(f.subject), f.expected, f.found, f.rule) for f in found if not str(f.subject).startswith('lock ')]
+    return [(str(f.subject), f.fact.expected, f.fact.found, f.rule) for f in found if not str(f.subject).startswith('lock ')]
 
 
 def test_cards_that_hold_the_image_of_each_other_are_not_met():
@@ -227,8 +227,8 @@ def left_out(*cards, rules: Baseline) -> list[str]:
     """What the plan notes, and the verdict tells without being worse for it."""
     notes = refusal_words.notes(plan(v.inventory(*cards), rules, v.NODE, CATALOGUE, parts=frozenset({Part.LOCK})).notes)
     found = [f'{n.label}: {n.text}' for n in notes if n.text.startswith('no rule says ')]
-    told = [f for f in judged(*cards, rules=rules).findings if f.found.startswith('no rule says ')]
-    assert sorted(found) == sorted(f'{f.label}: {f.found}' for f in told)
+    told = [f for f in judged(*cards, rules=rules).findings if f.fact.found.startswith('no rule says ')]
+    assert sorted(found) == sorted(f'{f.label}: {f.fact.found}' for f in told)
     assert all(f.met.value == 'yes' and str(f.subject) == f'rule {f.rule}' for f in told)
     return found
 

@@ -6,10 +6,12 @@ import pytest
 
 from baremetal_acc.decide import mending
 from baremetal_acc.decide.plan import EVERYTHING, Part, plan
+from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Finding, Met, Plan
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.model.refusal import NoSlot, Refusal
+from baremetal_acc.model.refusal import MayHideDevices, NoAccelerators, NoSlot, Refusal
 from baremetal_acc.model.subject import Subject
 from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
@@ -18,7 +20,7 @@ OTHER = AcceleratorId('uuid:another')
 
 
 def finding(subject, accelerator=v.GPU, **other):
-    what = {'label': 'H100', 'expected': 'this', 'found': 'that', 'met': Met.NO, 'rule': 'r'}
+    what = {'label': 'H100', 'fact': Recorded(expected='this', found='that'), 'met': Met.NO, 'rule': 'r'}
     return Finding(accelerator=accelerator, subject=Subject.from_text(subject), **(what | other))
 
 
@@ -72,7 +74,9 @@ def test_a_lock_of_a_machine_is_engaged_for_all_its_devices():
 
 def test_what_is_left_names_what_who_and_by_which_rule():
     """The account, its BMC and the rule: whoever reads the plan has to see to it."""
-    account = finding('users of BMC host', found='mallory (administrator)', expected='nobody but admin', rule='all')
+    account = finding(
+        'users of BMC host', fact=Recorded(expected='nobody but admin', found='mallory (administrator)'), rule='all'
+    )
     (note,) = mending.left([account], planned())
     told = 'no action mends users of BMC host: expected nobody but admin, found mallory (administrator) (rule all)'
     assert ('H100', told) == refusal_words.notes([note])[0]
@@ -81,12 +85,15 @@ def test_what_is_left_names_what_who_and_by_which_rule():
 def test_what_a_refusal_tells_is_told_once():
     """By it; what else does not hold is told beside it."""
 
-    def refusal(subject, accelerator=None):
-        return Refusal(accelerator=accelerator, label='x', subject=Subject.from_text(subject), reason=NoSlot())
+    def refusal(subject, accelerator=None, reason=None):
+        return Refusal(accelerator=accelerator, label='x', subject=Subject.from_text(subject), reason=reason or NoSlot())
 
+    hidden = MayHideDevices(gap=Gap(ref=v.ref('Chassis/X'), field=None, reason='HTTP 500', hides=True))
     found = (
         finding('present', None, rule='gpus'),
-        finding('present', None, label='/redfish/v1/Chassis/X', rule='default'),
+        finding('present', None, label='/redfish/v1/Chassis/X', rule='default', fact=hidden),
+        finding('present', None, label='node', rule='default', fact=NoAccelerators(host_is_off=False)),
+        finding('present', None, label='/redfish/v1/Chassis/Y', rule='default', fact=hidden),
         finding('firmware GPU_0'),
         finding('lock host-device'),
         finding('users of BMC host'),
@@ -94,9 +101,17 @@ def test_what_a_refusal_tells_is_told_once():
     )
     refusals = (
         refusal('rule gpus'),
-        refusal('/redfish/v1/Chassis/X'),
+        refusal('/redfish/v1/Chassis/X', reason=hidden),
+        refusal('accelerators', reason=NoAccelerators(host_is_off=True)),
         refusal('firmware GPU_0', v.GPU),
         refusal('lock host-device', OTHER),
     )
     left = list(mending.left(found, Plan(target='node-1', actions=(), refusals=refusals)))
-    assert ['lock host-device', 'users of BMC host', 'present'] == [str(note.content.subject) for note in left]
+    told = [(note.label, str(note.content.subject)) for note in left]
+    expected = [
+        ('/redfish/v1/Chassis/Y', 'present'),
+        ('H100', 'lock host-device'),
+        ('H100', 'users of BMC host'),
+        (OTHER, 'present'),
+    ]
+    assert expected == told

@@ -12,6 +12,7 @@ from baremetal_acc.decide.offer import Offer, able, offer, single, supply, unkno
 from baremetal_acc.decide.providers import CLASSES, OWNER, TOGETHER, tree, withdrawn
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.model.accelerator import Kind, PciIds
+from baremetal_acc.model.finding import Recorded
 from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import Provider, ProviderInventory
@@ -33,11 +34,23 @@ def rules(*lines: str):
 
 def verdict(*unmet):
     found = [
-        Finding(accelerator=a, label='x', subject=Subject.from_text('s'), expected='2', found='1', met=Met.NO, rule='r')
+        Finding(
+            accelerator=a,
+            label='x',
+            subject=Subject.from_text('s'),
+            fact=Recorded(expected='2', found='1'),
+            met=Met.NO,
+            rule='r',
+        )
         for a in unmet
     ]
     good = Finding(
-        accelerator=v.GPU, label='x', subject=Subject.from_text('present'), expected='yes', found='yes', met=Met.YES, rule='r'
+        accelerator=v.GPU,
+        label='x',
+        subject=Subject.from_text('present'),
+        fact=Recorded(expected='yes', found='yes'),
+        met=Met.YES,
+        rule='r',
     )
     return Verdict(target='node-1', findings=(good, *found))
 

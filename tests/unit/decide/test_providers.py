@@ -14,6 +14,7 @@ from baremetal_acc.decide import providers
 from baremetal_acc.decide.providers import CLASSES, OWNER, describe, diff, node_traits, tree, withdrawn
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Kind, PciIds
+from baremetal_acc.model.finding import Recorded
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import (
     Call,
@@ -41,11 +42,23 @@ SLOT1 = providers.slot_uuid(NODE, v.FPGA, 'Slot1')
 
 def verdict(*unmet):
     findings = [
-        Finding(accelerator=a, label='x', subject=Subject.from_text('firmware'), expected='2', found='1', met=Met.NO, rule='r')
+        Finding(
+            accelerator=a,
+            label='x',
+            subject=Subject.from_text('firmware'),
+            fact=Recorded(expected='2', found='1'),
+            met=Met.NO,
+            rule='r',
+        )
         for a in unmet
     ]
     good = Finding(
-        accelerator=v.GPU, label='x', subject=Subject.from_text('present'), expected='yes', found='yes', met=Met.YES, rule='r'
+        accelerator=v.GPU,
+        label='x',
+        subject=Subject.from_text('present'),
+        fact=Recorded(expected='yes', found='yes'),
+        met=Met.YES,
+        rule='r',
     )
     return Verdict(target='node-1', findings=(good, *findings))
 

@@ -15,6 +15,7 @@ from baremetal_acc.decide.pool import Region
 from baremetal_acc.decide.providers import slot_uuid
 from baremetal_acc.decide.regions import MOST_BYTES, Regions, Slot, changed, document, of_node, read, seen
 from baremetal_acc.errors import StaleJob
+from baremetal_acc.model.finding import Recorded
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.subject import Subject
 from tests.unit.decide import values as v
@@ -42,7 +43,14 @@ def look(**card):
 
 def verdict(*unmet) -> Verdict:
     found = (
-        Finding(accelerator=a, label='x', subject=Subject.from_text('s'), expected='2', found='1', met=Met.NO, rule='r')
+        Finding(
+            accelerator=a,
+            label='x',
+            subject=Subject.from_text('s'),
+            fact=Recorded(expected='2', found='1'),
+            met=Met.NO,
+            rule='r',
+        )
         for a in unmet
     )
     return Verdict(target='node-1', findings=tuple(found))

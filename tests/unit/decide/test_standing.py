@@ -8,8 +8,10 @@ from baremetal_acc.decide import providers
 from baremetal_acc.decide.baseline import parse
 from baremetal_acc.decide.offer import Supply, supply
 from baremetal_acc.decide.standing import standing
+from baremetal_acc.model.finding import Recorded
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.subject import Subject
+from baremetal_acc.render.standing import why
 from tests.unit.decide import values as v
 
 ROOT = '11111111-aaaa-4bbb-8ccc-222222222222'
@@ -20,11 +22,23 @@ GPU, FPGA = v.gpu().label, v.fpga().label
 def told(*lines: str, cards=None, unmet=(), catalogue=(GZIP,)) -> list[tuple[str, str, str]]:
     """Label, offer and reason of everything, under a rule."""
     findings = tuple(
-        Finding(accelerator=a, label='x', subject=Subject.from_text(s), expected='2', found='1', met=Met.NO, rule='fw')
+        Finding(
+            accelerator=a,
+            label='x',
+            subject=Subject.from_text(s),
+            fact=Recorded(expected='2', found='1'),
+            met=Met.NO,
+            rule='fw',
+        )
         for a, s in unmet
     )
     met = Finding(
-        accelerator=v.GPU, label='x', subject=Subject.from_text('present'), expected='yes', found='yes', met=Met.YES, rule='r'
+        accelerator=v.GPU,
+        label='x',
+        subject=Subject.from_text('present'),
+        fact=Recorded(expected='yes', found='yes'),
+        met=Met.YES,
+        rule='r',
     )
     verdict = Verdict(target='node-1', findings=(met, *findings))
     rules = parse('format = 1\n[[rule]]\nname = "r"\n' + '\n'.join(lines) + '\n', 'baseline.toml')
@@ -33,7 +47,7 @@ def told(*lines: str, cards=None, unmet=(), catalogue=(GZIP,)) -> list[tuple[str
     found = standing(seen, verdict, rules, v.NODE, ROOT, made)
     tree = providers.tree(seen, verdict, ROOT, made.functions, made.offers)
     assert {s.provider for s in found} <= {p.uuid for p in tree.providers}
-    return [(s.label, ', '.join(f'{i.resource_class} {i.total}' for i in s.offers), s.why) for s in found]
+    return [(s.label, ', '.join(f'{i.resource_class} {i.total}' for i in s.offers), why(s.why)) for s in found]
 
 
 def test_what_is_offered_is_told_with_the_rule_that_says_so():
@@ -65,7 +79,7 @@ def test_what_another_machine_has_too_is_not_offered_and_that_is_told():
         (FPGA, [], 'another machine of its BMC has it, too: both would offer it'),
         (f'Slot0 of {FPGA}', [], 'its card is not met'),
         (f'Slot1 of {FPGA}', [], 'its card is not met'),
-    ] == [(s.label, [i.resource_class for i in s.offers], s.why) for s in found]
+    ] == [(s.label, [i.resource_class for i in s.offers], why(s.why)) for s in found]
     assert not [t for t in providers.node_traits(seen, verdict, made.functions, made.offers) if 'FPGA' in t or 'GZIP' in t]
 
 
@@ -92,10 +106,12 @@ def test_what_a_rule_withholds_or_counts_is_told_by_that_rule():
     assert [(FPGA, 'FPGA 1', 'offer = "device" of rule r')] == told('offer = "device"', cards=(v.fpga(),))
     assert [(FPGA, 'FPGA 1', 'offer = "region" of rule r')] == told('offer = "region"', cards=(v.fpga(slots=()),))
     two = (v.gpu(), v.gpu(id='uuid:other'))
-    why = 'counted with all of its make: offer = "together" of rule r'
-    assert 2 * [(GPU, 'PGPU 2', why)] == told('offer = "together"', cards=two)
+    counted = 'counted with all of its make: offer = "together" of rule r'
+    assert 2 * [(GPU, 'PGPU 2', counted)] == told('offer = "together"', cards=two)
     bad = 'firmware A: expected 2, found 1 (rule fw)'
-    assert [(GPU, 'PGPU 1', bad), (GPU, 'PGPU 1', why)] == told('offer = "together"', cards=two, unmet=((v.GPU, 'firmware A'),))
+    assert [(GPU, 'PGPU 1', bad), (GPU, 'PGPU 1', counted)] == told(
+        'offer = "together"', cards=two, unmet=((v.GPU, 'firmware A'),)
+    )
 
 
 def test_two_slots_of_one_name_are_told():

@@ -8,11 +8,11 @@ import pytest
 
 from baremetal_acc.decide import evidence, untended, waiver
 from baremetal_acc.decide.untended import Unproven
-from baremetal_acc.decide.verify import verify
 from baremetal_acc.decide.watch import TroubleKind
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from tests.unit.decide import values as v
+from tests.unit.decide.finding_words import verify
 
 RECORDS = (v.engagement(),)
 FRESH = {'session': 'another'}

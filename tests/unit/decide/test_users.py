@@ -8,12 +8,12 @@ import pytest
 
 from baremetal_acc.decide import baseline, watch
 from baremetal_acc.decide.accounts import limits, strange
-from baremetal_acc.decide.verify import verify
 from baremetal_acc.decide.watch import TroubleKind
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.inventory import Accounts, BmcUser
 from baremetal_acc.model.job import Met
 from tests.unit.decide import values as v
+from tests.unit.decide.finding_words import verify
 
 ADMIN = BmcUser(number=2, name='admin', privilege='administrator')
 STRANGER = BmcUser(number=5, name='mallory', privilege='administrator')
@@ -43,8 +43,8 @@ def found(accounts, rule='bmc_users = ["oper", "admin"]'):
 def test_an_account_that_nobody_named_is_not_met(accounts, met, says):
     """Nor is what could not be read."""
     [one] = found(accounts)
-    assert (met, 'nobody but admin, oper', 'r') == (one.met, one.expected, one.rule)
-    assert one.found.endswith(says)
+    assert (met, 'nobody but admin, oper', 'r') == (one.met, one.fact.expected, one.rule)
+    assert one.fact.found.endswith(says)
     assert 'users of BMC host' == str(one.subject)
 
 
@@ -94,7 +94,7 @@ def test_where_no_rule_asks_or_the_driver_does_not_nothing_is_said():
 def test_nobody_may_be_asked_for():
     """An empty list is one."""
     [one] = found(Accounts(users=(ADMIN,)), rule='bmc_users = []')
-    assert ('nobody', Met.NO) == (one.expected, one.met)
+    assert ('nobody', Met.NO) == (one.fact.expected, one.met)
 
 
 @pytest.mark.parametrize(

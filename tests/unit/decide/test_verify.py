@@ -11,16 +11,18 @@ import pytest
 from baremetal_acc.decide import waiver
 from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Measure, Rule
 from baremetal_acc.decide.plan import plan
-from baremetal_acc.decide.verify import functions_in_play, judged, verify
+from baremetal_acc.decide.verify import functions_in_play, judged
 from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.inventory import Gap
-from baremetal_acc.model.job import Finding, Flow, Met, Verdict
+from baremetal_acc.model.job import Flow, Met, Verdict
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.subject import Subject
+from baremetal_acc.render import findings
 from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
+from tests.unit.decide.finding_words import finding, verify
 
 GOOD = v.gpu(firmware=(v.component(version=v.NEW),))
 
@@ -32,7 +34,7 @@ def verdict(inventory=None, baseline=None, node=v.NODE, catalogue=(), engagement
 
 
 def unmet(*args, **kwargs):
-    return [(str(f.subject), f.found) for f in verdict(*args, **kwargs).unmet]
+    return [(str(f.subject), f.fact.found) for f in verdict(*args, **kwargs).unmet]
 
 
 def test_everything_as_demanded_is_met():
@@ -57,7 +59,7 @@ DENIES = 'that the catalogue does not deny'
 
 def told(subject='present', **says):
     """A finding, by default of the GPU and of the rule."""
-    return Finding(
+    return finding(
         **(
             {'accelerator': v.GPU, 'label': 'H100 GPU_0', 'subject': Subject.from_text(subject), 'met': Met.NO, 'rule': 'all'}
             | says
@@ -325,7 +327,7 @@ def test_the_open_parts_of_a_card_are_told_up_to_three(parts):
     where = '(rot at host:/redfish/v1/Chassis/RoT_0 Closed = false)'
     all_parts = ['GPU_0 unsupported (no mechanism blocks this path)'] + [f'{name} unlocked {where}' for name in names[1:]]
     more = [f'and {parts - 3} more'] if parts > 3 else []
-    assert '; '.join(all_parts[:3] + more) == finding.found
+    assert '; '.join(all_parts[:3] + more) == finding.fact.found
     assert LockState.UNSUPPORTED is finding.state
 
 
@@ -471,7 +473,7 @@ def test_a_waiver_is_for_no_mechanism_that_has_vanished():
     before = waiver.blockable((GOOD,))
     assert {(GOOD.id, WritePath.HOST_DEVICE, 'GPU_0')} == before
     result = verdict(seen, rules, engagements=[], blockable=before)
-    ((subject, found),) = [(str(f.subject), f.found) for f in result.unmet]
+    ((subject, found),) = [(str(f.subject), f.fact.found) for f in result.unmet]
     says = f'GPU_0 unsupported (no mechanism blocks this path); {waiver.HIDDEN}'
     assert ('lock host-device', says, ()) == (subject, found, result.waived)
     for other in (
@@ -488,7 +490,7 @@ def test_a_waiver_is_for_no_lock_of_a_machine_that_has_vanished():
     rules = v.waiving(IPMI, block=frozenset({IPMI}))
     before = waiver.blockable((replace(GOOD, locks=(*GOOD.locks, kcs)),))
     result = verdict(baseline=rules, blockable=before)
-    ((subject, found),) = [(str(f.subject), f.found) for f in result.unmet]
+    ((subject, found),) = [(str(f.subject), f.fact.found) for f in result.unmet]
     assert ('lock host-bmc-ipmi', True, ()) == (subject, found.endswith(waiver.HIDDEN), result.waived)
     assert verdict(baseline=rules, blockable=waiver.blockable((GOOD,))).met
 
@@ -523,7 +525,7 @@ def test_a_deploy_takes_what_was_engaged_in_it_and_nothing_else():
     records = [replace(v.engagement(), flow=Flow.CLEAN)]
     assert verdict(engagements=records).met
     (finding,) = verdict(engagements=records, flow=Flow.DEPLOY).unmet
-    assert (LockState.LOCKED_REPORTED, True) == (finding.state, 'not engaged in this deploy' in finding.found)
+    assert (LockState.LOCKED_REPORTED, True) == (finding.state, 'not engaged in this deploy' in finding.fact.found)
     assert verdict(engagements=[*records, v.engagement()], flow=Flow.DEPLOY).met
 
 
@@ -568,9 +570,9 @@ def test_a_lock_that_we_engaged_and_that_is_not_shown_is_told_of_whom_it_protect
 def test_the_message_names_card_path_mechanism_place_and_value():
     """What an operator needs to find the card and the setting."""
     device = replace(GOOD, locks=(v.reading(LockState.UNLOCKED),))
-    (finding,) = verdict(v.inventory(device)).unmet
+    (found,) = verdict(v.inventory(device)).unmet
     for part in ('H100 GPU_0', 'host-device', 'rot', '/redfish/v1/Chassis/RoT_0', 'Closed = false', 'unlocked', 'rule all'):
-        assert part in str(finding)
+        assert part in findings.sentence(found)
 
 
 def test_a_function_is_in_play_when_the_slot_reports_its_uuid_and_version():
@@ -598,7 +600,7 @@ def test_another_function_or_version_or_an_empty_slot_is_not_met(change, found):
     rules = v.baseline(firmware=None, block=frozenset(), functions=(('Slot0', 'gzip'),))
     seen = v.inventory(v.fpga(**change))
     result = verdict(seen, rules, catalogue=(v.function_image(),))
-    assert [found] == [f.found for f in result.unmet]
+    assert [found] == [f.fact.found for f in result.unmet]
     assert {} == functions_in_play(seen, result, rules, v.NODE, (v.function_image(),))
 
 
@@ -609,13 +611,15 @@ def test_the_first_pattern_that_matches_a_slot_or_a_component_decides():
     rules = v.baseline(firmware=None, block=frozenset(), functions=(('Slot0', 'gzip'), ('*', 'aes')))
     seen = v.inventory(v.fpga(slots=slots))
     result = verdict(seen, rules, catalogue=catalogue)
-    assert [('function Slot0', 'gzip'), ('function Slot1', 'aes')] == [(str(f.subject), f.expected) for f in result.findings]
+    assert [('function Slot0', 'gzip'), ('function Slot1', 'aes')] == [
+        (str(f.subject), f.fact.expected) for f in result.findings
+    ]
     assert result.met
     assert {(v.FPGA, 'Slot0'): 'gzip', (v.FPGA, 'Slot1'): 'aes'} == functions_in_play(seen, result, rules, v.NODE, catalogue)
     both = replace(GOOD, firmware=(v.component(version=v.NEW), v.component('RoT_0', '7')))
     result = verdict(v.inventory(both), v.baseline(firmware=(('GPU_0', v.NEW), ('*', '7'))))
     assert [('firmware GPU_0', '2.0', Met.YES), ('firmware RoT_0', '7', Met.YES)] == [
-        (str(f.subject), f.expected, f.met) for f in result.findings if str(f.subject).startswith('firmware')
+        (str(f.subject), f.fact.expected, f.met) for f in result.findings if str(f.subject).startswith('firmware')
     ]
 
 
@@ -650,7 +654,7 @@ def test_a_function_the_catalogue_does_not_know_is_not_met():
     """Nobody can say what it is."""
     rules = v.baseline(firmware=None, block=frozenset(), functions=(('Slot0', 'gzip'),))
     (finding,) = verdict(v.inventory(v.fpga()), rules).unmet
-    assert 'catalogue has no image' in finding.found
+    assert 'catalogue has no image' in finding.fact.found
 
 
 # ------------------------------------------------------------------------------------------------------------- what is denied
@@ -757,7 +761,7 @@ def test_a_demanded_revocation_is_met_by_what_the_card_reports(keys, expected):
     assert expected == unmet(v.inventory(device), REVOKED, catalogue=(REVOKE,))
     (said,) = [f for f in verdict(v.inventory(device), REVOKED, catalogue=(REVOKE,)).findings if 'lock' not in str(f.subject)]
     wanted = '7 (revocation revoke-1)' if keys else 'revocation revoke-1'
-    assert (v.GPU, wanted, 'all', None) == (said.accelerator, said.expected, said.rule, said.state)
+    assert (v.GPU, wanted, 'all', None) == (said.accelerator, said.fact.expected, said.rule, said.state)
 
 
 def test_each_of_several_revocations_is_asked_of_each_component_that_it_is_for():
@@ -771,7 +775,7 @@ def test_each_of_several_revocations_is_asked_of_each_component_that_it_is_for()
         ('firmware Keys2', '7', Met.YES),
         ('firmware Keys3', 'unknown', Met.NO),
     ] == [
-        (str(f.subject), f.found, f.met)
+        (str(f.subject), f.fact.found, f.met)
         for f in verdict(v.inventory(device), rules, catalogue=(wide,)).findings
         if 'lock' not in str(f.subject)
     ]
@@ -789,7 +793,7 @@ def test_a_rule_that_matches_nothing_here_is_told_and_is_no_fault():
     found = [
         f for f in verify(v.inventory(v.gpu()), rules, v.NODE, (), (), lifecycle=v.LIFECYCLE).findings if not f.accelerator
     ]
-    assert [('rule misspelt', 'it matches no device here', Met.YES)] == [(str(f.subject), f.found, f.met) for f in found]
+    assert [('rule misspelt', 'it matches no device here', Met.YES)] == [(str(f.subject), f.fact.found, f.met) for f in found]
     notes = plan(v.inventory(v.gpu()), rules, v.NODE, ()).notes
     assert ('node-1', 'rule misspelt matches no device here') in refusal_words.notes(notes)
 
@@ -819,7 +823,7 @@ def test_a_function_is_told_by_its_name():
     slot = v.slot(0)
     named = replace(slot, function=replace(slot.function, id='Slot0', name='aes', version='1.2'))
     assert ['aes 1.2'] == [
-        f.found for f in verdict(v.inventory(v.fpga(slots=(named,))), rules, catalogue=(v.function_image(),)).unmet
+        f.fact.found for f in verdict(v.inventory(v.fpga(slots=(named,))), rules, catalogue=(v.function_image(),)).unmet
     ]
 
 
@@ -827,5 +831,5 @@ def test_a_function_is_told_by_its_name():
 def test_a_version_that_reads_like_nothing_is_a_version(version):
     """Whatever a card calls what it runs, only a write mends that; what shows no version may still come."""
     (shown,) = [f for f in verdict(v.inventory(v.gpu(firmware=(v.component(version=version),)))).unmet if f.shows_another]
-    assert ('firmware GPU_0', version) == (str(shown.subject), shown.found)
+    assert ('firmware GPU_0', version) == (str(shown.subject), shown.fact.found)
     assert not [f for f in verdict(v.inventory(v.gpu(firmware=(v.component(version=None),)))).unmet if f.shows_another]

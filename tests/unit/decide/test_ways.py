@@ -5,10 +5,10 @@
 from dataclasses import replace
 
 from baremetal_acc.decide import evidence
-from baremetal_acc.decide.verify import verify
 from baremetal_acc.model.lock import LockReading, LockState, Scope, Way, WritePath
 from baremetal_acc.model.ref import HOST, BmcName
 from tests.unit.decide import values as v
+from tests.unit.decide.finding_words import verify
 
 IPMI, REDFISH = WritePath.HOST_BMC_IPMI, WritePath.HOST_BMC_REDFISH
 GOOD = v.gpu(firmware=(v.component(version=v.NEW),))
@@ -34,7 +34,7 @@ def open_ones(now, before, rules=RULES):
     result = verify(
         v.inventory(now), rules, v.NODE, (), records, lifecycle=v.LIFECYCLE, ways=evidence.ways([before] if before else [])
     )
-    return [(str(f.subject), f.found) for f in result.unmet]
+    return [(str(f.subject), f.fact.found) for f in result.unmet]
 
 
 def test_a_way_that_has_vanished_beside_another_is_missed():

@@ -11,7 +11,6 @@ from baremetal_acc.decide.advance import Patience, Sight, advance, begin, curren
 from baremetal_acc.decide.baseline import Baseline, Match, Rule
 from baremetal_acc.decide.evidence import WritablePart, coverage, doubted, in_the_way, judge
 from baremetal_acc.decide.plan import EVERYTHING, Part, plan
-from baremetal_acc.decide.verify import verify
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Engage, Flash, Flow, ItemState, Release, Reset, ResetPurpose, Stage
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
@@ -19,6 +18,7 @@ from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.render.refusals import is_unrecorded
 from tests.unit.decide import refusal_words
 from tests.unit.decide import values as v
+from tests.unit.decide.finding_words import verify
 
 IPMI, REDFISH, NETWORK = WritePath.HOST_BMC_IPMI, WritePath.HOST_BMC_REDFISH, WritePath.BMC_NETWORK
 LOCKED, OPEN, NONE = LockState.LOCKED_REPORTED, LockState.UNLOCKED, LockState.UNSUPPORTED

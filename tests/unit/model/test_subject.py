@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subjects keep their kind and name through their text form, which stored verdicts of every release hold."""
 
+from dataclasses import replace
+
 import pytest
 
+from baremetal_acc.errors import StaleJob
 from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.finding import CardMissing, Recorded
 from baremetal_acc.model.job import Finding, Met
 from baremetal_acc.model.lock import WritePath
-from baremetal_acc.model.subject import _FORMS, Subject, SubjectKind, lock_mechanism, lock_path
+from baremetal_acc.model.subject import _FORMS, PRESENT, Subject, SubjectKind, lock_mechanism, lock_path
 
 STORED = [
     ('present', SubjectKind.PRESENT, ''),
@@ -53,7 +57,26 @@ def test_a_write_path_and_a_mechanism_are_told_apart_though_they_are_written_ali
 def test_a_stored_finding_has_its_subject_as_text():
     """As every release has written it."""
     found = Finding(
-        accelerator=None, label='node', subject=Subject.from_text('firmware a b'), expected='1', found='2', met=Met.NO, rule='r'
+        accelerator=None,
+        label='node',
+        subject=Subject.from_text('firmware a b'),
+        fact=Recorded(expected='1', found='2'),
+        met=Met.NO,
+        rule='r',
     )
     assert 'firmware a b' == encode(found)['subject']
     assert found == decode(Finding, encode(found))
+
+
+def test_a_fact_is_stored_in_words_alone():
+    """In place of it stand what was expected and what was found, as every release has stored them."""
+    fact = Recorded(expected='1', found='2')
+    found = Finding(accelerator=None, label='node', subject=PRESENT, fact=fact, met=Met.NO, rule='r')
+    stored = encode(found)
+    assert ['accelerator', 'label', 'subject', 'expected', 'found', 'met', 'rule', 'state'] == list(stored)[1:]
+    assert ('1', '2') == (stored['expected'], stored['found'])
+    with pytest.raises(TypeError, match='CardMissing was not put into words'):
+        encode(replace(found, fact=CardMissing()))
+    for damaged in ({**stored, 'fact': '1'}, {k: v for k, v in stored.items() if k != 'found'}, {**stored, 'found': 2}):
+        with pytest.raises(StaleJob):
+            decode(Finding, damaged)

@@ -34,6 +34,7 @@ from baremetal_acc.model.measurement import MeasurementState
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.planning.custody import Conditions
+from baremetal_acc.render import custody as custody_words
 from tests.unit.decide import refusal_words
 from tests.unit.decide import test_measurement as measures
 from tests.unit.decide import values as v
@@ -773,32 +774,32 @@ def test_every_cause_and_every_end_of_a_chain_is_explained():
     )
     assert (
         'written at 2026-11-21 12:00:00Z (gpu-new), unbroken until 2026-11-21 12:00:09Z: locked (evidenced), host-off (polled)'
-    ) == custody_rules.explain(longer.of(v.GPU), at(9))
+    ) == custody_words.explain(longer.of(v.GPU), at(9))
     bare = custody.begun(start(card(0, ON, own_processor=True)), v.GPU, Origin.MEASURED, at(0), by=['a', 'b'])
     assert (
         'measured at 2026-11-21 12:00:00Z (a, b), unbroken until 2026-11-21 12:00:00Z; what its own processor runs is not '
         'covered'
-    ) == custody_rules.explain(bare.of(v.GPU), at(5))
+    ) == custody_words.explain(bare.of(v.GPU), at(5))
     nobody = custody.begun(start(card(0, ON)), v.GPU, Origin.MEASURED, at(0), by=[])
     expected = 'measured at 2026-11-21 12:00:00Z, unbroken until 2026-11-21 12:00:00Z'
-    assert expected == custody_rules.explain(nobody.of(v.GPU), at(5))
+    assert expected == custody_words.explain(nobody.of(v.GPU), at(5))
     seen = custody.broken(kept, [v.GPU], BreakCause.EXPOSED, at(5), v.SYSTEM)
     assert (
         'written at 2026-11-21 12:00:00Z (gpu-new), broken between 2026-11-21 12:00:00Z and 2026-11-21 12:00:05Z: it was found '
         'changed, or reachable, by somebody else, host:/redfish/v1/Systems/1'
-    ) == custody_rules.explain(seen.of(v.GPU), at(5))
+    ) == custody_words.explain(seen.of(v.GPU), at(5))
     alone = custody.broken(kept, [v.GPU], BreakCause.NOT_SEEN, at(5))
-    assert custody_rules.explain(alone.of(v.GPU), at(5)).endswith(': the card was not shown')
-    said = {custody_rules.explain(custody.broken(kept, [v.GPU], cause, at(5)).of(v.GPU), at(5)) for cause in BreakCause}
+    assert custody_words.explain(alone.of(v.GPU), at(5)).endswith(': the card was not shown')
+    said = {custody_words.explain(custody.broken(kept, [v.GPU], cause, at(5)).of(v.GPU), at(5)) for cause in BreakCause}
     assert len(BreakCause) == len(said)
     assert all('written at 2026-11-21 12:00:00Z (gpu-new), broken between' in text for text in said)
-    assert 'no chain has begun: nobody knows who has written what it runs' == custody_rules.explain(NO_CUSTODY.of(v.GPU), at(5))
+    assert 'no chain has begun: nobody knows who has written what it runs' == custody_words.explain(NO_CUSTODY.of(v.GPU), at(5))
     kept = custody.write_begun(kept, v.GPU, at(5), images=['gpu-new'])
-    assert 'it is being written' == custody_rules.explain(kept.of(v.GPU), at(5))
+    assert 'it is being written' == custody_words.explain(kept.of(v.GPU), at(5))
     kept = custody.begun(start(card(0, ON)), v.GPU, Origin.ACCEPTED, at(0), by=['ada'], until=at(60), reason='day one')
     accepted = 'accepted at 2026-11-21 12:00:00Z (ada) until 2026-11-21 12:01:00Z (day one)'
-    assert f'{accepted}, unbroken until 2026-11-21 12:00:00Z' == custody_rules.explain(kept.of(v.GPU), at(5))
-    assert f'{accepted}, which is over' == custody_rules.explain(kept.of(v.GPU), at(60))
+    assert f'{accepted}, unbroken until 2026-11-21 12:00:00Z' == custody_words.explain(kept.of(v.GPU), at(5))
+    assert f'{accepted}, which is over' == custody_words.explain(kept.of(v.GPU), at(60))
 
 
 # ------------------------------------------------------------------------------------------------------------------ readings

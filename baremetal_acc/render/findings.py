@@ -1,0 +1,239 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Describe what a demand asks for and what was found."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import assert_never
+
+from baremetal_acc.decide import images, measurement, waiver
+from baremetal_acc.model import finding as f
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.finding import Fact, Recorded
+from baremetal_acc.model.image import Image
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Finding, Verdict
+from baremetal_acc.model.lock import Coverage
+from baremetal_acc.model.measurement import COMPARED, Compared, Measurement, MeasurementReading, MeasurementState
+from baremetal_acc.model.refusal import Counted, MayHideDevices, NoAccelerators, RuleUndecided, SharedIdentity
+from baremetal_acc.model.waiver import moment
+from baremetal_acc.render import custody
+
+_SIGNED = 'signed by the device, with our nonce and a pinned root, and as the catalogue expects'
+_NOT_ASKED = 'nobody has asked for them in this look'
+_NOT_COMPARED = 'the catalogue has nothing to compare it with'
+
+_MOST_OPEN = 3
+_MOST_COMPARED = 3
+"""Of one list in one text."""
+
+_MOST_OF_A_VALUE = 120
+"""Characters of a lock's value that a finding shows; inventories and certificates have more of it."""
+
+
+def sentence(finding: Finding) -> str:
+    """The device, the part of it, what was expected and what was found."""
+    return f'{finding.label}, {finding.subject}: {clause(finding.fact, finding.rule)}'
+
+
+def clause(fact: Fact, rule: str) -> str:
+    """What was expected and what was found, by which rule."""
+    said = words(fact)
+    return f'expected {said.expected}, found {said.found} (rule {rule})'
+
+
+def recorded(verdict: Verdict) -> Verdict:
+    """The verdict as jobs keep it: with its facts in words."""
+    return replace(verdict, findings=tuple(replace(one, fact=words(one.fact)) for one in verdict.findings))
+
+
+def words(fact: Fact) -> Recorded:
+    """What was expected, and what was found."""
+    expected, found = _words(fact)
+    return Recorded(expected=expected, found=found)
+
+
+def _words(fact: Fact) -> tuple[str, str]:
+    match fact:
+        case Recorded():
+            return fact.expected, fact.found
+        case NoAccelerators():
+            return 'accelerators', 'none'
+        case SharedIdentity():
+            return 'one card', f'{fact.times} devices of this identity'
+        case f.CardMissing():
+            return 'the card seen before', 'absent'
+        case MayHideDevices():
+            return 'readable', fact.gap.reason
+        case Counted():
+            return f'{fact.wanted} devices', f'{number(fact)} devices{unsure(fact)}'
+        case f.RuleMatchesNothing():
+            return 'its devices, if there are any', 'it matches no device here'
+        case RuleUndecided():
+            return f'the {" and the ".join(fact.hidden)} that the rule asks for', 'the BMC does not show it'
+        case f.CardLeftOut():
+            return 'a rule for this card too, if one is meant', left_out(fact)
+        case f.Version():
+            expected = fact.expected if fact.revocation is None else f'{fact.expected} (revocation {fact.revocation})'
+            unread = '' if fact.unread is None else f': {fact.unread.ref} {fact.unread.field}: {fact.unread.reason}'
+            return expected, f'{"unknown" if fact.found is None else fact.found}{unread}{_with(fact.staged)}'
+        case f.NoComponent():
+            return fact.expected, 'absent'
+        case f.Denied():
+            when = ' staged for the next reset' if fact.is_staged else ''
+            return 'a version that the catalogue does not deny', f'{fact.version}{when}, denied: {fact.denial}'
+        case f.FunctionDenied():
+            return 'a function that the catalogue does not deny', f'{fact.image}, denied: {fact.denial}'
+        case f.NoRevocation():
+            found = 'no component that it fits' if fact.is_known else 'the catalogue has no such revocation'
+            return f'revocation {fact.revocation}', found
+        case f.Holds():
+            held = 'empty' if fact.held is None else ' '.join(filter(None, (images.shown(fact.held), fact.held.version)))
+            none = '' if fact.has_image else f'; the catalogue has no image of {fact.function} for it'
+            return fact.function, f'{held}{none}{_with(fact.staged)}'
+        case f.NoSlot():
+            return fact.function, 'no such slot'
+        case f.Accounts():
+            hidden = () if fact.unread is None else (f'not all accounts could be read: {fact.unread}',)
+            expected = f'nobody but {", ".join(fact.expected)}' if fact.expected else 'nobody'
+            return expected, '; '.join((*fact.strange, *hidden)) or 'nobody else'
+        case f.Path():
+            return ' or '.join(sorted(fact.accepted)) or 'nothing that could be accepted', _path(fact)
+        case f.LockVanished():
+            return f'{fact.field} at {fact.ref}, as it was engaged', 'the BMC does not show it any more'
+        case f.ChainOfCustody():
+            return f'a chain that holds ({fact.demand})', custody.explain(fact.custody, fact.at)
+        case _:
+            return _SIGNED, _signed(fact)
+
+
+def _with(staged: str | None) -> str:
+    return '' if staged is None else f', with {staged} staged for the next reset'
+
+
+def number(counted: Counted) -> str:
+    """How many devices match a rule, as far as it is known."""
+    return f'{counted.found} to {counted.found + counted.possible}' if counted.possible else f'{counted.found}'
+
+
+def unsure(counted: Counted) -> str:
+    """Why the number is not known, for the end of a sentence."""
+    return ': the BMC does not show all that the rule asks for' if counted.possible else ''
+
+
+def left_out(fact: f.CardLeftOut) -> str:
+    """What no rule demands of a card, and a rule demands of an identical one."""
+    card = f'an identical card with another {" or ".join(fact.differs)}'
+    return f'no rule says {", ".join(fact.keys)}, and rule {fact.rule} does for {card}'
+
+
+# -------------------------------------------------------------------------------------------------------------------- locks
+
+
+def _path(fact: f.Path) -> str:
+    let = fact.waived
+    if let is not None:
+        return f'no mechanism, waived until {moment(let.expires)} by {let.role} (rule {let.rule}): {let.reason}'
+    if not fact.open:
+        return fact.state
+    found = '; '.join(map(_open, fact.open[:_MOST_OPEN]))
+    more = f'; and {len(fact.open) - _MOST_OPEN} more' if len(fact.open) > _MOST_OPEN else ''
+    why = f'; {waiver.HIDDEN}' if fact.vanished else waiver.ended_text(fact.waivers)
+    return f'{found}{more}{why}'
+
+
+def _open(found: Coverage) -> str:
+    reading = found.reading
+    if reading is None:
+        return f'{found.subject} {found.state} (no mechanism blocks this path)'
+    value = '' if reading.value is None else f' = {_short(_state_of(reading.value) if reading.reason else reading.value)}'
+    reason = '' if reading.reason is None else f', {reading.reason}'
+    return f'{found.subject} {found.state} ({reading.mechanism} at {reading.ref} {reading.field}{value}{reason})'
+
+
+def _state_of(value: str) -> str:
+    """Of a list the first, which is the state of a firewall: all that is open is told once, by the reason."""
+    if not value.startswith('["'):
+        return value
+    try:
+        return json.dumps(json.JSONDecoder().raw_decode(value, 1)[0])  # the list may have been cut
+    except ValueError:
+        return value
+
+
+def _short(value: str) -> str:
+    """A value of a lock in a sentence; what is cut says so."""
+    return value if len(value) <= _MOST_OF_A_VALUE else f'{value[:_MOST_OF_A_VALUE]}...'
+
+
+# ------------------------------------------------------------------------------------------------------------- measurements
+
+
+def _signed(fact: f.Signed) -> str:
+    match fact:
+        case f.NotMeasured():
+            return (
+                'the BMC shows no root of trust that signs for it' if fact.asked else 'nobody has asked for them in this look'
+            )
+        case f.NotProven():
+            return f'{fact.reading.state}{_told(fact.reading)}'
+        case f.KeyUnknown():
+            return 'nobody knows by which key it was signed'
+        case f.KeyShared():
+            return f'the key that signed is that of {fact.label}, too'
+        case f.RootShared():
+            return f'it signs for {_others(fact.others)}, too, and nothing else signs for this one alone'
+        case f.Contradicted():
+            return _all(fact.compared)
+        case f.Proven():
+            also = f'; the same root of trust signs for {_others(fact.others)}' if fact.others else ''
+            compared = f': {_all(fact.compared)}' if fact.compared else f', and {_NOT_COMPARED}'
+            return f'proven{compared}{_told(fact.reading)}{also}'
+        case _:
+            assert_never(fact)
+
+
+def _told(reading: MeasurementReading) -> str:
+    return '' if reading.reason is None else f': {reading.reason}'
+
+
+def _others(count: int) -> str:
+    return f'{count} other device{"s" if count > 1 else ""}'
+
+
+def _all(compared: tuple[Compared, ...]) -> str:
+    return '; '.join(map(_compared, compared[:_MOST_COMPARED]))
+
+
+def _compared(one: Compared) -> str:
+    name, version = one.component.id, one.component.version
+    if one.images:
+        return f'{name} is {version}'
+    says = f'{name} is said to be {version or "nothing known"}'
+    if one.index is None:
+        return f'{says}, and measures as image {one.image}, which is {one.image_version}'
+    what = 'is missing' if one.measurement is None else f'is {_short_digest(one.measurement)}'
+    return f'{says}, and measurement {one.index} {what}, not that of image {one.image}'
+
+
+def _short_digest(found: Measurement) -> str:
+    return f'{found.algorithm or ("raw" if found.raw else "digest")}:{found.value[:16]}...'
+
+
+def with_measurements_compared(inventory: Inventory, catalogue: Iterable[Image]) -> Inventory:
+    """The inventory for a certificate: each reading that is proven says what it was compared with, or that it was not."""
+    known = tuple(i for i in catalogue if i.measurements)
+
+    def said(device: Accelerator, reading: MeasurementReading) -> MeasurementReading:
+        if reading.state is not MeasurementState.PROVEN:
+            return reading
+        found = measurement.all_compared(device, reading, known)
+        what = f'{COMPARED}{"; ".join(map(_compared, found))}' if found else _NOT_COMPARED
+        return replace(reading, reason='; '.join(filter(None, (what, reading.reason))))
+
+    devices = (
+        a if a.measurements is None else replace(a, measurements=tuple(said(a, one) for one in a.measurements))
+        for a in inventory.accelerators
+    )
+    return replace(inventory, accelerators=tuple(devices))

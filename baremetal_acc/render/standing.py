@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Describe why a device or a slot is offered in placement, or why not."""
+
+from typing import assert_never
+
+from baremetal_acc.decide import images, standing
+from baremetal_acc.decide.baseline import Offering
+from baremetal_acc.render import findings
+
+_SHARED = 'another machine of its BMC has it, too: both would offer it'
+
+
+def why(reason: standing.Why) -> str:
+    """Which rule offers it so, or what keeps it from being offered."""
+    match reason:
+        case standing.Withheld():
+            bad = [f'{f.subject}: {findings.clause(f.fact, f.rule)}' for f in reason.findings]
+            return '; '.join([_SHARED, *bad] if reason.is_shared else bad)
+        case standing.Offered(how=Offering.TOGETHER):
+            return f'counted with all of its make: {_rule(reason)}'
+        case standing.Offered():
+            return f'its slots are offered: {_rule(reason)}' if reason.by_slots else _rule(reason)
+        case standing.SlotOffered():
+            return f'{_slot(reason)}: {_rule(reason.by)}'
+        case standing.CardNotMet():
+            return 'its card is not met'
+        case standing.SlotAmbiguous():
+            return 'the BMC calls two slots so'
+        case _:
+            assert_never(reason)
+
+
+def _rule(by: standing.Offered) -> str:
+    return f'offer = "{by.how}" of rule {by.rule}'
+
+
+def _slot(slot: standing.SlotOffered) -> str:
+    if slot.function is not None:
+        return f'it holds {slot.function}'
+    if slot.held is None:
+        return 'it is empty'
+    return f'it holds {images.shown(slot.held)}, and no function of the catalogue is certain to be that'
