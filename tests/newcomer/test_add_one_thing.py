@@ -32,6 +32,11 @@ class Addition:
 FAULTS = these_tests('tests/unit/emulator/test_fault.py', 'tests/unit/emulator/test_docs.py')
 BUSY = these_tests('tests/emulator/test_fault_http.py::test_a_resource_that_is_asked_for_again_is_busy')
 
+CARDS = these_tests('tests/unit/bmc/test_devices.py')
+KINDS = these_tests(
+    'tests/unit/decide/test_vocabulary.py', 'tests/unit/decide/test_baseline.py', 'tests/unit/cli/test_samples.py'
+)
+
 ADDITIONS = {
     # The second GET of a resource is answered 503 with Retry-After.
     'add_emulator_fault.patch': Addition(
@@ -40,6 +45,22 @@ ADDITIONS = {
         missed={
             'baremetal_acc/emulator/fault.py': (BUSY, r"unknown fault 'busy-again'; one of .*absent-while-off"),
             'tests/emulator/test_fault_http.py': (FAULTS, 'fault busy-again: no test makes it; add one to tests/emulator'),
+        },
+    ),
+    # NPU, with a card of that kind.
+    'add_kind.patch': Addition(
+        most_files=3,
+        checks=(CARDS, KINDS, MYPY),
+        missed={
+            'baremetal_acc/model/accelerator.py': (
+                these_tests('tests/unit/cli/test_samples.py'),
+                r"devices.toml, line \d+: .*'NPU' is none of GPU, FPGA, DPU, NIC, ASIC, none",
+            ),
+            'baremetal_acc/data/devices.toml': (
+                CARDS,
+                r'kind NPU: no row of data/devices.toml finds it; add one with pci or names',
+            ),
+            'tests/unit/bmc/test_devices.py': (CARDS, 'kind NPU: no card of it is tried; add one to CARDS in test_devices.py'),
         },
     ),
 }

@@ -8,6 +8,7 @@ from baremetal_acc.decide import providers
 from baremetal_acc.decide.baseline import parse
 from baremetal_acc.decide.offer import supply
 from baremetal_acc.decide.vocabulary import vocabulary
+from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.job import Verdict
 from tests.unit.decide import values as v
@@ -34,7 +35,7 @@ PLAIN = parse('format = 1\n[[rule]]\nname = "r"\n', 'baseline.toml')
 def test_the_functions_of_the_catalogue_and_the_classes_of_the_rules_are_known() -> None:
     """Each function as a class, as a trait, and as what a region can be given; standard names everybody has."""
     known = vocabulary(parse(RULES, 'baseline.toml'), iter((GZIP, AES, FIRMWARE)))
-    kinds = {'CUSTOM_ACC_DPU', 'CUSTOM_ACC_NIC', 'CUSTOM_ACC_ASIC'}
+    kinds = {f'CUSTOM_ACC_{kind}' for kind in Kind if kind not in (Kind.GPU, Kind.FPGA)}
     functions = {'CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_FN_AES_256_GCM'}
     assert {*functions, 'CUSTOM_REGION', *kinds} == known.classes
     can = {'CUSTOM_ACC_CAN_GZIP', 'CUSTOM_ACC_CAN_AES_256_GCM'}
