@@ -25,6 +25,7 @@ from baremetal_acc.cli.results import Result, actions, failure, planned, warn_of
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import TargetState, Unlocked
 from baremetal_acc.cli.work import Prepared, Request, Sendings, Verb
+from baremetal_acc.decide import restore
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.errors import AccError, NotMet, Refused, StaleJob, StateError, WriteFailed
 from baremetal_acc.model.inventory import Inventory, PowerState
@@ -360,8 +361,8 @@ class Execution:
         if good and inventory is not None:
             there = inventory.accelerators
             one.state = replace(one.state, known=one.state.known | {a.id for a in there}).shown(there)
-            anew = frozenset() if one.devices is None else one.state.anew - one.devices
-            one.state = replace(one.state, anew=anew if one.verb is Verb.APPLY else one.state.anew)
+            written = {a.accelerator for a in restore.written_well(one.job) if isinstance(a, Flash)}
+            one.state = replace(one.state, anew=one.state.anew - written)
         marks = quarantine.after(one.state.quarantined, one.job, inventory, datetime.now(UTC), lambda _: good)
         one.state = replace(one.state, quarantined=quarantine.with_interferences(marks, one.job.interferences))
         self._using.store.write(one.state)

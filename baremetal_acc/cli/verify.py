@@ -39,7 +39,8 @@ class Verify(ReportCommand):
 
         def one(entry: TargetEntry) -> tuple[Verdict, tuple[Note, ...]]:
             found = work.judged(using, entry, tools, targets[entry.name])
-            return found.verdict, tuple(unseen.notes(found.inventory, tools.baseline, found.target.node))
+            opened = work.opened_notes(found.state.anew, found.inventory)
+            return found.verdict, (*opened, *unseen.notes(found.inventory, tools.baseline, found.target.node))
 
         bodies, codes = [], []
         for entry, found in each(using.entries, one):

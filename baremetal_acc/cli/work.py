@@ -207,7 +207,8 @@ def look(
         made = Plan(target=made.target, actions=told, notes=(nothing_to_do, *let, *kept))
     made = replace(made, notes=(*made.notes, *mending.left(_for_somebody_else(unmet), made)))
     why = custody_rules.reasons_to_write(proposal.doubted, made, chains, inventory, inventory.at)
-    opened = _opened_notes(anew - proposal.doubted - proposal.suspects, inventory, made)
+    written = {a.accelerator for a in made.actions if isinstance(a, Flash)}
+    opened = opened_notes((anew - proposal.doubted - proposal.suspects) & written, inventory)
     made = replace(made, notes=(*made.notes, *_quarantine_notes(state, inventory, made), *why, *opened))
     return Prepared(
         entry=entry,
@@ -311,9 +312,10 @@ def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | Ac
     inventory = run.observe(target, tools, datetime.now(UTC), measure=True, tasks=True)
     kept = custody_of(inventory, target, tools, state)
     verdict = judge(inventory, kept, target, tools, state)
-    anew = lifecycle.stood_open(state.engagements, state.lifecycle, inventory)
-    if custody.breaks(state.custody, kept) or not anew <= state.anew:
-        _keep_breaks(using, entry, kept, anew)
+    opened = lifecycle.stood_open(state.engagements, state.lifecycle, inventory)
+    if custody.breaks(state.custody, kept) or not opened <= state.anew:
+        _keep_breaks(using, entry, kept, opened)
+    state = replace(state, anew=state.anew | opened)
     return Judged(target=target, tools=tools, state=state, inventory=inventory, verdict=verdict, custody=kept)
 
 
@@ -399,11 +401,10 @@ def _quarantine_notes(state: TargetState, inventory: Inventory, made: Plan) -> I
             yield Note(label=names[device], content=content)
 
 
-def _opened_notes(anew: frozenset[AcceleratorId], inventory: Inventory, made: Plan) -> Iterator[Note]:
-    """Why a plan writes cards that may show what they have to, and that nothing else doubts."""
-    written = {a.accelerator for a in made.actions if isinstance(a, Flash | Program)}
+def opened_notes(anew: frozenset[AcceleratorId], inventory: Inventory) -> Iterator[Note]:
+    """Why cards are written that may show what they have to."""
     for accelerator in inventory.accelerators:
-        if accelerator.id in anew & written:
+        if accelerator.id in anew:
             yield Note(label=accelerator.label, content=FoundOpen())
 
 

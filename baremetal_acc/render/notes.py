@@ -42,7 +42,7 @@ def text(content: Content) -> str:
             why = custody.explain(content.custody, content.at)
             return f'it is written whatever it shows, for its custody does not hold: {why}'
         case n.FoundOpen():
-            return 'it is written whatever it shows, for a lock of it that we had closed was found open since'
+            return 'apply writes it whatever it shows, for a lock of it that we had closed was found open since'
         case n.QuarantinedSince():
             return f'quarantined since {content.at:%Y-%m-%d %H:%M:%S}Z: {_end_of_quarantine(content)}'
         case n.ShownFromNextStart():

@@ -137,11 +137,14 @@ def test_a_card_that_somebody_has_opened_is_written_where_custody_is_only_report
     assert 0 == desk.run('lock', '--execute', *desk.options).code
     planned = desk.run('plan', '-f', 'json', *desk.options).document['targets'][0]
     assert 2 == len(flashed(planned))
-    why = 'it is written whatever it shows, for a lock of it that we had closed was found open since'
+    why = 'apply writes it whatever it shows, for a lock of it that we had closed was found open since'
     assert [why, why] == [n['text'] for n in planned['notes'] if 'whatever it shows' in n['text']]
+    held = desk.run('verify', *desk.options)
+    assert (0, 2) == (held.code, held.err.count(why)), held.err
     machine.fault('equal-version-skipped')
     assert 0 == desk.run('apply', '--execute', *desk.options).code
     assert [] == flashed(desk.run('plan', '-f', 'json', *desk.options).document['targets'][0])
+    assert why not in desk.run('verify', *desk.options).err
 
 
 def chains(found: Done) -> list[dict[str, Any]]:
