@@ -4,6 +4,7 @@
 
 import argparse
 import getpass
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -110,7 +111,7 @@ class Accept(ReportCommand):
                         until=until,
                         reason=reason,
                     )
-                using.store.write(state.with_custody(kept))
+                using.store.write(replace(state.with_custody(kept), anew=state.anew - chosen))
             text.note(f'{entry.name}: {getpass.getuser()} answers for {len(chosen)} cards until {moment(until)}: {reason}')
             return _body(entry.name, inventory, kept, target, tools)
 

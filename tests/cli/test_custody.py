@@ -187,6 +187,10 @@ def test_somebody_answers_for_what_cards_run_until_a_day(desk, emulated_machine)
     set_locks(machine, closed=True)
     found = desk.run('custody', 'show', '-f', 'json', *desk.options)
     assert {'path-open'} == {c['broken'] for c in chains(found)}, 'whoever has closed them again, a verification saw them open'
+    assert 2 == len(desk.stored()['anew'])
+    overruled = desk.run('custody', 'accept', *given, *desk.options)
+    assert 0 == overruled.code, overruled.err
+    assert 'anew' not in desk.stored(), 'somebody answers for what they run'
 
 
 def test_custody_before_any_job_is_kept(desk, emulated_machine):
