@@ -32,6 +32,7 @@ from baremetal_acc.run.patience import blind
 from baremetal_acc.run.performing import needs_inventory, one_for_each_upload, perform
 from baremetal_acc.run.power import power_off
 from baremetal_acc.run.sighting import cancel_tasks, of_asked_bmcs, sight_of, tell_complaints
+from baremetal_acc.run.step_context import StepContext
 from baremetal_acc.run.tools import Attestor, ImageStore, PlacementShell, Target, Tools
 
 LOG = logging.getLogger(__name__)
@@ -141,7 +142,10 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
         for position in one_for_each_upload(job, move.perform):
             if waits_for_lock(job, position):
                 continue  # what was done just now is carried out later: this one is sent after it
-            due, job = job, perform(job, position, target, tools, bmcs, inventory, now)
+            due = job
+            job = perform(
+                StepContext(job=job, position=position, target=target, tools=tools, bmcs=bmcs, inventory=inventory, now=now)
+            )
             job = custody_feed.after_writes(due, custody_feed.after_polling(job, tools), now)
             tools.save(job)
     # Never in the tick that saw the last reset come: a reading has to be younger than what it proves.

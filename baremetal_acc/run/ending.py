@@ -44,6 +44,7 @@ from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import check, sessions, unprotected
 from baremetal_acc.run.power import held, off_again
 from baremetal_acc.run.sighting import read_tasks
+from baremetal_acc.run.step_context import StepContext
 from baremetal_acc.run.tools import PlacementShell, Target, Tools
 
 LOG = logging.getLogger(__name__)
@@ -273,31 +274,34 @@ def _written(finding: Finding, job: Job) -> bool:
     return finding.accelerator in {a.accelerator for a in written}
 
 
-def publish(job: Job, position: int, target: Target, tools: Tools, now: datetime) -> Job:
+def publish(at: StepContext) -> Job:
     """Make placement agree with a look of now; after a failure nothing is on offer."""
+    job, target, tools = at.job, at.target, at.tools
     if tools.placement is None:
-        return ended(job, position, ItemState.DONE, now)
+        return at.done()
     if job.reasons:
-        return _offer_nothing(job, position, tools.placement, now)
+        return _offer_nothing(at, tools.placement)
     # Where the final look has let devices sign what they run, nothing was written since.
     again = not _measures(job)
-    inventory, verdict = check(target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job), measure=again)
+    inventory, verdict = check(
+        target, tools, job.engagements, at.now, lifecycle=job.lifecycle, flow=_strict(job), measure=again
+    )
     left = tools.left - programmed(job)
     made = supply(inventory, verdict, tools.baseline, target.node, tools.catalogue, left=left)
     tools.placement.publish(inventory, verdict, made)
     if job.demands_met and verdict.unmet:
         unmet = '; '.join(map(findings.sentence, verdict.unmet))
-        return ended(job, position, ItemState.FAILED, now, f'since the final look something has changed: {unmet}')
-    return ended(job, position, ItemState.DONE, now)
+        return at.failed(f'since the final look something has changed: {unmet}')
+    return at.done()
 
 
-def _offer_nothing(job: Job, position: int, placement: PlacementShell, now: datetime) -> Job:
+def _offer_nothing(at: StepContext, placement: PlacementShell) -> Job:
     """After a failure nothing of the node is offered: not the cards that failed, nor those that have vanished since."""
     try:
         placement.withdraw(None)
     except AccError as exc:
-        return ended(job, position, ItemState.FAILED, now, str(exc))
-    return ended(job, position, ItemState.DONE, now)
+        return at.failed(str(exc))
+    return at.done()
 
 
 def _strict(job: Job) -> Flow | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from baremetal_acc.bmc.api import Writer
-from baremetal_acc.decide.advance import describe, ended, with_item
+from baremetal_acc.decide.advance import describe
 from baremetal_acc.errors import AccError
 from baremetal_acc.locks.api import Mechanism, Remembering
 from baremetal_acc.model.inventory import Inventory
@@ -27,9 +27,9 @@ from baremetal_acc.model.lock import (
 from baremetal_acc.model.ref import BmcName
 from baremetal_acc.planning import known_later, setting_changes
 from baremetal_acc.planning.setting_changes import reading_of
-from baremetal_acc.run.looking import Bmcs
-from baremetal_acc.run.patience import not_performed, took_nothing
+from baremetal_acc.run.patience import took_nothing
 from baremetal_acc.run.power import host_runs
+from baremetal_acc.run.step_context import StepContext
 from baremetal_acc.run.tools import Tools
 
 LOG = logging.getLogger(__name__)
@@ -37,66 +37,60 @@ LOG = logging.getLogger(__name__)
 _NOT_SHOWN = 'this card does not show this lock any more'
 
 
-def release(
-    job: Job, position: int, action: Release, tools: Tools, bmcs: Bmcs, inventory: Inventory | None, now: datetime
-) -> Job:
+def release(at: StepContext, action: Release) -> Job:
     """Open a lock that is what the plan saw, on a host that does not run where it is to be off."""
-    mechanism, reading = _reading_at(action, tools, inventory)
+    job, tools = at.job, at.tools
+    mechanism, reading = _reading_at(action, tools, at.inventory)
     if mechanism is None or reading is None:
-        why = known_later.hidden_by_hold(job, inventory, action.accelerator) or _NOT_SHOWN
-        return ended(job, position, ItemState.FAILED, now, why)
-    running = host_runs(job, inventory)
+        return at.failed(known_later.hidden_by_hold(job, at.inventory, action.accelerator) or _NOT_SHOWN)
+    running = host_runs(job, at.inventory)
     if running is not None:
-        return ended(job, position, ItemState.FAILED, now, running)
+        return at.failed(running)
     if reading.value != action.expects and reading.state is not LockState.UNLOCKED:
-        found = f'{action.expects} was planned with, {reading.value} is there now'
-        return ended(job, position, ItemState.FAILED, now, found)
-    if setting_changes.is_done_unanswered(job.items[position], action, reading):
-        job = replace(job, undos=opened_again(job.undos, reading.place))
-        return ended(job, position, ItemState.DONE, now)
+        return at.failed(f'{action.expects} was planned with, {reading.value} is there now')
+    opened = opened_again(job.undos, reading.place)
+    if setting_changes.is_done_unanswered(at.item, action, reading):
+        return at.of(replace(job, undos=opened)).done()
     closed = closed_by_us(job.undos, reading.place)
     if isinstance(mechanism, Remembering) and not closed and reading.state is LockState.PARTIAL:
         # The way that it blocks is open. What is closed of it is the vendor's, or somebody else's.
-        return ended(job, position, ItemState.DONE, now, 'nothing of it was closed by us')
+        return at.done('nothing of it was closed by us')
     # Whatever we proved before is void from here on, also if we die before the answer.
     job = replace(job, engagements=tuple(e for e in job.engagements if e.place != reading.place))
     tools.save(job)
     try:
-        writer = bmcs[action.ref.bmc].writer()
+        writer = at.bmcs[action.ref.bmc].writer()
         if isinstance(mechanism, Remembering):
             mechanism.reopen(writer, reading, closed)
         else:
             mechanism.release(writer, reading)
     except AccError as exc:
-        return _unanswered(job, position, reading, exc, tools, now)
-    return _accepted(replace(job, undos=opened_again(job.undos, reading.place)), position, reading, writer, now)
+        return _unanswered(at.of(job), reading, exc)
+    return _accepted(at.of(replace(job, undos=opened)), reading, writer)
 
 
-def engage(
-    job: Job, position: int, action: Engage, tools: Tools, bmcs: Bmcs, inventory: Inventory | None, now: datetime
-) -> Job:
+def engage(at: StepContext, action: Engage) -> Job:
     """Close a lock, and keep the record of that as evidence for the verdict."""
-    mechanism, reading = _reading_at(action, tools, inventory)
-    if reading is None and mechanism is not None and now <= job.deadline:
-        item = job.items[position]
-        if now - item.since <= tools.patience.settle:
-            # A card that has just been written, or a BMC that has just started, takes its time to show itself again.
-            return with_item(job, position, replace(item, message=_NOT_SHOWN))
+    job, tools, now = at.job, at.tools, at.now
+    mechanism, reading = _reading_at(action, tools, at.inventory)
+    # A card that has just been written, or a BMC that has just started, takes its time to show itself again.
+    if reading is None and mechanism is not None and now <= job.deadline and now - at.item.since <= tools.patience.settle:
+        return at.with_item(replace(at.item, message=_NOT_SHOWN))
     if mechanism is None or reading is None:
         # Where the baseline allows what no mechanism blocks, the verdict would not notice.
-        job = replace(job, reasons=(*job.reasons, f'{describe(action)}: {_NOT_SHOWN}'))
-        return ended(job, position, ItemState.FAILED, now, _NOT_SHOWN)
+        reasons = (*job.reasons, f'{describe(action)}: {_NOT_SHOWN}')
+        return at.of(replace(job, reasons=reasons)).failed(_NOT_SHOWN)
     undos = to_be_closed(job.undos, reading)
     if undos != job.undos:  # whoever dies after this can still open what was closed
         job = replace(job, undos=undos)
         tools.save(job)
-    writer = bmcs[action.ref.bmc].writer()
-    is_done = setting_changes.is_done_unanswered(job.items[position], action, reading)
+    writer = at.bmcs[action.ref.bmc].writer()
+    is_done = setting_changes.is_done_unanswered(at.item, action, reading)
     try:
         if not is_done:
             close(mechanism, writer, reading, undos)
     except AccError as exc:
-        return _unanswered(job, position, reading, exc, tools, now)
+        return _unanswered(at.of(job), reading, exc)
     record = Engagement(
         mechanism=action.mechanism,
         accelerator=action.accelerator,
@@ -115,34 +109,35 @@ def engage(
     )
     # One lock may protect several devices: each has a record of its own. That of a whole machine has one for all.
     others = tuple(e for e in job.engagements if not _replaces(record, e))
-    return _accepted(replace(job, engagements=(*others, record)), position, reading, writer, now)
+    return _accepted(at.of(replace(job, engagements=(*others, record))), reading, writer)
 
 
-def _unanswered(job: Job, position: int, reading: LockReading, exc: AccError, tools: Tools, now: datetime) -> Job:
+def _unanswered(at: StepContext, reading: LockReading, exc: AccError) -> Job:
     """The job after a change of a lock was not accepted. What may have been done all the same is read first."""
-    item = job.items[position]
+    item = at.item
     if not took_nothing(exc) and item.before is None and reading.value is not None:
-        job = with_item(job, position, replace(item, before=reading.value))
-        if isinstance(item.action, Release) and now <= job.deadline:
-            return with_item(job, position, replace(job.items[position], message=str(exc)))
-    return not_performed(job, position, exc, tools.patience, now)
+        item = replace(item, before=reading.value)
+        at = at.of(at.with_item(item))
+        if isinstance(item.action, Release) and at.now <= at.job.deadline:
+            return at.with_item(replace(item, message=str(exc)))
+    return at.not_performed(exc)
 
 
-def _accepted(job: Job, position: int, reading: LockReading, writer: Writer, now: datetime) -> Job:
+def _accepted(at: StepContext, reading: LockReading, writer: Writer) -> Job:
     """The job after a write to a lock was accepted: done, or followed where the BMC carries it out later."""
-    job = _tried_anew(job, reading.ref.bmc, now)
+    at = at.of(_tried_anew(at.job, reading.ref.bmc, at.now))
     objection = writer.objections[-1] if writer.objections else None
+    action = at.item.action
     if objection is not None:
-        LOG.warning('%s: %s: the BMC took it, and said: %s', job.target, describe(job.items[position].action), objection.text)
-    item = replace(job.items[position], unconditional=bool(writer.unconditional), objection=objection)
-    action = item.action
+        LOG.warning('%s: %s: the BMC took it, and said: %s', at.job.target, describe(action), objection.text)
+    item = replace(at.item, unconditional=bool(writer.unconditional), objection=objection)
     by_reset = isinstance(action, Engage) and action.needs is not ResetKind.NONE
     if all(by_reset and not one.said for one in writer.accepted):
         # What a reset brings in force some BMCs show only after that. The verdict judges what they show then.
-        return ended(with_item(job, position, item), position, ItemState.DONE, now)
+        return at.of(at.with_item(item)).done()
     task = writer.accepted[-1].task
-    running = replace(item.to(ItemState.RUNNING, now), task=task, follows=task is not None, before=reading.value)
-    return with_item(job, position, running)
+    running = replace(item.to(ItemState.RUNNING, at.now), task=task, follows=task is not None, before=reading.value)
+    return at.with_item(running)
 
 
 def _tried_anew(job: Job, bmc: BmcName, now: datetime) -> Job:

@@ -3,19 +3,15 @@
 """Do an action that is due, and was stored as about to be done."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 
-from baremetal_acc.decide.advance import Move, ended
+from baremetal_acc.decide.advance import Move
 from baremetal_acc.errors import AccError
-from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import CheckImage, Engage, Flash, ItemState, Job, Program, Publish, Release, Reset, Withdraw
+from baremetal_acc.model.job import CheckImage, Engage, Flash, Job, Program, Publish, Release, Reset, Withdraw
 from baremetal_acc.run.checking import check_idle, check_image
 from baremetal_acc.run.ending import publish
 from baremetal_acc.run.locking import engage, release
-from baremetal_acc.run.looking import Bmcs
-from baremetal_acc.run.patience import not_performed
 from baremetal_acc.run.power import reset
-from baremetal_acc.run.tools import Target, Tools
+from baremetal_acc.run.step_context import StepContext
 from baremetal_acc.run.writing import go_on, write
 
 
@@ -36,33 +32,30 @@ def one_for_each_upload(job: Job, positions: Iterable[int]) -> Iterator[int]:
         uploads.add(upload)
 
 
-def perform(
-    job: Job, position: int, target: Target, tools: Tools, bmcs: Bmcs, inventory: Inventory | None, now: datetime
-) -> Job:
+def perform(at: StepContext) -> Job:
     """Do one action that was stored as about to be done."""
-    item = job.items[position]
     try:
-        match item.action:
+        match at.item.action:
             case Withdraw() as action:
-                if tools.placement is not None:
-                    tools.placement.withdraw(None if action.whole else action.accelerators, alone=action.whole)
+                if at.tools.placement is not None:
+                    at.tools.placement.withdraw(None if action.whole else action.accelerators, alone=action.whole)
             case CheckImage() as action:
-                check_image(action, tools, bmcs)
-                checks = [(n, i.action) for n, i in enumerate(job.items) if isinstance(i.action, CheckImage)]
-                if position == checks[0][0]:
-                    check_idle((check for _, check in checks), bmcs)
+                check_image(action, at.tools, at.bmcs)
+                checks = [(n, i.action) for n, i in enumerate(at.job.items) if isinstance(i.action, CheckImage)]
+                if at.position == checks[0][0]:
+                    check_idle((check for _, check in checks), at.bmcs)
             case Release() as action:
-                return release(job, position, action, tools, bmcs, inventory, now)
+                return release(at, action)
             case Engage() as action:
-                return engage(job, position, action, tools, bmcs, inventory, now)
-            case Flash() | Program() as action if item.progress is not None:
-                return go_on(job, position, action, item.progress, tools, bmcs, now)
+                return engage(at, action)
+            case Flash() | Program() as action if at.item.progress is not None:
+                return go_on(at, action, at.item.progress)
             case Flash() | Program():
-                return write(job, position, target, tools, bmcs, inventory, now)
+                return write(at)
             case Reset() as action:
-                return reset(job, position, action, target, tools, bmcs, now)
+                return reset(at, action)
             case Publish():
-                return publish(job, position, target, tools, now)
+                return publish(at)
     except AccError as exc:
-        return not_performed(job, position, exc, tools.patience, now)
-    return ended(job, position, ItemState.DONE, now)
+        return at.not_performed(exc)
+    return at.done()

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from baremetal_acc.bmc.api import Connection
 from baremetal_acc.decide import interference, restore
-from baremetal_acc.decide.advance import describe, ended, given_up, objected, with_item
+from baremetal_acc.decide.advance import describe, given_up, objected
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.errors import AccError, BmcBusy, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import Inventory, Objection, PowerState, UpdateActivity
@@ -23,6 +23,7 @@ from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import Bmcs, check, observe, unprotected
 from baremetal_acc.run.patience import took_nothing
 from baremetal_acc.run.sighting import awaiting_tasks, not_ours, stuck_tasks
+from baremetal_acc.run.step_context import StepContext
 from baremetal_acc.run.tools import Target, Tools
 
 LOG = logging.getLogger(__name__)
@@ -44,40 +45,42 @@ _TOLD_OFF, _FOUND_OFF = 'it was told to power off', 'it was found off'
 """What a host that is waited for was told: where it is not seen off in the end, nobody else knows whether it will go off."""
 
 
-def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, bmcs: Bmcs, now: datetime) -> Job:
+def reset(at: StepContext, action: Reset) -> Job:
     """Ask for a reset; whether it came is seen later. A host is given back only at locks that hold, and with no card spoilt."""
-    item = job.items[position]
-    bmc = bmcs[action.system.bmc]
+    job, item, tools, now = at.job, at.item, at.tools, at.now
+    bmc = at.bmcs[action.system.bmc]
     told = None
     # A reset of the host cuts the power of all its cards, whatever BMC writes them; one of a DPU that of its own.
     hosts = {HOST, *(system.bmc for system in held(job))}
     unknown = next((a for a in given_up(job) if action.system.bmc in (*hosts, a.ref.bmc)), None)
     if action.purpose is ResetPurpose.ENFORCE and item.before is None and unknown is not None:
-        beside = f'it is not reset under a write that may go on: whether the BMC has ended to {describe(unknown)} is not known'
-        return ended(job, position, ItemState.FAILED, now, beside)
+        return at.failed(
+            f'it is not reset under a write that may go on: whether the BMC has ended to {describe(unknown)} is not known'
+        )
     match action.purpose:
         case ResetPurpose.HOLD:
             told = _FOUND_OFF
             if bmc.power(action.system) is not PowerState.OFF:
                 _wait_for_updates(bmc, action, job)
-                job = _switched(job, position, bmc, action.system, PowerState.OFF, tools)
+                at = at.of(_switched(at, bmc, action.system, PowerState.OFF))
                 told = _TOLD_OFF
         case ResetPurpose.RESUME:
-            job, why = _not_given_back(job, action.system, target, tools, now)
+            job, why = _not_given_back(job, action.system, at.target, tools, now)
             settles = interference.tail(tools.patience.poll)
             # Who died over this may have powered it on.
             if action.system in held(job) and item.since == now:
                 job = interference.watched(job, {action.system: bmc.host(action.system)}, now, settles, [action.system])
+            at = at.of(job)
             why += [f'{card} has to be written again' for card in sorted(job.suspect)]
             if why:
                 if action.system in held(job):
                     off_again(bmc, action.system, tools)
-                return ended(job, position, ItemState.FAILED, now, 'the host stays powered off: ' + '; '.join(why))
+                return at.failed('the host stays powered off: ' + '; '.join(why))
             _wait_for_updates(bmc, action, job)
-            job = _switched(job, position, bmc, action.system, PowerState.ON, tools)
+            at = at.of(_switched(at, bmc, action.system, PowerState.ON))
         case ResetPurpose.ENFORCE if action.kind.is_standby:
             if item.before is None:
-                return _cycled(job, position, action, target, tools, bmc, now)
+                return _cycled(at, action, bmc)
         case ResetPurpose.ENFORCE if activation.was_cycled(job, action.system) and bmc.power(action.system) is PowerState.ON:
             pass  # it has started by itself once it had power again
         case ResetPurpose.ENFORCE if item.rejected == _ASKS_ONCE_MORE and item.before is not None:
@@ -85,7 +88,7 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
             has_not_come = _has_not_come(item, action, bmc)
             item = replace(item, rejected=_ASKS_ONCE_MORE + 1)  # there is no third time
             if has_not_come and item.before is not None:
-                item = _asked(with_item(job, position, item), position, action, tools, bmc, item.before, now)
+                item = _asked(at.of(at.with_item(item)), action, bmc, item.before)
         case ResetPurpose.ENFORCE if action.kind is ResetKind.BMC_RESET:
             if item.before is None:
                 _wait_for_updates(bmc, action, job)
@@ -93,63 +96,66 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 before = bmc.last_reset(action.system) or ''
                 if _just_now(before, now):
                     return job
-                item = _asked(job, position, action, tools, bmc, before, now)
+                item = _asked(at, action, bmc, before)
         case ResetPurpose.ENFORCE if bmc.power(action.system) is PowerState.OFF:
             _wait_for_updates(bmc, action, job)
-            job = _switched(job, position, bmc, action.system, PowerState.ON, tools)
+            at = at.of(_switched(at, bmc, action.system, PowerState.ON))
         case ResetPurpose.ENFORCE if item.before is None:
             _wait_for_updates(bmc, action, job)
             last = bmc.last_reset(action.system)
             if last is None or not bmc.offers_reset(action.system, action.kind):
                 # Nothing would show that a reset came, or there is none: so the System is seen off and then on.
-                if now - item.since > tools.patience.reset or now > job.deadline + tools.patience.reset:
-                    return ended(
-                        job, position, ItemState.FAILED, now, f'did not power off within {tools.patience.reset}{objected(item)}'
-                    )
-                if bmc.power(action.system) is not PowerState.POWERING_OFF:
-                    return _switched(job, position, bmc, action.system, PowerState.OFF, tools)
-                return job
+                return _powered_off(at, action, bmc, bmc.power(action.system))
             if _just_now(last, now):
                 return job
             if tools.ramdisk:
                 # The locks are engaged, or come in force with this start, and what the host boots now may be something else
                 # than the ramdisk.
-                inventory = observe(target, tools, now + timedelta(microseconds=1))
-                job = custody_feed.after_reading(job, inventory, target, tools, starting=action.system)
-            item = _asked(job, position, action, tools, bmc, last, now)
-    objection = job.items[position].objection or item.objection
-    return with_item(job, position, replace(item.to(ItemState.RUNNING, now, told), objection=objection))
+                at = _read_before(at, starting=action.system)
+            item = _asked(at, action, bmc, last)
+    objection = at.item.objection or item.objection
+    return at.with_item(replace(item.to(ItemState.RUNNING, now, told), objection=objection))
 
 
-def _cycled(job: Job, position: int, action: Reset, target: Target, tools: Tools, bmc: Connection, now: datetime) -> Job:
+def _read_before(at: StepContext, starting: Ref | None = None) -> StepContext:
+    """With a whole reading of the machine, right before something of it goes off or starts."""
+    inventory = observe(at.target, at.tools, at.now + timedelta(microseconds=1))
+    return at.of(custody_feed.after_reading(at.job, inventory, at.target, at.tools, starting=starting))
+
+
+def _powered_off(at: StepContext, action: Reset, bmc: Connection, power: PowerState) -> Job:
+    """Power a System off that is not off, or wait where it goes off just now. Not for ever."""
+    limit = at.tools.patience.reset
+    if at.now - at.item.since > limit or at.now > at.job.deadline + limit:
+        return at.failed(f'did not power off within {limit}{objected(at.item)}')
+    return at.job if power is PowerState.POWERING_OFF else _switched(at, bmc, action.system, PowerState.OFF)
+
+
+def _cycled(at: StepContext, action: Reset, bmc: Connection) -> Job:
     """Take the standby power of a System away that is off, or is powered off for that; or wait for somebody who does.
 
     The BMC sees nothing while it restarts. So locks that cover that time are proven closed right before it.
     """
-    item = job.items[position]
-    _wait_for_updates(bmc, action, job)
+    now, patience = at.now, at.tools.patience
+    _wait_for_updates(bmc, action, at.job)
     power = bmc.power(action.system)
     if power is not PowerState.OFF:
-        if now - item.since > tools.patience.reset or now > job.deadline + tools.patience.reset:
-            why = f'did not power off within {tools.patience.reset}{objected(item)}'
-            return ended(job, position, ItemState.FAILED, now, why)
-        return job if power is PowerState.POWERING_OFF else _switched(job, position, bmc, action.system, PowerState.OFF, tools)
+        return _powered_off(at, action, bmc, power)
     before = '' if action.manager is None else bmc.last_reset(action.manager) or ''
     by_hand = action.kind is activation.BY_HAND
     if not by_hand and _just_now(before, now):
-        return job
-    if action.system in held(job):
-        inventory = observe(target, tools, now + timedelta(microseconds=1))
-        job = custody_feed.after_reading(job, inventory, target, tools)
+        return at.job
+    if action.system in held(at.job):
+        at = _read_before(at)
     if not by_hand:
-        item = _asked(job, position, action, tools, bmc, before, now)
-        return with_item(job, position, item.to(ItemState.RUNNING, now))
-    flashes = activation.brought_in_force(job, action)
+        item = _asked(at, action, bmc, before)
+        return at.with_item(item.to(ItemState.RUNNING, now))
+    flashes = activation.brought_in_force(at.job, action)
     shown = all(same_version(bmc.component(flash.ref).version, flash.version) for flash in flashes)
-    told = f'up to {now + tools.patience.person:%Y-%m-%d %H:%M:%S}Z, with the machine powered off; it is noticed by itself'
-    LOG.warning('%s: %s, %s', job.target, describe(action), told)
-    item = replace(item, before=before, shown=shown).to(ItemState.RUNNING, now, told)
-    return with_item(replace(job, deadline=job.deadline + tools.patience.person), position, item)
+    told = f'up to {now + patience.person:%Y-%m-%d %H:%M:%S}Z, with the machine powered off; it is noticed by itself'
+    LOG.warning('%s: %s, %s', at.job.target, describe(action), told)
+    item = replace(at.item, before=before, shown=shown).to(ItemState.RUNNING, now, told)
+    return at.of(replace(at.job, deadline=at.job.deadline + patience.person)).with_item(item)
 
 
 def _just_now(last: str, now: datetime) -> bool:
@@ -164,23 +170,24 @@ def _just_now(last: str, now: datetime) -> bool:
     return abs(now - (at if at.tzinfo is not None else at.replace(tzinfo=UTC))) < _MOMENT
 
 
-def _asked(job: Job, position: int, action: Reset, tools: Tools, bmc: Connection, last: str, now: datetime) -> Item:
+def _asked(at: StepContext, action: Reset, bmc: Connection, last: str) -> Item:
     """Ask once for a reset, and store before that what will show whether it came."""
-    item = replace(job.items[position], before=last, again=None)
-    tools.save(with_item(job, position, item))
+    tools = at.tools
+    item = replace(at.item, before=last, again=None)
+    tools.save(at.with_item(item))
     if tools.polling is not None:
         tools.polling.end()
     try:
         item = replace(item, objection=bmc.reset(action.by or action.system, action.kind))
     except BmcUnreachable as exc:
         # Whether it arrived shows in LastResetTime; a second reset could meet a card that applies its firmware.
-        LOG.warning('%s: %s: %s', job.target, describe(action), exc)
+        LOG.warning('%s: %s: %s', at.job.target, describe(action), exc)
     except BmcRefused as exc:
         if took_nothing(exc):
             raise
         # An error of its own says nothing of what it has done: what it shows decides, and it has its time for that.
-        LOG.warning('%s: %s: %s', job.target, describe(action), exc)
-        again = None if item.rejected else now + tools.patience.settle
+        LOG.warning('%s: %s: %s', at.job.target, describe(action), exc)
+        again = None if item.rejected else at.now + tools.patience.settle
         item = replace(item, rejected=item.rejected or 1, again=again, message=str(exc))
     return item
 
@@ -195,10 +202,9 @@ def _has_not_come(item: Item, action: Reset, bmc: Connection) -> bool:
     return (bmc.last_reset(action.system) or '') == item.before
 
 
-def _switched(job: Job, position: int, bmc: Connection, system: Ref, wanted: PowerState, tools: Tools) -> Job:
+def _switched(at: StepContext, bmc: Connection, system: Ref, wanted: PowerState) -> Job:
     """As :func:`switch`, with the job in which is kept what the BMC says against it."""
-    objection = switch(bmc, system, wanted, tools)
-    return with_item(job, position, replace(job.items[position], objection=objection))
+    return at.with_item(replace(at.item, objection=switch(bmc, system, wanted, at.tools)))
 
 
 def switch(bmc: Connection, system: Ref, wanted: PowerState, tools: Tools) -> Objection | None:

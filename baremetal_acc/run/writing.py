@@ -5,11 +5,11 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from baremetal_acc.bmc.api import Connection
 from baremetal_acc.decide import interference
-from baremetal_acc.decide.advance import describe, ended, sharing_upload, with_item
+from baremetal_acc.decide.advance import describe, ended, sharing_upload
 from baremetal_acc.decide.baseline import demands
 from baremetal_acc.decide.images import same_version, unfit
 from baremetal_acc.decide.meanwhile import host_may_program
@@ -27,45 +27,39 @@ from baremetal_acc.model.inventory import Inventory, Objection, PowerState, Task
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, WriteEvidence
 from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.planning import known_later, succession
-from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.patience import took_nothing
 from baremetal_acc.run.power import host_runs, host_woke
-from baremetal_acc.run.tools import Target, Tools, image_of
+from baremetal_acc.run.step_context import StepContext
+from baremetal_acc.run.tools import Tools, image_of
 
 LOG = logging.getLogger(__name__)
 
 
-def write(
-    job: Job,
-    position: int,
-    target: Target,
-    tools: Tools,
-    bmcs: Bmcs,
-    inventory: Inventory | None,
-    now: datetime,
-) -> Job:
+def write(at: StepContext) -> Job:
     """Send an image once, to the very device that the plan saw. What did not arrive for certain is left to the next look.
 
     A bundle is sent once for all of its parts: with the first of them, when nothing speaks against any.
     """
-    parts = sharing_upload(job, position)
+    parts = sharing_upload(at.job, at.position)
     for part in parts:
-        job = _ready(job, part, target, tools, inventory, now)
-    left = tuple(p for p in parts if job.items[p].state is ItemState.SENT)
-    waiting = [p for p in parts if job.items[p].state is ItemState.PLANNED]
-    refused = [p for p in parts if job.items[p].state is ItemState.FAILED and not _is_gone(job.items[p], inventory)]
+        at = at.of(_ready(at.at(part)))
+    items = at.job.items
+    left = tuple(p for p in parts if items[p].state is ItemState.SENT)
+    waiting = [p for p in parts if items[p].state is ItemState.PLANNED]
+    refused = [p for p in parts if items[p].state is ItemState.FAILED and not _is_gone(items[p], at.inventory)]
     if refused and left:
         # The BMC would write them, too.
-        why = f'part of the same bundle: {job.items[refused[0]].message}'
+        why = f'part of the same bundle: {items[refused[0]].message}'
         for part in (*left, *waiting):
-            job = ended(job, part, ItemState.FAILED, now, why, untouched=True)
-        return job
+            at = at.of(at.at(part).failed(why, untouched=True))
+        return at.job
     if waiting:
+        first = items[waiting[0]]
         for part in left:
-            put_off = job.items[part].to(ItemState.PLANNED, now, job.items[waiting[0]].message)
-            job = with_item(job, part, replace(put_off, waiting=job.items[waiting[0]].waiting))
-        return job
-    return _send(job, left, tools, bmcs, now) if left else job
+            put_off = replace(items[part].to(ItemState.PLANNED, at.now, first.message), waiting=first.waiting)
+            at = at.of(at.at(part).with_item(put_off))
+        return at.job
+    return _send(at, left) if left else at.job
 
 
 def _is_gone(item: Item, inventory: Inventory | None) -> bool:
@@ -78,9 +72,9 @@ def _is_gone(item: Item, inventory: Inventory | None) -> bool:
     )
 
 
-def _ready(job: Job, position: int, target: Target, tools: Tools, inventory: Inventory | None, now: datetime) -> Job:
+def _ready(at: StepContext) -> Job:
     """The job with an item still as sent where an image may go to its device now; else as planned again, or failed."""
-    item = job.items[position]
+    job, item, inventory, now = at.job, at.item, at.inventory, at.now
     action = item.action
     if not isinstance(action, Flash | Program):
         return job
@@ -88,7 +82,7 @@ def _ready(job: Job, position: int, target: Target, tools: Tools, inventory: Inv
     if moved is None and isinstance(action, Program) and inventory is not None:
         running = (facts for facts in inventory.hosts if facts.power is not PowerState.OFF)
         host, accelerator = next(running, inventory.bmc(HOST)), inventory.accelerator(action.accelerator)
-        moved = host_may_program(job, action, target.node.exposure, host, accelerator)
+        moved = host_may_program(job, action, at.target.node.exposure, host, accelerator)
     found = _found(action, inventory)
     # A BMC that falls silent in the middle of a look shows a part of a card, which is none to judge an image by.
     hidden = _hidden(action, inventory)
@@ -97,79 +91,81 @@ def _ready(job: Job, position: int, target: Target, tools: Tools, inventory: Inv
         by_hold = known_later.hidden_by_hold(job, inventory, action.accelerator) is not None
         # A card that is to be put back is lost to everybody if it is not; and what a BMC hides while the host is off comes back
         # with the host, and not before.
-        limit = tools.patience.reset if item.restoring and not by_hold else tools.patience.settle
+        limit = at.tools.patience.reset if item.restoring and not by_hold else at.tools.patience.settle
         if now - since <= limit:
             waits = f'{hidden}; waiting until {since + limit:%H:%M:%S}Z for the BMC to show all of it'
             if item.waiting is None:
                 LOG.warning('%s: %s: %s', job.target, describe(action), waits)
-            return with_item(job, position, replace(item.to(ItemState.PLANNED, now, waits), waiting=since))
+            return at.with_item(replace(item.to(ItemState.PLANNED, now, waits), waiting=since))
         if not by_hold:
             gave_up = f'{hidden}; waited for {limit} for the BMC to show all of it, and nothing was written'
-            return ended(job, position, ItemState.FAILED, now, gave_up, untouched=True)
+            return at.failed(gave_up, untouched=True)
     latest = _as_now(action, found, inventory)
     if latest != action and moved is None:
         # What is there now is not there by this write, and must not count as its result: that is stored first.
-        return with_item(job, position, replace(item, state=ItemState.PLANNED, action=latest))
+        return at.with_item(replace(item, state=ItemState.PLANNED, action=latest))
     if item.restoring and found is not None and not _same(found.version, action.expects) and host_runs(job, inventory) is None:
         # What a failed write has left may still change: it is put back from what is there now, and that is stored first.
         now_there = replace(action, expects=found.version, staged=found.staged, installed=found.installed)
-        return with_item(job, position, replace(item, state=ItemState.PLANNED, action=now_there))
+        return at.with_item(replace(item, state=ItemState.PLANNED, action=now_there))
     if moved is not None:
         if found is not None and not _same(found.version, action.expects):
-            job = interference.another_version(job, action, found.version, now)
-        hidden_by_hold = known_later.hidden_by_hold(job, inventory, action.accelerator)
-        return ended(job, position, ItemState.FAILED, now, hidden_by_hold or moved, untouched=True)
+            at = at.of(interference.another_version(job, action, found.version, now))
+        hidden_by_hold = known_later.hidden_by_hold(at.job, inventory, action.accelerator)
+        return at.failed(hidden_by_hold or moved, untouched=True)
     try:
-        image = image_of(tools, action.image, action.content)
-        why = _unfit(item, action, image, target, tools, inventory)
+        image = image_of(at.tools, action.image, action.content)
+        why = _unfit(at, action, image)
     except AccError as exc:
         why = str(exc)
-    return job if why is None else ended(job, position, ItemState.FAILED, now, why, untouched=True)
+    return job if why is None else at.failed(why, untouched=True)
 
 
-def _send(job: Job, parts: tuple[int, ...], tools: Tools, bmcs: Bmcs, now: datetime) -> Job:
+def _send(at: StepContext, parts: tuple[int, ...]) -> Job:
     """Send an image to its device, or a bundle to those of all of its parts."""
-    item = job.items[parts[0]]
+    at = at.at(parts[0])
+    item, tools, now = at.item, at.tools, at.now
     action = item.action
     if not isinstance(action, Flash | Program):
-        return job
+        return at.job
 
-    def each(change: Callable[[Job, int], Job]) -> Job:
-        changed = job
+    def each(change: Callable[[StepContext], Job]) -> Job:
+        changed = at
         for part in parts:
-            changed = change(changed, part)
-        return changed
+            changed = changed.of(change(changed.at(part)))
+        return changed.job
 
     try:
         upload = _upload(item, action, tools)
     except AccError as exc:
         since, why = item.waiting or now, str(exc)
-        if item.restoring and isinstance(exc, ImageMissing) and now - since <= tools.patience.settle and now <= job.deadline:
+        if item.restoring and isinstance(exc, ImageMissing) and now - since <= tools.patience.settle and now <= at.job.deadline:
             # Its folder, server or disk may be back in a moment, and a card that is not put back is lost to everybody.
-            return each(lambda j, n: with_item(j, n, replace(j.items[n].to(ItemState.PLANNED, now, why), waiting=since)))
-        return each(lambda j, n: ended(j, n, ItemState.FAILED, now, why, untouched=True))
+            return each(lambda one: one.with_item(replace(one.item.to(ItemState.PLANNED, now, why), waiting=since)))
+        return each(lambda one: one.failed(why, untouched=True))
     try:
-        job = _before_push(job, parts, bmcs[action.ref.bmc], tools, now)
-        answer = bmcs[action.ref.bmc].push(action.ref, upload)
+        bmc = at.bmcs[action.ref.bmc]
+        at = at.of(_before_push(at, parts, bmc))
+        answer = bmc.push(action.ref, upload)
     except BmcBusy as exc:
         busy = exc
-        return each(lambda j, n: _put_off(j, n, busy, tools, now))
+        return each(lambda one: _put_off(one, busy))
     except ImageError as exc:
         # It changed while it was sent: what has arrived is not what was checked.
         why = str(exc)
-        return each(lambda j, n: ended(j, n, ItemState.FAILED, now, why))
+        return each(lambda one: one.failed(why))
     except AccError as exc:
-        LOG.warning('%s: %s: %s', job.target, describe(action), exc)
+        LOG.warning('%s: %s: %s', at.job.target, describe(action), exc)
         if isinstance(exc, BmcUnreachable) and not exc.sent:
             silent = exc
-            return each(lambda j, n: _put_off(j, n, silent, tools, now))
+            return each(lambda one: _put_off(one, silent))
         why, said = str(exc), exc.message
         if took_nothing(exc):
-            return each(lambda j, n: ended(j, n, ItemState.FAILED, now, why, untouched=True))
+            return each(lambda one: one.failed(why, untouched=True))
         # Whether it arrived is unknown: it stays as sent, and the next look decides.
         cut = isinstance(exc, BmcUnreachable) and exc.cut
-        return each(lambda j, n: with_item(j, n, replace(j.items[n], message=said, cut=cut)))
-    return each(lambda j, n: _accepted(j, n, answer, now))
+        return each(lambda one: one.with_item(replace(one.item, message=said, cut=cut)))
+    return each(lambda one: _accepted(one, answer))
 
 
 def _upload(item: Item, action: Flash | Program, tools: Tools) -> Upload:
@@ -189,33 +185,33 @@ def _upload(item: Item, action: Flash | Program, tools: Tools) -> Upload:
     return upload
 
 
-def _before_push(job: Job, parts: tuple[int, ...], bmc: Connection, tools: Tools, now: datetime) -> Job:
+def _before_push(at: StepContext, parts: tuple[int, ...], bmc: Connection) -> Job:
     """The job with what will show whether the BMC has restarted after an image was sent: stored before it is."""
     try:
         managers = tuple(one for one in bmc.managers() if one.last_reset is not None)
     except BmcError as exc:
         LOG.info('%s', exc)
         managers = ()
-    for part in parts:
-        job = with_item(job, part, replace(job.items[part], pushed=now, managers=managers, told_busy=False, cut=False))
-    tools.save(job)
-    return job
+    for one in map(at.at, parts):
+        item = replace(one.item, pushed=at.now, managers=managers, told_busy=False, cut=False)
+        at = at.of(at.at(one.position).with_item(item))
+    at.tools.save(at.job)
+    return at.job
 
 
-def _accepted(job: Job, position: int, answer: TaskReading | Objection | Progress | None, now: datetime) -> Job:
+def _accepted(at: StepContext, answer: TaskReading | Objection | Progress | None) -> Job:
     """The BMC has what it is to write, or so much of it as a turn takes."""
-    item = replace(job.items[position], busy=None, waiting=None)
+    item, now = replace(at.item, busy=None, waiting=None), at.now
     action = item.action
     if isinstance(answer, Progress):
-        turned = replace(
-            item, state=ItemState.SENT, progress=answer, percent=answer.percent, since=now, moved=now, message=None
+        return at.with_item(
+            replace(item, state=ItemState.SENT, progress=answer, percent=answer.percent, since=now, moved=now, message=None)
         )
-        return with_item(job, position, turned)
     task = answer.ref if isinstance(answer, TaskReading) else None
     objection = answer.objection if isinstance(answer, TaskReading) else answer
-    LOG.info('%s: %s: sent, task %s', job.target, describe(action), task)
+    LOG.info('%s: %s: sent, task %s', at.job.target, describe(action), task)
     if objection is not None:
-        LOG.warning('%s: %s: the BMC took it, and said: %s', job.target, describe(action), objection.text)
+        LOG.warning('%s: %s: the BMC took it, and said: %s', at.job.target, describe(action), objection.text)
     # That it was sent in turns says nothing of when its task moves.
     moved = None if item.progress is not None else item.moved
     blocks = WriteEvidence.BLOCKS if item.progress is not None and item.progress.whole else item.evidence
@@ -224,102 +220,98 @@ def _accepted(job: Job, position: int, answer: TaskReading | Objection | Progres
     )
     # What was sent in turns was started by the last of them.
     started = item.started or item.progress is not None
-    return with_item(job, position, replace(running, objection=objection, started=started))
+    return at.with_item(replace(running, objection=objection, started=started))
 
 
-def go_on(job: Job, position: int, action: Flash | Program, progress: Progress, tools: Tools, bmcs: Bmcs, now: datetime) -> Job:
+def go_on(at: StepContext, action: Flash | Program, progress: Progress) -> Job:
     """One more turn of an image that is sent in turns; of a bundle one for all of its parts, which are as far then."""
-    parts = sharing_upload(job, position)
-    job = _turn(job, position, action, progress, tools, bmcs, now)
-    first = job.items[position]
+    parts = sharing_upload(at.job, at.position)
+    at = at.of(_turn(at, action, progress))
+    first = at.item
+    job = at.job
     for part in parts:
-        if part != position and first.state is ItemState.FAILED:
-            job = ended(job, part, ItemState.FAILED, now, first.message, untouched=first.untouched, unsure=first.unsure)
-        elif part != position:
-            job = with_item(job, part, replace(first, action=job.items[part].action))
+        if part != at.position and first.state is ItemState.FAILED:
+            job = ended(job, part, ItemState.FAILED, at.now, first.message, untouched=first.untouched, unsure=first.unsure)
+        elif part != at.position:
+            job = at.of(job).at(part).with_item(replace(first, action=job.items[part].action))
     return job
 
 
-def _turn(job: Job, position: int, action: Flash | Program, progress: Progress, tools: Tools, bmcs: Bmcs, now: datetime) -> Job:
+def _turn(at: StepContext, action: Flash | Program, progress: Progress) -> Job:
     """One more turn of an image that is sent in turns.
 
     Nobody looks at the card meanwhile: while it takes firmware it need not say what it is. That it is the card that was planned
     for was seen before the first turn, and the driver asks the controller that it began with.
     """
-    item = replace(job.items[position], progress=replace(progress, turning=False))
-    job = with_item(job, position, item)
+    item, patience = replace(at.item, progress=replace(progress, turning=False)), at.tools.patience
+    at = at.of(at.with_item(item))
     try:
-        woke = host_woke(job, bmcs)
-        image = image_of(tools, action.image, action.content)
+        woke = host_woke(at.job, at.bmcs)
+        image = image_of(at.tools, action.image, action.content)
         why = woke or (image.denied and f'the catalogue denies it: {image.denied}')
         if why:
-            return ended(job, position, ItemState.FAILED, now, why)
-        upload = tools.images.open(image)
+            return at.failed(why)
+        upload = at.tools.images.open(image)
     except AccError as exc:
-        limit = tools.patience.reset if isinstance(exc, BmcError) else tools.patience.settle
-        return _held_up(job, position, exc, limit, now)
+        return _held_up(at, exc, patience.reset if isinstance(exc, BmcError) else patience.settle)
     try:
-        answer = bmcs[action.ref.bmc].go_on(action.ref, upload, progress)
+        answer = at.bmcs[action.ref.bmc].go_on(action.ref, upload, progress)
     except BmcBusy as exc:
-        return _held_up(job, position, exc, tools.patience.stall, now)
+        return _held_up(at, exc, patience.stall)
     except AccError as exc:
-        LOG.warning('%s: %s: %s', job.target, describe(action), exc)
+        LOG.warning('%s: %s: %s', at.job.target, describe(action), exc)
         if isinstance(exc, BmcUnreachable) and not exc.sent:
             # Nothing was under way, so that it goes on where it is; whether the device still knows, is seen then.
-            return _held_up(job, position, exc, tools.patience.reset, now)
+            return _held_up(at, exc, patience.reset)
         if progress.whole and not took_nothing(exc):
             # Whether it was brought in force is unknown: the next look decides.
-            return with_item(job, position, replace(item, progress=None, message=exc.message))
+            return at.with_item(replace(item, progress=None, message=exc.message))
         if isinstance(exc, BmcUnreachable):
-            begun_anew = with_item(job, position, replace(item, progress=replace(progress, so_far=None, turning=False)))
-            return _held_up(begun_anew, position, exc, tools.patience.reset, now)
-        return ended(job, position, ItemState.FAILED, now, str(exc))
-    return _accepted(job, position, answer, now)
+            begun_anew = at.with_item(replace(item, progress=replace(progress, so_far=None, turning=False)))
+            return _held_up(at.of(begun_anew), exc, patience.reset)
+        return at.failed(str(exc))
+    return _accepted(at, answer)
 
 
-def _held_up(job: Job, position: int, exc: AccError, limit: timedelta, now: datetime) -> Job:
+def _held_up(at: StepContext, exc: AccError, limit: timedelta) -> Job:
     """A turn that could not be taken is taken later; not for ever, counted from the last one that was."""
-    item = job.items[position]
-    if now - (item.moved or item.since) > limit:
-        return ended(job, position, ItemState.FAILED, now, str(exc))
-    return with_item(job, position, replace(item, message=exc.message))
+    if at.now - (at.item.moved or at.item.since) > limit:
+        return at.failed(str(exc))
+    return at.with_item(replace(at.item, message=exc.message))
 
 
-def _put_off(job: Job, position: int, exc: BmcBusy | BmcUnreachable, tools: Tools, now: datetime) -> Job:
+def _put_off(at: StepContext, exc: BmcBusy | BmcUnreachable) -> Job:
     """Its BMC has taken nothing, and is asked again; not for ever, unless it is we who keep it busy."""
-    item = job.items[position]
+    item, now, stall = at.item, at.now, at.tools.patience.stall
     if not isinstance(item.action, Flash | Program):
-        return job
+        return at.job
     bmc, upload = item.action.ref.bmc, _upload_of(item)
     others = (
         i
-        for n, i in enumerate(job.items)
-        if n != position and i.state in (ItemState.SENT, ItemState.RUNNING) and (upload is None or _upload_of(i) != upload)
+        for n, i in enumerate(at.job.items)
+        if n != at.position and i.state in (ItemState.SENT, ItemState.RUNNING) and (upload is None or _upload_of(i) != upload)
     )
     ours = any(isinstance(i.action, Flash | Program) and i.action.ref.bmc == bmc for i in others)
     since = now if ours or item.busy is None else item.busy
-    if now - since > tools.patience.stall:
+    if now - since > stall:
         says = 'says nothing but that it is busy, and did so' if isinstance(exc, BmcBusy) else 'cannot be reached, and was not'
-        why = f'it {says} for {tools.patience.stall}: {exc.message}'
-        return ended(job, position, ItemState.FAILED, now, why, untouched=True)
-    return with_item(job, position, replace(item.to(ItemState.PLANNED, now, exc.message), busy=since))
+        return at.failed(f'it {says} for {stall}: {exc.message}', untouched=True)
+    return at.with_item(replace(item.to(ItemState.PLANNED, now, exc.message), busy=since))
 
 
 def _upload_of(item: Item) -> tuple[str, BmcName] | None:
     return item.action.upload if isinstance(item.action, Flash) else None
 
 
-def _unfit(
-    item: Item, action: Flash | Program, image: Image, target: Target, tools: Tools, inventory: Inventory | None
-) -> str | None:
+def _unfit(at: StepContext, action: Flash | Program, image: Image) -> str | None:
     """Why an image is not for the device as it is now, or None. The catalogue may be another one than when it was planned."""
-    accelerator = None if inventory is None else inventory.accelerator(action.accelerator)
-    found = _found(action, inventory)
+    accelerator = None if at.inventory is None else at.inventory.accelerator(action.accelerator)
+    found = _found(action, at.inventory)
     if accelerator is None or found is None:
         return f'{action.ref} does not belong to this card any more'
     # What the plan saw may be hidden now, such as the place of a card whose host is off.
-    floor = demands(tools.baseline, accelerator, target.node).highest_floor
-    return unfit(action, image, tools.catalogue, accelerator, found, floor=floor, back=item.restoring)
+    floor = demands(at.tools.baseline, accelerator, at.target.node).highest_floor
+    return unfit(action, image, at.tools.catalogue, accelerator, found, floor=floor, back=at.item.restoring)
 
 
 def _as_now(action: Flash | Program, found: Component | None, inventory: Inventory | None) -> Flash | Program:

@@ -138,7 +138,7 @@ GUARDS = (
     Guard(
         name='take a login that has failed for an activation that may have been done',
         file='baremetal_acc/run/writing.py',
-        guard='is seen then.\n            return _held_up(job, position, exc, tools.patience.reset, now)\n',
+        guard='is seen then.\n            return _held_up(at, exc, patience.reset)\n',
         gone='is seen then.\n            pass\n',
         tests='tests/unit/run/test_turns.py::test_a_login_that_fails_before_a_turn_loses_nothing_of_the_image',
     ),
@@ -621,7 +621,7 @@ GUARDS = (
     Guard(
         name="program a slot that a tenant's host could program meanwhile",
         file=f'{RUN}/writing.py',
-        guard='        moved = host_may_program(job, action, target.node.exposure, host, accelerator)\n',
+        guard='        moved = host_may_program(job, action, at.target.node.exposure, host, accelerator)\n',
         gone='        host_may_program(job, action, target.node.exposure, host, accelerator)\n',
         tests='tests/faults/test_program.py',
     ),
@@ -1594,7 +1594,7 @@ GUARDS = (
     Guard(
         name='wait for ever for a BMC that is busy',
         file=f'{RUN}/writing.py',
-        guard='    if now - since > tools.patience.stall:\n',
+        guard='    if now - since > stall:\n',
         gone='    if False:\n',
         tests='tests/unit/run/test_tick.py::test_a_bmc_that_is_busy_for_ever_is_waited_for_no_longer',
     ),

@@ -15,6 +15,7 @@ from baremetal_acc.model.job import Flow, ItemState, Plan, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.run.power import reset
 from baremetal_acc.run.sighting import sight_of
+from baremetal_acc.run.step_context import StepContext
 from tests.unit.decide import values as v
 
 MANAGER = v.ref('Managers/1')
@@ -63,7 +64,8 @@ def job_of(purpose=ResetPurpose.ENFORCE, system=MANAGER, kind=ResetKind.BMC_RESE
 def asked(bmc, job):
     stored = []
     tools = SimpleNamespace(save=stored.append, patience=Patience(), ramdisk=False, polling=None, power_changed=lambda *_: None)
-    after = reset(job, 0, job.items[0].action, None, tools, {'host': bmc}, v.NOW)
+    at = StepContext(job=job, position=0, target=None, tools=tools, bmcs={'host': bmc}, inventory=None, now=v.NOW)
+    after = reset(at, at.item.action)
     return after, stored
 
 

@@ -18,6 +18,7 @@ from baremetal_acc.model.job import Flash, ItemState, Job
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.run import sighting
 from baremetal_acc.run.performing import one_for_each_upload, perform
+from baremetal_acc.run.step_context import StepContext
 from tests.unit.decide import values as v
 from tests.unit.decide.test_bundles import NEW, begun, tray, writes
 
@@ -66,7 +67,16 @@ def performed(job: Job, bmc: Bmc, now: Any, *, catalogue: Any = NEW, error: Exce
         save=lambda job: None,
     )
     for position in one_for_each_upload(job, writes(job)):
-        job = perform(job, position, SimpleNamespace(node=v.NODE), tools, {HOST: bmc}, now, v.NOW)  # type: ignore[arg-type]
+        at = StepContext(
+            job=job,
+            position=position,
+            target=SimpleNamespace(node=v.NODE),  # type: ignore[arg-type]
+            tools=tools,
+            bmcs={HOST: bmc},  # type: ignore[arg-type]
+            inventory=now,
+            now=v.NOW,
+        )
+        job = perform(at)
     return job
 
 

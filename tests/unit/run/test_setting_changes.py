@@ -18,6 +18,7 @@ from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, BmcName, Ref
 from baremetal_acc.planning import custody
 from baremetal_acc.run import locking, observe
+from baremetal_acc.run.step_context import StepContext
 from tests.unit.decide import values as v
 from tests.unit.run.bench import Bench, Connection, Machine, Mechanism, Reader
 
@@ -179,15 +180,16 @@ def test_what_was_rejected_while_another_lock_was_changed_is_tried_anew():
     refused = replace(own, rejected=3, again=bench.now + timedelta(minutes=2), since=bench.now)
     items = (own, refused, replace(refused, action=elsewhere), replace(refused, state=ItemState.FAILED))
     now = bench.now + timedelta(minutes=4)
-    job = locking.engage(
-        replace(job, items=items),
-        0,
-        own.action,
-        bench.tools,
-        {HOST: bench.tools.connect(bench.target.bmcs[0])},
-        observe(bench.target, bench.tools, now),
-        now,
+    at = StepContext(
+        job=replace(job, items=items),
+        position=0,
+        target=bench.target,
+        tools=bench.tools,
+        bmcs={HOST: bench.tools.connect(bench.target.bmcs[0])},
+        inventory=observe(bench.target, bench.tools, now),
+        now=now,
     )
+    job = locking.engage(at, own.action)
     assert (0, None, now) == (job.items[1].rejected, job.items[1].again, job.items[1].since)
     assert items[2:] == job.items[2:]
 

@@ -16,6 +16,7 @@ from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.run import doing
 from baremetal_acc.run.power import reset
 from baremetal_acc.run.sighting import sight_of
+from baremetal_acc.run.step_context import StepContext
 from tests.unit.decide import values as v
 from tests.unit.decide.test_activation import CHASSIS, FLASH, MANAGER
 
@@ -68,7 +69,8 @@ def job_of(kind=AUX, manager=MANAGER):
 
 def done(bmc, job, position=1, now=v.NOW):
     tools = SimpleNamespace(save=lambda _: None, patience=PATIENCE, ramdisk=False, polling=None, power_changed=lambda *_: None)
-    return reset(job, position, job.items[position].action, None, tools, {'host': bmc}, now)
+    at = StepContext(job=job, position=position, target=None, tools=tools, bmcs={'host': bmc}, inventory=None, now=now)
+    return reset(at, at.item.action)
 
 
 def came(bmc, job):
