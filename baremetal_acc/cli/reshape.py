@@ -14,7 +14,8 @@ from baremetal_acc.decide import reshape
 from baremetal_acc.errors import AccError, Refused
 from baremetal_acc.model.reshape import Reshape
 from baremetal_acc.placement.publish import Publisher
-from baremetal_acc.placement.reshape import Reshaper, Reshaping, Wish
+from baremetal_acc.placement.reshape import Reshaper, ReshapeRefused, Reshaping, Wish
+from baremetal_acc.render.reshape_refusals import sentences
 
 COLUMNS = ('Target', 'Step', 'What', 'Done')
 
@@ -59,7 +60,10 @@ class Plan(ReportCommand):
             root = publish.node_of(entry)
             tree = None if tools is None else publish.wanted(entry, using, tools, targets[entry.name])
             wish = Wish(root_uuid=root, wanted=tree, moves=moves, own=reshape.node_class(entry.resource_class))
-            return reshaper.apply(wish) if self.WRITES else reshaper.plan(wish)
+            try:
+                return reshaper.apply(wish) if self.WRITES else reshaper.plan(wish)
+            except ReshapeRefused as exc:
+                raise Refused(sentences(exc.reshape)) from exc
 
         bodies, codes = [], []
         for entry, found in each(using.entries, one):
@@ -68,7 +72,7 @@ class Plan(ReportCommand):
                 codes.append(failed(entry.name, found))
                 continue
             made = found.reshape
-            for reason in made.refusals:
+            for reason in sentences(made):
                 text.error(f'{entry.name}: refused: {reason}')
             for name in made.absent:
                 where = 'the providers of its devices have' if arguments.back else 'its root has'
@@ -94,7 +98,7 @@ class Plan(ReportCommand):
     def _body(self, entry: TargetEntry, found: Reshaping | AccError, *, back: bool) -> dict[str, Any]:
         error = found if isinstance(found, AccError) else None
         made = found.reshape if isinstance(found, Reshaping) else None
-        refusals = made.refusals if made is not None else error.reasons if isinstance(error, Refused) else ()
+        refusals = sentences(made) if made is not None else error.reasons if isinstance(error, Refused) else ()
         return {
             'target': entry.name,
             'node': entry.node,

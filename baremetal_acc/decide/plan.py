@@ -15,7 +15,6 @@ from baremetal_acc.decide.claims import changed
 from baremetal_acc.decide.identical_cards import left_out
 from baremetal_acc.decide.offer import single
 from baremetal_acc.decide.verify import components_wanted, slots_wanted
-from baremetal_acc.errors import Refused
 from baremetal_acc.model import note as n
 from baremetal_acc.model import refusal as r
 from baremetal_acc.model import subject as subjects
@@ -222,17 +221,6 @@ def plan(
         refusals=tuple(sorted(dict.fromkeys(draft.refusals), key=_refusal_order)),
         notes=tuple(sorted(dict.fromkeys(draft.notes), key=lambda note: (note.label, repr(note.content)))),
     )
-
-
-def refuse_several_hosts(inventory: Inventory) -> None:
-    """For whoever powers one host: let no target pass that has several.
-
-    :raises Refused: it has.
-    """
-    systems = [str(facts.system or facts.name) for facts in inventory.hosts]
-    if len(systems) > 1:
-        why = f'{inventory.target}: {", ".join(systems)} are several hosts, each with code of its own: one of them is a node'
-        raise Refused([why], hint='give each host a node of its own, and name one System in each')
 
 
 def _refusal_order(refusal: Refusal) -> tuple[str, str, str, str]:

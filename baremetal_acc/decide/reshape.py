@@ -24,9 +24,27 @@ from dataclasses import replace
 from baremetal_acc.decide.baseline import FUNCTION_PREFIX
 from baremetal_acc.decide.overlap import overlapping
 from baremetal_acc.decide.providers import CLASSES
-from baremetal_acc.errors import Refused, UsageError
+from baremetal_acc.errors import UsageError
 from baremetal_acc.model.provider import Provider, ProviderTree
-from baremetal_acc.model.reshape import Claim, Consumer, Move, Moved, Placed, Reshape, Shift, Stock, Stocked
+from baremetal_acc.model.reshape import (
+    AllHeld,
+    Claim,
+    Consumer,
+    Held,
+    Move,
+    Moved,
+    NodeClass,
+    NoRoom,
+    NoRoomInRoot,
+    NotOffered,
+    Placed,
+    Reshape,
+    ReshapeRefusal,
+    SameDevices,
+    Shift,
+    Stock,
+    Stocked,
+)
 
 NODE_CLASSES = frozenset({'VCPU', 'MEMORY_MB', 'DISK_GB'})
 """What a machine as a whole has. With a class of the operator's, it is what the node itself is claimed as."""
@@ -120,6 +138,7 @@ def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[Move] = (), *, o
     made = _Making(placed)
     taken: dict[tuple[str, str], str] = {}
     held = _held(placed, wanted)
+    offered = tuple(sorted({i.resource_class for p in wanted.providers for i in p.inventories}))
     for move in chosen(placed, wanted, moves):
         flat = placed.root.stock(move.flat)
         if flat is None:
@@ -129,20 +148,17 @@ def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[Move] = (), *, o
         made.refuse_own(move, own)
         made.refuse_twice(move, ((p.uuid, move.nested) for p, _ in meant), taken)
         takers = [(p, s) for p, s in meant if p.uuid not in held]
-        others = ''.join(f'; {p.name} takes nothing while {held[p.uuid]}' for p, _ in meant if p.uuid in held)
+        others = tuple((p.name, held[p.uuid]) for p, _ in meant if p.uuid in held)
         if not takers:
-            made.refusals.append(f'no device can take over {move.flat}{others}' if meant else _nobody(wanted, move))
+            made.refusals.append(AllHeld(flat=move.flat, held=others) if meant else NotOffered(move=move, offered=offered))
             continue
         rooms = {p.uuid: max(0, s.total - s.reserved - p.used.get(move.nested, 0)) for p, s in takers}
         claims = made.claims_on({(placed.root.uuid, move.flat)})
         need = sum(c.amount for _, c in claims)
-        if need > sum(rooms.values()):
-            who = ', '.join(sorted({consumer for consumer, _ in claims}))
-            made.refusals.append(
-                f'{need} {move.flat} of the root are claimed, and the devices that hold up have room for {sum(rooms.values())} '
-                f'{_words(move)} (claimed by {who}): mend the devices that do not hold up, or wait until an instance is gone'
-                f'{others}'
-            )
+        room = sum(rooms.values())
+        if need > room:
+            who = tuple(sorted({consumer for consumer, _ in claims}))
+            made.refusals.append(NoRoom(move=move, claimed=need, room=room, consumers=who, held=others))
             continue
         made.shift(claims, move.nested, rooms)
         total = sum(s.total for _, s in takers)
@@ -187,10 +203,7 @@ def back(placed: Placed, moves: Sequence[Move] = (), *, own: str | None = None) 
         need = sum(c.amount for _, c in claims)
         already = placed.root.used.get(move.flat, 0)
         if need + already > total:
-            made.refusals.append(
-                f'{already} {move.flat} of the root and {need} {_words(move)} of devices are claimed, and there are {total}: '
-                f'wait until an instance is gone'
-            )
+            made.refusals.append(NoRoomInRoot(move=move, of_root=already, of_devices=need, total=total))
             continue
         made.shift(claims, move.flat, {placed.root.uuid: need})
         # What is claimed is not reserved besides: claims and reserves together are never more than there is.
@@ -213,15 +226,6 @@ def back(placed: Placed, moves: Sequence[Move] = (), *, own: str | None = None) 
     return made.done()
 
 
-def raise_if_unsafe(made: Reshape) -> None:
-    """Let only a plan without refusals pass.
-
-    :raises Refused: it has some; the error holds them all.
-    """
-    if made.refusals:
-        raise Refused(made.refusals)
-
-
 # ------------------------------------------------------------------------------------------------------------------ parts
 
 
@@ -235,7 +239,7 @@ class _Making:
         self.moves: list[Moved] = []
         self.flat: set[str] = set()
         self.absent: list[str] = []
-        self.refusals: list[str] = []
+        self.refusals: list[ReshapeRefusal] = []
 
     def claims_on(self, sources: set[tuple[str, str]]) -> list[tuple[str, Claim]]:
         """Who claims what of it. The largest first, since they are the hardest to keep in one piece."""
@@ -275,17 +279,14 @@ class _Making:
     def refuse_own(self, move: Move, own: str | None) -> None:
         """The node would not be found any more."""
         if move.flat in NODE_CLASSES or move.flat == own:
-            self.refusals.append(f'{move.flat} is what the node itself is claimed as, and no class of devices')
+            self.refusals.append(NodeClass(flat=move.flat))
 
     def refuse_twice(self, move: Move, places: Iterable[tuple[str, str]], taken: dict[tuple[str, str], str]) -> None:
         """Of two classes that mean the same devices, nobody could tell which device was which."""
         for place in places:
             first = taken.setdefault(place, move.flat)
             if first != move.flat:
-                self.refusals.append(
-                    f'{first} and {move.flat} both mean devices that offer {move.nested}: say by a trait which are meant '
-                    f'(--class {move.flat}={move.nested}:TRAIT)'
-                )
+                self.refusals.append(SameDevices(first=first, move=move))
                 return
 
     def done(self) -> Reshape:
@@ -296,7 +297,7 @@ class _Making:
                 root_uuid=root.uuid,
                 stays=tuple(s.resource_class for s in root.stocks),
                 absent=tuple(self.absent),
-                refusals=tuple(dict.fromkeys(self.refusals)),
+                refusals=tuple(self.refusals),
             )
         changed = [self.changed[root.uuid], *(p for u, p in sorted(self.changed.items()) if u != root.uuid)]
         moving = {s.consumer for s in self.shifts}
@@ -350,14 +351,19 @@ def _stray(placed: Placed, wanted: ProviderTree) -> Iterator[tuple[Stocked, froz
             yield child, stray, overlapping({child.uuid}, there, wanted) | {child.uuid}
 
 
-def _held(placed: Placed, wanted: ProviderTree) -> dict[str, str]:
+def _held(placed: Placed, wanted: ProviderTree) -> dict[str, Held]:
     """Which providers stand for a device that is held as something else than what is wanted of it, and who holds what."""
-    found: dict[str, str] = {}
+    found: dict[str, Held] = {}
     for child, stray, same in _stray(placed, wanted):
         for name in sorted(stray & child.used.keys()):
-            who = ', '.join(placed.holders.get((child.uuid, name), ()))
+            held = Held(
+                amount=child.used[name],
+                resource_class=name,
+                provider=child.name,
+                consumers=placed.holders.get((child.uuid, name), ()),
+            )
             for uuid in same:
-                found.setdefault(uuid, f'{child.used[name]} {name} of {child.name} is claimed (by {who})')
+                found.setdefault(uuid, held)
     return found
 
 
@@ -418,17 +424,6 @@ def _after(consumer: Consumer, shifts: Iterable[Shift]) -> Consumer:
             amounts[shift.target, shift.target_class] += shift.amount
     claims = (Claim(provider=p, resource_class=c, amount=n) for (p, c), n in sorted(amounts.items()) if n)
     return replace(consumer, claims=tuple(claims))
-
-
-def _nobody(wanted: ProviderTree, move: Move) -> str:
-    """No device takes over what the root offers."""
-    others = sorted({i.resource_class for p in wanted.providers for i in p.inventories})
-    instead = f'they offer {", ".join(others)} (--class {move.flat}=...)' if others else 'verify says what does not hold'
-    return f'no device that holds up offers {_words(move)}: {instead}'
-
-
-def _words(move: Move) -> str:
-    return move.nested if move.trait is None else f'{move.nested} with the trait {move.trait}'
 
 
 def _is_name(text: str) -> bool:

@@ -131,6 +131,90 @@ class Shift:
     target_class: str
 
 
+# -------------------------------------------------------------------------------------------------------- why it is refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeClass:
+    """A class is what the node itself is claimed as."""
+
+    flat: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameDevices:
+    """A move means devices that another one means.
+
+    :ivar first: the class of the root that is said of them before.
+    """
+
+    first: str
+    move: Move
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotOffered:
+    """No device that holds up offers what a move means.
+
+    :ivar offered: classes that they offer.
+    """
+
+    move: Move
+    offered: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Claims on a device as something else than it is wanted as. It takes nothing over.
+
+    :ivar provider: the name of the provider that they are on.
+    """
+
+    amount: int
+    resource_class: str
+    provider: str
+    consumers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllHeld:
+    """Every device that a class of the root means is claimed as something else.
+
+    :ivar held: each with the name of its provider.
+    """
+
+    flat: str
+    held: tuple[tuple[str, Held], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRoom:
+    """More is claimed of the root than devices can take.
+
+    :ivar consumers: who claims.
+    :ivar held: devices that take nothing, each with the name of its provider.
+    """
+
+    move: Move
+    claimed: int
+    room: int
+    consumers: tuple[str, ...]
+    held: tuple[tuple[str, Held], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRoomInRoot:
+    """More is claimed, of the root and of devices, than the root would have."""
+
+    move: Move
+    of_root: int
+    of_devices: int
+    total: int
+
+
+ReshapeRefusal = NodeClass | SameDevices | NotOffered | AllHeld | NoRoom | NoRoomInRoot
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reshape:
     """What one call changes, all of it or nothing.
@@ -140,7 +224,7 @@ class Reshape:
     :ivar consumers: with the claims that they are to have.
     :ivar stays: classes of the root that are not touched.
     :ivar absent: classes that were asked for and are not where they would leave.
-    :ivar refusals: why it may not be done, one sentence each.
+    :ivar refusals: why it may not be done.
     """
 
     root_uuid: str
@@ -150,4 +234,4 @@ class Reshape:
     shifts: tuple[Shift, ...] = ()
     stays: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
-    refusals: tuple[str, ...] = ()
+    refusals: tuple[ReshapeRefusal, ...] = ()

@@ -114,6 +114,22 @@ class _Turns:
     closed: dict[str, dict[str, Stock]] = field(default_factory=dict)
 
 
+class ReshapeRefused(PlacementError):
+    """A reshape is not safe to execute. Nothing was moved.
+
+    :ivar reshape: it, with its refusals.
+    """
+
+    def __init__(self, made: Reshape) -> None:
+        self.reshape = made
+        super().__init__('placement: the reshape is refused')
+
+
+def _raise_if_unsafe(made: Reshape) -> None:
+    if made.refusals:
+        raise ReshapeRefused(made)
+
+
 class Reshaper:
     """Moves the inventory of any number of nodes.
 
@@ -152,14 +168,14 @@ class Reshaper:
         """Do it, all of it or nothing.
 
         :returns: what was moved; no moves when there was nothing to move.
-        :raises Refused: it may not be done; nothing was written.
+        :raises ReshapeRefused: it may not be done; nothing was written.
         :raises RootMissing: there is no such root.
         :raises PlacementError: placement cannot be asked, refuses, or others kept writing.
         """
         turns = _Turns()
         try:
             first = self._persist(turns, lambda: self._decide(wish, turns))
-            reshape.raise_if_unsafe(first)
+            _raise_if_unsafe(first)
             if first.moves:
                 self._prepare(wish, first, turns)
             made = self._persist(turns, lambda: self._turn(wish, turns))
@@ -210,7 +226,7 @@ class Reshaper:
         if turns.disturbed >= CALM:
             self._close(wish, turns)
         made = self._decide(wish, turns)
-        reshape.raise_if_unsafe(made)
+        _raise_if_unsafe(made)
         if not made.moves:
             return made if turns.sent is None else turns.sent
         if any(p.generation is None for p in made.providers):

@@ -8,6 +8,7 @@ from typing import assert_never
 from baremetal_acc.decide import waiver
 from baremetal_acc.errors import Refused
 from baremetal_acc.model import refusal as r
+from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Plan
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.refusal import Reason, Refusal, RestoreProblem
@@ -40,6 +41,17 @@ def raise_if_unsafe(made: Plan) -> None:
     """
     if made.refusals:
         raise Refused(map(sentence, made.refusals), hint=NO_RECORD_HINT if is_unrecorded(made) else None)
+
+
+def refuse_several_hosts(inventory: Inventory) -> None:
+    """For whoever powers one host: let no target pass that has several.
+
+    :raises Refused: it has.
+    """
+    systems = [str(facts.system or facts.name) for facts in inventory.hosts]
+    if len(systems) > 1:
+        why = f'{inventory.target}: {", ".join(systems)} are several hosts, each with code of its own: one of them is a node'
+        raise Refused([why], hint='give each host a node of its own, and name one System in each')
 
 
 def is_unrecorded(made: Plan) -> bool:

@@ -24,7 +24,7 @@ from baremetal_acc.decide import attach as decide_attach
 from baremetal_acc.decide import interference, regions
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.offer import programmed, removed
-from baremetal_acc.decide.plan import Part, refuse_several_hosts
+from baremetal_acc.decide.plan import Part
 from baremetal_acc.errors import AccError, StaleJob, UsageError
 from baremetal_acc.model.attach import Give
 from baremetal_acc.model.custody import NO_CUSTODY
@@ -49,7 +49,7 @@ from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.render import findings, notes
-from baremetal_acc.render.refusals import raise_if_unsafe
+from baremetal_acc.render.refusals import raise_if_unsafe, refuse_several_hosts
 from baremetal_acc.run import Target, Tools, custody_feed, lifecycle
 from baremetal_acc_ironic import (
     attach,

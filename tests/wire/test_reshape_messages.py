@@ -10,6 +10,7 @@ import pytest
 from baremetal_acc.decide import reshape
 from baremetal_acc.errors import PlacementUnreachable
 from baremetal_acc.placement.client import RESHAPER, Answer, refusal
+from baremetal_acc.render.reshape_refusals import sentences
 from tests.pages import messages, pattern
 from tests.unit.decide.test_reshape import child, claim, consumer, placed, stock, wanted
 from tests.wire.test_placement import Adapter
@@ -21,19 +22,19 @@ MESSAGES = messages('reshape')
 def too_many(url: str) -> str:
     """Two are claimed, and one device holds up."""
     two = (consumer('t', claim(1)), consumer('s', claim(1)))
-    return reshape.forth(placed(stock('PGPU', 2), consumers=two), wanted('a')).refusals[0]
+    return sentences(reshape.forth(placed(stock('PGPU', 2), consumers=two), wanted('a')))[0]
 
 
 def held_otherwise(url: str) -> str:
     """The only device is claimed as something else."""
     tenant = consumer('s', claim(1, 'CUSTOM_BIG_GPU', 'a'))
     before = placed(stock('PGPU'), consumers=(tenant,), children=(child('a', stock('CUSTOM_BIG_GPU')),))
-    return reshape.forth(before, wanted('a')).refusals[0]
+    return sentences(reshape.forth(before, wanted('a')))[0]
 
 
 def slots(url: str) -> str:
     """They offer functions."""
-    return reshape.forth(placed(stock('FPGA', 2)), wanted('a', offer='CUSTOM_ACC_FN_GZIP')).refusals[0]
+    return sentences(reshape.forth(placed(stock('FPGA', 2)), wanted('a', offer='CUSTOM_ACC_FN_GZIP')))[0]
 
 
 def no_role(url: str) -> str:

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from baremetal_acc.decide.plan import EVERYTHING, Part, plan, refuse_several_hosts
+from baremetal_acc.decide.plan import EVERYTHING, Part, plan
 from baremetal_acc.errors import Refused
 from baremetal_acc.model.custody import NO_CUSTODY
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Flash, Reset, ResetPurpose
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
 from baremetal_acc.planning import custody
+from baremetal_acc.render.refusals import refuse_several_hosts
 from tests.unit.decide import values as v
 
 SECOND = BmcName('second')
