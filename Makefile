@@ -208,7 +208,7 @@ samples: .venv/.installed-test
 tenant-fields: .venv/.installed-test
 	$(BIN)/python -m tests.ironic.tenant_fields
 
-# Run the tests that say what they show, and write doc/source/support.rst and tried.json anew; a test compares them.
+# Run the tests that say what they show, and note in doc/source/tried.json those that passed; the page support is made from it.
 support-matrix: .venv/.installed-test
 	$(BIN)/python -m tests.support.matrix
 

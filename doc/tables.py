@@ -5,45 +5,84 @@
 A page says ``.. from-code:: NAME`` where ``make docs`` inserts the table of that name (``doc/source/conf.py``).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from baremetal_acc.decide.providers import CLASSES, PREFIX
 from baremetal_acc.emulator.fault import NAMES
 from baremetal_acc.emulator.habit import HABITS
+from baremetal_acc.locks.api import Mechanism
+from baremetal_acc.locks.find import mechanisms
 from baremetal_acc.model.accelerator import Kind
+from baremetal_acc.model.lock import ResetKind, Scope
+from doc import support
+from doc.rst import plain, table
+
+IN_FORCE = {
+    ResetKind.NONE: 'at once',
+    ResetKind.BMC_RESET: 'after a restart of the BMC',
+    ResetKind.SYSTEM_RESET: 'with the next start of the host',
+    ResetKind.POWER_CYCLE: 'after a power cycle',
+    ResetKind.AUX_POWER_CYCLE: 'after a cycle of the standby power',
+    ResetKind.AC_POWER_CYCLE: 'after the cord was pulled',
+}
+"""When a lock holds that was closed."""
 
 
 def faults() -> Iterator[str]:
     """The faults of the emulator, with their parameters."""
     rows = ((f'``{name}``', ', '.join(parameters), plain(what)) for name, (parameters, what) in NAMES.items())
-    yield from table((26, 22, 52), ('name', 'parameters', 'what happens'), rows)
+    yield from table(('name', 'parameters', 'what happens'), rows, (26, 22, 52))
 
 
 def habits() -> Iterator[str]:
     """The habits of emulated Redfish services, with who tells of each."""
     rows = ((f'``{habit.name}``', f'{plain(habit.what)}. Source: {plain(habit.source)}') for habit in HABITS.values())
-    yield from table((28, 72), ('name', 'what the BMC does, and who tells of it'), rows)
+    yield from table(('name', 'what the BMC does, and who tells of it'), rows, (28, 72))
+
+
+def card_locks() -> Iterator[str]:
+    """The locks of cards."""
+    rows = (
+        (*_said(m), ', '.join(support.SCOPES[scope] for scope in sorted(m.about.protects)), IN_FORCE[m.about.needs])
+        for m in mechanisms()
+        if m.about.protects != {Scope.BMC}
+    )
+    yield from table(('mechanism', 'where it is read', 'blocks', 'protects', 'in force'), rows, (22, 34, 14, 16, 14))
+
+
+def machine_locks() -> Iterator[str]:
+    """The locks of whole machines."""
+    rows = (
+        (*_said(m), IN_FORCE[m.about.needs], plain(m.about.licence or ''))
+        for m in mechanisms()
+        if m.about.protects == {Scope.BMC}
+    )
+    yield from table(('mechanism', 'where it is read', 'blocks', 'in force', 'licence'), rows, (22, 34, 14, 14, 16))
+
+
+def _said(mechanism: Mechanism) -> tuple[str, str, str]:
+    about = mechanism.about
+    return f'``{mechanism.name}``', plain(about.read_back), ', '.join(sorted(about.blocks))
+
+
+def support_matrix() -> Iterator[str]:
+    """The page ``support``, below its title."""
+    about, shown = support.tried()
+    yield from support.page(about, shown, mechanisms()).splitlines()
 
 
 def kinds() -> Iterator[str]:
     """The kinds of accelerators, with what placement has of a whole one."""
     rows = ((f'``{kind}``', plain(kind.means), f'``{CLASSES[kind]}``', f'``{PREFIX}{kind}``') for kind in Kind)
-    yield from table((12, 48, 20, 20), ('kind', 'what it is', 'resource class', 'trait'), rows)
+    yield from table(('kind', 'what it is', 'resource class', 'trait'), rows, (12, 48, 20, 20))
 
 
-def table(widths: Sequence[int], header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A table in reST."""
-    yield from ('.. list-table::', '   :header-rows: 1', f'   :widths: {" ".join(map(str, widths))}', '')
-    for row in (header, *rows):
-        for n, cell in enumerate(row):
-            yield f'   {"*" if n == 0 else " "} - {cell}'.rstrip()
-    yield ''
-
-
-def plain(text: str) -> str:
-    """Text in which no character means anything to reST."""
-    return ''.join('\\' + c if c in '*`_|\\' else c for c in text)
-
-
-TABLES: Mapping[str, Callable[[], Iterable[str]]] = {'faults': faults, 'habits': habits, 'kinds': kinds}
+TABLES: Mapping[str, Callable[[], Iterable[str]]] = {
+    'card-locks': card_locks,
+    'faults': faults,
+    'habits': habits,
+    'kinds': kinds,
+    'machine-locks': machine_locks,
+    'support': support_matrix,
+}
 """What ``.. from-code::`` knows."""

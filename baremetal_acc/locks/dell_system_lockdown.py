@@ -28,6 +28,9 @@ from baremetal_acc.model.lock import Scope, WritePath
 
 ATTRIBUTE = 'Lockdown.1.SystemLockdown'
 
+LEADS = (Lead(path=('Links', 'Oem', 'Dell', 'DellAttributes'), of_its_name=True),)
+"""To the DellAttributes of a Manager."""
+
 
 class SystemLockdown(Switch):
     """Entry point ``dell_system_lockdown``."""
@@ -43,17 +46,22 @@ class SystemLockdown(Switch):
         cannot_prove='anything of GPUs, which the host reaches past the iDRAC; of network cards, since 4.40, no more',
         source='NVIDIA/libredfish dell.rs; recording dell/r750-h100-bluefield2; iDRAC9 user guide, System Lockdown mode',
     )
-    leads = (Lead(path=('Links', 'Oem', 'Dell', 'DellAttributes'), of_its_name=True),)
+    leads = LEADS
     path = ('Attributes', ATTRIBUTE)
     closed = ('Enabled',)
     open = ('Disabled',)
 
     def resources(self, reader: Reader, top: str) -> Iterator[Found]:
-        """Of each Manager the DellAttributes of its own name: the others are of the chassis and of its jobs."""
-        for manager in managers(reader, top):
-            links = value_at(manager.document.body, 'Links', 'Oem', 'Dell', 'DellAttributes') if manager.document else ()
-            for uri in linked(links):
-                if last_of(uri).casefold() == last_of(manager.ref.uri).casefold():
-                    found = read(reader, uri)
-                    if found is not None:
-                        yield found
+        """Those of the Managers."""
+        yield from attributes(reader, top)
+
+
+def attributes(reader: Reader, top: str) -> Iterator[Found]:
+    """Of each Manager the DellAttributes of its own name: the others are of the chassis and of its jobs."""
+    for manager in managers(reader, top):
+        links = value_at(manager.document.body, 'Links', 'Oem', 'Dell', 'DellAttributes') if manager.document else ()
+        for uri in linked(links):
+            if last_of(uri).casefold() == last_of(manager.ref.uri).casefold():
+                found = read(reader, uri)
+                if found is not None:
+                    yield found

@@ -30,7 +30,7 @@ class HostAuthentication(Switch):
         hardware='HPE with iLO 5 and 6',
         blocks=frozenset({WritePath.HOST_BMC_REDFISH}),
         protects=frozenset({Scope.BMC}),
-        read_back='Manager, Oem.Hpe.RequireHostAuthentication',
+        read_back='Manager, Oem.Hpe.RequireHostAuthentication: of the channel of the host (CHIF)',
         cannot_prove='that nobody on the host has an account of the iLO',
         source='HPE iLO 6 Redfish reference, HpeiLO; recording hpe/dl380a-gen11-2xh100nvl',
     )

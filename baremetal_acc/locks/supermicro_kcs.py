@@ -29,7 +29,7 @@ class KcsPrivilege(Switch):
         hardware='Supermicro X11 and later, but Grace boards',
         blocks=frozenset({WritePath.HOST_BMC_IPMI}),
         protects=frozenset({Scope.BMC}),
-        read_back='Managers, Oem.Supermicro.KCSInterface, Privilege',
+        read_back='Managers, Oem.Supermicro.KCSInterface, Privilege: Callback is closed',
         cannot_prove="that every command of the vendor's own is refused at privilege Callback",
         source='NVIDIA/libredfish supermicro.rs; recording supermicro/hgx-h100-8gpu',
     )

@@ -28,6 +28,7 @@ from baremetal_acc.model.waiver import Waiver
 from tests.faults import test_card_locks as cards
 from tests.faults.rig import EROT, MACHINE, NEW, START, TICKS, TIMEOUT, Rig
 from tests.faults.test_card_locks import Desk, Row, Way
+from tests.mechanisms.switch import Switch, switches
 
 BY_BMC = frozenset({WritePath.HOST_BMC_IPMI, WritePath.HOST_BMC_REDFISH})
 _WAYS = {path: tuple(('GPU_0', component, path) for component in ('gpu', 'erot')) for path in ('pcie', 'kcs', 'redfish')}
@@ -42,6 +43,12 @@ def _server(*features: str, closes: tuple[Way, ...], more: tuple[Way, ...] = ())
     return Row(product='lock-server', features=frozenset(features), model='h100', closes=closes, leaves=leaves)
 
 
+def _of(one: Switch) -> Row:
+    """A row of what stands in tests/mechanisms."""
+    ways = _WAYS.get(one.way) or tuple(('GPU_0', component, one.way) for component in ('gpu', 'erot'))
+    return _server(one.feature or one.kind.name, closes=ways, more=() if one.way in _WAYS else ways)
+
+
 _LOCKDOWN = (*_WAYS['kcs'], *_WAYS['redfish'])
 
 ROWS: dict[str, Row] = {
@@ -52,7 +59,6 @@ ROWS: dict[str, Row] = {
     'hpe_kcs': _server('hpe-kcs', closes=_WAYS['kcs']),
     'hpe_virtual_nic': _server('hpe-virtual-nic', closes=_VNIC, more=_VNIC),
     'hpe_host_authentication': _server('hpe-host-authentication', closes=_CHIF, more=_CHIF),
-    'lenovo_kcs': _server('lenovo-kcs', closes=_WAYS['kcs']),
     'ami_kcs': _server('ami-kcs', closes=_WAYS['kcs']),
     'write_protected': Row(
         product='lock-server',
@@ -70,6 +76,7 @@ ROWS: dict[str, Row] = {
         power_cycle=True,
         not_seen=('lock-never-in-force',),
     ),
+    **{name: _of(switch) for name, switch in switches().items()},
 }
 
 ELSEWHERE = ('ipmi_firmware_firewall', 'ipmi_host_interface')
@@ -139,14 +146,18 @@ def desk(emulated_machine: Callable[..., Any]) -> Callable[..., Deploy]:
         row = ROWS[name]
         gpus = {'gpus': 1} if row.product == 'lock-server' else {}
         machine = {k: v for k, v in MACHINE.items() if k != 'gpus'}
-        return Deploy(emulated_machine(row.product, features=row.features, **machine, **gpus, **other), name)
+        extensions = {name: (one.way, one.emulate) for name, one in switches().items() if one.feature is None}
+        made = emulated_machine(row.product, features=row.features, extensions=extensions, **machine, **gpus, **other)
+        return Deploy(made, name)
 
     return make
 
 
 def test_every_mechanism_has_its_row() -> None:
     """A lock that nobody tried is none."""
-    assert {m.name for m in mechanisms()} == {*ROWS, *cards.ROWS, *ELSEWHERE}
+    known, tried = {m.name for m in mechanisms()}, {*ROWS, *cards.ROWS, *ELSEWHERE}
+    assert [] == [f'mechanism {name}: nobody has tried it; add tests/mechanisms/{name}.py, or a row' for name in known - tried]
+    assert set() == tried - known
     assert set() == set(ROWS) & set(cards.ROWS)
     assert {m.name: m.about.needs for m in mechanisms() if m.name in ROWS} == {n: WAITS.get(n, ResetKind.NONE) for n in ROWS}
 

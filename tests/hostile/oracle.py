@@ -13,6 +13,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import LockReading, LockState
 from baremetal_acc.model.ref import BmcName, Ref
 from tests.hostile.bmc import Sent, plain
+from tests.mechanisms.switch import switches
 
 LARGEST = 20_000_000
 """Bytes of an answer that is judged. No recording has one of a tenth of it; what is larger was sent for its size alone."""
@@ -26,8 +27,8 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     'hpe_kcs': ((False,), 'Oem', 'Hpe', 'KcsEnabled'),
     'hpe_virtual_nic': ((False,), 'Oem', 'Hpe', 'VirtualNICEnabled'),
     'hpe_host_authentication': ((True,), 'Oem', 'Hpe', 'RequireHostAuthentication'),
-    'lenovo_kcs': ((False, 'Disabled', 'false'), 'Oem', 'Lenovo', 'KCSEnabled'),
     'ipmi_host_interface': ((False,), 'IPMIHostInterface', 'ServiceEnabled'),
+    **{name: (one.closed, *one.field.split('/')) for name, one in switches().items()},
 }
 """Locks of whole machines: what closed is, and where it stands."""
 

@@ -1,17 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is the support matrix what the mechanisms and the tests say of themselves?"""
+"""Is the support matrix what the tests say of themselves?"""
 
 from pathlib import Path
 
 from baremetal_acc.locks.find import mechanisms
-from tests.support.matrix import HOW, NOT_FOR, PAGE, VERBS, Passed, Shown, marked, note, page, tried
-
-
-def test_the_page_says_what_mechanisms_and_tests_say() -> None:
-    """After a change of either: make support-matrix."""
-    about, shown = tried()
-    assert PAGE.read_text() == page(about, shown, mechanisms())
+from doc.support import HOW, NOT_FOR, VERBS, Shown, page, tried
+from tests.support.matrix import Passed, marked, note
 
 
 def test_what_was_tried_is_what_the_tests_say_they_show() -> None:

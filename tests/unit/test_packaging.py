@@ -130,6 +130,31 @@ def test_the_wheel_carries_the_licence(wheel: zipfile.ZipFile) -> None:
     assert 'Apache-2.0' in wheel.read(metadata).decode().split('\n\n')[0]
 
 
+def lock_mechanisms() -> Iterator[tuple[str, str]]:
+    """The name of each class of ``locks/`` that says what it is about, and where it is."""
+    for path in sorted((TREE / 'baremetal_acc' / 'locks').glob('*.py')):
+        for node in ast.parse(path.read_text()).body:
+            said = {
+                target.id: one.value
+                for one in (node.body if isinstance(node, ast.ClassDef) else ())
+                if isinstance(one, ast.Assign)
+                for target in one.targets
+                if isinstance(target, ast.Name)
+            }
+            if isinstance(node, ast.ClassDef) and 'about' in said:
+                yield ast.literal_eval(said['name']), f'baremetal_acc.locks.{path.stem}:{node.name}'
+
+
+def test_every_lock_mechanism_is_an_entry_point() -> None:
+    """One that is not is never asked, and what it would close counts as open."""
+    known = {f'{name} = {value}' for group, name, value in ENTRY_POINTS if group == 'baremetal_acc.locks'}
+    there = {f'{name} = {value}' for name, value in lock_mechanisms()}
+    assert 10 < len(there)
+    assert [] == [
+        f'nobody finds a mechanism: add to baremetal_acc.locks in setup.cfg: {line}' for line in sorted(there - known)
+    ]
+
+
 def test_what_is_installed_is_what_setup_cfg_says() -> None:
     """An editable install keeps the entry points of the day it was made: if this fails, run make test again."""
     installed = {(e.group, e.name, e.value) for e in importlib.metadata.distribution('baremetal-acc').entry_points}

@@ -5,7 +5,7 @@
 import hashlib
 import secrets
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from baremetal_acc.emulator.access import Access, User
@@ -33,6 +33,8 @@ class Parameters:
     :param functions: what a slot holds at the beginning: component key -> (function name, version).
     :param settings: value that a setting begins with, configured and in force, by its key.
     :param features: what the product can have and has only when it is asked for, by name.
+    :param extensions: further features of ``lock-server``, by name: the way that it closes, as in
+        :data:`baremetal_acc.emulator.hw.vendor_bmc.FEATURES`, and what adds it; it is had when ``features`` asks for it.
     :param users: accounts per BMC name, the first an Administrator that the emulator tells its user; ``*`` is for every BMC
         without its own; without any, a BMC has an ``admin`` with a password of its own.
     :param options: what a BMC can do, per BMC name; ``*`` as above.
@@ -47,6 +49,7 @@ class Parameters:
     functions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     settings: Mapping[str, Value] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
+    extensions: Mapping[str, tuple[str | None, Callable[['Maker', View, str], str]]] = field(default_factory=dict)
     habits: tuple[str, ...] = ()
     users: Mapping[str, tuple[User, ...]] = field(default_factory=dict)
     options: Mapping[str, Options] = field(default_factory=dict)

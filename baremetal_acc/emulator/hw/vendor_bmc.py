@@ -32,7 +32,7 @@ def add(maker: Maker, view: View) -> None:
     manager = maker.machine.bmcs[view.name].manager_uri
     ways: dict[str, list[str]] = {KCS: [], REDFISH: _host_interfaces(maker, view)}
     lockdowns = maker.machine.bmcs[view.name].lockdowns
-    for name, (way, make) in FEATURES.items():
+    for name, (way, make) in {**FEATURES, **maker.parameters.extensions}.items():
         if not maker.feature(name):
             continue
         key = make(maker, view, manager)

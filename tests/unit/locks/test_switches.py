@@ -14,11 +14,11 @@ from baremetal_acc.locks.hpe_host_authentication import HostAuthentication
 from baremetal_acc.locks.hpe_kcs import KcsEnabled as HpeKcs
 from baremetal_acc.locks.hpe_virtual_nic import VirtualNic
 from baremetal_acc.locks.ipmi_host_interface import IpmiHostInterface
-from baremetal_acc.locks.lenovo_kcs import KcsEnabled as LenovoKcs
 from baremetal_acc.locks.supermicro_kcs import KcsPrivilege
 from baremetal_acc.locks.supermicro_sys_lockdown import SysLockdown
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import HOST, Ref
+from tests.mechanisms.switch import Switch, switches
 from tests.unit.decide import values
 from tests.unit.locks.documents import NOW, TOP, Tree, device, members
 
@@ -81,6 +81,16 @@ def _of_system(part: str, name: str, value: Any) -> Tree:
     return _tree(**{SYSTEM: {part: {name: value}}})
 
 
+def _of(one: Switch) -> tuple[Any, Any, str, str, frozenset[WritePath], list[Any], list[Any], dict[str, Any]]:
+    """A row of what stands in tests/mechanisms."""
+
+    def made(value: Any) -> Tree:
+        shown = dict(one.shown(MANAGER, value))
+        return _tree(shown.pop(MANAGER), **shown)
+
+    return one.kind, made, one.at(MANAGER), one.field, frozenset({one.blocks}), [*one.closed], [*one.open], {}
+
+
 NIC = {'needs': ResetKind.BMC_RESET, 'reset': Ref(bmc=HOST, uri=MANAGER)}
 
 SWITCHES: dict[str, tuple[Any, Any, str, str, frozenset[WritePath], list[Any], list[Any], dict[str, Any]]] = {
@@ -107,15 +117,11 @@ SWITCHES: dict[str, tuple[Any, Any, str, str, frozenset[WritePath], list[Any], l
         HostAuthentication, lambda v: _oem('Hpe', 'RequireHostAuthentication', v), MANAGER,
         'Oem/Hpe/RequireHostAuthentication', REDFISH, [True], [False], {},
     ),
-    'lenovo_kcs': (
-        LenovoKcs, lambda v: _oem('Lenovo', 'KCSEnabled', v), MANAGER, 'Oem/Lenovo/KCSEnabled', IPMI,
-        [False, 'Disabled', 'false'], [True, 'Enabled', 'true'], {},
-    ),
     'ipmi_host_interface': (
         IpmiHostInterface, lambda v: _of_system('IPMIHostInterface', 'ServiceEnabled', v), SYSTEM,
         'IPMIHostInterface/ServiceEnabled', IPMI, [False], [True], {},
     ),
-}  # fmt: skip
+} | {name: _of(switch) for name, switch in switches().items()}  # fmt: skip
 """By name: kind, documents for a value, where, the field, what it blocks, closed and open values, what else a reading has."""
 
 
