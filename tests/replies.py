@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import requests
 import requests_mock
 
-from baremetal_acc.bmc.redfish.transport import Dial
+from baremetal_acc.http.transport import Dial
 
 _LENGTH = re.compile(rb'\r\ncontent-length: (\d+)', re.IGNORECASE)
 

@@ -244,7 +244,10 @@ def _copied(image: Image, where: str, name: str, chunks: Iterable[bytes], larges
     if image.size_bytes > largest:
         hint = 'option [baremetal_acc] image_max_size'
         raise ImageMismatch(image=image.name, what=f'{image.size_bytes} bytes are more than {largest}, the most', hint=hint)
-    copy = tempfile.TemporaryFile(prefix='baremetal-acc-')  # noqa: SIM115 - it lives as long as the copy
+    try:
+        copy = tempfile.TemporaryFile(prefix='baremetal-acc-')  # noqa: SIM115 - it lives as long as the copy
+    except OSError as exc:
+        raise _no_room(image, exc) from exc
     try:
         _copy(image, where, chunks, copy)
     except BaseException:
@@ -278,8 +281,13 @@ def _write(image: Image, copy: BinaryIO, chunk: bytes) -> None:
         copy.write(chunk)
         copy.flush()
     except OSError as exc:
-        what = f'its private copy in {tempfile.gettempdir()} cannot be written: {exc.strerror}'
-        raise ImageMissing(image=image.name, what=what, hint='make room there, or set TMPDIR to where there is some') from exc
+        raise _no_room(image, exc) from exc
+
+
+def _no_room(image: Image, exc: OSError) -> ImageMissing:
+    where = tempfile.tempdir or 'a folder for temporary files'  # tried when the first one is made
+    what = f'its private copy in {where} cannot be written: {exc.strerror}'
+    return ImageMissing(image=image.name, what=what, hint='make room there, or set TMPDIR to where there is some')
 
 
 class _Copy:

@@ -120,7 +120,7 @@ OPTIONS = [
     ),
     cfg.StrOpt(
         'image_ca',
-        help='File of CA certificates that the servers of images verify with, in place of those that Python comes with.',
+        help="File of CA certificates that the servers of images verify with, in place of the system's.",
     ),
     cfg.FloatOpt('image_timeout', default=600.0, min=1, help='Seconds that fetching one image may take as a whole.'),
     cfg.IntOpt(

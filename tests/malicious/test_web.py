@@ -241,7 +241,7 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     'a redirect on two lines': (
         Attack.REDIRECT,
         lambda web, other, data: moved(f'Location: http://127.0.0.1:{web.port}', f' @127.0.0.1:{other.port}{PATH}'),
-        ('redirects', 'is no plain URL'),
+        ('cannot be read', 'is no HTTP'),
     ),
     'a redirect with the right bytes beside it': (
         Attack.REDIRECT,
@@ -333,12 +333,12 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     'cut in its headers': (
         Attack.TRUNCATED,
         lambda web, other, data: always(b'HTTP/1.1 200 OK\r\nContent-Le'),
-        ('has 0 bytes, the catalogue says ',),
+        ('cannot be read', 'closed before the answer was complete'),
     ),
     'a chunk of all bytes that there are': (
         Attack.OVERSIZED,
         lambda web, other, data: chunked(end=b'ffffffffffffffffff\r\n' + data + b'x'),
-        ('is longer than',),
+        ('cannot be read', 'is no HTTP'),
     ),
     'announced as a tebibyte': (
         Attack.OVERSIZED,
@@ -350,7 +350,7 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
         lambda web, other, data: raw(
             'HTTP/1.1 200 OK', f'Content-Length: {len(data)}', 'Content-Length: 1', 'Connection: close', body=data
         ),
-        ('cannot be read', 'InvalidHeader'),
+        ('cannot be read', 'is no HTTP'),
     ),
     'in chunks that are none': (
         Attack.BAD_SERVER,
@@ -482,7 +482,7 @@ def refused(shop: Workshop, says: Iterable[str]) -> None:
 
 
 DRIPS = {
-    'silence': (Attack.BAD_SERVER, b''),
+    'drops in the first line': (Attack.BAD_SERVER, b'HTTP/1.1 200 '),
     'drops in a header': (Attack.BAD_SERVER, b'HTTP/1.1 200 OK\r\nX: '),
     'drops in the body': (Attack.BAD_SERVER, b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n'),
 }

@@ -21,7 +21,7 @@ GUEST = 'baremetal_acc_ironic'
 
 FLOOR_0 = ('errors', 'model')
 FLOOR_1 = ('decide', 'planning')
-FLOOR_2 = ('attach', 'bmc', 'locks', 'catalogue', 'placement', 'handover', 'config', 'files', 'state_file')
+FLOOR_2 = ('attach', 'bmc', 'locks', 'catalogue', 'placement', 'handover', 'config', 'http', 'files', 'state_file')
 FLOOR_3 = ('run', 'fleet', 'assemble')
 CONTRACTS = (
     'bmc.api',
@@ -46,12 +46,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'decide': FLOOR_0 + FLOOR_1,
     'planning': FLOOR_0 + FLOOR_1,
     'attach': (*FLOOR_0, *FLOOR_1, 'attach'),
-    'bmc': (*FLOOR_0, *FLOOR_1, 'bmc'),
+    'bmc': (*FLOOR_0, *FLOOR_1, 'bmc', 'http'),
     'locks': (*FLOOR_0, *FLOOR_1, 'locks', 'bmc.api'),
-    'catalogue': (*FLOOR_0, *FLOOR_1, 'catalogue', 'state_file'),
+    'catalogue': (*FLOOR_0, *FLOOR_1, 'catalogue', 'http', 'state_file'),
     'placement': (*FLOOR_0, *FLOOR_1, 'placement'),
     'handover': (*FLOOR_0, *FLOOR_1, 'handover'),
     'config': (*FLOOR_0, *FLOOR_1, 'config'),
+    'http': ('http', 'bmc.wait'),
     'files': (),
     'state_file': ('errors', 'files'),
     'run': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'render', 'run'),
@@ -66,6 +67,19 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 }
 """Which rooms a room may import, by module prefix. ``cli`` starts the emulator as a program would: by its main alone."""
 
+HTTP_CLIENTS: dict[str, tuple[str, ...]] = {
+    'http.client': ('demo',),
+    'urllib.request': ('emulator',),
+    'urllib3': (),
+    # keystoneauth, by which OpenStack's services are asked, brings it; a session of it takes a transport of requests.
+    'requests': ('placement.slow_answers', 'demo'),
+    'httpx': (),
+    'aiohttp': ('emulator',),
+    'keystoneauth1': ('placement', 'fleet', 'config', 'cli', GUEST),
+}
+"""Everybody else's clients of HTTP, and who may use them: ours is ``http.transport``. The demo and the emulator share no code
+with what they show and what they stand for."""
+
 STDLIB_ONLY = ('', 'errors', 'model', 'decide', 'planning', 'render', 'data', 'files', 'state_file')
 
 LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
@@ -74,15 +88,11 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'ironic': (GUEST,),
     'oslo_config': ('config', 'fleet', 'cli', f'{GUEST}.opts', f'{GUEST}.settings'),
     'oslo_policy': (GUEST,),
-    'aiohttp': ('emulator',),
     'oslo_messaging': ('fleet.nova',),
     'stevedore': ('attach.find', 'bmc.find', 'locks.find', 'locks.api', 'run', 'cli', GUEST),
     'tenacity': ('bmc', 'placement', 'catalogue'),
     'cliff': ('cli',),
-    # One way to BMCs: the transport's.
-    'httptools': ('bmc.redfish.transport',),
-    'requests': ('catalogue.fetch', 'placement.slow_answers', 'demo'),
-    'urllib3': ('catalogue.fetch',),
+    'httptools': ('http.transport',),
     'rich': ('cli.terminal', 'demo.screen'),
     'cryptography': ('bmc.ipmi.rmcp', 'catalogue', 'handover', 'emulator'),
 }
@@ -272,6 +282,9 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
         if top in (CORE, GUEST):
             if name != CORE and not within(name, MAY_IMPORT.get(here, ())):
                 found.append(f'{module}:{line} may not import {name}')
+        elif (client := next((c for c in HTTP_CLIENTS if name == c or name.startswith(f'{c}.')), None)) is not None:
+            if here in STDLIB_ONLY or not within(module, HTTP_CLIENTS[client]):
+                found.append(f'{module}:{line} may not import {name}: HTTP is spoken by baremetal_acc.http')
         elif top not in sys.stdlib_module_names:
             if here in STDLIB_ONLY:
                 found.append(f'{module}:{line} may import the standard library only, not {name}')
@@ -333,7 +346,8 @@ def test_every_room_has_its_rule(tree: Path) -> None:
     ('module', 'source', 'sentence'),
     [
         ('baremetal_acc.model.x', 'import baremetal_acc.decide.plan', 'may not import baremetal_acc.decide.plan'),
-        ('baremetal_acc.model.x', 'import requests', 'standard library only'),
+        ('baremetal_acc.model.x', 'import msgspec', 'standard library only'),
+        ('baremetal_acc.model.x', 'import requests', 'may not import requests'),
         ('baremetal_acc.decide.x', 'from baremetal_acc import bmc', 'may not import baremetal_acc.bmc'),
         ('baremetal_acc.decide.x', 'import tenacity', 'standard library only'),
         ('baremetal_acc.planning.x', 'from baremetal_acc.bmc import api', 'may not import baremetal_acc.bmc'),
@@ -366,6 +380,12 @@ def test_every_room_has_its_rule(tree: Path) -> None:
         ('baremetal_acc.bmc.redfish.x', 'import pyghmi.ipmi', 'may not import pyghmi'),
         ('baremetal_acc.bmc.redfish.x', 'from requests.adapters import HTTPAdapter', 'may not import requests.adapters'),
         ('baremetal_acc.bmc.redfish.connector', 'import urllib3', 'may not import urllib3'),
+        ('baremetal_acc.catalogue.fetch', 'import requests', 'HTTP is spoken by baremetal_acc.http'),
+        ('baremetal_acc.catalogue.x', 'from http import client', 'may not import http.client'),
+        ('baremetal_acc.cli.x', 'import urllib.request', 'may not import urllib.request'),
+        ('baremetal_acc.catalogue.x', 'import httptools', 'may not import httptools'),
+        ('baremetal_acc.catalogue.x', 'from baremetal_acc.bmc import wait', 'may not import baremetal_acc.bmc.wait'),
+        ('baremetal_acc.http.x', 'import baremetal_acc.bmc.redfish.tls', 'may not import baremetal_acc.bmc.redfish'),
         ('baremetal_acc.run', 'from ironic import conf', 'may not import ironic'),
         ('baremetal_acc.bmc.x', 'from oslo_config import cfg', 'may not import oslo_config'),
         ('baremetal_acc.config.x', 'def f(CONF): pass', 'may not name CONF'),
@@ -413,6 +433,7 @@ def test_each_rule_can_fail(module: str, source: str, sentence: str) -> None:
         ('baremetal_acc.locks.x', 'from baremetal_acc.bmc.api import Reader\nNVIDIA = 1'),
         ('baremetal_acc.bmc.redfish.x', 'import sushy\nfrom baremetal_acc.decide import merge'),
         ('baremetal_acc.bmc.x', '"""Seen on: NVIDIA GH200."""'),
+        ('baremetal_acc.catalogue.x', 'from http import HTTPStatus\nfrom baremetal_acc.http import transport'),
         ('baremetal_acc.run', 'from baremetal_acc.bmc import find\nfrom baremetal_acc.locks import api'),
         ('baremetal_acc.cli.x', 'from oslo_config import cfg\nimport baremetal_acc.run'),
         ('baremetal_acc.cli.x', 'def f(conf: cfg.ConfigOpts): return conf.default_config_files, loading.load(conf, GROUP)'),

@@ -23,7 +23,6 @@ from baremetal_acc.bmc.api import BmcAddress, Upload
 from baremetal_acc.bmc.redfish import connector as module
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.login import MAX_LOGINS, SESSIONS
-from baremetal_acc.bmc.redfish.transport import TransportError
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
     BmcBusy,
@@ -36,6 +35,7 @@ from baremetal_acc.errors import (
     BmcUntrusted,
     UsageError,
 )
+from baremetal_acc.http.transport import TransportError
 from baremetal_acc.model.ref import HOST, Ref
 
 SYSTEM = '/redfish/v1/Systems/1'

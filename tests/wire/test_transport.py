@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 import time
+import tracemalloc
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -16,9 +17,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from baremetal_acc.bmc.redfish.transport import MAX_HEAD, Reply, TooLong, TooSlow, Transport, TransportError
 from baremetal_acc.bmc.wait import Hub
 from baremetal_acc.emulator.tls import make_certificate
+from baremetal_acc.http.transport import MAX_HEAD, Reply, TooLong, TooSlow, Transport, TransportError
 
 HEAD = b'GET /redfish/v1 HTTP/1.1\r\nHost: bmc'
 Script = list[bytes | None]
@@ -90,12 +91,17 @@ def peer() -> Iterator[Callable[..., tuple[Peer, Transport]]]:
 
 
 @pytest.fixture(params=['thread', 'hub'], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test runs twice: waiting in its own thread, and as one of many in a hub."""
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], T]], T]:
+    """Every test runs twice: waiting in its own thread, and as one of many in a hub.
+
+    :returns: what runs a function so.
+    """
     if request.param == 'hub':
         for name in ('exchange', 'push'):
             direct = getattr(Transport, name)
             monkeypatch.setattr(Transport, name, functools.partialmethod(_in_hub, direct))
+        return in_a_hub
+    return lambda function: function()
 
 
 def _in_hub(transport: Transport, direct: Callable[..., Reply], /, *args: Any, **kwargs: Any) -> Reply:
@@ -568,3 +574,103 @@ def test_the_answer_to_an_image_is_waited_for_as_long_as_it_may_take(taker: Call
     finally:
         done.set()
     assert 0.5 <= time.monotonic() - started < 3
+
+
+Streamed = Callable[..., tuple[int, str | None, bytes]]
+
+
+@pytest.fixture
+def streamed(way: Callable[[Callable[[], T]], T]) -> Streamed:
+    """Status, Content-Encoding and body of a streamed answer."""
+
+    def take(transport: Transport, seconds: float = 30.0, silence: float = 30.0) -> tuple[int, str | None, bytes]:
+        until = time.monotonic() + seconds
+        with transport.stream(HEAD + b'\r\n\r\n', connect=5, silence=silence, until=until) as answer:
+            return answer.status, answer.headers.get('Content-Encoding'), b''.join(answer.pieces)
+
+    return lambda *args, **kwargs: way(lambda: take(*args, **kwargs))  # type: ignore[return-value,arg-type]
+
+
+PACKED = gzip.compress(b'x' * 1000)
+
+
+@pytest.mark.parametrize(
+    ('answer', 'expected'),
+    [
+        (b'HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc', (200, None, b'abc')),
+        (b'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n', (200, None, b'')),
+        (b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc', (200, None, b'abc')),
+        (b'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 No\r\nContent-Length: 1\r\n\r\nx', (404, None, b'x')),
+        (b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n', (200, None, b'abc')),
+        (
+            b'HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n' % len(PACKED) + PACKED,
+            (200, 'gzip', PACKED),
+        ),
+        (b'HTTP/1.1 200 OK\r\nContent-Encoding: odd\r\nContent-Length: 1\r\n\r\nx', (200, 'odd', b'x')),
+    ],
+)
+def test_an_answer_comes_piece_by_piece_as_it_was_sent(peer, streamed: Streamed, answer: bytes, expected: object) -> None:
+    """However its end is told, longer than any bound of answers, and never unpacked; its connection is closed and not kept."""
+    it, transport = peer(answer, answer, limit=2)
+    assert [expected] * 2 == [streamed(transport), streamed(transport)]
+    assert 2 == it.connections
+
+
+def test_no_more_of_a_streamed_answer_is_kept_than_a_piece(peer, way: Callable[[Callable[[], T]], T]) -> None:
+    """Images have gibibytes. 64 MiB take less than two."""
+    size = 64 * 2**20
+    _, transport = peer(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % size + bytes(size))
+
+    def take() -> int:
+        with transport.stream(HEAD + b'\r\n\r\n', connect=5, silence=30, until=time.monotonic() + 60) as answer:
+            return sum(map(len, answer.pieces))
+
+    tracemalloc.start()
+    try:
+        assert size == way(take)  # type: ignore[arg-type,comparison-overlap]
+        assert tracemalloc.get_traced_memory()[1] < 2 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    'answer',
+    [
+        b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nabc',
+        b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\nab\r\n',
+        b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Le',
+        b'Connection: close',
+        b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx',
+        b'HTTP/1.1 200 OK\r\nConnection: close\r\nX: ' + b'x' * MAX_HEAD + b'\r\n\r\n',
+        None,
+    ],
+)
+def test_a_streamed_answer_that_is_cut_or_odd_is_none(peer, streamed: Streamed, answer: bytes | None) -> None:
+    """In its head or in its body."""
+    _, transport = peer(answer)
+    with pytest.raises(OSError):
+        streamed(transport)
+
+
+@pytest.mark.parametrize('head', [b'', b'HTTP/1.1 200 OK\r\n', b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx'])
+@pytest.mark.parametrize(('seconds', 'silence'), [(0.3, 30.0), (30.0, 0.3)])
+def test_a_streamed_answer_comes_within_its_time(streamed: Streamed, head: bytes, seconds: float, silence: float) -> None:
+    """All of it, and the next piece of it."""
+    with socket.create_server(('127.0.0.1', 0)) as server:
+        transport = Transport('127.0.0.1', server.getsockname()[1], None, lambda: 0)
+        over = threading.Event()
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(head)
+                over.wait(20)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        started = time.monotonic()
+        with pytest.raises(TimeoutError if not head else TooSlow):
+            streamed(transport, seconds=seconds, silence=silence)
+        assert 0.25 < time.monotonic() - started < 10
+        over.set()
+        thread.join(10)

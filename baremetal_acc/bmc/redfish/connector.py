@@ -29,7 +29,6 @@ from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.redfish import tls, trouble
 from baremetal_acc.bmc.redfish.login import MAX_LOGINS, Login, basic_authorization
 from baremetal_acc.bmc.redfish.message import NO_SESSION_FREE, NO_SESSION_WORDS, said, said_to_login
-from baremetal_acc.bmc.redfish.transport import Dial, TooLong, TooSlow, Transport, TransportError
 from baremetal_acc.bmc.redfish.trouble import HttpRefused
 from baremetal_acc.bmc.retry import Later, Patience, retry_after
 from baremetal_acc.errors import (
@@ -43,6 +42,7 @@ from baremetal_acc.errors import (
     BmcUntrusted,
     UsageError,
 )
+from baremetal_acc.http.transport import Dial, TooLong, TooSlow, Transport, TransportError
 
 LOG = logging.getLogger(__name__)
 

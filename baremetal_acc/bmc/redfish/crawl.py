@@ -22,9 +22,9 @@ from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.mockup import TOP, Missed
 from baremetal_acc.bmc.redfish.reader import document, fresh
-from baremetal_acc.bmc.redfish.transport import Dial
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnreachable, is_not_found
+from baremetal_acc.http.transport import Dial
 from baremetal_acc.model.ref import BmcName
 from baremetal_acc.model.uri import normal
 

@@ -43,11 +43,11 @@ from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View, component, parent, power_state
 from baremetal_acc.bmc.redfish.reader import Reader, fresh, members
-from baremetal_acc.bmc.redfish.transport import Dial
 from baremetal_acc.bmc.redfish.walk import MAX_TASKS, NOTHING, ROOT, Tree, Walk, handed_out, own_manager
 from baremetal_acc.bmc.redfish.writer import Writer
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported
+from baremetal_acc.http.transport import Dial
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, MergeEvidence
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress

@@ -6,8 +6,8 @@ import socket
 import ssl
 from http import HTTPStatus
 
-from baremetal_acc.bmc.redfish.transport import TransportError
 from baremetal_acc.errors import BmcRefusalReason, BmcRefused
+from baremetal_acc.http.transport import TransportError
 
 _REASONS: dict[int, BmcRefusalReason] = {
     HTTPStatus.NOT_FOUND: BmcRefusalReason.NOT_FOUND,

@@ -6,19 +6,23 @@ A look is many small requests, a fleet is many looks: what a request costs decid
 and TLS are Python's own, messages are parsed by llhttp (package httptools). An answer is bounded in size, number of headers
 and time, whatever it says of itself, and a connection that brought anything odd is not used again.
 
-An image goes the same way, piece by piece. Its answer may come before its end; a refusal ends it there.
+An image goes the same way to a BMC, piece by piece. Its answer may come before its end; a refusal ends it there. From a web
+server it comes likewise.
 """
 
 import contextlib
 import errno
+import math
 import os
 import select
 import socket
 import ssl
+import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -73,6 +77,18 @@ class Reply:
     seconds: float
 
 
+@dataclass(slots=True)
+class Stream:
+    """What comes back piece by piece, as it was sent: a packed body stays packed.
+
+    :ivar pieces: of the body, as they come. Taking them raises ``OSError``, as :meth:`Transport.stream`.
+    """
+
+    status: int
+    headers: Headers
+    pieces: Iterator[bytes]
+
+
 class Wire(Protocol):
     """A connection as bytes, for one request at a time."""
 
@@ -118,7 +134,7 @@ class Transport:
     """Connections to one host. Safe to use from several threads; each request has a connection for itself.
 
     :param context: for TLS, None for plain HTTP.
-    :param limit: bytes of a body, unpacked; asked for each answer.
+    :param limit: bytes of a body, unpacked; asked for each answer; none bounds :meth:`stream`.
     :param dial: what makes a connection; one over the network when None.
     """
 
@@ -174,6 +190,22 @@ class Transport:
             raise
         self._keep(link, keep=keep)
         return reply
+
+    @contextmanager
+    def stream(self, head: bytes, *, connect: float, silence: float, until: float) -> Iterator[Stream]:
+        """Send one request over a new connection, which is closed at the end, and give its answer as it comes.
+
+        No more than a piece of the body is kept, and nothing bounds its length but who takes it.
+
+        :param silence: seconds until something has to come, again and again.
+        :param until: by the monotonic clock, when all of it has to be there.
+        :raises OSError: as :meth:`exchange`.
+        """
+        link = self._connected(connect)
+        try:
+            yield link.stream(head, silence, until)
+        finally:
+            link.close()
 
     def _connected(self, seconds: float) -> '_Link':
         try:
@@ -276,6 +308,23 @@ class _Link:
         self._hear(deadline, sent=True)
         return self._reply(started), self._message.keep
 
+    def stream(self, head: bytes, silence: float, until: float) -> Stream:
+        """Send, and read the head of the answer."""
+        message = self._message
+        self.heard = False
+        self._wire.send(head, min(silence, max(0.1, until - time.monotonic())), until)
+        message.begin(sys.maxsize, as_sent=True)
+        steps = self._steps(until, sent=False, silence=silence)
+        while message.in_head:
+            next(steps)
+
+        def pieces() -> Iterator[bytes]:
+            yield message.content()
+            for _ in steps:
+                yield message.content()
+
+        return Stream(message.status, message.headers, filter(None, pieces()))
+
     def push(
         self, head: bytes, pieces: Iterable[bytes], piece: float, timeout: float, until: float, limit: int
     ) -> tuple[Reply, bool]:
@@ -325,15 +374,24 @@ class _Link:
 
         :param sent: by ``send``.
         """
+        for _ in self._steps(deadline, sent=sent):
+            pass
+
+    def _steps(self, deadline: float, *, sent: bool, silence: float = math.inf) -> Iterator[None]:
+        """Read the answer to its end, piece by piece.
+
+        :param silence: seconds until the next piece has to come.
+        """
         hub = wait.hub()
         message = self._message
         pieces = 0
         while not message.complete:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            now = time.monotonic()
+            if deadline <= now:
                 raise TooSlow('the answer did not end in time')
+            until = min(deadline, now + silence)
             try:
-                piece = self._wire.receive(left, deadline, first=sent and not self.heard)
+                piece = self._wire.receive(until - now, until, first=sent and not self.heard)
             except TimeoutError:
                 if self.heard:
                     raise TooSlow('the answer did not end in time') from None
@@ -349,6 +407,7 @@ class _Link:
             pieces += 1
             if hub is not None and not pieces % 16:
                 hub.sleep(0)  # a peer that always has more holds nobody up
+            yield
 
     def _reply(self, started: float) -> Reply:
         message = self._message
@@ -530,6 +589,8 @@ class _Message:
     """The answers of one connection, one after the other, while they are read.
 
     The methods that llhttp calls are those named ``on_``.
+
+    :ivar in_head: status and headers are not complete.
     """
 
     def __init__(self) -> None:
@@ -537,15 +598,16 @@ class _Message:
         self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True)
         self.begin(0)
 
-    def begin(self, limit: int) -> None:
+    def begin(self, limit: int, *, as_sent: bool = False) -> None:
         """Begin the next answer of a connection; the one before was complete, and nothing came after it.
 
-        :param limit: bytes of the body, unpacked.
+        :param limit: bytes of the body, unpacked; ``as_sent``: it is not unpacked.
         """
         self._limit = limit
+        self._as_sent = as_sent
         self._beside = 0
         self._packed = 0
-        self._in_head = True
+        self.in_head = True
         self._parts: list[bytes] = []
         self._size = 0
         self._unpack: _Unpack | None = None
@@ -559,12 +621,12 @@ class _Message:
     def ends_with_connection(self) -> bool:
         """The body has no length of its own: the end of the connection is its end."""
         framed = 'content-length' in self.headers or 'transfer-encoding' in self.headers
-        return not self._in_head and not framed
+        return not self.in_head and not framed
 
     @property
     def refuses(self) -> bool:
         """What was asked for is not done: nothing that belongs to it is wanted any more."""
-        return not self._in_head and self.status >= _DONE
+        return not self.in_head and self.status >= _DONE
 
     def feed(self, piece: bytes) -> None:
         """Take what came."""
@@ -585,7 +647,7 @@ class _Message:
         self.keep = self.keep and not self._more
 
     def content(self) -> bytes:
-        """The body, unpacked."""
+        """What has come of the body since it was asked for last, unpacked."""
         if self._unpack is not None and self._packed:
             self._unpack.finish()
         parts, self._parts = self._parts, []
@@ -600,7 +662,7 @@ class _Message:
             self._more = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._more or not self._in_head:
+        if self._more or not self.in_head:
             return  # another answer's, or a trailer
         key = name.decode('latin-1').lower()
         text = value.decode('latin-1')
@@ -613,9 +675,9 @@ class _Message:
         if self.status < 200:
             self.headers.clear()  # an interim answer; the real one follows
             return
-        self._in_head = False
+        self.in_head = False
         coding = self.headers.get('content-encoding', '').strip().lower()
-        if coding not in ('', 'identity'):
+        if coding not in ('', 'identity') and not self._as_sent:
             self._unpack = _Unpack(coding)
 
     def on_body(self, body: bytes) -> None:
