@@ -971,8 +971,8 @@ GUARDS = (
     Guard(
         name='send an image over a connection that was kept',
         file='baremetal_acc/http/transport.py',
-        guard='        link = self._connected(connect)\n        try:\n',
-        gone='        link = self._kept(0.0) or self._connected(connect)\n        try:\n',
+        guard='        link = self._connected(connect)\n        try:\n            reply, keep',
+        gone='        link = self._kept(0.0) or self._connected(connect)\n        try:\n            reply, keep',
         tests='tests/wire/test_transport.py::test_an_image_goes_over_a_connection_of_its_own',
     ),
     Guard(

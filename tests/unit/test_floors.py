@@ -106,7 +106,7 @@ OPTIONS_READ_IN = ('config.options', 'config.settings', f'{GUEST}.settings')
 OF_CONFIG_OPTS = frozenset({*dir(cfg.ConfigOpts), 'config_dir', 'config_file', 'default_config_dirs', 'default_config_files'})
 """What every ConfigOpts has, whatever its options are."""
 
-HTTP_SPOKEN_IN = ('bmc', 'emulator', 'demo', 'placement', 'catalogue.fetch', 'fleet.ironic')
+HTTP_SPOKEN_IN = ('http', 'bmc', 'emulator', 'demo', 'placement', 'catalogue.fetch', 'fleet.ironic')
 """Who reads the status of an answer. All others decide on :class:`BmcRefusalReason`, which knows of no protocol."""
 
 HTTP_STATUS_GIVEN_IN = (f'{GUEST}.power', f'{GUEST}.rights')
@@ -433,7 +433,7 @@ def test_each_rule_can_fail(module: str, source: str, sentence: str) -> None:
         ('baremetal_acc.locks.x', 'from baremetal_acc.bmc.api import Reader\nNVIDIA = 1'),
         ('baremetal_acc.bmc.redfish.x', 'import sushy\nfrom baremetal_acc.decide import merge'),
         ('baremetal_acc.bmc.x', '"""Seen on: NVIDIA GH200."""'),
-        ('baremetal_acc.catalogue.x', 'from http import HTTPStatus\nfrom baremetal_acc.http import transport'),
+        ('baremetal_acc.catalogue.fetch', 'from http import HTTPStatus\nfrom baremetal_acc.http import transport'),
         ('baremetal_acc.run', 'from baremetal_acc.bmc import find\nfrom baremetal_acc.locks import api'),
         ('baremetal_acc.cli.x', 'from oslo_config import cfg\nimport baremetal_acc.run'),
         ('baremetal_acc.cli.x', 'def f(conf: cfg.ConfigOpts): return conf.default_config_files, loading.load(conf, GROUP)'),
