@@ -21,7 +21,7 @@ from baremetal_acc.decide.plan import Part
 from baremetal_acc.errors import AccError, BmcBusy, BmcError, BmcUnsupported, ImageError, Refused, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.custody import Custody
-from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Inventory, Sending, Way
 from baremetal_acc.model.job import (
@@ -344,7 +344,7 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
             accelerator=mark.accelerator,
             label=names.get(mark.accelerator, mark.accelerator),
             subject=RELOCK,
-            fact=Recorded(
+            fact=FindingText(
                 expected='locked again after the unlock', found=f'unlocked on purpose at {mark.at:%Y-%m-%d %H:%M:%S}Z'
             ),
             met=Met.NO,
@@ -357,7 +357,7 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
             accelerator=device,
             label=names.get(device, device),
             subject=QUARANTINE,
-            fact=Recorded(
+            fact=FindingText(
                 expected='none',
                 found=f'quarantined at {mark.since:%Y-%m-%d %H:%M:%S}Z, until {_mending(mark)} has written it anew: {mark.why}',
             ),
@@ -376,7 +376,7 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
                 accelerator=device,
                 label=verdict.target if device is None else names.get(device, device),
                 subject=JOB,
-                fact=Recorded(expected='none that has not ended', found=f'{unfinished(job)}; {goes_on(job)}'),
+                fact=FindingText(expected='none that has not ended', found=f'{unfinished(job)}; {goes_on(job)}'),
                 met=Met.NO,
                 rule='default',
             )

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, assert_never
+from typing import Any
 
 from baremetal_acc.decide import evidence
 from baremetal_acc.model.accelerator import Accelerator, Function, IdentitySource, ReconfigurationSlot
@@ -19,7 +19,7 @@ from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import BmcFacts, Gap, Inventory
 from baremetal_acc.model.job import Action, Engage, Flash, Program, Release
 from baremetal_acc.model.lock import LockReading, LockState, WritePath
-from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.subject import Subject, SubjectKind, firmware, function
 
 CHARACTERS = 120
@@ -49,8 +49,85 @@ class ChangeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CardNamed:
+    """Another card, by its label and identity."""
+
+    label: str
+    id: AcceleratorId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardSaying:
+    """Another card of the same identity, by what it said of itself: names and values."""
+
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """A version, and another one that comes in force with the next reset."""
+
+    version: str | None
+    staged: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotContent:
+    """What a slot holds: Id, version and UUID of its function, as far as they are shown; nothing of an empty one."""
+
+    parts: tuple[str, ...] = ()
+
+
+Value = str | bool | CardNamed | CardSaying | Staged | SlotContent
+"""What is compared: a text of the BMC; of a slot also whether the host may program it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BmcsNotAsked:
+    """A card could not be seen, since its BMCs were not asked."""
+
+    names: tuple[BmcName, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BehindGap:
+    """A card may be behind what could not be read."""
+
+    gap: Gap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WasHidden:
+    """A card that is new may have been there, and hidden."""
+
+    by: BmcsNotAsked | BehindGap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownByUri:
+    """A card is known by its URI only: another one of its kind in its place would not be noticed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameCard:
+    """Why two identities are of one card; ``proof`` None: nobody can tell whether they are."""
+
+    proof: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotRead:
+    """A value could not be read."""
+
+    gap: Gap
+
+
+Reason = BmcsNotAsked | BehindGap | WasHidden | KnownByUri | SameCard | NotRead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One difference between two looks.
+    """One difference between two looks. :mod:`baremetal_acc.render.changes` makes the sentence.
 
     :ivar accelerator: the device; of one that was swapped, the card that is there now.
     :ivar subject: its name is shortened as :func:`shown` does it.
@@ -64,40 +141,15 @@ class Change:
     accelerator: AcceleratorId
     label: str
     subject: Subject
-    was: str | None
-    found: str | None
+    was: Value | None
+    found: Value | None
     ref: Ref | None = None
-    reason: str | None = None
+    reason: Reason | None = None
 
     @property
     def certain(self) -> bool:
         """Something has changed, as opposed to: could not be seen."""
         return self.kind not in (ChangeKind.NOT_SEEN, ChangeKind.UNREADABLE)
-
-    def __str__(self) -> str:
-        because = '' if self.reason is None else f' ({self.reason})'
-        return f'{self._text()}{because}'
-
-    def _text(self) -> str:
-        name = f'{self.label} ({self.accelerator})'
-        match self.kind:
-            case ChangeKind.GONE:
-                return f'{name} is gone, was at {self.was}'
-            case ChangeKind.NEW:
-                return f'{name} is new, at {self.found}'
-            case ChangeKind.SWAPPED:
-                return f'{name} stands where {self.was} was'
-            case ChangeKind.MOVED:
-                return f'{name} has moved: at {self.was} before, at {self.found} now'
-            case ChangeKind.IDENTITY:
-                return f'{name} was known as {self.was} before'
-            case ChangeKind.NOT_SEEN:
-                return f'{name} could not be seen, was at {self.was}'
-            case ChangeKind.UNREADABLE:
-                return f'{self.label}, {self.subject}: {self.was} before, could not be read now'
-            case ChangeKind.DEVICE | ChangeKind.FIRMWARE | ChangeKind.FUNCTION | ChangeKind.LOCK | ChangeKind.PATH:
-                return f'{self.label}, {self.subject}: {self.was or "absent"} before, {self.found or "absent"} now'
-        assert_never(self.kind)
 
 
 _ORDER = tuple(ChangeKind)
@@ -269,12 +321,11 @@ def _gone(a: Accelerator, now: Inventory) -> Change:
 
 def _new(a: Accelerator, before: Inventory) -> Change:
     hidden = _hidden(a, before)
-    reason = None if hidden is None else f'or was hidden before: {hidden}'
-    return _card(ChangeKind.NEW, a, found=_at(a), reason=reason or _weakness(a))
+    return _card(ChangeKind.NEW, a, found=_at(a), reason=_weakness(a) if hidden is None else WasHidden(by=hidden))
 
 
 def _card(
-    kind: ChangeKind, a: Accelerator, *, was: str | None = None, found: str | None = None, reason: str | None = None
+    kind: ChangeKind, a: Accelerator, *, was: str | None = None, found: str | None = None, reason: Reason | None = None
 ) -> Change:
     return Change(
         kind=kind,
@@ -284,24 +335,22 @@ def _card(
         was=None if was is None else shown(was),
         found=None if found is None else shown(found),
         ref=a.primary,
-        reason=None if reason is None else shown(reason, 3 * CHARACTERS),
+        reason=reason,
     )
 
 
-def _weakness(a: Accelerator) -> str | None:
+def _weakness(a: Accelerator) -> KnownByUri | None:
     """What an operator has to know of the identity."""
-    if a.identity is not IdentitySource.URI:
-        return None
-    return 'known by its URI only: its like in its place would not be noticed'
+    return KnownByUri() if a.identity is IdentitySource.URI else None
 
 
-def _hidden(a: Accelerator, look: Inventory) -> str | None:
+def _hidden(a: Accelerator, look: Inventory) -> BmcsNotAsked | BehindGap | None:
     """Why a look cannot say that a device is not there; None when it can."""
     bmcs = {ref.bmc for ref in (a.primary, *a.refs)}
     if not bmcs & {b.name for b in look.bmcs}:
-        return f'BMC {", ".join(sorted(bmcs))} was not asked'
+        return BmcsNotAsked(names=tuple(sorted(bmcs)))
     gap = next((g for g in look.gaps if g.hides and g.ref.bmc in bmcs), None)
-    return None if gap is None else f'{gap.ref} could not be read: {gap.reason}'
+    return None if gap is None else BehindGap(gap=gap)
 
 
 # ---------------------------------------------------------------------------------------------------- within one device
@@ -310,14 +359,13 @@ def _hidden(a: Accelerator, look: Inventory) -> str | None:
 def _between(old: Accelerator, new: Accelerator, before: Inventory, now: Inventory) -> Iterator[Change]:
     """Two devices that stand for one another."""
     if _is_another(old, new):
-        other = f'{shown(old.label)} ({old.id})' if old.id != new.id else _saying(old, new)
+        other = CardNamed(label=shown(old.label), id=old.id) if old.id != new.id else _saying(old, new)
         yield replace(_card(ChangeKind.SWAPPED, new, found=_at(new), reason=_weakness(new)), was=other)
         return
     carried = _carried(old, new, now.gaps)
     if old.id != new.id:
         proof = next((name for name in ('uuid', 'serial') if _facts(new)[name] and _facts(old)[name]), None)
-        sure = 'whether it is the same card cannot be told' if proof is None else f'it is the same card by its {proof}'
-        yield _card(ChangeKind.IDENTITY, new, was=old.id, found=new.id, reason=sure)
+        yield _card(ChangeKind.IDENTITY, new, was=old.id, found=new.id, reason=SameCard(proof=proof))
     if old.id == new.id and new.identity is not IdentitySource.URI and _has_moved(old, new):
         yield _card(ChangeKind.MOVED, new, was=_at(old), found=_at(new))
     for kind, subject, ref, was, found in _differences(_completed(old, carried), carried):
@@ -335,15 +383,14 @@ def _between(old: Accelerator, new: Accelerator, before: Inventory, now: Invento
             was=known,
             found=None,
             ref=ref,
-            reason=_why(now.gaps, ref),
+            reason=None if (gap := _unseen(now.gaps, ref)) is None else NotRead(gap=gap),
         )
 
 
-def _saying(old: Accelerator, new: Accelerator) -> str:
+def _saying(old: Accelerator, new: Accelerator) -> CardSaying:
     """One identity, two cards: what the card before said of itself."""
     was, found = _facts(old), _facts(new)
-    said = ', '.join(f'{name} {shown(str(was[name]))}' for name in was if _differ(was[name], found[name]))
-    return f'a card with {said}'
+    return CardSaying(facts=tuple((name, shown(str(was[name]))) for name in was if _differ(was[name], found[name])))
 
 
 def _has_moved(old: Accelerator, new: Accelerator) -> bool:
@@ -352,12 +399,12 @@ def _has_moved(old: Accelerator, new: Accelerator) -> bool:
     return not {old.primary, *old.refs} & {new.primary, *new.refs}
 
 
-_Difference = tuple[ChangeKind, Subject, Ref, str | None, str | None]
+_Difference = tuple[ChangeKind, Subject, Ref, Value | None, Value | None]
 
 
 def _differences(old: Accelerator, new: Accelerator) -> Iterator[_Difference]:
     """Kind, subject, resource and the two values of everything that differs."""
-    pairs: list[tuple[ChangeKind, Mapping[str, _Value], Mapping[str, _Value]]] = [
+    pairs: list[tuple[ChangeKind, Mapping[str, _Shown], Mapping[str, _Shown]]] = [
         (ChangeKind.DEVICE, _properties(old), _properties(new)),
         (ChangeKind.FIRMWARE, _versions(old), _versions(new)),
         (ChangeKind.FUNCTION, _slots(old), _slots(new)),
@@ -367,24 +414,24 @@ def _differences(old: Accelerator, new: Accelerator) -> Iterator[_Difference]:
     for kind, was, found in pairs:
         for key in sorted(was.keys() | found.keys()):
             named = was[key] if key in was else found[key]
-            never_known = key in was and named.text is None
-            one, other = (values[key].text if key in values else None for values in (was, found))
+            never_known = key in was and named.value is None
+            one, other = (values[key].value if key in values else None for values in (was, found))
             if one != other and not never_known:
                 yield kind, named.subject, named.ref, one, other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Value:
+class _Shown:
     """One comparable thing: what operators call it, what it is (None if that is not known), and which resource shows it."""
 
     subject: Subject
-    text: str | None
+    value: Value | None
     ref: Ref
 
 
-def _properties(a: Accelerator) -> dict[str, _Value]:
+def _properties(a: Accelerator) -> dict[str, _Shown]:
     return {
-        n: _Value(subject=_about(SubjectKind.PROPERTY, n), text=None if v is None else shown(v), ref=a.primary)
+        n: _Shown(subject=_about(SubjectKind.PROPERTY, n), value=None if v is None else shown(v), ref=a.primary)
         for n, v in _facts(a).items()
     }
 
@@ -398,17 +445,16 @@ def _component_keys(components: Iterable[Component]) -> dict[str, Component]:
     return found
 
 
-def _versions(a: Accelerator) -> dict[str, _Value]:
+def _versions(a: Accelerator) -> dict[str, _Shown]:
     found = {}
     for key, c in _component_keys(a.firmware).items():
-        found[key] = _Value(subject=firmware(shown(c.id or 'of the device')), text=_version(c), ref=c.ref)
+        found[key] = _Shown(subject=firmware(shown(c.id or 'of the device')), value=_version(c), ref=c.ref)
     return found
 
 
-def _version(c: Component) -> str | None:
-    if c.staged is None:
-        return None if c.version is None else shown(c.version)
-    return f'{shown(c.version or "no version")}, with {shown(c.staged)} staged for the next reset'
+def _version(c: Component) -> str | Staged | None:
+    version = None if c.version is None else shown(c.version)
+    return version if c.staged is None else Staged(version=version, staged=shown(c.staged))
 
 
 def _slot_keys(slots: Iterable[ReconfigurationSlot]) -> dict[str, ReconfigurationSlot]:
@@ -419,20 +465,17 @@ def _slot_keys(slots: Iterable[ReconfigurationSlot]) -> dict[str, Reconfiguratio
     return found
 
 
-_MAY = {None: None, True: 'the host may program it', False: 'the host may not program it'}
-
-
-def _slots(a: Accelerator) -> dict[str, _Value]:
+def _slots(a: Accelerator) -> dict[str, _Shown]:
     found = {}
     for key, s in _slot_keys(a.slots).items():
         name, holds = shown(s.slot_id), s.function
-        text = 'empty' if holds is None else ' '.join(filter(None, (holds.id, holds.version, holds.uuid)))
-        found[key] = _Value(subject=function(name), text=shown(text), ref=a.primary if holds is None else holds.ref)
+        held = SlotContent() if holds is None else SlotContent(parts=tuple(filter(None, (holds.id, holds.version, holds.uuid))))
+        found[key] = _Shown(subject=function(name), value=held, ref=a.primary if holds is None else holds.ref)
         access = _about(SubjectKind.HOST_ACCESS, name)
-        found[f'{key} host access'] = _Value(subject=access, text=_MAY[s.programmable_from_host], ref=a.primary)
+        found[f'{key} host access'] = _Shown(subject=access, value=s.programmable_from_host, ref=a.primary)
         if s.item is not None:
             image = _about(SubjectKind.SLOT_IMAGE, name)
-            found[f'{key} image'] = _Value(subject=image, text=_version(s.item), ref=s.item.ref)
+            found[f'{key} image'] = _Shown(subject=image, value=_version(s.item), ref=s.item.ref)
     return found
 
 
@@ -440,10 +483,10 @@ def _lock_keys(locks: Iterable[LockReading]) -> dict[str, LockReading]:
     return {f'{r.mechanism} {r.ref} {r.field}': r for r in locks}
 
 
-def _locks(a: Accelerator) -> dict[str, _Value]:
-    def read(r: LockReading) -> _Value:
+def _locks(a: Accelerator) -> dict[str, _Shown]:
+    def read(r: LockReading) -> _Shown:
         lock = _about(SubjectKind.LOCK_READING, shown(f'{r.mechanism} {r.field}'))
-        return _Value(subject=lock, text=None if r.value is None else shown(r.value), ref=r.ref)
+        return _Shown(subject=lock, value=None if r.value is None else shown(r.value), ref=r.ref)
 
     return {key: read(r) for key, r in _lock_keys(a.locks).items()}
 
@@ -452,11 +495,11 @@ _AS_READ = {LockState.LOCKED_VERIFIED: 'locked', LockState.LOCKED_REPORTED: 'loc
 """Which of the two it is depends on our own records, and one that has expired has changed nothing on the card."""
 
 
-def _paths(a: Accelerator) -> dict[str, _Value]:
+def _paths(a: Accelerator) -> dict[str, _Shown]:
     locks = tuple(replace(r, accelerator=a.id) for r in a.locks)
     states = {path: evidence.weakest(evidence.coverage(a, path, locks)).state for path in WritePath}
     return {
-        path: _Value(subject=_about(SubjectKind.WRITE_PATH, path), text=str(_AS_READ.get(state, state)), ref=a.primary)
+        path: _Shown(subject=_about(SubjectKind.WRITE_PATH, path), value=str(_AS_READ.get(state, state)), ref=a.primary)
         for path, state in states.items()
     }
 
@@ -466,11 +509,6 @@ def _about(kind: SubjectKind, name: str) -> Subject:
 
 
 # --------------------------------------------------------------------------------------------- what could not be read
-
-
-def _why(gaps: Iterable[Gap], ref: Ref) -> str | None:
-    gap = _unseen(gaps, ref)
-    return None if gap is None else shown(f'{gap.ref}: {gap.reason}', 3 * CHARACTERS)
 
 
 def _unread(gaps: Iterable[Gap], ref: Ref) -> Gap | None:

@@ -31,7 +31,7 @@ class Withheld:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class OfferedBy:
     """A device is offered as a rule says.
 
     :ivar by_slots: what is offered are its slots.
@@ -52,7 +52,7 @@ class SlotOffered:
 
     function: str | None
     held: Function | None
-    by: Offered
+    by: OfferedBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class SlotAmbiguous:
     """The BMC calls several slots of a card alike."""
 
 
-Why = Withheld | Offered | SlotOffered | CardNotMet | SlotAmbiguous
+Why = Withheld | OfferedBy | SlotOffered | CardNotMet | SlotAmbiguous
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ def _of_device(
     bad = tuple(f for f in verdict.unmet if f.accelerator == accelerator.id)
     own = providers.card_uuid(root, accelerator.id)
     by_slots = bool(accelerator.slots) and made.how in (Offering.FUNCTION, Offering.REGION)
-    by = Offered(how=made.how, rule=wanted.offer_rule, by_slots=by_slots)
+    by = OfferedBy(how=made.how, rule=wanted.offer_rule, by_slots=by_slots)
     if made.how is Offering.TOGETHER:
         own = providers.together_uuid(root, accelerator)
     is_withheld = bool(bad) or shared

@@ -9,9 +9,8 @@ blocked is closed, by locks of ours that were read back, or let be open by a wai
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from baremetal_acc.decide import drift, evidence
+from baremetal_acc.decide import evidence
 from baremetal_acc.decide.baseline import Baseline, NodeFacts, demands
-from baremetal_acc.decide.drift import shown
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.decide.waiver import Blockable
 from baremetal_acc.decide.watch import Trouble, TroubleKind
@@ -19,9 +18,7 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import Engagement, LockState, Way
 from baremetal_acc.model.ref import AcceleratorId
-
-_NAMED = 8
-"""Cards that a text names."""
+from baremetal_acc.planning.trouble import HostOn, HostOnUnread, HostUnread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,28 +86,20 @@ def troubles(found: Unproven, *, state: str, trusted: bool) -> tuple[Trouble, ..
     :param state: of the node, for the text.
     :param trusted: something was proven of its cards, or somebody had them, before: what is exposed is exposed by this.
     """
-    what = f'the host is on, and the node is {state}'
     if found.open:
-        text = f'{what}: nothing proves these closed to it: {_names(found.open)}'
-        if not trusted:
-            text += ' (nothing was ever proven of this node, so that nothing is lost by it)'
         of = found.open if trusted else frozenset()
-        return (Trouble(kind=TroubleKind.HOST_ON, device=None, subject='host', text=text, of=of),)
+        on = HostOn(state=state, cards=found.open, trusted=trusted)
+        return (Trouble(kind=TroubleKind.HOST_ON, device=None, subject='host', fact=on, of=of),)
     if found.unread:
-        text = f'{what}: nobody can say whether these are closed to it: {_names(found.unread)}'
-        return (Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='locks', text=text, certain=False),)
+        unread = HostOnUnread(state=state, cards=found.unread)
+        return (Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='locks', fact=unread, certain=False),)
     return ()
 
 
-def _names(cards: frozenset[AcceleratorId]) -> str:
-    more = '' if len(cards) <= _NAMED else f' and {len(cards) - _NAMED} more'
-    return ', '.join(sorted(cards)[:_NAMED]) + more
-
-
-def unread_host(why: str, *, state: str) -> Trouble:
+def unread_host(error: Exception | None, *, state: str) -> Trouble:
     """A BMC that does not say whether the host of such a machine is on."""
-    text = f'nobody can say whether the host of the node, which is {state}, is off: {shown(why, 4 * drift.CHARACTERS)}'
-    return Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='host', text=text, certain=False)
+    fact = HostUnread(state=state, error=error)
+    return Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='host', fact=fact, certain=False)
 
 
 __all__ = ['Unproven', 'troubles', 'unproven', 'unread_host']

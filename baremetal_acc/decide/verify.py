@@ -24,19 +24,19 @@ from baremetal_acc.decide.identical_cards import left_out
 from baremetal_acc.model import subject
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
 from baremetal_acc.model.finding import (
-    Accounts,
+    BmcAccounts,
     CardMissing,
     Denied,
     Fact,
     FunctionDenied,
-    Holds,
+    FunctionWithoutSlot,
     LockVanished,
     NoComponent,
     NoRevocation,
-    NoSlot,
-    Path,
+    PathState,
     RuleMatchesNothing,
-    Version,
+    SlotHolds,
+    VersionShown,
 )
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ImageKind
@@ -230,7 +230,7 @@ def _firmware(accelerator: Accelerator, wanted: Demands, unread: Mapping[Ref, Ga
         if component is None:
             yield _finding(accelerator, subject.firmware(pattern), NoComponent(expected=version), Met.NO, wanted.firmware_rule)
         else:
-            fact = Version(
+            fact = VersionShown(
                 expected=version,
                 found=component.version,
                 unread=unread.get(component.ref) if component.version is None else None,
@@ -244,7 +244,7 @@ def _other_staged(component: Component, version: str) -> str | None:
     return None if images.same_version(component.staged, version) else component.staged
 
 
-def _version(accelerator: Accelerator, component: Component, fact: Version, rule: str, *, is_shown: bool) -> Finding:
+def _version(accelerator: Accelerator, component: Component, fact: VersionShown, rule: str, *, is_shown: bool) -> Finding:
     met = Met.YES if fact.staged is None and images.same_version(component.version, fact.expected) else Met.NO
     found = _finding(accelerator, subject.firmware(str(component.id)), fact, met, rule)
     return _written_otherwise(found) if is_shown else found
@@ -278,19 +278,21 @@ def _revocations(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Ima
             continue
         for component in found:
             shown, staged = component.version or None, _other_staged(component, image.version)
-            fact = Version(expected=image.version, found=shown, staged=staged, revocation=name)
+            fact = VersionShown(expected=image.version, found=shown, staged=staged, revocation=name)
             yield _version(accelerator, component, fact, wanted.revocations_rule, is_shown=shown is not None)
 
 
 def _functions(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
     for slot, function in slots_wanted(accelerator, wanted):
         if slot is None:
-            yield _finding(accelerator, subject.ANY_FUNCTION, NoSlot(function=function), Met.NO, wanted.functions_rule)
+            yield _finding(
+                accelerator, subject.ANY_FUNCTION, FunctionWithoutSlot(function=function), Met.NO, wanted.functions_rule
+            )
             continue
         candidates = images.function_image(catalogue, accelerator, slot, function)
         staged = slot.item.staged if slot.item is not None and images.other_staged(slot, candidates) else None
         holds = any(image.denied is None and images.holds(slot, image) for image in candidates)
-        fact = Holds(function=function, held=slot.function, has_image=bool(candidates), staged=staged)
+        fact = SlotHolds(function=function, held=slot.function, has_image=bool(candidates), staged=staged)
         met = Met.YES if holds and staged is None else Met.NO
         found = _finding(accelerator, subject.function(slot.slot_id), fact, met, wanted.functions_rule)
         yield _written_otherwise(found)
@@ -303,7 +305,7 @@ def _users(accelerator: Accelerator, wanted: Demands, inventory: Inventory) -> I
     expected = tuple(sorted(wanted.bmc_users))
     for name, strange, unread in accounts.audit(accelerator, inventory, wanted.bmc_users):
         met = Met.YES if not strange and unread is None else Met.NO
-        fact = Accounts(expected=expected, strange=strange, unread=unread)
+        fact = BmcAccounts(expected=expected, strange=strange, unread=unread)
         yield _finding(accelerator, Subject(kind=SubjectKind.BMC_USERS, name=name), fact, met, wanted.bmc_users_rule)
 
 
@@ -321,13 +323,15 @@ def _lock(
     open_ones = [c for c in covered if c.state not in accepted]
     if not open_ones:
         state = evidence.weakest(covered).state
-        return _path(accelerator, wanted, path, Path(accepted=accepted, state=state), Met.YES), None
+        return _path(accelerator, wanted, path, PathState(accepted=accepted, state=state), Met.YES), None
     missing = all(c.state is LockState.UNSUPPORTED for c in open_ones)
     parts = [str(c.subject) for c in open_ones]
     let = waiver.used(accelerator, path, parts, wanted.waivers, now) if missing else None
     if let is not None and not waiver.hidden(accelerator, path, blockable):
-        return _path(accelerator, wanted, path, Path(accepted=accepted, state=LockState.UNSUPPORTED, waived=let), Met.YES), let
-    fact = Path(
+        return _path(
+            accelerator, wanted, path, PathState(accepted=accepted, state=LockState.UNSUPPORTED, waived=let), Met.YES
+        ), let
+    fact = PathState(
         accepted=accepted,
         state=evidence.weakest(open_ones).state,
         open=tuple(open_ones),
@@ -337,7 +341,7 @@ def _lock(
     return _path(accelerator, wanted, path, fact, Met.NO), None
 
 
-def _path(accelerator: Accelerator, wanted: Demands, path: WritePath, fact: Path, met: Met) -> Finding:
+def _path(accelerator: Accelerator, wanted: Demands, path: WritePath, fact: PathState, met: Met) -> Finding:
     return _finding(accelerator, subject.lock_path(path), fact, met, wanted.block_rule, fact.state)
 
 

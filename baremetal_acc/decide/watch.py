@@ -13,22 +13,41 @@ is no difference and is not OK either: it is told when it stays so. What is done
 import hashlib
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from baremetal_acc.decide import drift, evidence, images
 from baremetal_acc.decide.accounts import audit
 from baremetal_acc.decide.baseline import HOST_PATHS, ON_DRIFT, Baseline, DriftAction, NodeFacts, demands
-from baremetal_acc.decide.drift import Change, ChangeKind, shown
+from baremetal_acc.decide.drift import CardNamed, Change, ChangeKind, shown
 from baremetal_acc.decide.verify import components_wanted
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.codec import stored_as
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.job import Action
 from baremetal_acc.model.lock import Coverage, Engagement, LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.subject import SubjectKind
+from baremetal_acc.planning.trouble import (
+    AccountsUnread,
+    LockChanged,
+    LockGone,
+    LockNotShown,
+    LockOpen,
+    LocksOpened,
+    NeedsReset,
+    NoCertificate,
+    NotClosed,
+    NotExpected,
+    NotHandedOver,
+    PathOpened,
+    TroubleFact,
+    TroubleText,
+    Unloadable,
+    Unreadable,
+)
 
 CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
 
@@ -73,7 +92,7 @@ class Trouble:
     kind: TroubleKind
     device: AcceleratorId | None
     subject: str
-    text: str
+    fact: TroubleFact = field(metadata=stored_as(TroubleText))
     certain: bool = True
     lock: tuple[str, Ref, str] | None = None
     of: frozenset[AcceleratorId] = frozenset()
@@ -82,9 +101,6 @@ class Trouble:
     def key(self) -> tuple[TroubleKind, AcceleratorId | None, str]:
         """The same as of the same trouble in another round."""
         return (self.kind, self.device, self.subject)
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +186,7 @@ def _changed(change: Change, handed: Inventory) -> Iterator[Trouble]:
         return
     if kind is TroubleKind.UNREADABLE and change.subject.kind is SubjectKind.LOCK_READING:
         return  # what is said of the lock says it
-    yield Trouble(kind=kind, device=change.accelerator, subject=str(change.subject), text=str(change), certain=change.certain)
+    yield Trouble(kind=kind, device=change.accelerator, subject=str(change.subject), fact=change, certain=change.certain)
 
 
 def _may_change(change: Change, handed: Inventory) -> bool:
@@ -193,34 +209,27 @@ def _locks(
         found = now.get(was.place)
         subject = shown(f'lock {was.mechanism} {was.ref} {was.field}', 2 * drift.CHARACTERS)
         whole = was.scope is Scope.BMC
-        name = _lock_name(new, was)
-        trouble = Trouble(
+        gap = next((g for g in gaps if g.hides or g.ref == was.ref), None)
+        gone = Trouble(
             kind=TroubleKind.LOCK,
             device=None if whole else old.id,
             subject=subject,
-            text=name,
+            fact=LockGone(card=_card(new), was=was, gap=gap),
             lock=was.place,
             of=frozenset({old.id}) if whole else frozenset(),
         )
         if found is None:
-            gap = next((g for g in gaps if g.hides or g.ref == was.ref), None)
-            if gap is None:
-                yield replace(trouble, text=f'{name}: was {was.state}, and the BMC does not show it any more')
-            else:
-                text = f'{name}: was {was.state}, and could not be read: {shown(gap.reason)}'
-                yield replace(trouble, kind=TroubleKind.UNREADABLE, text=text, certain=False)
+            yield gone if gap is None else replace(gone, kind=TroubleKind.UNREADABLE, certain=False)
             continue
         judged = found if records is None else evidence.judge(found, records.at(found), lifecycle=lifecycle)
         if holds(was, found, judged) or (records is None and found.state is LockState.LOCKED_REPORTED):
             continue
-        value = '' if found.value is None else f' ({shown(found.value)})'
-        why = '' if judged.reason is None else f', {shown(judged.reason)}'
-        text = f'{name}: was {was.state}, is {judged.state}{value}{why}'
+        changed = replace(gone, fact=LockChanged(card=_card(new), was=was, found=judged))
         if found.state is LockState.UNKNOWN:
-            yield replace(trouble, kind=TroubleKind.UNREADABLE, text=text, certain=False)
+            yield replace(changed, kind=TroubleKind.UNREADABLE, certain=False)
         else:
             # What was handed over to come in force with the start of the host may be seen before it has started.
-            yield replace(trouble, text=text, certain=found.state is not LockState.PENDING_RESET)
+            yield replace(changed, certain=found.state is not LockState.PENDING_RESET)
 
 
 def _ways(
@@ -251,24 +260,21 @@ def _ways(
 def _way(a: Accelerator, path: WritePath, found: Coverage, gaps: tuple[Gap, ...]) -> Trouble:
     by = found.reading
     whole = by is not None and by.scope is Scope.BMC
-    what = f'{shown(a.label)} ({a.id}), {found.subject}' if by is None else _lock_name(a, by)
-    why = '' if by is None or by.reason is None else f', {shown(by.reason)}'
     hidden = found.state is LockState.UNKNOWN or (by is None and bool(gaps))
     place = '' if by is None else f' lock {by.mechanism} {by.ref} {by.field}'
     return Trouble(
         kind=TroubleKind.UNREADABLE if hidden else TroubleKind.LOCK,
         device=None if whole else a.id,
         subject=shown(f'write path {path}{place}', 2 * drift.CHARACTERS),
-        text=f'{what}: the way {path} was closed, and this, which was not there then, is {found.state}{why}',
+        fact=PathOpened(card=_card(a), path=path, by=found),
         certain=not hidden and found.state is not LockState.PENDING_RESET,
         lock=None if by is None else by.place,
         of=frozenset({a.id}) if whole else frozenset(),
     )
 
 
-def _lock_name(a: Accelerator, r: LockReading) -> str:
-    whose = 'the machine' if r.scope is Scope.BMC else f'{shown(a.label)} ({a.id})'
-    return f'{whose}, {r.mechanism} at {r.ref} {shown(r.field)}'
+def _card(a: Accelerator) -> CardNamed:
+    return CardNamed(label=shown(a.label), id=a.id)
 
 
 def holds(was: LockReading, found: LockReading, judged: LockReading) -> bool:
@@ -295,11 +301,10 @@ def _accounts(seen: Inventory, baseline: Baseline, node: NodeFacts) -> Iterator[
         for bmc, strange, unread in audit(a, seen, expected):
             for said in strange:
                 what = shown(f'account {said} of BMC {bmc}', 2 * drift.CHARACTERS)
-                yield Trouble(kind=TroubleKind.ACCOUNT, device=None, subject=what, text=f'{what}: no rule expects it')
+                yield Trouble(kind=TroubleKind.ACCOUNT, device=None, subject=what, fact=NotExpected())
             if unread is not None:
-                what = f'accounts of BMC {bmc}'
-                text = f'{what}: not all of them could be read: {shown(unread)}'
-                yield Trouble(kind=TroubleKind.UNREADABLE, device=None, subject=what, text=text, certain=False)
+                what, fact = f'accounts of BMC {bmc}', AccountsUnread(error=unread)
+                yield Trouble(kind=TroubleKind.UNREADABLE, device=None, subject=what, fact=fact, certain=False)
 
 
 def open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> tuple[Trouble, ...]:
@@ -318,33 +323,31 @@ def _open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> Iterato
                     kind=TroubleKind.LOCK if known else TroubleKind.UNREADABLE,
                     device=None if whole else a.id,
                     subject=subject,
-                    text=f'{_lock_name(a, r)}: is {r.state}',
+                    fact=LockOpen(card=_card(a), found=r),
                     certain=known,
                     lock=r.place,
                     of=frozenset({a.id}) if whole else frozenset(),
                 )
 
 
-def unreadable(why: str) -> Trouble:
+def unreadable(error: Exception) -> Trouble:
     """A BMC that says nothing."""
-    text = f'nobody can say whether the accelerators are as they were handed over: {shown(why, 4 * drift.CHARACTERS)}'
-    return Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='all', text=text, certain=False)
+    return Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='all', fact=Unreadable(error=error), certain=False)
 
 
-def unloadable(why: str) -> Trouble:
+def unloadable(error: Exception) -> Trouble:
     """A node that cannot be watched, whatever its BMC says."""
-    text = f'the node cannot be loaded, so that nobody watches it: {shown(why, 4 * drift.CHARACTERS)}'
-    return Trouble(kind=TroubleKind.UNLOADABLE, device=None, subject='node', text=text)
+    return Trouble(kind=TroubleKind.UNLOADABLE, device=None, subject='node', fact=Unloadable(error=error))
 
 
-def unproven(why: str) -> Trouble:
+def unproven(fact: NotHandedOver | NoCertificate, subject: str = 'hand-over') -> Trouble:
     """A node that is with somebody, and that was not handed over."""
-    return Trouble(kind=TroubleKind.UNPROVEN, device=None, subject='hand-over', text=why)
+    return Trouble(kind=TroubleKind.UNPROVEN, device=None, subject=subject, fact=fact)
 
 
-def opened(why: str) -> Trouble:
+def opened(since: datetime, by: str) -> Trouble:
     """Locks that our own step has opened."""
-    return Trouble(kind=TroubleKind.OPENED, device=None, subject='locks', text=why)
+    return Trouble(kind=TroubleKind.OPENED, device=None, subject='locks', fact=LocksOpened(since=since, by=by))
 
 
 def unlocked(handed: Inventory) -> frozenset[AcceleratorId]:
@@ -422,25 +425,22 @@ def reactions(baseline: Baseline, node: NodeFacts, known: Inventory | None, trou
     return frozenset().union(*asked) if asked else ON_DRIFT
 
 
-def closable(found: Iterable[Trouble], seen: Inventory) -> tuple[tuple[LockReading, ...], tuple[str, ...]]:
+def closable(found: Iterable[Trouble], seen: Inventory) -> tuple[tuple[LockReading, ...], tuple[NotClosed, ...]]:
     """The locks that can be closed again now, in order; and why the others cannot.
 
     What wraps the others comes last: under it a BMC takes no other change.
     """
     readings = []
-    why = []
+    why: list[NotClosed] = []
     for trouble in found:
         if trouble.kind is not TroubleKind.LOCK or trouble.lock is None:
             continue
         shown_by = [a for a in seen.accelerators if trouble.device in (None, a.id)]
         match next(((a, r) for a in shown_by for r in a.locks if r.place == trouble.lock), None):
             case None:
-                why.append(f'{trouble.device or "the machine"}: {trouble.lock[0]} is not shown, so it cannot be closed')
+                why.append(LockNotShown(device=trouble.device, mechanism=trouble.lock[0]))
             case device, reading if reading.needs is not ResetKind.NONE:
-                why.append(
-                    f'{_lock_name(device, reading)}: it comes in force with a {reading.needs} only, which is not forced '
-                    'on the host of somebody else: have the node serviced with lock_accelerators'
-                )
+                why.append(NeedsReset(card=_card(device), lock=reading))
             case _, reading:
                 readings.append(reading)
     once = {r.place: r for r in readings}

@@ -20,7 +20,7 @@ from baremetal_acc.model.waiver import Waived
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class FindingText:
     """A fact in words already: of a stored verdict, or what a shell says of its own marks and jobs."""
 
     expected: str
@@ -58,7 +58,7 @@ class CardLeftOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class VersionShown:
     """The version of a component, or of what a revocation has left there.
 
     :ivar found: None: the BMC does not show it, because of ``unread`` where that is known.
@@ -109,12 +109,12 @@ class NoRevocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holds:
+class SlotHolds:
     """What a slot holds, of which a function is demanded.
 
     :ivar held: None: it is empty.
     :ivar has_image: the catalogue has one of the function for this slot.
-    :ivar staged: as of :class:`Version`.
+    :ivar staged: as of :class:`VersionShown`.
     """
 
     function: str
@@ -124,7 +124,7 @@ class Holds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoSlot:
+class FunctionWithoutSlot:
     """A function is demanded of a slot that is not shown."""
 
     function: str
@@ -134,7 +134,7 @@ class NoSlot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accounts:
+class BmcAccounts:
     """The accounts of a BMC.
 
     :ivar strange: those that are not as expected, as :func:`baremetal_acc.decide.accounts.strange` names them.
@@ -147,7 +147,7 @@ class Accounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Path:
+class PathState:
     """How a write path is blocked.
 
     :ivar state: the weakest, where nothing is open.
@@ -243,7 +243,7 @@ class Proven:
 Signed = NotMeasured | NotProven | KeyUnknown | KeyShared | RootShared | Contradicted | Proven
 
 Fact = (
-    Recorded
+    FindingText
     | NoAccelerators
     | SharedIdentity
     | CardMissing
@@ -252,15 +252,15 @@ Fact = (
     | RuleMatchesNothing
     | RuleUndecided
     | CardLeftOut
-    | Version
+    | VersionShown
     | NoComponent
     | Denied
     | FunctionDenied
     | NoRevocation
-    | Holds
-    | NoSlot
-    | Accounts
-    | Path
+    | SlotHolds
+    | FunctionWithoutSlot
+    | BmcAccounts
+    | PathState
     | LockVanished
     | ChainOfCustody
     | Signed

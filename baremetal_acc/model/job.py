@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 
 from baremetal_acc.model.codec import SPARSE, stored_as
 from baremetal_acc.model.custody import NO_CUSTODY, Custody
-from baremetal_acc.model.finding import Fact, Recorded
+from baremetal_acc.model.finding import Fact, FindingText
 from baremetal_acc.model.firmware import ItemIdentity
 from baremetal_acc.model.image import Progress
 from baremetal_acc.model.inventory import Complaint, ManagerReading, Objection
@@ -274,7 +274,7 @@ class Finding:
     accelerator: AcceleratorId | None
     label: str
     subject: Subject
-    fact: Fact = field(metadata=stored_as(Recorded))
+    fact: Fact = field(metadata=stored_as(FindingText))
     met: Met
     rule: str
     state: LockState | None = None

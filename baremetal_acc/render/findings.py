@@ -10,7 +10,7 @@ from typing import assert_never
 from baremetal_acc.decide import images, measurement, waiver
 from baremetal_acc.model import finding as f
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.finding import Fact, Recorded
+from baremetal_acc.model.finding import Fact, FindingText
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Finding, Verdict
@@ -48,15 +48,15 @@ def recorded(verdict: Verdict) -> Verdict:
     return replace(verdict, findings=tuple(replace(one, fact=words(one.fact)) for one in verdict.findings))
 
 
-def words(fact: Fact) -> Recorded:
+def words(fact: Fact) -> FindingText:
     """What was expected, and what was found."""
     expected, found = _words(fact)
-    return Recorded(expected=expected, found=found)
+    return FindingText(expected=expected, found=found)
 
 
 def _words(fact: Fact) -> tuple[str, str]:
     match fact:
-        case Recorded():
+        case FindingText():
             return fact.expected, fact.found
         case NoAccelerators():
             return 'accelerators', 'none'
@@ -74,7 +74,7 @@ def _words(fact: Fact) -> tuple[str, str]:
             return f'the {" and the ".join(fact.hidden)} that the rule asks for', 'the BMC does not show it'
         case f.CardLeftOut():
             return 'a rule for this card too, if one is meant', left_out(fact)
-        case f.Version():
+        case f.VersionShown():
             expected = fact.expected if fact.revocation is None else f'{fact.expected} (revocation {fact.revocation})'
             unread = '' if fact.unread is None else f': {fact.unread.ref} {fact.unread.field}: {fact.unread.reason}'
             return expected, f'{"unknown" if fact.found is None else fact.found}{unread}{_with(fact.staged)}'
@@ -88,17 +88,17 @@ def _words(fact: Fact) -> tuple[str, str]:
         case f.NoRevocation():
             found = 'no component that it fits' if fact.is_known else 'the catalogue has no such revocation'
             return f'revocation {fact.revocation}', found
-        case f.Holds():
+        case f.SlotHolds():
             held = 'empty' if fact.held is None else ' '.join(filter(None, (images.shown(fact.held), fact.held.version)))
             none = '' if fact.has_image else f'; the catalogue has no image of {fact.function} for it'
             return fact.function, f'{held}{none}{_with(fact.staged)}'
-        case f.NoSlot():
+        case f.FunctionWithoutSlot():
             return fact.function, 'no such slot'
-        case f.Accounts():
+        case f.BmcAccounts():
             hidden = () if fact.unread is None else (f'not all accounts could be read: {fact.unread}',)
             expected = f'nobody but {", ".join(fact.expected)}' if fact.expected else 'nobody'
             return expected, '; '.join((*fact.strange, *hidden)) or 'nobody else'
-        case f.Path():
+        case f.PathState():
             return ' or '.join(sorted(fact.accepted)) or 'nothing that could be accepted', _path(fact)
         case f.LockVanished():
             return f'{fact.field} at {fact.ref}, as it was engaged', 'the BMC does not show it any more'
@@ -131,7 +131,7 @@ def left_out(fact: f.CardLeftOut) -> str:
 # -------------------------------------------------------------------------------------------------------------------- locks
 
 
-def _path(fact: f.Path) -> str:
+def _path(fact: f.PathState) -> str:
     let = fact.waived
     if let is not None:
         return f'no mechanism, waived until {moment(let.expires)} by {let.role} (rule {let.rule}): {let.reason}'

@@ -17,9 +17,9 @@ def why(reason: standing.Why) -> str:
         case standing.Withheld():
             bad = [f'{f.subject}: {findings.clause(f.fact, f.rule)}' for f in reason.findings]
             return '; '.join([_SHARED, *bad] if reason.is_shared else bad)
-        case standing.Offered(how=Offering.TOGETHER):
+        case standing.OfferedBy(how=Offering.TOGETHER):
             return f'counted with all of its make: {_rule(reason)}'
-        case standing.Offered():
+        case standing.OfferedBy():
             return f'its slots are offered: {_rule(reason)}' if reason.by_slots else _rule(reason)
         case standing.SlotOffered():
             return f'{_slot(reason)}: {_rule(reason.by)}'
@@ -31,7 +31,7 @@ def why(reason: standing.Why) -> str:
             assert_never(reason)
 
 
-def _rule(by: standing.Offered) -> str:
+def _rule(by: standing.OfferedBy) -> str:
     return f'offer = "{by.how}" of rule {by.rule}'
 
 

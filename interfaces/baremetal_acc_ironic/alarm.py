@@ -17,6 +17,7 @@ from oslo_log import log
 
 from baremetal_acc.decide.baseline import DriftAction
 from baremetal_acc.decide.watch import Alarm, Trouble
+from baremetal_acc.render import troubles
 from baremetal_acc_ironic import notification, outcome
 
 LOG = log.getLogger(__name__)
@@ -69,7 +70,8 @@ def begun(task: Any, alarm: Alarm, reactions: frozenset[DriftAction], *, first: 
 
     :param first: the first look after the hand-over has found it.
     """
-    text = f'{BETWEEN}: {alarm.trouble}' if first else str(alarm.trouble)
+    what = troubles.sentence(alarm.trouble)
+    text = f'{BETWEEN}: {what}' if first else what
     LOG.error('Node %s: alarm: %s', task.node.uuid, text)
     outcome.told(task.node, f'alarm: {text}')
     _count(f'alarms.{alarm.trouble.kind}')
@@ -79,7 +81,7 @@ def begun(task: Any, alarm: Alarm, reactions: frozenset[DriftAction], *, first: 
 
 def over(task: Any, alarm: Alarm, reactions: frozenset[DriftAction], *, lifecycle: int, now: datetime) -> None:
     """Tell that it is not wrong any more."""
-    text = f'over, since {alarm.since:%Y-%m-%d %H:%M:%S} UTC: {alarm.trouble}'
+    text = f'over, since {alarm.since:%Y-%m-%d %H:%M:%S} UTC: {troubles.sentence(alarm.trouble)}'
     LOG.warning('Node %s: alarm is %s', task.node.uuid, text)
     outcome.told(task.node, f'alarm is {text}')
     _count(f'alarms_over.{alarm.trouble.kind}')
@@ -93,7 +95,7 @@ def came_back(task: Any, found: Iterable[Trouble], *, lifecycle: int, now: datet
     for trouble in found:
         one = Alarm(trouble=trouble, since=now, told=True)
         _count(f'alarms.{trouble.kind}')
-        text = f'{BACK}: {trouble}'
+        text = f'{BACK}: {troubles.sentence(trouble)}'
         _emit(task, one, text, fields.NotificationStatus.START, asked, first=False, lifecycle=lifecycle, now=now)
 
 

@@ -17,6 +17,7 @@ from baremetal_acc.decide import drift
 from baremetal_acc.decide.drift import Change, ChangeKind, shown
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Item
+from baremetal_acc.render.changes import sentence
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import notification, outcome
 from baremetal_acc_ironic.node import Memory, Told
@@ -51,8 +52,10 @@ def tell(task: Any, mind: Memory, inventory: Inventory, by: str, done: Iterable[
     if before is None or not news:
         return mind, known
     for change in news:
-        LOG.log(_level(change), 'Node %s: %s found by %s: %s', node.uuid, 'drift' if change.certain else 'gap', by, change)
-    texts = tuple(shown(str(c), _CHARACTERS) for c in news[:_SHOWN])
+        LOG.log(
+            _level(change), 'Node %s: %s found by %s: %s', node.uuid, 'drift' if change.certain else 'gap', by, sentence(change)
+        )
+    texts = tuple(shown(sentence(c), _CHARACTERS) for c in news[:_SHOWN])
     told = Told(at=inventory.at, since=before.at, by=by, changes=texts, more=len(news) - len(texts))
     more = f'; and {told.more} more' if told.more else ''
     what = 'have changed' if any(c.certain for c in news) else 'could not all be seen as they were'

@@ -25,6 +25,7 @@ from baremetal_acc.model.job import Flash, Flow, Interference, Item, Job, Verdic
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
+from baremetal_acc.render import troubles
 from baremetal_acc.run import Tools
 from baremetal_acc.run.looking import sessions
 from baremetal_acc.run.patience import is_changing
@@ -104,7 +105,7 @@ def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -
     if found:
         LOG.error('Node %s: came back with %d differences to how it was handed over', task.node.uuid, len(found))
         METRICS.send_counter(METRICS.get_metric_name('baremetal_acc.came_back_changed'), 1)
-    texts = [str(t) for t in found]
+    texts = list(map(troubles.sentence, found))
     more = f'; and {len(texts) - _TOLD} more' if len(texts) > _TOLD else ''
     said = '; '.join(texts[:_TOLD]) + more if texts else 'nothing'
     outcome.told(task.node, f'{by}: what differs from how the node was handed over: {said}')

@@ -16,6 +16,7 @@ from oslo_log import log
 from baremetal_acc.decide.advance import current
 from baremetal_acc.errors import StaleJob
 from baremetal_acc.model.job import Flow
+from baremetal_acc.render import troubles
 from baremetal_acc_ironic import gate, interface_overrides, outcome, quarantine, requester, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.gate import Obstacle, Reason, Refused, Situation
@@ -109,7 +110,7 @@ def _opened(_node: Any, situation: Situation) -> str:
 
 def _lost(_node: Any, situation: Situation) -> str:
     watched = _mind(situation).watched
-    texts = [] if watched is None else [str(a.trouble) for a in watched.alarms]
+    texts = [] if watched is None else [troubles.sentence(a.trouble) for a in watched.alarms]
     return f'a lock that was closed at the hand-over is not any more: {"; ".join(texts[:3])}'
 
 

@@ -17,6 +17,7 @@ from ironic.objects import notification as ironic_notification
 from oslo_log import log
 
 from baremetal_acc.decide.drift import Change
+from baremetal_acc.render import changes
 from baremetal_acc_ironic import settings
 
 LOG = log.getLogger(__name__)
@@ -229,9 +230,9 @@ def _change(change: Change) -> AcceleratorChange:
         accelerator=str(change.accelerator),
         label=change.label,
         subject=str(change.subject),
-        was=change.was,
-        found=change.found,
+        was=changes.value(change.was),
+        found=changes.value(change.found),
         resource=None if change.ref is None else str(change.ref),
-        reason=change.reason,
-        text=str(change),
+        reason=None if change.reason is None else changes.reason(change.reason),
+        text=changes.sentence(change),
     )

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Finding, Flow, Job, Met, Verdict
 from baremetal_acc.model.quarantine import Quarantine
@@ -71,7 +71,7 @@ def withheld(verdict: Verdict, devices: frozenset[AcceleratorId]) -> Verdict:
             accelerator=device,
             label=device,
             subject=QUARANTINE,
-            fact=Recorded(expected='none', found='quarantined'),
+            fact=FindingText(expected='none', found='quarantined'),
             met=Met.NO,
             rule='quarantine',
         )

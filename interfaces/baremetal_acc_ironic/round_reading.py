@@ -15,6 +15,7 @@ from baremetal_acc.decide.baseline import DriftAction
 from baremetal_acc.decide.watch import Alarm, Trouble
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.witness import Witness
+from baremetal_acc.render import troubles
 from baremetal_acc.run import Tools, glancing
 from baremetal_acc.run.glancing import Glance, Kept
 from baremetal_acc_ironic import alarm, settings, work
@@ -95,7 +96,7 @@ def locked_out(
         uuid,
         len(found),
         lost.rounds,
-        '; '.join(str(t) for t in found[:_NAMED]),
+        '; '.join(map(troubles.sentence, found[:_NAMED])),
     )
     alarm.locked_out()
     if lost.rounds < settings.guest().watch_patience:

@@ -31,6 +31,7 @@ from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.uri import systems_meant
 from baremetal_acc.model.witness import Witness
 from baremetal_acc.planning import custody
+from baremetal_acc.render import troubles
 from baremetal_acc.run import Tools
 from baremetal_acc.run.glancing import Glance
 from baremetal_acc_ironic import alarm, gate, interface_overrides, ramdisk_source, round_reading, settings, watch_states, work
@@ -93,7 +94,7 @@ class Round:
             if is_enrolling(node):
                 LOG.info('Node %s: its host cannot be read yet: %s', node.uuid, exc)
                 return
-            found, is_blind = (untended.unread_host(str(exc), state=self._state),), True
+            found, is_blind = (untended.unread_host(exc, state=self._state),), True
         self._say(found, is_blind)
 
     # ---- what is read ----
@@ -111,7 +112,7 @@ class Round:
             self._rounds.judged.pop(self._task.node.uuid, None)
             return ()
         if power is PowerState.UNKNOWN:
-            return (untended.unread_host('its BMC does not tell the power state', state=self._state),)
+            return (untended.unread_host(None, state=self._state),)
         if self._is_allowed():
             self._expose_to_what_nobody_vouches_for()
             return ()
@@ -251,7 +252,7 @@ class Round:
 
     def _came(self, found: Sequence[Trouble], is_blind: bool) -> watch.Round:
         patience = settings.guest().watch_patience
-        return watch.next_round(self._mind.untended, found, self._now, patience=patience, blind=is_blind)
+        return watch.next_round(self._mind.untended, troubles.recorded(found), self._now, patience=patience, blind=is_blind)
 
     def _is_news(self, came: watch.Round, found: Sequence[Trouble]) -> bool:
         before = {a.trouble.key for a in self._mind.untended}

@@ -31,6 +31,8 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, to_be_closed
 from baremetal_acc.model.witness import Witness
+from baremetal_acc.planning.trouble import CertificateUnreadable, NoCertificate, NotHandedOver
+from baremetal_acc.render import troubles
 from baremetal_acc.run import Tools, locking
 from baremetal_acc.run.glancing import Glance
 from baremetal_acc.run.looking import sessions
@@ -60,11 +62,6 @@ MOST_WITNESSES = 600
 AGAIN = timedelta(minutes=1)
 """After a first look that failed. The interval would be long for a gap that is open; at once would be a burden to a BMC that
 starts together with its host."""
-
-ADOPTED = (
-    'the node is {state}, and nothing says how it was handed over: it was adopted, or deployed without verify_accelerators; '
-    'undeploy it, or deploy it anew'
-)
 
 
 _CONDUCTORS: 'WeakKeyDictionary[Any, Rounds]' = WeakKeyDictionary()
@@ -168,7 +165,8 @@ def _loaded(task: Any, rounds: Rounds) -> Memory | None:
         # Whatever it is: a node that cannot be loaded must not look like one that is watched.
         LOG.warning('Node %s: it cannot be loaded: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
         if node.uuid not in rounds.unloaded and not untended.is_enrolling(node):
-            one = Alarm(trouble=watch.unloadable(str(exc)), since=work.now(), told=True)
+            (unloadable,) = troubles.recorded([watch.unloadable(exc)])
+            one = Alarm(trouble=unloadable, since=work.now(), told=True)
             alarm.begun(task, one, ON_DRIFT, first=False, lifecycle=0, now=one.since)
             rounds.unloaded[node.uuid] = one
         return None
@@ -234,7 +232,7 @@ class _Round:
                     return
             inventory = self._look(seen)
         except (AccError, exception.InvalidParameterValue, exception.MissingParameterValue) as exc:
-            self._say([watch.unreadable(str(exc))], None, None, blind=True)
+            self._say([watch.unreadable(exc)], None, None, blind=True)
             return
         handed = memory.handed_over(self._task.node, self._mind)
         self._say(list(self._troubles(handed, inventory)), handed, inventory)
@@ -265,11 +263,11 @@ class _Round:
     def _troubles(self, handed: Inventory | None, inventory: Inventory) -> Iterator[Trouble]:
         mind = self._mind
         if mind.opened is not None:
-            yield watch.opened(f'locks are open since {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
+            yield watch.opened(mind.opened.since, mind.opened.why)
         if self._tools is not None:
             yield from watch.accounts(inventory, self._tools.baseline, target_of(self._task).node)
         if handed is None:
-            yield watch.unproven(ADOPTED.format(state=self._task.node.provision_state))
+            yield watch.unproven(NotHandedOver(state=self._task.node.provision_state))
             if self._tools is not None:
                 yield from watch.open_locks(inventory, self._tools.baseline, target_of(self._task).node)
             return
@@ -284,10 +282,9 @@ class _Round:
         try:
             certificate.of(self._task.node, self._mind)
         except CertificateInvalid as exc:
-            why = f'the node is {state}, and no certificate says how it was handed over: {exc}'
-            yield replace(watch.unproven(why), subject='certificate')
+            yield watch.unproven(NoCertificate(state=state, error=exc), 'certificate')
         except AccError as exc:
-            yield replace(watch.unreadable(f'its certificate cannot be checked: {exc}'), subject='certificate')
+            yield replace(watch.unreadable(exc), subject='certificate', fact=CertificateUnreadable(error=exc))
 
     def _say(self, found: list[Trouble], handed: Inventory | None, inventory: Inventory | None, *, blind: bool = False) -> None:
         """Tell and do what has to be told and done, and remember it. From here on the node is ours alone."""
@@ -301,13 +298,13 @@ class _Round:
             return
         open_ones = [t for t in found if DriftAction.REENGAGE in self._reactions(handed, inventory, t)]
         readings, why = watch.closable(open_ones, inventory)
-        alarm.told(self._task, why if first or self._is_new(open_ones) else ())
+        alarm.told(self._task, map(troubles.not_closed, why) if first or self._is_new(open_ones) else ())
         if readings and self._engage(readings, inventory):
             try:
                 again = self._look()
             except AccError as exc:
                 alarm.told(self._task, [f'{_named(r)} could not be closed again: {said}' for r, _, said in self._unanswered])
-                self._step([watch.unreadable(str(exc))], handed, None, blind=True, first=False)
+                self._step([watch.unreadable(exc)], handed, None, blind=True, first=False)
                 return
             self._read_back(again)
             self._step(list(self._troubles(handed, again)), handed, again, first=False)
@@ -354,7 +351,9 @@ class _Round:
         before: tuple[Alarm, ...] = ()
         if mind.watched is not None and mind.watched.lifecycle == mind.lifecycle:
             before = mind.watched.alarms
-        came = watch.next_round(before, found, self._now, patience=settings.guest().watch_patience, blind=blind)
+        came = watch.next_round(
+            before, troubles.recorded(found), self._now, patience=settings.guest().watch_patience, blind=blind
+        )
         for one in came.begun:
             reactions = self._reactions(handed, inventory, one.trouble)
             proven = first and one.trouble.kind not in (TroubleKind.UNPROVEN, TroubleKind.UNREADABLE)
@@ -474,7 +473,7 @@ def _maintain(node: Any, one: Alarm) -> None:
     """Nobody shall use it for anything new. The host, which runs somebody else's work, runs on."""
     memory.held(node)
     others = node.maintenance_reason if node.maintenance else None
-    text = f'accelerators are not as they were handed over: {one.trouble}'
+    text = f'accelerators are not as they were handed over: {troubles.sentence(one.trouble)}'
     node.maintenance = True
     node.maintenance_reason = (text if not others else f'{text}; before that: {others}')[:4000]
     node.save()

@@ -15,6 +15,7 @@ from baremetal_acc.model.job import Flow, ItemState, Job, Release
 from baremetal_acc.model.job import Item as JobItem
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.planning.trouble import TroubleText
 from baremetal_acc_ironic.gate import MAY_START, Obstacle, Reason, Refused, Situation, decide
 from baremetal_acc_ironic.node import Memory, Opened, StartAllowed, Watched
 
@@ -156,7 +157,11 @@ BROKEN = {
 
 def alarm(kind: TroubleKind, *, certain: bool = True, told: bool = False) -> Alarm:
     """One of the watch's."""
-    return Alarm(trouble=Trouble(kind=kind, device=CARD, subject='m', text='it is open', certain=certain), since=NOW, told=told)
+    return Alarm(
+        trouble=Trouble(kind=kind, device=CARD, subject='m', fact=TroubleText(text='it is open'), certain=certain),
+        since=NOW,
+        told=told,
+    )
 
 
 def watched(*alarms: Alarm, lifecycle: int = 4) -> Memory:

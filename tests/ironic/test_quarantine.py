@@ -12,7 +12,7 @@ from ironic.common import faults, states
 
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan
-from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.job import Finding, Flow, ItemState, Job, Met, Program, Verdict
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
@@ -247,7 +247,7 @@ def programmed(slot: int, unmet: tuple[AcceleratorId, ...] = ()) -> Job:
     values = {
         'label': 'x',
         'subject': Subject.from_text('firmware x'),
-        'fact': Recorded(expected='1', found='2'),
+        'fact': FindingText(expected='1', found='2'),
         'met': Met.NO,
         'rule': 'x',
     }

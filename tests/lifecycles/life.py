@@ -52,7 +52,7 @@ from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.subject import LOCKS, SubjectKind
 from baremetal_acc.planning import custody, custody_rules
-from baremetal_acc.render import findings
+from baremetal_acc.render import findings, troubles
 from baremetal_acc.render.refusals import raise_if_unsafe
 from baremetal_acc.run import Target, Tools, bound, check, custody_feed, observe, tick
 from tests.lifecycles.host import OTHER_BYTES, Host
@@ -709,10 +709,10 @@ class Life:
             self.unproven(f'the watch saw nothing of {bad}')
         if found:
             self.figures['rounds with troubles'] += 1
-            self.tell(f'watch: {[str(t) for t in found][:3]}')
+            self.tell(f'watch: {list(map(troubles.sentence, found))[:3]}')
             if not self.disturbed and not self.troubled and not bad:
                 self.figures['false alarms'] += 1
-                self.tell(f'FALSE: alarm {[str(t) for t in found]}')
+                self.tell(f'FALSE: alarm {list(map(troubles.sentence, found))}')
 
     def play(self) -> None:
         """All of it."""

@@ -14,7 +14,7 @@ from typing import Any
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.baseline import Offering
 from baremetal_acc.decide.offer import Offer
-from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
@@ -168,7 +168,7 @@ def _of(used: Mapping[Place, int], provider: str) -> int:
 def _unmet(accelerator: AcceleratorId) -> Finding:
     values: dict[str, Any] = {
         'subject': Subject.from_text('firmware'),
-        'fact': Recorded(expected='2.0', found='1.0'),
+        'fact': FindingText(expected='2.0', found='1.0'),
         'met': Met.NO,
         'rule': 'all',
     }

@@ -10,7 +10,7 @@ import pytest
 from keystoneauth1 import exceptions
 
 from baremetal_acc.errors import PlacementUnreachable
-from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.subject import PRESENT
 from baremetal_acc.placement.client import PlacementClient
@@ -90,7 +90,7 @@ def test_an_offer_that_was_given_up_does_not_undo_what_was_published_since(slow:
     with pytest.raises(PlacementUnreachable):
         publisher.publish(wanted(root))
     unmet = Finding(
-        accelerator=GPU, label='H100', subject=PRESENT, fact=Recorded(expected='2.0', found='1.0'), met=Met.NO, rule='all'
+        accelerator=GPU, label='H100', subject=PRESENT, fact=FindingText(expected='2.0', found='1.0'), met=Met.NO, rule='all'
     )
     publisher.publish(wanted(root, verdict=Verdict(target='node-1', findings=(unmet,))))
     assert {409} == set(slow.arrive())

@@ -17,7 +17,7 @@ from baremetal_acc.decide.baseline import Offering
 from baremetal_acc.decide.offer import Offer
 from baremetal_acc.errors import ClaimedAlone, InventoryInUse, PlacementRefused, PlacementUnreachable, RootMissing
 from baremetal_acc.model.accelerator import Kind
-from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import CreateProvider, ProviderInventory, ProviderTree, SetInventories, SetTraits
 from baremetal_acc.model.ref import AcceleratorId
@@ -689,7 +689,7 @@ def test_a_card_that_does_not_hold_up_offers_nothing(publisher: Publisher, cloud
     """Its provider and traits stay."""
     publisher.publish(wanted(root))
     unmet = Finding(
-        accelerator=GPU, label='H100', subject=PRESENT, fact=Recorded(expected='2.0', found='1.0'), met=Met.NO, rule='all'
+        accelerator=GPU, label='H100', subject=PRESENT, fact=FindingText(expected='2.0', found='1.0'), met=Met.NO, rule='all'
     )
     publisher.publish(wanted(root, verdict=Verdict(target='node-1', findings=(unmet,))))
     assert {} == cloud.offers(gpu_of(root))

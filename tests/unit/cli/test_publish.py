@@ -6,7 +6,7 @@ import pytest
 
 from baremetal_acc.cli.publish import _may_be_proven
 from baremetal_acc.decide.baseline import Offering
-from baremetal_acc.decide.standing import Offered, Standing, Withheld
+from baremetal_acc.decide.standing import OfferedBy, Standing, Withheld
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.model.lock import LockState
 from tests.unit.decide import values as v
@@ -28,5 +28,5 @@ def test_a_lock_that_reads_closed_may_be_proven_by_somebody_else(state, expected
 
 def test_what_is_offered_or_shared_is_not_waited_for():
     """Nothing of it is withdrawn for a lock."""
-    for why in (Withheld(is_shared=True, findings=()), Offered(how=Offering.DEVICE, rule='r')):
+    for why in (Withheld(is_shared=True, findings=()), OfferedBy(how=Offering.DEVICE, rule='r')):
         assert not _may_be_proven(Standing(label='x', provider='p', offers=(), why=why))

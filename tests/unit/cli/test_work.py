@@ -15,7 +15,7 @@ from baremetal_acc.cli.work import Verb
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.decide.verify import verify
-from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.job import (
     CheckImage,
     Done,
@@ -48,7 +48,7 @@ def finding(subject: str, accelerator=v.GPU, met: Met = Met.NO) -> Finding:
         accelerator=accelerator,
         label='x',
         subject=Subject.from_text(subject),
-        fact=Recorded(expected='a', found='b'),
+        fact=FindingText(expected='a', found='b'),
         met=met,
         rule='r',
         state=LockState.UNLOCKED,

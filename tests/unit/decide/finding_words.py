@@ -5,7 +5,7 @@
 from typing import Any
 
 from baremetal_acc.decide.verify import verify as judge
-from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.job import Finding, Verdict
 from baremetal_acc.render import findings
 
@@ -15,11 +15,11 @@ def verify(*of: Any, **how: Any) -> Verdict:
     return findings.recorded(judge(*of, **how))
 
 
-def said(finding: Finding) -> Recorded:
+def said(finding: Finding) -> FindingText:
     """What was expected, and what was found."""
     return findings.words(finding.fact)
 
 
 def finding(*, expected: str, found: str, **more: Any) -> Finding:
     """A finding in words."""
-    return Finding(fact=Recorded(expected=expected, found=found), **more)
+    return Finding(fact=FindingText(expected=expected, found=found), **more)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.decide.drift import Change, ChangeKind, beyond, drift, remembered, shown
+from baremetal_acc.decide import drift as decide
+from baremetal_acc.decide.drift import Change, ChangeKind, beyond, remembered, shown
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind, PciIds
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.firmware import Component
@@ -17,6 +18,7 @@ from baremetal_acc.model.job import CheckImage, Engage, Flash, Program, Publish,
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.subject import Subject, SubjectKind
+from baremetal_acc.render import changes as in_words
 from tests.unit.decide import values as v
 
 LATER = v.NOW + timedelta(days=1)
@@ -37,6 +39,26 @@ def hole(ref: Ref = PROCESSORS, *, hides: bool = True, field: str | None = None)
 def unreadable_item(**changes: object) -> Accelerator:
     """A GPU whose firmware item has no version this time."""
     return v.gpu(firmware=(v.component(version=None),), **changes)
+
+
+TOLD: dict[Change, str] = {}
+"""The sentence of each change that :func:`drift` has found, with what it holds in words."""
+
+
+def drift(before: Inventory, now: Inventory) -> tuple[Change, ...]:
+    """The changes with values and reasons in words, as people and notifications get them."""
+    found = []
+    for change in decide.drift(before, now):
+        reason: Any = None if change.reason is None else in_words.reason(change.reason)
+        words = replace(change, was=in_words.value(change.was), found=in_words.value(change.found), reason=reason)
+        TOLD[words] = in_words.sentence(change)
+        found.append(words)
+    return tuple(found)
+
+
+def sentence(change: Change) -> str:
+    """The sentence of a change that was found."""
+    return TOLD[change]
 
 
 def kinds(changes: tuple[Change, ...]) -> list[str]:
@@ -85,7 +107,7 @@ def test_two_equal_looks_differ_in_nothing():
 def test_a_card_that_is_missing_is_gone():
     """It is named with its place; nothing hides it."""
     assert ['H100 GPU_0 (uuid:gpu-0) is gone, was at host:/redfish/v1/Systems/1/Processors/GPU_0'] == [
-        str(c) for c in drift(v.inventory(v.gpu(), v.fpga()), look(v.fpga()))
+        sentence(c) for c in drift(v.inventory(v.gpu(), v.fpga()), look(v.fpga()))
     ]
 
 
@@ -150,7 +172,7 @@ def test_what_has_become_of_a_card_is_told_with_all_that_has_to_be_known(now: In
         'accelerator': NAMELESS, 'label': 'H100 GPU_0', 'subject': Subject(kind=SubjectKind.CARD),
         'was': None, 'found': None, 'ref': v.gpu().primary,
     }  # fmt: skip
-    assert (Change(**(everything | change)), text) == (found, str(found))
+    assert (Change(**(everything | change)), text) == (found, sentence(found))
 
 
 def test_a_card_that_may_be_hidden_is_not_seen():
@@ -158,8 +180,8 @@ def test_a_card_that_may_be_hidden_is_not_seen():
     before = v.inventory(v.gpu())
     found = drift(before, look(gaps=(hole(),)))
     assert ['not-seen'] == kinds(found)
-    assert 'could not be seen' in str(found[0])
-    assert 'host:/redfish/v1/Systems/1/Processors could not be read: HTTP 500' in str(found[0])
+    assert 'could not be seen' in sentence(found[0])
+    assert 'host:/redfish/v1/Systems/1/Processors could not be read: HTTP 500' in sentence(found[0])
     elsewhere = hole(Ref(bmc=BmcName('dpu'), uri='/redfish/v1/Chassis'))
     assert ['gone'] == kinds(drift(before, look(gaps=(elsewhere,))))
     assert ['gone'] == kinds(drift(before, look(gaps=(hole(hides=False),))))
@@ -202,7 +224,7 @@ def test_a_version_that_could_not_be_read_has_not_changed():
     assert (
         'H100 GPU_0, firmware GPU_0: 1.0 before, could not be read now '
         '(host:/redfish/v1/UpdateService/FirmwareInventory/GPU_0: HTTP 500)'
-    ) == str(found)
+    ) == sentence(found)
     assert found.certain is False
 
 
@@ -217,7 +239,7 @@ def test_a_component_that_is_missing_behind_a_gap_is_not_removed():
     """Without the gap it is."""
     before, now = v.inventory(v.gpu()), v.gpu(firmware=())
     assert ['firmware'] == kinds(drift(before, look(now)))
-    assert 'H100 GPU_0, firmware GPU_0: 1.0 before, absent now' == str(drift(before, look(now))[0])
+    assert 'H100 GPU_0, firmware GPU_0: 1.0 before, absent now' == sentence(drift(before, look(now))[0])
     for ref in ('UpdateService/FirmwareInventory/GPU_0', 'UpdateService/FirmwareInventory', 'UpdateService', 'Chassis/RoT_0'):
         assert ['unreadable'] == kinds(drift(before, look(now, gaps=(hole(v.ref(ref)),)))), ref
     for ref in ('UpdateService/FirmwareInventory/GPU_0', 'UpdateService'):
@@ -284,7 +306,7 @@ def test_firmware_that_changed_is_told_with_both_versions():
         ((v.component(staged='3.0'),), 'firmware GPU_0: 1.0 before, 1.0, with 3.0 staged for the next reset now'),
         ((v.component(), v.component('RoT_0', '7')), 'firmware RoT_0: absent before, 7 now'),
     ):
-        assert [f'H100 GPU_0, {text}'] == [str(c) for c in drift(before, look(v.gpu(firmware=firmware)))]
+        assert [f'H100 GPU_0, {text}'] == [sentence(c) for c in drift(before, look(v.gpu(firmware=firmware)))]
 
 
 def test_another_card_at_the_same_place_was_swapped():
@@ -293,7 +315,7 @@ def test_another_card_at_the_same_place_was_swapped():
     by_slot = v.gpu(id=OTHER, location='Slot 5', primary=v.ref('X'), refs=(v.ref('X'),), uuid='9', firmware=())
     before = v.inventory(v.gpu(location='Slot 5', uuid='0'))
     (found,) = drift(before, look(by_slot))
-    assert 'H100 X (uuid:gpu-9) stands where H100 GPU_0 (uuid:gpu-0) was' == str(found)
+    assert 'H100 X (uuid:gpu-9) stands where H100 GPU_0 (uuid:gpu-0) was' == sentence(found)
     assert (ChangeKind.SWAPPED, OTHER, 'Slot 5') == (found.kind, found.accelerator, found.found)
     by_uri = v.gpu(id=OTHER, uuid='9')
     assert ['swapped'] == kinds(drift(v.inventory(v.gpu(uuid='0')), look(by_uri)))
@@ -333,7 +355,7 @@ def test_a_location_that_several_cards_have_tells_nothing():
     second = v.gpu(id=AcceleratorId('uuid:gpu-1'), location='Tray', uuid='1', primary=v.ref('G1'), refs=(v.ref('G1'),))
     swapped = replace(second, id=OTHER, uuid='9')
     (found,) = drift(v.inventory(first, second), look(first, swapped))
-    assert 'H100 G1 (uuid:gpu-9) stands where H100 G1 (uuid:gpu-1) was' == str(found)
+    assert 'H100 G1 (uuid:gpu-9) stands where H100 G1 (uuid:gpu-1) was' == sentence(found)
 
 
 def test_the_same_card_at_another_place_has_moved():
@@ -345,7 +367,7 @@ def test_the_same_card_at_another_place_has_moved():
         replace(second, location='Slot 1', primary=first.primary, refs=first.refs),
     )
     assert ['moved', 'moved'] == kinds(drift(v.inventory(first, second), look(*crossed)))
-    assert 'has moved: at Slot 1 before, at Slot 2 now' in str(drift(v.inventory(first), look(crossed[0]))[0])
+    assert 'has moved: at Slot 1 before, at Slot 2 now' in sentence(drift(v.inventory(first), look(crossed[0]))[0])
 
 
 def test_a_card_without_a_location_has_moved_when_none_of_its_resources_is_the_same():
@@ -354,7 +376,7 @@ def test_a_card_without_a_location_has_moved_when_none_of_its_resources_is_the_s
     (found,) = drift(v.inventory(before), look(elsewhere))
     assert (
         'H100 G9 (uuid:gpu-0) has moved: at host:/redfish/v1/Systems/1/Processors/GPU_0 before, at host:/redfish/v1/G9 now'
-    ) == str(found)
+    ) == sentence(found)
     assert () == drift(v.inventory(before), look(v.gpu(primary=v.ref('G9'), refs=(v.ref('G9'), before.primary))))
     assert () == drift(v.inventory(before), look(replace(before, location='Slot 1')))
     assert () == drift(v.inventory(replace(before, location='Slot 1')), look(before))
@@ -365,11 +387,11 @@ def test_a_card_known_by_another_identity_is_told_as_that():
     with_uuid = v.gpu(uuid='0', serial='S1')
     without = v.gpu(id=AcceleratorId('serial:S1'), identity=IdentitySource.SERIAL, serial='S1')
     identity, uuid = drift(v.inventory(with_uuid), look(without))
-    assert 'was known as uuid:gpu-0 before (it is the same card by its serial)' in str(identity)
+    assert 'was known as uuid:gpu-0 before (it is the same card by its serial)' in sentence(identity)
     assert (ChangeKind.UNREADABLE, 'uuid') == (uuid.kind, str(uuid.subject))
     nameless = v.gpu(id=AcceleratorId('uri:host:/x'), identity=IdentitySource.URI)
     told = drift(v.inventory(with_uuid), look(nameless))
-    assert 'whether it is the same card cannot be told' in str(told[0])
+    assert 'whether it is the same card cannot be told' in sentence(told[0])
     assert ['swapped'] == kinds(drift(v.inventory(with_uuid), look(replace(without, serial='S2'))))
 
 
@@ -409,16 +431,16 @@ def test_a_property_that_changed_under_one_identity_is_told(changes: dict[str, o
         ref=v.gpu().primary,
     )
     assert (change,) == drift(v.inventory(before), look(replace(before, **changes)))
-    assert f'H100 GPU_0, {subject}: {was} before, {found} now' == str(change)
+    assert f'H100 GPU_0, {subject}: {was} before, {found} now' == sentence(change)
 
 
 def test_a_property_that_is_not_shown_any_more_could_not_be_read():
     """A serial number that is missing is no other serial number."""
     (found,) = drift(v.inventory(v.gpu(serial='S1')), look(v.gpu()))
-    assert 'H100 GPU_0, serial: S1 before, could not be read now' == str(found)
+    assert 'H100 GPU_0, serial: S1 before, could not be read now' == sentence(found)
     bare = v.gpu(pci=PciIds(vendor_id='0x10de'))
     (found,) = drift(v.inventory(v.gpu()), look(bare))
-    assert 'H100 GPU_0, PCI device id: 0x2330 before, could not be read now' == str(found)
+    assert 'H100 GPU_0, PCI device id: 0x2330 before, could not be read now' == sentence(found)
     assert () == drift(remembered(v.inventory(v.gpu()), look(bare)), look(v.gpu()))
 
 
@@ -496,7 +518,7 @@ def test_what_is_told_of_a_function_for_the_first_time_has_not_changed():
         )
         other = v.fpga(slots=(replace(v.slot(0), function=replace(known, id='aes', **lacking)),))
         assert [f'function Slot0: {GZIP} before'] == [
-            str(c).partition(', ')[2].rpartition(', ')[0] for c in drift(v.inventory(full), look(other))
+            sentence(c).partition(', ')[2].rpartition(', ')[0] for c in drift(v.inventory(full), look(other))
         ]
     more = v.fpga(slots=(v.slot(0), v.slot(1, 'aes')))
     bare = v.fpga(slots=(v.slot(0), replace(v.slot(1, 'aes'), function=replace(v.slot(1, 'aes').function, version=None))))
@@ -516,8 +538,8 @@ def test_a_lock_that_changed_is_told_with_what_it_means():
     """The value at its place, and the write path that it left open."""
     opened = replace(v.reading(LockState.UNLOCKED), value='true')
     lock, path = drift(v.inventory(v.gpu()), look(v.gpu(locks=(opened,))))
-    assert 'H100 GPU_0, lock rot Closed: false before, true now' == str(lock)
-    assert 'H100 GPU_0, write path host-device: locked before, unlocked now' == str(path)
+    assert 'H100 GPU_0, lock rot Closed: false before, true now' == sentence(lock)
+    assert 'H100 GPU_0, write path host-device: locked before, unlocked now' == sentence(path)
 
 
 def test_our_own_records_are_no_change():
@@ -532,8 +554,8 @@ def test_a_lock_that_could_not_be_read_opens_no_path():
     assert ['unreadable'] == kinds(drift(before, look(v.gpu(locks=(unknown,)))))
     assert ['unreadable'] == kinds(drift(before, look(v.gpu(locks=()), gaps=(hole(v.ref('Chassis/RoT_0')),))))
     lock, path = drift(before, look(v.gpu(locks=())))
-    assert 'H100 GPU_0, lock rot Closed: false before, absent now' == str(lock)
-    assert 'H100 GPU_0, write path host-device: locked before, unsupported now' == str(path)
+    assert 'H100 GPU_0, lock rot Closed: false before, absent now' == sentence(lock)
+    assert 'H100 GPU_0, write path host-device: locked before, unsupported now' == sentence(path)
     assert (v.reading().ref, v.gpu().primary) == (lock.ref, path.ref)
 
 
@@ -541,9 +563,9 @@ def test_a_new_card_is_new_and_says_when_it_may_only_have_been_hidden():
     """The look before could not see everything."""
     before = v.inventory(v.gpu())
     fresh = v.gpu(id=OTHER, primary=v.ref('G9'), refs=(v.ref('G9'),))
-    assert ['H100 G9 (uuid:gpu-9) is new, at host:/redfish/v1/G9'] == [str(c) for c in drift(before, look(v.gpu(), fresh))]
+    assert ['H100 G9 (uuid:gpu-9) is new, at host:/redfish/v1/G9'] == [sentence(c) for c in drift(before, look(v.gpu(), fresh))]
     gapped = replace(before, gaps=(hole(),))
-    assert 'or was hidden before' in str(drift(gapped, look(v.gpu(), fresh))[0])
+    assert 'or was hidden before' in sentence(drift(gapped, look(v.gpu(), fresh))[0])
 
 
 def test_the_order_is_that_of_gravity_then_of_devices():
@@ -607,7 +629,7 @@ def test_nothing_of_a_bmc_breaks_a_line():
     assert 'x' * 117 + '...' == shown('x' * 121) == shown('x' * 10**6)
     hostile = v.gpu(model='H100\n2026-01-01 INFO all is well', id=OTHER, location='Slot\r\n1')
     for change in drift(v.inventory(v.gpu()), look(hostile)):
-        assert str(change).isprintable()
+        assert sentence(change).isprintable()
 
 
 def test_what_is_stored_of_a_look_is_what_is_compared_and_no_more():

@@ -11,7 +11,7 @@ import pytest
 from baremetal_acc.decide import interference
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.inventory import HostReading, PowerState
 from baremetal_acc.model.job import (
     Engage,
@@ -175,7 +175,7 @@ def test_a_lock_that_does_not_hold_was_open_unless_the_host_is_as_it_was_left(
         accelerator=v.GPU,
         label='gpu',
         subject=Subject.from_text('lock host-device'),
-        fact=Recorded(expected='locked-verified', found='unlocked'),
+        fact=FindingText(expected='locked-verified', found='unlocked'),
         met=Met.NO,
         rule='r',
         state=LockState.UNLOCKED,

@@ -6,7 +6,7 @@ import pytest
 
 from baremetal_acc.decide import mending
 from baremetal_acc.decide.plan import EVERYTHING, Part, plan
-from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Finding, Met, Plan
 from baremetal_acc.model.lock import LockState, Scope, WritePath
@@ -20,7 +20,7 @@ OTHER = AcceleratorId('uuid:another')
 
 
 def finding(subject, accelerator=v.GPU, **other):
-    what = {'label': 'H100', 'fact': Recorded(expected='this', found='that'), 'met': Met.NO, 'rule': 'r'}
+    what = {'label': 'H100', 'fact': FindingText(expected='this', found='that'), 'met': Met.NO, 'rule': 'r'}
     return Finding(accelerator=accelerator, subject=Subject.from_text(subject), **(what | other))
 
 
@@ -75,7 +75,7 @@ def test_a_lock_of_a_machine_is_engaged_for_all_its_devices():
 def test_what_is_left_names_what_who_and_by_which_rule():
     """The account, its BMC and the rule: whoever reads the plan has to see to it."""
     account = finding(
-        'users of BMC host', fact=Recorded(expected='nobody but admin', found='mallory (administrator)'), rule='all'
+        'users of BMC host', fact=FindingText(expected='nobody but admin', found='mallory (administrator)'), rule='all'
     )
     (note,) = mending.left([account], planned())
     told = 'no action mends users of BMC host: expected nobody but admin, found mallory (administrator) (rule all)'

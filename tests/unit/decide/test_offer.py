@@ -12,7 +12,7 @@ from baremetal_acc.decide.offer import Offer, able, offer, single, supply, unkno
 from baremetal_acc.decide.providers import CLASSES, OWNER, TOGETHER, tree, withdrawn
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.model.accelerator import Kind, PciIds
-from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import Provider, ProviderInventory
@@ -38,7 +38,7 @@ def verdict(*unmet):
             accelerator=a,
             label='x',
             subject=Subject.from_text('s'),
-            fact=Recorded(expected='2', found='1'),
+            fact=FindingText(expected='2', found='1'),
             met=Met.NO,
             rule='r',
         )
@@ -48,7 +48,7 @@ def verdict(*unmet):
         accelerator=v.GPU,
         label='x',
         subject=Subject.from_text('present'),
-        fact=Recorded(expected='yes', found='yes'),
+        fact=FindingText(expected='yes', found='yes'),
         met=Met.YES,
         rule='r',
     )

@@ -14,7 +14,7 @@ from baremetal_acc.decide import providers
 from baremetal_acc.decide.providers import CLASSES, OWNER, describe, diff, node_traits, tree, withdrawn
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Kind, PciIds
-from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import (
     Call,
@@ -46,7 +46,7 @@ def verdict(*unmet):
             accelerator=a,
             label='x',
             subject=Subject.from_text('firmware'),
-            fact=Recorded(expected='2', found='1'),
+            fact=FindingText(expected='2', found='1'),
             met=Met.NO,
             rule='r',
         )
@@ -56,7 +56,7 @@ def verdict(*unmet):
         accelerator=v.GPU,
         label='x',
         subject=Subject.from_text('present'),
-        fact=Recorded(expected='yes', found='yes'),
+        fact=FindingText(expected='yes', found='yes'),
         met=Met.YES,
         rule='r',
     )

@@ -15,7 +15,7 @@ from baremetal_acc.decide.pool import Region
 from baremetal_acc.decide.providers import slot_uuid
 from baremetal_acc.decide.regions import MOST_BYTES, Regions, Slot, changed, document, of_node, read, seen
 from baremetal_acc.errors import StaleJob
-from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.subject import Subject
 from tests.unit.decide import values as v
@@ -47,7 +47,7 @@ def verdict(*unmet) -> Verdict:
             accelerator=a,
             label='x',
             subject=Subject.from_text('s'),
-            fact=Recorded(expected='2', found='1'),
+            fact=FindingText(expected='2', found='1'),
             met=Met.NO,
             rule='r',
         )

@@ -8,7 +8,7 @@ from baremetal_acc.decide import providers
 from baremetal_acc.decide.baseline import parse
 from baremetal_acc.decide.offer import Supply, supply
 from baremetal_acc.decide.standing import standing
-from baremetal_acc.model.finding import Recorded
+from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.subject import Subject
 from baremetal_acc.render.standing import why
@@ -26,7 +26,7 @@ def told(*lines: str, cards=None, unmet=(), catalogue=(GZIP,)) -> list[tuple[str
             accelerator=a,
             label='x',
             subject=Subject.from_text(s),
-            fact=Recorded(expected='2', found='1'),
+            fact=FindingText(expected='2', found='1'),
             met=Met.NO,
             rule='fw',
         )
@@ -36,7 +36,7 @@ def told(*lines: str, cards=None, unmet=(), catalogue=(GZIP,)) -> list[tuple[str
         accelerator=v.GPU,
         label='x',
         subject=Subject.from_text('present'),
-        fact=Recorded(expected='yes', found='yes'),
+        fact=FindingText(expected='yes', found='yes'),
         met=Met.YES,
         rule='r',
     )

@@ -11,6 +11,7 @@ from baremetal_acc.decide.untended import Unproven
 from baremetal_acc.decide.watch import TroubleKind
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.lock import LockState, Scope, WritePath
+from tests.unit.decide import trouble_words as said
 from tests.unit.decide import values as v
 from tests.unit.decide.finding_words import verify
 
@@ -95,16 +96,16 @@ def test_a_way_to_a_bmc_that_is_not_shown_any_more_leaves_its_cards_unread():
 
 def test_open_cards_are_one_certain_trouble_and_expose_where_something_was_proven_before():
     found = Unproven(open=frozenset({v.GPU}), unread=frozenset({v.FPGA}))
-    [trouble] = untended.troubles(found, state='available', trusted=True)
+    [trouble] = said.untended_troubles(found, state='available', trusted=True)
     assert (TroubleKind.HOST_ON, True, frozenset({v.GPU})) == (trouble.kind, trouble.certain, trouble.of)
-    [first] = untended.troubles(found, state='enroll', trusted=False)
+    [first] = said.untended_troubles(found, state='enroll', trusted=False)
     assert (trouble.key, frozenset()) == (first.key, first.of)
 
 
 def test_unread_cards_are_an_uncertain_trouble_of_another_kind_and_expose_nothing():
-    [trouble] = untended.troubles(Unproven(unread=frozenset({v.FPGA})), state='available', trusted=True)
+    [trouble] = said.untended_troubles(Unproven(unread=frozenset({v.FPGA})), state='available', trusted=True)
     assert (TroubleKind.UNREADABLE, False, frozenset()) == (trouble.kind, trouble.certain, trouble.of)
-    host = untended.unread_host('silent', state='available')
+    host = said.unread_host('silent', state='available')
     assert (TroubleKind.UNREADABLE, False) == (host.kind, host.certain)
     assert trouble.key != host.key
 
@@ -114,41 +115,41 @@ FIRST_OF_IT = ' (nothing was ever proven of this node, so that nothing is lost b
 
 @pytest.mark.parametrize(('trusted', 'end'), [(True, ''), (False, FIRST_OF_IT)])
 def test_the_text_of_open_cards_says_what_is_the_matter_and_whether_anything_is_lost_by_it(trusted, end):
-    [trouble] = untended.troubles(Unproven(open=frozenset({v.GPU, v.FPGA})), state='available', trusted=trusted)
+    [trouble] = said.untended_troubles(Unproven(open=frozenset({v.GPU, v.FPGA})), state='available', trusted=trusted)
     text = 'the host is on, and the node is available: nothing proves these closed to it: uuid:fpga-1, uuid:gpu-0'
-    assert text + end == str(trouble)
+    assert text + end == trouble.fact.text
 
 
 def test_the_texts_of_what_could_not_be_read_say_of_what_nobody_knows_it():
-    [trouble] = untended.troubles(Unproven(unread=frozenset({v.GPU})), state='manageable', trusted=False)
+    [trouble] = said.untended_troubles(Unproven(unread=frozenset({v.GPU})), state='manageable', trusted=False)
     text = 'the host is on, and the node is manageable: nobody can say whether these are closed to it: uuid:gpu-0'
-    assert text == str(trouble)
-    host = untended.unread_host('HTTP 503', state='available')
-    assert 'nobody can say whether the host of the node, which is available, is off: HTTP 503' == str(host)
+    assert text == trouble.fact.text
+    host = said.unread_host('HTTP 503', state='available')
+    assert 'nobody can say whether the host of the node, which is available, is off: HTTP 503' == host.fact.text
 
 
 @pytest.mark.parametrize(('cards', 'more'), [(1, ''), (8, ''), (9, ' and 1 more'), (16, ' and 8 more')])
 def test_a_text_names_eight_cards_and_says_how_many_more_there_are(cards, more):
     names = [f'uuid:{n:02}' for n in range(cards)]
-    [trouble] = untended.troubles(Unproven(open=frozenset(names)), state='available', trusted=True)
-    assert str(trouble).endswith(f'closed to it: {", ".join(names[:8])}{more}')
+    [trouble] = said.untended_troubles(Unproven(open=frozenset(names)), state='available', trusted=True)
+    assert trouble.fact.text.endswith(f'closed to it: {", ".join(names[:8])}{more}')
 
 
 def test_what_a_bmc_says_at_length_is_cut():
     """Whoever answers for a BMC does not fill our logs."""
-    assert str(untended.unread_host(480 * 'x', state='available')).endswith(f'is off: {480 * "x"}')
-    assert str(untended.unread_host(481 * 'x', state='available')).endswith(f'is off: {477 * "x"}...')
+    assert said.unread_host(480 * 'x', state='available').fact.text.endswith(f'is off: {480 * "x"}')
+    assert said.unread_host(481 * 'x', state='available').fact.text.endswith(f'is off: {477 * "x"}...')
 
 
 def test_each_trouble_is_the_one_that_it_was_in_the_last_release():
     """An alarm that is stored is told from a new one by what it is of."""
-    [opened] = untended.troubles(Unproven(open=frozenset({v.GPU})), state='available', trusted=True)
-    [unread] = untended.troubles(Unproven(unread=frozenset({v.GPU})), state='available', trusted=True)
-    host = untended.unread_host('silent', state='available')
+    [opened] = said.untended_troubles(Unproven(open=frozenset({v.GPU})), state='available', trusted=True)
+    [unread] = said.untended_troubles(Unproven(unread=frozenset({v.GPU})), state='available', trusted=True)
+    host = said.unread_host('silent', state='available')
     assert [('host-on', None, 'host'), ('unreadable', None, 'locks'), ('unreadable', None, 'host')] == [
         trouble.key for trouble in (opened, unread, host)
     ]
 
 
 def test_nothing_unproven_is_no_trouble():
-    assert () == untended.troubles(Unproven(), state='available', trusted=True)
+    assert () == said.untended_troubles(Unproven(), state='available', trusted=True)

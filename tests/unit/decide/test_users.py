@@ -12,6 +12,7 @@ from baremetal_acc.decide.watch import TroubleKind
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.inventory import Accounts, BmcUser
 from baremetal_acc.model.job import Met
+from tests.unit.decide import trouble_words as said
 from tests.unit.decide import values as v
 from tests.unit.decide.finding_words import verify
 
@@ -53,7 +54,7 @@ def wrong(accounts, rule='bmc_users = ["admin"]', before=()):
     inventory = v.inventory(v.gpu(), v.fpga())
     inventory = replace(inventory, bmcs=tuple(replace(b, accounts=accounts) for b in inventory.bmcs))
     rules = baseline.parse(f'format = 1\n[[rule]]\nname = "r"\nblock = []\n{rule}\n', 'baseline.toml')
-    return watch.next_round(before, watch.accounts(inventory, rules, v.NODE), v.NOW, patience=3)
+    return watch.next_round(before, said.accounts(inventory, rules, v.NODE), v.NOW, patience=3)
 
 
 def test_the_watch_tells_an_account_once_and_that_it_is_gone():
@@ -61,7 +62,7 @@ def test_the_watch_tells_an_account_once_and_that_it_is_gone():
     came = wrong(Accounts(users=(ADMIN, STRANGER)))
     (alarm,) = came.begun
     assert (TroubleKind.ACCOUNT, None, True) == (alarm.trouble.kind, alarm.trouble.device, alarm.trouble.certain)
-    assert "account 'mallory' (number 5, administrator) of BMC host: no rule expects it" == str(alarm.trouble)
+    assert "account 'mallory' (number 5, administrator) of BMC host: no rule expects it" == alarm.trouble.fact.text
     assert frozenset() == watch.exposed([alarm.trouble])
     again = wrong(Accounts(users=(ADMIN, STRANGER)), before=came.alarms)
     assert ((), ()) == (again.begun, again.ended)

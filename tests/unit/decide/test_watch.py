@@ -12,13 +12,16 @@ from baremetal_acc.decide import baseline as rules
 from baremetal_acc.decide import drift, watch
 from baremetal_acc.decide.baseline import HOST_PATHS, Baseline, DriftAction, Match, Rule
 from baremetal_acc.decide.verify import judged
-from baremetal_acc.decide.watch import Alarm, Trouble, TroubleKind
+from baremetal_acc.decide.watch import Alarm, TroubleKind
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flash, Program, Release
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.planning.trouble import TroubleText
+from baremetal_acc.render.troubles import not_closed, recorded
+from tests.unit.decide import trouble_words as said
 from tests.unit.decide import values as v
 
 RECORDS = (v.engagement(),)
@@ -33,7 +36,7 @@ def handed(*devices, records=RECORDS):
 
 def wrong(before, *devices, records=RECORDS, **changes):
     """The troubles of a look at these devices."""
-    return watch.troubles(before, v.inventory(*devices, at=LATER, **changes), records, lifecycle=v.LIFECYCLE)
+    return said.troubles(before, v.inventory(*devices, at=LATER, **changes), records, lifecycle=v.LIFECYCLE)
 
 
 def gpu(state=LockState.LOCKED_REPORTED, **changes):
@@ -53,16 +56,16 @@ def test_a_lock_that_is_open_is_a_trouble_at_once(state):
     (found,) = wrong(handed(), gpu(state))
     assert (TroubleKind.LOCK, v.GPU, True) == (found.kind, found.device, found.certain)
     assert v.reading().place == found.lock
-    assert 'rot at host:/redfish/v1/Chassis/RoT_0 Closed: was locked-verified, is ' in found.text
+    assert 'rot at host:/redfish/v1/Chassis/RoT_0 Closed: was locked-verified, is ' in found.fact.text
 
 
 def test_a_lock_that_reads_closed_and_was_not_closed_by_us_on_this_card_is_a_trouble():
     """Without our record, or with one of another card, a value proves nothing."""
     (found,) = wrong(handed(), gpu(), records=())
     assert found.kind is TroubleKind.LOCK
-    assert 'not engaged by us' in found.text
+    assert 'not engaged by us' in found.fact.text
     (found,) = wrong(handed(), gpu(), records=(v.engagement(accelerator=AcceleratorId('uuid:other')),))
-    assert 'another card' in found.text
+    assert 'another card' in found.fact.text
 
 
 def test_a_lock_that_nobody_can_read_is_no_certain_trouble_and_not_nothing():
@@ -73,7 +76,7 @@ def test_a_lock_that_nobody_can_read_is_no_certain_trouble_and_not_nothing():
     gap = Gap(ref=v.reading().ref, reason='HTTP 500')
     (found,) = wrong(handed(), bare, gaps=(gap,))
     assert (TroubleKind.UNREADABLE, False) == (found.kind, found.certain)
-    assert 'HTTP 500' in found.text
+    assert 'HTTP 500' in found.fact.text
     (found,) = wrong(handed(), bare)
     assert (TroubleKind.LOCK, True) == (found.kind, found.certain)
 
@@ -93,7 +96,7 @@ def test_a_lock_that_came_in_force_with_the_start_of_the_host_holds_without_a_re
     only_set = gpu(lock=needs | {'in_force': False})
     (found,) = wrong(before, only_set, records=(record,))
     assert (TroubleKind.LOCK, True) == (found.kind, found.certain)
-    assert 'is pending-reset' in found.text, 'closed again without the reset that it needs: the alarm is not over'
+    assert 'is pending-reset' in found.fact.text, 'closed again without the reset that it needs: the alarm is not over'
 
 
 def interface(number, state=LockState.LOCKED_REPORTED, accelerator=v.GPU, **changes):
@@ -118,7 +121,7 @@ def test_a_way_that_was_not_there_at_the_hand_over_and_is_open_is_a_trouble_and_
         return v.inventory(v.gpu(locks=both[v.GPU]), v.fpga(locks=both[v.FPGA], slots=()))
 
     def found(seen):
-        return watch.troubles(before, seen, records, lifecycle=v.LIFECYCLE)
+        return said.troubles(before, seen, records, lifecycle=v.LIFECYCLE)
 
     assert () == found(look())
     assert () == found(look(interface(2)))
@@ -156,7 +159,7 @@ def test_a_job_of_ours_hands_over_no_way_that_was_opened_beside_it():
     for state, expected in ((LockState.UNLOCKED, 1), (LockState.LOCKED_REPORTED, 0)):
         seen = v.inventory(v.gpu(locks=(interface(1, **FRESH), interface(2, state, **FRESH))))
         after = watch.accepted(before, judged(seen, records, lifecycle=v.LIFECYCLE), [flash()])
-        assert expected == len(watch.troubles(after, seen, records, lifecycle=v.LIFECYCLE))
+        assert expected == len(said.troubles(after, seen, records, lifecycle=v.LIFECYCLE))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +185,7 @@ def test_a_card_that_is_gone_is_a_trouble_and_one_that_could_not_be_seen_is_an_u
     """A gap behind which devices may lie makes the difference."""
     (found,) = wrong(handed(v.gpu(), v.fpga()), v.fpga())
     assert (TroubleKind.CARD, True) == (found.kind, found.certain)
-    assert 'is gone' in found.text
+    assert 'is gone' in found.fact.text
     gap = Gap(ref=v.ref('Systems/1/Processors'), reason='HTTP 503', hides=True)
     (found,) = wrong(handed(v.gpu(), v.fpga()), v.fpga(), gaps=(gap,))
     assert (TroubleKind.UNREADABLE, False) == (found.kind, found.certain)
@@ -203,20 +206,20 @@ def test_a_lock_of_a_whole_machine_is_one_trouble_and_exposes_all_of_its_devices
     before = handed(v.gpu(locks=(both[0],)), v.fpga(locks=(both[1],)), records=record)
     now = [replace(r, state=LockState.UNLOCKED, **FRESH) for r in both]
     seen = v.inventory(v.gpu(locks=(now[0],)), v.fpga(locks=(now[1],)))
-    (found,) = watch.troubles(before, seen, record, lifecycle=v.LIFECYCLE)
+    (found,) = said.troubles(before, seen, record, lifecycle=v.LIFECYCLE)
     assert (None, {v.GPU, v.FPGA}) == (found.device, found.of)
-    assert 'the machine, kcs at' in found.text
+    assert 'the machine, kcs at' in found.fact.text
     assert {v.GPU, v.FPGA} == watch.exposed([found])
     readings, why = watch.closable([found], seen)
     assert (1, ()) == (len(readings), why)
-    assert 1 == len(watch.open_locks(seen, v.baseline(), v.NODE))
+    assert 1 == len(said.open_locks(seen, v.baseline(), v.NODE))
 
 
 # ---------------------------------------------------------------------------------------------------------------- rounds
 
 
 def trouble(kind=TroubleKind.LOCK, device=v.GPU, certain=True, text='open'):
-    return Trouble(kind=kind, device=device, subject='lock rot', text=text, certain=certain)
+    return said.trouble(kind=kind, device=device, subject='lock rot', text=text, certain=certain)
 
 
 def test_a_trouble_is_told_once_and_again_when_it_is_over():
@@ -225,14 +228,14 @@ def test_a_trouble_is_told_once_and_again_when_it_is_over():
     assert [v.NOW] == [a.since for a in first.begun]
     second = watch.next_round(first.alarms, [trouble(text='still open')], LATER, patience=3)
     assert ((), ()) == (second.begun, second.ended)
-    assert [(v.NOW, 2, 'still open')] == [(a.since, a.rounds, a.trouble.text) for a in second.alarms]
+    assert [(v.NOW, 2, 'still open')] == [(a.since, a.rounds, a.trouble.fact.text) for a in second.alarms]
     third = watch.next_round(second.alarms, [], LATER, patience=3)
-    assert ((), ['still open']) == (third.alarms, [a.trouble.text for a in third.ended])
+    assert ((), ['still open']) == (third.alarms, [a.trouble.fact.text for a in third.ended])
 
 
 def test_what_cannot_be_read_is_told_when_it_stays_and_not_before():
     """The third round of three; one good round in between begins the count anew, and says nothing."""
-    unread = watch.unreadable('silent')
+    unread = said.unreadable('silent')
     alarms, told = (), []
     for found in ([unread], [unread], [], [unread], [unread], [unread], [unread]):
         came = watch.next_round(alarms, found, v.NOW, patience=3)
@@ -244,7 +247,7 @@ def test_what_cannot_be_read_is_told_when_it_stays_and_not_before():
 def test_nothing_is_over_because_it_could_not_be_seen():
     """A lost lock stays an alarm while its BMC is silent, or its card unreadable; a gap elsewhere does not keep it."""
     lost = watch.next_round((), [trouble()], v.NOW, patience=3).alarms
-    blind = watch.next_round(lost, [watch.unreadable('silent')], LATER, patience=3, blind=True)
+    blind = watch.next_round(lost, [said.unreadable('silent')], LATER, patience=3, blind=True)
     assert ((), 2) == (blind.ended, len(blind.alarms))
     dark = trouble(TroubleKind.UNREADABLE, certain=False)
     assert () == watch.next_round(lost, [dark], LATER, patience=3).ended
@@ -272,7 +275,7 @@ def test_the_rules_say_what_is_done_and_without_one_locks_are_closed_and_somebod
     known = v.inventory(v.gpu(), v.fpga())
     assert frozenset() == watch.reactions(strict, v.NODE, known, trouble())
     assert {DriftAction.MAINTENANCE} == watch.reactions(strict, v.NODE, known, trouble(device=v.FPGA))
-    assert {DriftAction.MAINTENANCE} == watch.reactions(strict, v.NODE, known, watch.unproven('adopted'))
+    assert {DriftAction.MAINTENANCE} == watch.reactions(strict, v.NODE, known, said.unproven())
     default = {DriftAction.NOTIFY, DriftAction.REENGAGE}
     assert default == watch.reactions(Baseline(rules=()), v.NODE, known, trouble())
     assert default == watch.reactions(strict, v.NODE, None, trouble())
@@ -287,8 +290,8 @@ def test_only_locks_that_need_no_reset_are_closed_again_and_a_lockdown_comes_las
     readings, why = watch.closable(found, seen)
     assert [plain, wide] == list(readings)
     assert 1 == len(why)
-    assert 'power-cycle' in why[0]
-    assert 'lock_accelerators' in why[0]
+    assert 'power-cycle' in not_closed(why[0])
+    assert 'lock_accelerators' in not_closed(why[0])
     gone = replace(trouble(), lock=('other', v.SYSTEM, 'x'))
     assert ((), 1) == (watch.closable([gone], seen)[0], len(watch.closable([gone], seen)[1]))
 
@@ -348,7 +351,7 @@ def test_a_part_that_could_not_be_read_beside_what_a_job_did_keeps_nothing_back(
     after = watch.accepted(before, v.inventory(unread), [flash()])
     assert [v.NEW, '1'] == [c.version for c in after.accelerators[0].firmware]
     again = v.inventory(v.gpu(firmware=(v.component(version=v.NEW), v.component('ROT', version='1'))))
-    assert [] == [t for t in watch.troubles(after, again, None, lifecycle=v.LIFECYCLE) if t.kind is TroubleKind.FIRMWARE]
+    assert [] == [t for t in said.troubles(after, again, None, lifecycle=v.LIFECYCLE) if t.kind is TroubleKind.FIRMWARE]
 
 
 def test_a_lock_that_a_job_opened_still_has_to_be_closed():
@@ -399,14 +402,14 @@ def test_after_these_nobody_can_say_what_a_card_runs():
     kinds = [trouble(kind, device=AcceleratorId(kind)) for kind in TroubleKind]
     assert {'lock', 'firmware', 'card', 'configuration'} == watch.exposed(kinds)
     assert {'firmware', 'card', 'configuration'} == watch.exposed(kinds, opened=True)
-    assert frozenset() == watch.exposed([trouble(certain=False), watch.unproven('adopted')])
+    assert frozenset() == watch.exposed([trouble(certain=False), said.unproven()])
 
 
 def test_a_machine_that_is_ours_again_is_compared_without_records():
     """They are of another life: a lock that reads closed is as it was, one that does not stood open."""
     seen = v.inventory(gpu(), at=LATER)
-    assert () == watch.troubles(handed(), seen, None, lifecycle=v.LIFECYCLE)
-    (found,) = watch.troubles(handed(), v.inventory(gpu(LockState.UNLOCKED)), None, lifecycle=v.LIFECYCLE)
+    assert () == said.troubles(handed(), seen, None, lifecycle=v.LIFECYCLE)
+    (found,) = said.troubles(handed(), v.inventory(gpu(LockState.UNLOCKED)), None, lifecycle=v.LIFECYCLE)
     assert v.GPU == found.device
 
 
@@ -424,11 +427,11 @@ def test_cards_that_were_handed_over_open_are_written_where_there_are_images():
 
 def test_a_machine_that_nobody_handed_over_has_its_open_locks_told():
     """Those that the rules demand, and that do not read closed."""
-    (found,) = watch.open_locks(v.inventory(gpu(LockState.UNLOCKED)), v.baseline(), v.NODE)
+    (found,) = said.open_locks(v.inventory(gpu(LockState.UNLOCKED)), v.baseline(), v.NODE)
     assert (TroubleKind.LOCK, v.reading().place) == (found.kind, found.lock)
-    assert [] == list(watch.open_locks(v.inventory(gpu()), v.baseline(), v.NODE))
-    assert [] == list(watch.open_locks(v.inventory(gpu(LockState.UNLOCKED)), v.baseline(block=frozenset()), v.NODE))
-    (found,) = watch.open_locks(v.inventory(gpu(LockState.UNKNOWN)), v.baseline(), v.NODE)
+    assert [] == list(said.open_locks(v.inventory(gpu()), v.baseline(), v.NODE))
+    assert [] == list(said.open_locks(v.inventory(gpu(LockState.UNLOCKED)), v.baseline(block=frozenset()), v.NODE))
+    (found,) = said.open_locks(v.inventory(gpu(LockState.UNKNOWN)), v.baseline(), v.NODE)
     assert (TroubleKind.UNREADABLE, False) == (found.kind, found.certain)
 
 
@@ -442,7 +445,7 @@ CARD = 'H100 GPU_0 (uuid:gpu-0)'
 def lock_trouble(text, **changes):
     """Of the lock of the GPU."""
     values = {'kind': TroubleKind.LOCK, 'device': v.GPU, 'subject': f'lock rot {AT} Closed', 'lock': v.reading().place}
-    return Trouble(text=f'{CARD}, rot at {AT} Closed: was locked-verified{text}', **(values | changes))
+    return said.trouble(text=f'{CARD}, rot at {AT} Closed: was locked-verified{text}', **(values | changes))
 
 
 UNREAD = {'kind': TroubleKind.UNREADABLE, 'certain': False}
@@ -491,10 +494,10 @@ def test_what_is_told_of_a_lock_has_an_end():
     )
     assert f'lock rot {AT} {"x" * 500}'[:237] + '...' == found.subject
     name = f'{CARD}, rot at {AT} {"x" * 117}...'
-    assert f'{name}: was locked-verified, is unlocked ({"y" * 117}...)' == found.text
-    (found,) = watch.open_locks(v.inventory(gpu(locks=(replace(long, state=LockState.UNLOCKED),))), v.baseline(), v.NODE)
+    assert f'{name}: was locked-verified, is unlocked ({"y" * 117}...)' == found.fact.text
+    (found,) = said.open_locks(v.inventory(gpu(locks=(replace(long, state=LockState.UNLOCKED),))), v.baseline(), v.NODE)
     assert f'lock rot {AT} {"x" * 500}'[:237] + '...' == found.subject
-    assert f'{name}: is unlocked' == found.text
+    assert f'{name}: is unlocked' == found.fact.text
 
 
 def test_every_lock_of_a_card_is_compared_whatever_is_said_of_the_one_before():
@@ -510,7 +513,7 @@ def test_every_lock_of_a_card_is_compared_whatever_is_said_of_the_one_before():
 
 def test_a_change_of_a_card_is_a_trouble_of_that_card():
     """In the words of the difference."""
-    expected = Trouble(
+    expected = said.trouble(
         kind=TroubleKind.FIRMWARE,
         device=v.GPU,
         subject='firmware GPU_0',
@@ -564,9 +567,9 @@ def test_another_place_of_a_lock_that_is_not_closed_is_told_word_by_word(state, 
         'lock': further.place,
     }
     now = gpu(locks=(v.reading(**FRESH), further))
-    assert (Trouble(**(values | changes)),) == wrong(handed(), now, records=records)
+    assert (said.trouble(**(values | changes)),) == wrong(handed(), now, records=records)
     if state is LockState.LOCKED_REPORTED:
-        assert () == watch.troubles(handed(), v.inventory(now), None, lifecycle=v.LIFECYCLE)
+        assert () == said.troubles(handed(), v.inventory(now), None, lifecycle=v.LIFECYCLE)
 
 
 def test_a_further_way_into_a_whole_machine_is_told_of_the_machine():
@@ -575,7 +578,7 @@ def test_a_further_way_into_a_whole_machine_is_told_of_the_machine():
     records = (v.engagement(interface(1), scope=Scope.BMC),)
     before = handed(v.gpu(locks=(interface(1),)), records=records)
     at = 'host:/redfish/v1/Managers/1/HostInterfaces/2'
-    expected = Trouble(
+    expected = said.trouble(
         kind=TroubleKind.LOCK,
         device=None,
         subject=f'write path host-bmc-redfish lock host_interface {at} {"x" * 500}'[:237] + '...',
@@ -594,7 +597,7 @@ def test_a_part_that_nothing_closes_is_told_for_every_way_to_it():
     before = handed(v.gpu(locks=(v.reading(**lock),)), records=record)
     found = wrong(before, gpu(lock=lock, firmware=(v.component(), v.component('ROT'))), records=record)
     expected = [
-        Trouble(
+        said.trouble(
             kind=TroubleKind.LOCK,
             device=v.GPU,
             subject=f'write path {path}',
@@ -614,7 +617,7 @@ def test_a_lock_that_two_parts_share_by_name_is_told_once_for_every_way():
     found = wrong(before, gpu(lock=lock, firmware=(v.component(), twin)), records=record)
     ways = [t for t in found if t.subject.startswith('write path ')]
     assert [('write path host-bmc-ipmi lock rot ' + AT + ' Closed', v.reading().place)] == [(t.subject, t.lock) for t in ways]
-    assert ways[0].text.endswith('is unknown, the BMC calls several parts of the device GPU_0')
+    assert ways[0].fact.text.endswith('is unknown, the BMC calls several parts of the device GPU_0')
     more = v.reading(mechanism='more', part='ROT', scope=Scope.COMPONENT, blocks=HOST_PATHS - v.HOST_DEVICE, **FRESH)
     seen = gpu(firmware=(v.component(), twin, v.component('ROT')), locks=(v.reading(**lock, **FRESH), more))
     found = [t.subject for t in wrong(before, seen, records=record) if t.subject.startswith('write path ')]
@@ -632,11 +635,11 @@ def test_a_lock_that_closes_less_than_it_did_leaves_a_way_open():
 def test_an_open_lock_of_a_machine_that_nobody_handed_over_is_told_whole():
     """Of its card; one of a whole machine of all cards that it is for."""
     mine = v.reading(LockState.UNLOCKED)
-    (found,) = watch.open_locks(v.inventory(v.gpu(locks=(mine,))), v.baseline(), v.NODE)
-    assert found == replace(lock_trouble(''), text=f'{CARD}, rot at {AT} Closed: is unlocked')
+    (found,) = said.open_locks(v.inventory(v.gpu(locks=(mine,))), v.baseline(), v.NODE)
+    assert found == replace(lock_trouble(''), fact=TroubleText(text=f'{CARD}, rot at {AT} Closed: is unlocked'))
     whole = replace(mine, scope=Scope.BMC)
     seen = v.inventory(v.gpu(locks=(whole,)), v.fpga(locks=(replace(whole, accelerator=v.FPGA),)))
-    expected = Trouble(
+    expected = said.trouble(
         kind=TroubleKind.LOCK,
         device=None,
         subject=f'lock rot {AT} Closed',
@@ -644,20 +647,26 @@ def test_an_open_lock_of_a_machine_that_nobody_handed_over_is_told_whole():
         lock=mine.place,
         of=frozenset({v.GPU, v.FPGA}),
     )
-    assert (expected,) == watch.open_locks(seen, v.baseline(), v.NODE)
-    unread = watch.open_locks(v.inventory(v.gpu(locks=(replace(mine, state=LockState.UNKNOWN),))), v.baseline(), v.NODE)
-    assert (replace(found, text=f'{CARD}, rot at {AT} Closed: is unknown', **UNREAD),) == unread
+    assert (expected,) == said.open_locks(seen, v.baseline(), v.NODE)
+    unread = said.open_locks(v.inventory(v.gpu(locks=(replace(mine, state=LockState.UNKNOWN),))), v.baseline(), v.NODE)
+    assert (replace(found, fact=TroubleText(text=f'{CARD}, rot at {AT} Closed: is unknown'), **UNREAD),) == unread
 
 
 def test_troubles_of_a_whole_node_are_told_word_by_word():
     """What is told apart by its subject stays the same trouble, with whatever reason."""
     text = 'nobody can say whether the accelerators are as they were handed over: HTTP 503'
-    expected = Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='all', text=text, certain=False)
-    assert expected == watch.unreadable('HTTP 503')
-    assert text.replace('HTTP 503', 'x' * 477 + '...') == watch.unreadable('x' * 500).text
-    expected = Trouble(kind=TroubleKind.UNPROVEN, device=None, subject='hand-over', text='adopted')
-    assert expected == watch.unproven('adopted')
-    assert Trouble(kind=TroubleKind.OPENED, device=None, subject='locks', text='by unlock') == watch.opened('by unlock')
+    expected = said.trouble(kind=TroubleKind.UNREADABLE, device=None, subject='all', text=text, certain=False)
+    assert expected == said.unreadable('HTTP 503')
+    assert text.replace('HTTP 503', 'x' * 477 + '...') == said.unreadable('x' * 500).fact.text
+    adopted = (
+        'the node is active, and nothing says how it was handed over: it was adopted, or deployed without '
+        'verify_accelerators; undeploy it, or deploy it anew'
+    )
+    expected = said.trouble(kind=TroubleKind.UNPROVEN, device=None, subject='hand-over', text=adopted)
+    assert expected == said.unproven()
+    text = 'locks are open since 2026-11-21 12:00:00 UTC (by unlock)'
+    expected = said.trouble(kind=TroubleKind.OPENED, device=None, subject='locks', text=text)
+    assert (expected,) == recorded([watch.opened(v.NOW, 'by unlock')])
 
 
 def test_why_a_lock_cannot_be_closed_again_is_told_word_by_word():
@@ -680,8 +689,9 @@ def test_why_a_lock_cannot_be_closed_again_is_told_word_by_word():
         'host of somebody else: have the node serviced with lock_accelerators',
     )
     seen = v.inventory(v.gpu(locks=(late, plain)), v.fpga())
-    assert ((), why) == watch.closable(found, seen)
-    assert ((plain,), why) == watch.closable([*found, replace(trouble(), lock=plain.place)], seen)
+    for more, closed in ((), ()), ((replace(trouble(), lock=plain.place),), (plain,)):
+        readings, left = watch.closable([*found, *more], seen)
+        assert (closed, why) == (readings, tuple(map(not_closed, left)))
 
 
 # --------------------------------------------------------------------------------------------------- what counts from now on

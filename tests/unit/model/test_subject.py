@@ -8,7 +8,7 @@ import pytest
 
 from baremetal_acc.errors import StaleJob
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.finding import CardMissing, Recorded
+from baremetal_acc.model.finding import CardMissing, FindingText
 from baremetal_acc.model.job import Finding, Met
 from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.subject import _FORMS, PRESENT, Subject, SubjectKind, lock_mechanism, lock_path
@@ -60,7 +60,7 @@ def test_a_stored_finding_has_its_subject_as_text():
         accelerator=None,
         label='node',
         subject=Subject.from_text('firmware a b'),
-        fact=Recorded(expected='1', found='2'),
+        fact=FindingText(expected='1', found='2'),
         met=Met.NO,
         rule='r',
     )
@@ -70,7 +70,7 @@ def test_a_stored_finding_has_its_subject_as_text():
 
 def test_a_fact_is_stored_in_words_alone():
     """In place of it stand what was expected and what was found, as every release has stored them."""
-    fact = Recorded(expected='1', found='2')
+    fact = FindingText(expected='1', found='2')
     found = Finding(accelerator=None, label='node', subject=PRESENT, fact=fact, met=Met.NO, rule='r')
     stored = encode(found)
     assert ['accelerator', 'label', 'subject', 'expected', 'found', 'met', 'rule', 'state'] == list(stored)[1:]

@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Describe what has changed between two reads of a target."""
+
+from typing import assert_never
+
+from baremetal_acc.decide import drift
+from baremetal_acc.decide.drift import CHARACTERS, Change, ChangeKind, shown
+
+_MAY = {True: 'the host may program it', False: 'the host may not program it'}
+
+
+def sentence(change: Change) -> str:
+    """What has changed, with what has to be known of it."""
+    because = '' if change.reason is None else f' ({reason(change.reason)})'
+    return f'{_text(change)}{because}'
+
+
+def _text(change: Change) -> str:
+    name, was, found = f'{change.label} ({change.accelerator})', value(change.was), value(change.found)
+    match change.kind:
+        case ChangeKind.GONE:
+            return f'{name} is gone, was at {was}'
+        case ChangeKind.NEW:
+            return f'{name} is new, at {found}'
+        case ChangeKind.SWAPPED:
+            return f'{name} stands where {was} was'
+        case ChangeKind.MOVED:
+            return f'{name} has moved: at {was} before, at {found} now'
+        case ChangeKind.IDENTITY:
+            return f'{name} was known as {was} before'
+        case ChangeKind.NOT_SEEN:
+            return f'{name} could not be seen, was at {was}'
+        case ChangeKind.UNREADABLE:
+            return f'{change.label}, {change.subject}: {was} before, could not be read now'
+        case ChangeKind.DEVICE | ChangeKind.FIRMWARE | ChangeKind.FUNCTION | ChangeKind.LOCK | ChangeKind.PATH:
+            return f'{change.label}, {change.subject}: {was or "absent"} before, {found or "absent"} now'
+        case _:
+            assert_never(change.kind)
+
+
+def value(of: drift.Value | None) -> str | None:
+    """What was known or is shown; None for nothing."""
+    match of:
+        case None | str():
+            return of
+        case bool():
+            return _MAY[of]
+        case drift.CardNamed():
+            return f'{of.label} ({of.id})'
+        case drift.CardSaying():
+            return f'a card with {", ".join(f"{name} {text}" for name, text in of.facts)}'
+        case drift.Staged():
+            return f'{of.version or "no version"}, with {of.staged} staged for the next reset'
+        case drift.SlotContent():
+            return shown(' '.join(of.parts)) or 'empty'
+        case _:
+            assert_never(of)
+
+
+def reason(why: drift.Reason) -> str:
+    """Why something could not be seen, or what else has to be known."""
+    return shown(_reason(why), 3 * CHARACTERS)
+
+
+def _reason(why: drift.Reason) -> str:
+    match why:
+        case drift.BmcsNotAsked():
+            return f'BMC {", ".join(why.names)} was not asked'
+        case drift.BehindGap():
+            return f'{why.gap.ref} could not be read: {why.gap.reason}'
+        case drift.WasHidden():
+            return f'or was hidden before: {_reason(why.by)}'
+        case drift.KnownByUri():
+            return 'known by its URI only: its like in its place would not be noticed'
+        case drift.SameCard(proof=None):
+            return 'whether it is the same card cannot be told'
+        case drift.SameCard():
+            return f'it is the same card by its {why.proof}'
+        case drift.NotRead():
+            return f'{why.gap.ref}: {why.gap.reason}'
+        case _:
+            assert_never(why)
