@@ -5,6 +5,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from baremetal_acc.errors import BmcError
@@ -47,6 +48,19 @@ class ImageServer:
     key: str | None = None
 
 
+class Setting(StrEnum):
+    """What an operator can say of how a BMC is spoken to, as far as hints name it. Where he says it only the shell knows."""
+
+    VERIFY_CA = 'verify_ca'
+    CIPHER_SUITE = 'cipher_suite'
+    KEY = 'secret_hex_kg_key'
+
+
+def by_name() -> dict[Setting, str]:
+    """Each as it is called."""
+    return {one: one.value for one in Setting}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BmcAddress:
     """Where a BMC is and how to log in.
@@ -65,6 +79,7 @@ class BmcAddress:
     :ivar key: of IPMI: K_G, the key of the BMC; None where it has none.
     :ivar until: by the monotonic clock, when whoever asks has to be done: no answer is waited for past it. What is asked after
         it has a short time. None: there is no such time.
+    :ivar set_by: where the operator says it, in words: ``--cipher-suite``, or ``ipmi_cipher_suite in driver_info``.
     """
 
     name: BmcName
@@ -82,6 +97,7 @@ class BmcAddress:
     cipher_suite: int = 17
     key: bytes | None = field(default=None, repr=False)
     until: float | None = field(default=None, compare=False)
+    set_by: Mapping[Setting, str] = field(default_factory=by_name, compare=False, repr=False)
 
     @property
     def label(self) -> str:

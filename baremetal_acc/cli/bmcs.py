@@ -20,7 +20,7 @@ from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from baremetal_acc.bmc.address import IPMI_FIXED, PORT_EXPECTED, check_address, ipmi_address, ipmi_key, speaks_ipmi
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.api import BmcAddress, Setting, by_name
 from baremetal_acc.cli.places import written
 from baremetal_acc.cli.yaml_reader import Map, read_json, read_yaml
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
@@ -77,6 +77,7 @@ class BmcEntry:
     :ivar verify_ca: as in :class:`~baremetal_acc.bmc.api.BmcAddress`; a path is absolute.
     :ivar cipher_suite: with ``key``, of IPMI: as in :class:`~baremetal_acc.bmc.api.BmcAddress`.
     :ivar trusted_at: path and line of the document that says so; None where an argument does.
+    :ivar set_by: as in :class:`~baremetal_acc.bmc.api.BmcAddress`.
     :ivar secret_at: line of the first password or key that stands there to the letter.
     """
 
@@ -91,6 +92,7 @@ class BmcEntry:
     key: bytes | None = field(default=None, repr=False)
     trusted_at: tuple[str, int] | None = field(default=None, compare=False, repr=False)
     secret_at: int | None = field(default=None, compare=False, repr=False)
+    set_by: Mapping[Setting, str] = field(default_factory=by_name, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +229,7 @@ def resolve(
             parallel_updates=bmc.parallel_updates,
             cipher_suite=bmc.cipher_suite,
             key=bmc.key,
+            set_by=bmc.set_by,
         )
         for bmc in entry.bmcs
     )
@@ -491,6 +494,7 @@ def _bmc(name: BmcName, table: Map, keys: Mapping[str, str]) -> BmcEntry:
         key=_key(table, keys['secret_hex_kg_key']) if by_ipmi else None,
         trusted_at=(table.path, table.line_of(keys['verify_ca'])) if isinstance(verify_ca, str) else None,
         secret_at=min(secrets, default=None),
+        set_by={one: f'{keys[one]} in {table.path}' for one in Setting if one in keys},
     )
 
 

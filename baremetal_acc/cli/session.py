@@ -16,6 +16,7 @@ from oslo_config import cfg
 
 from baremetal_acc import assemble
 from baremetal_acc.bmc.address import check_address, example, speaks_ipmi
+from baremetal_acc.bmc.api import Setting
 from baremetal_acc.bmc.ipmi.place import SUITES
 from baremetal_acc.cli import bmcs, text
 from baremetal_acc.cli.bmcs import BmcEntry, Secret, Source, TargetEntry
@@ -221,6 +222,11 @@ _OF_REDFISH = {
     'verify_ca': 'IPMI has no certificates: leave it out',
     'system': 'a BMC that speaks IPMI has one machine: leave it out',
 }
+_SET_BY = {
+    Setting.VERIFY_CA: '--verify-ca',
+    Setting.CIPHER_SUITE: '--cipher-suite',
+    Setting.KEY: f'{Setting.KEY} of a BMC in bmcs.yaml',
+}
 _OF_IPMI = {'cipher_suite': 'Redfish has none: leave it out'}
 """Arguments for one protocol, with why they are not for the other one."""
 
@@ -265,6 +271,7 @@ def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Target
         verify_ca=verify,
         system=arguments.system,
         cipher_suite=arguments.cipher_suite or 17,
+        set_by=_SET_BY,
     )
     exposure = Exposure(arguments.exposure) if arguments.exposure else None
     return TargetEntry(name=name, bmcs=(host,), exposure=exposure)

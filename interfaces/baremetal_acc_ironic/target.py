@@ -19,7 +19,7 @@ from oslo_utils import strutils, uuidutils
 
 from baremetal_acc import assemble
 from baremetal_acc.bmc.address import IPMI_FIXED, PORT_EXPECTED, check_address, ipmi_address, ipmi_key, speaks_ipmi
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.api import BmcAddress, Setting
 from baremetal_acc.bmc.ipmi.place import NAME_BYTES, PASSWORD_BYTES, SUITES
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
 from baremetal_acc.decide.providers import PREFIX
@@ -37,6 +37,14 @@ _KEY = 'secret_hex_kg_key'
 """Ironic's API masks what is called secret, and would show hex_kg_key."""
 
 _TEXTS = ('address', 'username', 'password', 'system', _KEY)
+_OF_NODE = {
+    Setting.VERIFY_CA: 'redfish_verify_ca in driver_info',
+    Setting.CIPHER_SUITE: 'ipmi_cipher_suite in driver_info',
+    Setting.KEY: 'ipmi_hex_kg_key in driver_info',
+}
+_OF_FURTHER = {one: f'{one} in acc_bmcs' for one in Setting}
+"""Where a setting of the node's own BMC, and of another one, is said."""
+
 _OF_REDFISH = frozenset({'verify_ca', 'system', 'parallel_updates'})
 _OF_IPMI = frozenset({'cipher_suite', _KEY})
 _OWN = frozenset({*_TEXTS, *_OF_REDFISH, *_OF_IPMI})
@@ -230,6 +238,7 @@ def _own(node: Any, where: str, name: str, value: dict[str, Any]) -> BmcAddress:
             **_login(where, {key: key for key in ('username', 'password')}, value),
             cipher_suite=_suite(f'{where}: cipher_suite', value.get('cipher_suite')),
             key=_kg(f'{where}: {_KEY}', value.get(_KEY)),
+            set_by=_OF_FURTHER,
         )
     return _address(
         BmcName(name),
@@ -239,6 +248,7 @@ def _own(node: Any, where: str, name: str, value: dict[str, Any]) -> BmcAddress:
         verify_ca=_verify_ca(where, driver_utils.get_verify_ca(node, value.get('verify_ca', True))),
         system=value.get('system'),
         parallel_updates=_number(f'{where}: parallel_updates', value.get('parallel_updates')),
+        set_by=_OF_FURTHER,
     )
 
 
@@ -321,4 +331,4 @@ def _whole(value: object) -> int | None:
 
 
 def _address(name: BmcName, **values: Any) -> BmcAddress:
-    return assemble.tuned(BmcAddress(name=name, **values), settings.core())
+    return assemble.tuned(BmcAddress(name=name, **({'set_by': _OF_NODE} | values)), settings.core())

@@ -216,7 +216,7 @@ TABLE = (
     (state_that_others_may_write, 2, ('baremetal-acc: others may write there', 'chmod 700')),
     (unreachable, 5, ('node-1', 'https://127.0.0.1:')),
     (wrong_password, 5, ('node-1', 'BMC host', 'https://127.0.0.1:')),
-    (untrusted, 5, ('node-1', 'BMC host', 'verify_ca')),
+    (untrusted, 5, ('node-1', 'BMC host', 'set verify_ca in ', 'bmcs.yaml to the file of the CA that signed it')),
     (wrong_digest, 4, ('node-1', 'image gpu-new', 'gpu-new.img', 'sha256', 'the catalogue says')),
     (catalogue_typo, 2, ('catalogue.toml, line 9', 'image[0].securty_version', 'did you mean security_version?')),
     (baseline_typo, 2, ('baseline.toml, line 18', 'host-devise', 'did you mean host-device?')),

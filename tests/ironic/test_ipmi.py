@@ -456,7 +456,7 @@ class TestNoAnswer(IpmiCase):
         assert 'the password is wrong' in told
         assert 'hunter2' not in told
         told = self.failed(ipmi_hex_kg_key='0b' * 20)
-        assert 'check the K_G of the BMC' in told
+        assert 'check the K_G of the BMC: ipmi_hex_kg_key in driver_info' in told
         assert '0b0b' not in told
         self.config(group='baremetal_acc', bmc_timeout=1)
         self.machine.stop()

@@ -10,7 +10,7 @@ from ironic.conductor import task_manager
 from ironic.conf import CONF
 from ironic.tests.unit.objects import utils as obj_utils
 
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.api import BmcAddress, Setting
 from baremetal_acc_ironic import record
 from baremetal_acc_ironic.target import target
 from tests.ironic.case import TYPE, IronicCase
@@ -65,6 +65,9 @@ class TestOfIpmi(AddressCase, IpmiCase):
         host = self.bmcs(ipmi_port='6230', ipmi_cipher_suite='3', ipmi_hex_kg_key=KEY, ipmi_protocol_version=2.0)['host']
         assert ('ipmi://127.0.0.1:6230', 3, bytes.fromhex(KEY)) == (host.address, host.cipher_suite, host.key)
         assert repr(host.key) not in repr(host)
+        assert ['redfish_verify_ca in driver_info', 'ipmi_cipher_suite in driver_info', 'ipmi_hex_kg_key in driver_info'] == [
+            host.set_by[one] for one in Setting
+        ]
         assert 'ipmi://[2001:db8::1]:6230' == self.bmcs(ipmi_address='2001:db8::1')['host'].address
         assert 'ipmi://bmc-7.example.org' == self.bmcs(ipmi_address='bmc-7.example.org', ipmi_port=None)['host'].address
         assert None is self.bmcs(ipmi_hex_kg_key='00' * 20)['host'].key
@@ -109,6 +112,8 @@ class TestOfIpmi(AddressCase, IpmiCase):
         assert ('https://192.0.2.8', True) == (found['dpu'].address, found['dpu'].verify_ca)
         other = found['other']
         assert ('ipmi://192.0.2.7', 3, bytes.fromhex(KEY)) == (other.address, other.cipher_suite, other.key)
+        assert 'secret_hex_kg_key in acc_bmcs' == other.set_by[Setting.KEY]
+        assert 'verify_ca in acc_bmcs' == found['dpu'].set_by[Setting.VERIFY_CA]
         self.config(verify_ca='/etc/bmc-ca.pem', group=IPMI)
         assert '/etc/bmc-ca.pem' == self.bmcs()['dpu'].verify_ca
 

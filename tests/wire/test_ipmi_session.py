@@ -211,7 +211,7 @@ def test_a_bmc_with_a_key_of_its_own_wants_it(lan):
         with pytest.raises(BmcNotAuthorised) as caught:
             site.login(key=key)
         assert told in str(caught.value)
-        assert 'secret_hex_kg_key in bmcs.yaml or acc_bmcs, ipmi_hex_kg_key in driver_info' in caught.value.hint
+        assert caught.value.hint.endswith('of the BMC: secret_hex_kg_key')
 
 
 def test_a_bmc_without_room_is_busy(site):
@@ -352,8 +352,7 @@ def test_a_bmc_without_the_suite_is_refused_and_never_spoken_to_with_less(lan):
     with pytest.raises(BmcNoLogin) as caught:
         site.login()
     assert 'it does not offer cipher suite 17 (cipher suite 3 (SHA-1) can be chosen for this BMC: ' in str(caught.value)
-    for key in ('cipher_suite in bmcs.yaml or acc_bmcs', 'ipmi_cipher_suite in driver_info', '--cipher-suite with --address'):
-        assert key in caught.value.hint
+    assert caught.value.hint.endswith('this BMC: cipher_suite')
     with pytest.raises(BmcNoLogin, match=r'it does not offer cipher suite 3 \(cipher suite 17 is used where none is named: '):
         Site(lan, suites=(17,)).login(suite=3)
     assert 'connected suite 1' in stock(site, "s = login(); print('connected suite', s.integrityalgo)")

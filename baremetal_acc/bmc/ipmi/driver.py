@@ -117,7 +117,7 @@ def place_of(address: BmcAddress) -> place.Place:
         raise UsageError(
             argument=f'address of BMC {address.name}', what='it is no address of IPMI', hint='write it as ipmi://HOST[:PORT]'
         )
-    return place.place(
+    found = place.place(
         address.label,
         host,
         port=port,
@@ -128,6 +128,7 @@ def place_of(address: BmcAddress) -> place.Place:
         answer=min(address.timeout, place.ANSWER),
         login=min(address.timeout, place.LOGIN),
     )
+    return replace(found, set_by=address.set_by)
 
 
 class IpmiConnection:

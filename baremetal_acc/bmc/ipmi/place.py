@@ -5,10 +5,12 @@
 Source: IPMI 2.0 revision 1.1, sections 6.8 and 13.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
 
+from baremetal_acc.bmc.api import Setting, by_name
 from baremetal_acc.errors import UsageError
 
 PORT = 623
@@ -60,6 +62,7 @@ class Place:
     :ivar label: for messages.
     :ivar answer: for a command that says nothing else.
     :ivar key: K_G, the key of the BMC; None: the password serves for it.
+    :ivar set_by: as in :class:`~baremetal_acc.bmc.api.BmcAddress`.
     """
 
     label: str
@@ -71,6 +74,7 @@ class Place:
     key: bytes | None = field(default=None, repr=False)
     answer: timedelta = ANSWER
     login: timedelta = LOGIN
+    set_by: Mapping[Setting, str] = field(default_factory=by_name, repr=False)
 
 
 def place(

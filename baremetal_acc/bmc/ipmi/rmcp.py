@@ -34,6 +34,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 from pyghmi.ipmi.private import session as pyghmi
 
+from baremetal_acc.bmc.api import Setting
 from baremetal_acc.bmc.ipmi.place import Place, Privilege
 from baremetal_acc.bmc.ipmi.wire import Code, NetFn
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNoLogin, BmcNotAuthorised
@@ -88,13 +89,9 @@ _BAD_CHECK = 0x0F
 """Status codes of RMCP+. Source: table 13-15."""
 
 _OTHER_SUITE = {
-    17: 'cipher suite 3 (SHA-1) can be chosen for this BMC: cipher_suite in bmcs.yaml or acc_bmcs, ipmi_cipher_suite in '
-    'driver_info, --cipher-suite with --address',
-    3: 'cipher suite 17 is used where none is named: leave out cipher_suite in bmcs.yaml or acc_bmcs, ipmi_cipher_suite in '
-    'driver_info, --cipher-suite with --address; all others are too weak',
+    17: 'cipher suite 3 (SHA-1) can be chosen for this BMC: {}',
+    3: 'cipher suite 17 is used where none is named: leave out {}; all others are too weak',
 }
-_KEYS = 'secret_hex_kg_key in bmcs.yaml or acc_bmcs, ipmi_hex_kg_key in driver_info'
-"""Where operators say it, for hints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,7 +389,8 @@ class Codec(pyghmi.Session):
         elif status in _NO_SUITE:
             number = self._suite.number
             told = f'{what}: it does not offer cipher suite {number}'
-            self.failure = BmcNoLogin(bmc=self.bmc, what=told, hint=_OTHER_SUITE[number])
+            hint = _OTHER_SUITE[number].format(self._there.set_by[Setting.CIPHER_SUITE])
+            self.failure = BmcNoLogin(bmc=self.bmc, what=told, hint=hint)
         elif status in _NO_SUCH_USER:
             told = f'{what}: it knows no such user, or he may not log in'
             self.failure = BmcNotAuthorised(bmc=self.bmc, what=told, hint='check username, and the access of that user by LAN')
@@ -407,10 +405,11 @@ class Codec(pyghmi.Session):
     def _key_is_wrong(self, what: str) -> BmcError:
         """The password was proven to us before: what does not fit is the other key."""
         has = 'it has a key of its own (K_G)' if self._key_wanted else 'it may have a key of its own (K_G)'
+        where = self._there.set_by[Setting.KEY]
         if self._there.key is None:
-            told, hint = f'{has}, and none was given', f'give the K_G of the BMC: {_KEYS}'
+            told, hint = f'{has}, and none was given', f'give the K_G of the BMC: {where}'
         else:
-            told, hint = f'{has}, and it is not the one that was given', f'check the K_G of the BMC: {_KEYS}'
+            told, hint = f'{has}, and it is not the one that was given', f'check the K_G of the BMC: {where}'
         return BmcNotAuthorised(bmc=self.bmc, what=f'{what}: {told}', hint=hint)
 
     # -- in a session -------------------------------------------------------------------------------------------------

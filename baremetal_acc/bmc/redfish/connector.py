@@ -25,7 +25,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import sushy.auth
 
 from baremetal_acc.bmc import pending, stopping
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.api import BmcAddress, Setting
 from baremetal_acc.bmc.redfish import tls, trouble
 from baremetal_acc.bmc.redfish.login import MAX_LOGINS, Login, basic_authorization
 from baremetal_acc.bmc.redfish.message import NO_SESSION_FREE, NO_SESSION_WORDS, said, said_to_login
@@ -566,7 +566,7 @@ class Connector:
             return BmcUntrusted(
                 bmc=self.label,
                 what=f'its certificate is not trusted: {exc.verify_message}',
-                hint='set verify_ca to the file of the CA that signed it',
+                hint=f'set {self._address.set_by[Setting.VERIFY_CA]} to the file of the CA that signed it',
             )
         what = _unknown(method, trouble.reason(exc))
         return BmcUnreachable(bmc=self.label, uri=path, what=what, hint='check address, network and power of the BMC')

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baremetal_acc.bmc.address import check_address
+from baremetal_acc.bmc.api import Setting
 from baremetal_acc.cli import bmcs, session
 from baremetal_acc.cli.bmcs import Source
 from baremetal_acc.decide.baseline import Exposure
@@ -117,6 +118,10 @@ def test_a_driver_info_for_ipmi_can_be_copied_too():
         for shown in (repr(one), repr(address)):
             assert 'hunter2' not in shown
             assert repr(host.key) not in shown
+        assert 'ipmi_hex_kg_key in /etc/x/bmcs.yaml' == address.set_by[Setting.KEY]
+        (_, dpu, other) = bmcs.resolve(two, {}, None)
+        assert 'verify_ca in /etc/x/bmcs.yaml' == dpu.set_by[Setting.VERIFY_CA]
+        assert 'cipher_suite in /etc/x/bmcs.yaml' == other.set_by[Setting.CIPHER_SUITE]
     named = parse(IPMI.replace('192.0.2.1', '"2001:db8::2"'))[0][0].bmcs[0]
     assert 'ipmi://[2001:db8::2]:6230' == named.address
 
@@ -590,3 +595,6 @@ def test_an_address_of_ipmi_has_a_suite(options, suite):
     arguments = parser.parse_args(['--address', 'ipmi://192.0.2.1', '--username', 'admin', *options])
     (entry,) = session.begin(arguments, writes=False, environ={}).entries
     assert ('ipmi://192.0.2.1', suite) == (entry.bmcs[0].address, entry.bmcs[0].cipher_suite)
+    assert ['--verify-ca', '--cipher-suite', 'secret_hex_kg_key of a BMC in bmcs.yaml'] == [
+        entry.bmcs[0].set_by[one] for one in Setting
+    ]
