@@ -40,11 +40,6 @@ class About:
     volatile: bool = False
     licence: str | None = None
 
-    @property
-    def closes_bmc(self) -> bool:
-        """It blocks the operator's own way, too: it is opened for our own update, and closed again."""
-        return WritePath.BMC_NETWORK in self.blocks
-
 
 class Mechanism(Protocol):
     """An entry point of the group ``baremetal_acc.locks``.

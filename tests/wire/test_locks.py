@@ -100,7 +100,7 @@ def test_all_four_are_installed() -> None:
 def test_only_write_protection_blocks_the_operators_own_way_to_a_card() -> None:
     """It is released for our own flash, as a lockdown of the whole machine is; the others stay."""
     ours = {'write_protected', 'nvidia_write_protect_domain'}
-    assert ours == {m.name for m in mechanisms() if m.about.closes_bmc and not m.about.wraps}
+    assert ours == {m.name for m in mechanisms() if WritePath.BMC_NETWORK in m.about.blocks and not m.about.wraps}
     assert all((WritePath.HOST_DEVICE in m.about.blocks) is (Scope.BMC not in m.about.protects) for m in mechanisms())
 
 

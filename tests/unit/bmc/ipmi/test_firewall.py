@@ -223,7 +223,7 @@ def locked(controller):
 
 
 def test_requests_have_the_bytes_of_the_standard():
-    """Facts, section 2.2: the qualifier comes last."""
+    """Facts, section 2.2: the qualifier comes last with 60h."""
     assert '0f' == masks.encode_netfn_support(0xF).hex()
     assert '0f2c0000' == masks.encode_query(0xF, PICMG, 0).hex()
     assert '0e4601' == masks.encode_query(0xE, Subset(netfn=0x06, lun=1), 1).hex()
@@ -241,7 +241,7 @@ def test_no_request_is_ever_made_for_the_lan_channel(channel):
 
 
 def test_answers_are_read_as_the_standard_has_them():
-    """Support is backwards: a bit that is set says that there is none."""
+    """The halves of a mask are numbered on."""
     mask = bytes([0x05]) + bytes(14) + bytes([0x80])
     assert frozenset({0, 2, 127}) == masks.parse_mask(mask, 0, 'b', 'x')
     assert frozenset({128, 130, 255}) == masks.parse_mask(mask, 1, 'b', 'x')
