@@ -3,6 +3,8 @@
 """``baremetal-acc reshape``: move what a node's root offers flat to its devices' own providers, with its claims, and back."""
 
 import argparse
+import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -11,13 +13,17 @@ from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report, ReportCommand, each, failed
 from baremetal_acc.decide import reshape
-from baremetal_acc.errors import AccError, Refused
-from baremetal_acc.model.reshape import Reshape
+from baremetal_acc.errors import AccError, Refused, UsageError
+from baremetal_acc.model.reshape import Move, Reshape
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.reshape import Reshaper, ReshapeRefused, Reshaping, Wish
 from baremetal_acc.render.reshape_refusals import sentences
 
 COLUMNS = ('Target', 'Step', 'What', 'Done')
+
+_NAME = re.compile(r'[A-Z0-9_]{1,255}')
+
+_FORM = 'FLAT, FLAT=NESTED or FLAT=NESTED:TRAIT, such as CUSTOM_BIG_GPU=PGPU:CUSTOM_ACC_GPU_ACME_X1'
 
 
 class Plan(ReportCommand):
@@ -48,8 +54,8 @@ class Plan(ReportCommand):
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Look at every target, and at what placement has of it."""
-        moves = tuple(reshape.parse(word) for word in arguments.classes)
-        reshape.check(moves)
+        moves = tuple(parse(word) for word in arguments.classes)
+        check(moves)
         using = session.begin(arguments, writes=self.WRITES)
         client = publisher.client(using.conf)
         reshaper = Reshaper(client, Publisher(client))
@@ -171,3 +177,28 @@ def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
         for c in body['claims']
     )
     return [(body['target'], step, what, done) for step, what in rows]
+
+
+def parse(text: str) -> Move:
+    """A move as an operator writes it.
+
+    :raises UsageError: it is none.
+    """
+    flat, equals, rest = text.partition('=')
+    nested, colon, trait = rest.partition(':')
+    names = (flat, nested, trait)[: 1 + bool(equals) + bool(colon)]
+    if not all(map(_NAME.fullmatch, names)):
+        raise UsageError(argument=f'--class {text[:80]!r}', what='names no class', hint=f'write {_FORM}')
+    return Move(flat=flat, nested=nested or flat, trait=trait or None)
+
+
+def check(moves: Iterable[Move]) -> None:
+    """A class of the root goes one way.
+
+    :raises UsageError: one is named twice.
+    """
+    for flat, times in Counter(m.flat for m in moves).items():
+        if times > 1:
+            raise UsageError(
+                argument=f'--class {flat}', what='is named twice', hint='a class of the root becomes one other class'
+            )

@@ -24,7 +24,6 @@ from dataclasses import replace
 from baremetal_acc.decide.baseline import FUNCTION_PREFIX
 from baremetal_acc.decide.overlap import overlapping
 from baremetal_acc.decide.providers import CLASSES
-from baremetal_acc.errors import UsageError
 from baremetal_acc.model.provider import Provider, ProviderTree
 from baremetal_acc.model.reshape import (
     AllHeld,
@@ -49,37 +48,8 @@ from baremetal_acc.model.reshape import (
 NODE_CLASSES = frozenset({'VCPU', 'MEMORY_MB', 'DISK_GB'})
 """What a machine as a whole has. With a class of the operator's, it is what the node itself is claimed as."""
 
-_NAME = re.compile(r'[A-Z0-9_]{1,255}')
-
-_FORM = 'FLAT, FLAT=NESTED or FLAT=NESTED:TRAIT, such as CUSTOM_BIG_GPU=PGPU:CUSTOM_ACC_GPU_ACME_X1'
-
 
 # ------------------------------------------------------------------------------------------------------------------ moves
-
-
-def parse(text: str) -> Move:
-    """A move as an operator writes it.
-
-    :raises UsageError: it is none.
-    """
-    flat, equals, rest = text.partition('=')
-    nested, colon, trait = rest.partition(':')
-    names = (flat, nested, trait)[: 1 + bool(equals) + bool(colon)]
-    if not all(_is_name(name) for name in names):
-        raise UsageError(argument=f'--class {text[:80]!r}', what='names no class', hint=f'write {_FORM}')
-    return Move(flat=flat, nested=nested or flat, trait=trait or None)
-
-
-def check(moves: Iterable[Move]) -> None:
-    """A class of the root goes one way.
-
-    :raises UsageError: one is named twice.
-    """
-    for flat, times in Counter(m.flat for m in moves).items():
-        if times > 1:
-            raise UsageError(
-                argument=f'--class {flat}', what='is named twice', hint='a class of the root becomes one other class'
-            )
 
 
 def chosen(placed: Placed, wanted: ProviderTree | None, moves: Sequence[Move]) -> tuple[Move, ...]:
@@ -424,7 +394,3 @@ def _after(consumer: Consumer, shifts: Iterable[Shift]) -> Consumer:
             amounts[shift.target, shift.target_class] += shift.amount
     claims = (Claim(provider=p, resource_class=c, amount=n) for (p, c), n in sorted(amounts.items()) if n)
     return replace(consumer, claims=tuple(claims))
-
-
-def _is_name(text: str) -> bool:
-    return bool(_NAME.fullmatch(text))

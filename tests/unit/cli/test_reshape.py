@@ -1,0 +1,41 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The argument ``--class`` of ``baremetal-acc reshape``."""
+
+import pytest
+
+from baremetal_acc.cli import reshape
+from baremetal_acc.errors import UsageError
+from baremetal_acc.model.reshape import Move
+
+
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [
+        ('PGPU', Move(flat='PGPU', nested='PGPU')),
+        ('CUSTOM_X=PGPU', Move(flat='CUSTOM_X', nested='PGPU')),
+        ('CUSTOM_X=PGPU:CUSTOM_ACC_GPU', Move(flat='CUSTOM_X', nested='PGPU', trait='CUSTOM_ACC_GPU')),
+    ],
+)
+def test_a_move_as_it_is_written(text, expected):
+    """A class, the class it becomes, and a trait that says of which devices."""
+    assert expected == reshape.parse(text)
+
+
+@pytest.mark.parametrize('text', ['', 'pgpu', 'PGPU=', '=PGPU', 'PGPU:X', 'A=B:', 'A=B=C', 'A B', f'{"A" * 79}BC' * 4, 'A=B:c'])
+def test_what_is_no_move_is_told(text):
+    """With the forms that are."""
+    with pytest.raises(UsageError) as caught:
+        reshape.parse(text)
+    expected = (
+        f'--class {text[:80]!r}: names no class (write FLAT, FLAT=NESTED or FLAT=NESTED:TRAIT, such as '
+        f'CUSTOM_BIG_GPU=PGPU:CUSTOM_ACC_GPU_ACME_X1)'
+    )
+    assert expected == str(caught.value)
+
+
+def test_a_class_goes_one_way():
+    """Named twice, it could not."""
+    reshape.check((Move(flat='A', nested='C'), Move(flat='B', nested='C')))
+    with pytest.raises(UsageError, match=r'^--class A: is named twice \(a class of the root becomes one other class\)$'):
+        reshape.check((Move(flat='A', nested='B'), Move(flat='A', nested='C')))
