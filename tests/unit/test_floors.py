@@ -118,6 +118,12 @@ CODES_COMPARED_IN = (*HTTP_SPOKEN_IN, 'catalogue.transcript')
 OF_DRIVERS = frozenset({'HttpRefused', 'CommandRefused'})
 """Errors that carry the code of an answer: each is its driver's alone."""
 
+SETTINGS_PLACES = re.compile(r'(?<![\w-])--[a-z]|bmcs\.yaml|driver_info|acc_bmcs')
+SETTINGS_PLACES_NOT_IN = ('errors', 'model', 'planning', 'decide', 'attach', 'bmc', 'locks', 'run')
+SETTINGS_PLACES_IN = ('decide.restore',)
+"""Where an operator says something: an argument of the command line, a file, a key of an Ironic node. Below the shells hints name a
+:class:`~baremetal_acc.bmc.api.Setting`. Who says how a restore goes on names the verb of one shell and the step of the other."""
+
 VENDORS = re.compile(
     'altera|ami|amd|bluefield|broadcom|dell|dgx|gigabyte|habana|hgx|hpe|huawei|idrac|ilo|inspur|intel|lenovo|marvell|'
     'mellanox|nvidia|pensando|supermicro|tenstorrent|xcc|xclarity|xilinx'
@@ -303,6 +309,8 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
     if not within(module, CODES_COMPARED_IN):
         found += [f'{module}:{line} may not compare with a HTTP status or a completion code' for line in codes_compared(code)]
     for line, text in names(code):
+        if SETTINGS_PLACES.search(text) and within(module, SETTINGS_PLACES_NOT_IN) and not within(module, SETTINGS_PLACES_IN):
+            found.append(f'{module}:{line} may not say where a setting is set: name a Setting')
         vendors = sorted(word for word in words(text) if VENDORS.fullmatch(word))
         if vendors and (not within(module, VENDORS_IN) or within(module, VENDORS_NOT_IN)):
             found.append(f'{module}:{line} may not name {", ".join(vendors)}')
@@ -412,6 +420,8 @@ def test_every_room_has_its_rule(tree: Path) -> None:
         ('baremetal_acc_ironic.power', 'if exc.status: pass', 'may not read a status'),
         ('baremetal_acc.cli.x', 'from ..bmc.redfish.trouble import HttpRefused', 'may not know a code of a driver'),
         ('baremetal_acc_ironic.x', 'import baremetal_acc.bmc.ipmi.wire.CommandRefused', 'may not know a code of a driver'),
+        ('baremetal_acc.bmc.redfish.x', 'hint = "set redfish_verify_ca in driver_info"', 'may not say where a setting is set'),
+        ('baremetal_acc.decide.x', 'hint = f"say it (--class {name})"', 'may not say where a setting is set'),
         ('baremetal_acc.bmc.redfish.x', 'if maker == "NVIDIA": pass', 'may not name nvidia'),
         ('baremetal_acc.decide.x', 'def is_dell(card): pass', 'may not name dell'),
         ('baremetal_acc.cli.x', 'x = body["Oem"]["Hpe"]', 'may not name hpe'),
@@ -438,6 +448,8 @@ def test_each_rule_can_fail(module: str, source: str, sentence: str) -> None:
         ('baremetal_acc.cli.x', 'from oslo_config import cfg\nimport baremetal_acc.run'),
         ('baremetal_acc.cli.x', 'def f(conf: cfg.ConfigOpts): return conf.default_config_files, loading.load(conf, GROUP)'),
         ('baremetal_acc.demo.x', 'def f(conf: Path): return conf.parent'),
+        ('baremetal_acc.bmc.x', 'hint = f"leave out {set_by[Setting.CIPHER_SUITE]}; a--b"'),
+        ('baremetal_acc.cli.x', 'hint = "write it into bmcs.yaml, or give --verify-ca"'),
         ('baremetal_acc_ironic.x', 'from baremetal_acc_ironic import node, settings\nx = settings.core().publish'),
         ('baremetal_acc.bmc.redfish.x', 'from http import HTTPStatus\nx = exc.status in (404, HTTPStatus.CONFLICT)'),
         ('baremetal_acc_ironic.power', 'from http import HTTPStatus\ncode = HTTPStatus.CONFLICT'),
