@@ -5,6 +5,7 @@
 What the docs list is written from the code, so no page is among them.
 """
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ class Addition:
     """What a newcomer adds.
 
     :ivar most_files: that a patch of its kind may touch.
-    :ivar checks: that pass with the whole patch.
+    :ivar checks: that pass with the whole patch, with that of types (below).
     :ivar missed: for each file: the check that fails without it, and what it says.
     """
 
@@ -37,20 +38,58 @@ KINDS = these_tests(
     'tests/unit/decide/test_vocabulary.py', 'tests/unit/decide/test_baseline.py', 'tests/unit/cli/test_samples.py'
 )
 
+PASSTHROUGH = these_tests(
+    *(
+        f'tests/unit/locks/test_switches.py::{name}[dell_os_bmc_passthrough]'
+        for name in (
+            'test_a_reading_of_a_switch_says_all_that_evidence_needs',
+            'test_a_switch_is_written_as_the_kind_of_value_that_it_shows',
+        )
+    ),
+    'tests/faults/test_platform_locks.py::test_a_lock_locks_what_it_declares_and_nothing_else[dell_os_bmc_passthrough]',
+    'tests/faults/test_platform_locks.py::test_a_lock_that_lies_is_refused_at_deploy[dell_os_bmc_passthrough-lock-ignored]',
+)
+MECHANISMS = these_tests(
+    'tests/unit/test_packaging.py::test_every_lock_mechanism_is_an_entry_point',
+    'tests/faults/test_platform_locks.py::test_every_mechanism_has_its_row',
+    'tests/unit/emulator/test_docs.py',
+)
+INSTALLED = these_tests('tests/unit/test_packaging.py::test_every_lock_mechanism_is_an_entry_point')
+
 ADDITIONS = {
     # The second GET of a resource is answered 503 with Retry-After.
     'add_emulator_fault.patch': Addition(
         most_files=2,
-        checks=(FAULTS, BUSY, MYPY),
+        checks=(FAULTS, BUSY),
         missed={
             'baremetal_acc/emulator/fault.py': (BUSY, r"unknown fault 'busy-again'; one of .*absent-while-off"),
             'tests/emulator/test_fault_http.py': (FAULTS, 'fault busy-again: no test makes it; add one to tests/emulator'),
         },
     ),
+    # The network between an iDRAC and its host, by a property of Dell's own, which is read back.
+    'add_lock_mechanism.patch': Addition(
+        most_files=3,
+        checks=(PASSTHROUGH, MECHANISMS),
+        missed={
+            'setup.cfg': (
+                INSTALLED,
+                'add to baremetal_acc.locks in setup.cfg: '
+                'dell_os_bmc_passthrough = baremetal_acc.locks.dell_os_bmc_passthrough:OsBmcPassthrough',
+            ),
+            'baremetal_acc/locks/dell_os_bmc_passthrough.py': (
+                these_tests('tests/wire/test_locks.py::test_all_four_are_installed'),
+                "plugin dell_os_bmc_passthrough .* cannot be loaded: .* No module named 'baremetal_acc.locks.dell_os_bmc",
+            ),
+            'tests/mechanisms/dell_os_bmc_passthrough.py': (
+                these_tests('tests/faults/test_platform_locks.py::test_every_mechanism_has_its_row'),
+                'dell_os_bmc_passthrough: nobody has tried it; add tests/mechanisms/dell_os_bmc_passthrough.py',
+            ),
+        },
+    ),
     # NPU, with a card of that kind.
     'add_kind.patch': Addition(
         most_files=3,
-        checks=(CARDS, KINDS, MYPY),
+        checks=(CARDS, KINDS),
         missed={
             'baremetal_acc/model/accelerator.py': (
                 these_tests('tests/unit/cli/test_samples.py'),
@@ -87,6 +126,14 @@ def test_all_checks_pass_with_the_whole_patch(patch: str, copy: Copy) -> None:
     """Nothing else has to be changed."""
     with copy.patched(patch):
         assert copy.complaint(ADDITIONS[patch].checks) is None
+
+
+def test_types_are_right_with_all_of_them(copy: Copy) -> None:
+    """One run of mypy, which takes longer than the other checks; and no patch keeps another from being applied."""
+    with contextlib.ExitStack() as applied:
+        for patch in ADDITIONS:
+            applied.enter_context(copy.patched(patch))
+        assert copy.complaint([MYPY]) is None
 
 
 @pytest.mark.parametrize(('patch', 'left_out'), LEFT_OUT, ids=[Path(file).name for _, file in LEFT_OUT])
