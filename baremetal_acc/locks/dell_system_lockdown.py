@@ -18,18 +18,12 @@ What it was tried on: the recording dell/r750-h100-bluefield2 and the emulator; 
 Source: NVIDIA/libredfish dell.rs:1368-1411 (facts/redfish.md, section 6.2); Dell, iDRAC9 user's guide, System Lockdown mode.
 """
 
-from collections.abc import Iterator
-
-from baremetal_acc.bmc.api import Lead, Reader
+from baremetal_acc.bmc.api import Lead
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import last_of, linked, value_at
-from baremetal_acc.locks.whole import Found, Switch, managers, read
+from baremetal_acc.locks.whole import Switch
 from baremetal_acc.model.lock import Scope, WritePath
 
 ATTRIBUTE = 'Lockdown.1.SystemLockdown'
-
-LEADS = (Lead(path=('Links', 'Oem', 'Dell', 'DellAttributes'), of_its_name=True),)
-"""To the DellAttributes of a Manager."""
 
 
 class SystemLockdown(Switch):
@@ -46,22 +40,7 @@ class SystemLockdown(Switch):
         cannot_prove='anything of GPUs, which the host reaches past the iDRAC; of network cards, since 4.40, no more',
         source='NVIDIA/libredfish dell.rs; recording dell/r750-h100-bluefield2; iDRAC9 user guide, System Lockdown mode',
     )
-    leads = LEADS
+    leads = (Lead(path=('Links', 'Oem', 'Dell', 'DellAttributes'), of_its_name=True),)
     path = ('Attributes', ATTRIBUTE)
     closed = ('Enabled',)
     open = ('Disabled',)
-
-    def resources(self, reader: Reader, top: str) -> Iterator[Found]:
-        """Those of the Managers."""
-        yield from attributes(reader, top)
-
-
-def attributes(reader: Reader, top: str) -> Iterator[Found]:
-    """Of each Manager the DellAttributes of its own name: the others are of the chassis and of its jobs."""
-    for manager in managers(reader, top):
-        links = value_at(manager.document.body, 'Links', 'Oem', 'Dell', 'DellAttributes') if manager.document else ()
-        for uri in linked(links):
-            if last_of(uri).casefold() == last_of(manager.ref.uri).casefold():
-                found = read(reader, uri)
-                if found is not None:
-                    yield found

@@ -15,12 +15,9 @@ What it was tried on: recordings and the emulator; no hardware.
 Source: DSP8010 2025.4, HostInterface v1_3_2, InterfaceEnabled; DSP0270 1.3 (Redfish Host Interface).
 """
 
-from collections.abc import Iterator
-
-from baremetal_acc.bmc.api import Lead, Reader
+from baremetal_acc.bmc.api import Lead
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import value_at
-from baremetal_acc.locks.whole import Found, Switch, managers, members
+from baremetal_acc.locks.whole import Switch
 from baremetal_acc.model.lock import Scope, WritePath
 
 
@@ -40,11 +37,3 @@ class HostInterface(Switch):
     path = ('InterfaceEnabled',)
     closed = (False,)
     open = (True,)
-
-    def resources(self, reader: Reader, top: str) -> Iterator[Found]:
-        """The host interfaces of all Managers. A Manager that cannot be read may have one."""
-        for manager in managers(reader, top):
-            if manager.document is None:
-                yield manager
-            else:
-                yield from members(reader, value_at(manager.document.body, 'HostInterfaces', '@odata.id'))

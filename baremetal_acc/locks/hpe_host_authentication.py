@@ -14,11 +14,9 @@ What it was tried on: the recording hpe/dl380a-gen11-2xh100nvl and the emulator;
 Source: HPE, iLO 6 Redfish reference, HpeiLO, RequireHostAuthentication; facts/redfish.md, section 6.2.
 """
 
-from collections.abc import Iterator
-
-from baremetal_acc.bmc.api import Lead, Reader
+from baremetal_acc.bmc.api import Lead
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.whole import Found, Switch, managers
+from baremetal_acc.locks.whole import Switch
 from baremetal_acc.model.lock import Scope, WritePath
 
 
@@ -38,8 +36,3 @@ class HostAuthentication(Switch):
     path = ('Oem', 'Hpe', 'RequireHostAuthentication')
     closed = (True,)
     open = (False,)
-    sure = False
-
-    def resources(self, reader: Reader, top: str) -> Iterator[Found]:
-        """The Managers."""
-        yield from managers(reader, top)

@@ -15,12 +15,9 @@ Source: NVIDIA/libredfish hpe.rs (facts/redfish.md, section 6.2): its unlock wri
 releasing.
 """
 
-from collections.abc import Iterator
-
-from baremetal_acc.bmc.api import Lead, Reader
+from baremetal_acc.bmc.api import Lead
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import value_at
-from baremetal_acc.locks.whole import Found, Switch, below, managers
+from baremetal_acc.locks.whole import Switch
 from baremetal_acc.model.lock import Scope, WritePath
 
 
@@ -40,11 +37,3 @@ class KcsEnabled(Switch):
     path = ('Oem', 'Hpe', 'KcsEnabled')
     closed = (False,)
     open = (True,)
-
-    def resources(self, reader: Reader, top: str) -> Iterator[Found]:
-        """The NetworkProtocol of each Manager of this vendor."""
-        for manager in managers(reader, top):
-            if manager.document is not None and isinstance(value_at(manager.document.body, 'Oem', 'Hpe'), dict):
-                found = below(reader, manager, 'NetworkProtocol')
-                if found is not None:
-                    yield found

@@ -14,12 +14,10 @@ What it was tried on: the recording hpe/dl380a-gen11-2xh100nvl and the emulator;
 Source: HPE, iLO 6 Redfish reference, HpeiLO, VirtualNICEnabled and ConfigurationSettings; NVIDIA/libredfish hpe.rs.
 """
 
-from collections.abc import Iterator
-
-from baremetal_acc.bmc.api import Document, Lead, Reader
+from baremetal_acc.bmc.api import Document, Lead
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.place import value_at
-from baremetal_acc.locks.whole import Found, Place, Switch, managers
+from baremetal_acc.locks.whole import Place, Switch
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 
 PENDING = 'SomePendingReset'
@@ -43,11 +41,6 @@ class VirtualNic(Switch):
     path = ('Oem', 'Hpe', 'VirtualNICEnabled')
     closed = (False,)
     open = (True,)
-    sure = False
-
-    def resources(self, reader: Reader, top: str) -> Iterator[Found]:
-        """The Managers."""
-        yield from managers(reader, top)
 
     def place(self, document: Document, field: str, value: object) -> Place:
         """What is set, and whether it is in force."""

@@ -36,7 +36,6 @@ class IpmiHostInterface(Switch):
     path = ('IPMIHostInterface', 'ServiceEnabled')
     closed = (False,)
     open = (True,)
-    sure = False
 
     def resources(self, reader: Reader, top: str) -> Iterator[Found]:
         """The Systems."""

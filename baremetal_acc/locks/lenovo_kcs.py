@@ -13,11 +13,9 @@ What it was tried on: the recording lenovo/sr670v2-8xl40-bluefield2 (closed) and
 Source: NVIDIA/libredfish lenovo.rs:1121-1143 (facts/redfish.md, section 6.2).
 """
 
-from collections.abc import Iterator
-
-from baremetal_acc.bmc.api import Lead, Reader
+from baremetal_acc.bmc.api import Lead
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.whole import Found, Switch, managers
+from baremetal_acc.locks.whole import Switch
 from baremetal_acc.model.lock import Scope, WritePath
 
 
@@ -37,8 +35,3 @@ class KcsEnabled(Switch):
     path = ('Oem', 'Lenovo', 'KCSEnabled')
     closed = (False, 'Disabled', 'false')
     open = (True, 'Enabled', 'true')
-    sure = False
-
-    def resources(self, reader: Reader, top: str) -> Iterator[Found]:
-        """The Managers."""
-        yield from managers(reader, top)

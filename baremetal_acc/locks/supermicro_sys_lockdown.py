@@ -16,11 +16,9 @@ What it was tried on: the recording supermicro/hgx-h100-8gpu and the emulator; n
 Source: NVIDIA/libredfish supermicro.rs:258-300 (facts/redfish.md, section 6.2).
 """
 
-from collections.abc import Iterator
-
-from baremetal_acc.bmc.api import Lead, Reader
+from baremetal_acc.bmc.api import Lead
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.whole import Found, Switch, below, managers
+from baremetal_acc.locks.whole import Switch
 from baremetal_acc.model.lock import Scope, WritePath
 
 
@@ -42,10 +40,3 @@ class SysLockdown(Switch):
     path = ('SysLockdownEnabled',)
     closed = (True,)
     open = (False,)
-
-    def resources(self, reader: Reader, top: str) -> Iterator[Found]:
-        """The resource of each Manager that has one."""
-        for manager in managers(reader, top):
-            found = below(reader, manager, 'Oem', 'Supermicro', 'SysLockdown')
-            if found is not None:
-                yield found

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
+from baremetal_acc.bmc.api import Document, JsonObject, Lead, Reader, Writer
 from baremetal_acc.errors import BmcError, BmcUnsupported, is_not_found
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, Once, Readers, linked, reading, value_at, where
+from baremetal_acc.locks.place import MISSING, Once, Readers, last_of, linked, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope
 from baremetal_acc.model.ref import Ref
@@ -119,9 +119,14 @@ class Switch(OfWholeMachine):
     closed: ClassVar[tuple[object, ...]]
     open: ClassVar[tuple[object, ...]]
 
-    @abstractmethod
+    leads: ClassVar[tuple[Lead, ...]] = ()
+    """Where it stands: in the Managers, or in what they link to. What is linked to for it would show the property."""
+
     def resources(self, reader: Reader, top: str) -> Iterator[Found]:
         """The resources that may show the property; those that are there and cannot be read among them."""
+        for manager in managers(reader, top):
+            for lead in self.leads:
+                yield from _led_to(reader, manager, lead)
 
     def places(self, reader: Reader, top: str) -> Iterator[Place]:
         """Each resource that shows the property; where one does, those too of which nobody knows whether they do."""
@@ -131,13 +136,10 @@ class Switch(OfWholeMachine):
         for one, value in shown:
             if value is not MISSING and one.document is not None:
                 yield self.place(one.document, field, value)
-        if self.sure or any(value is not MISSING for _, value in shown):
+        if any(lead.path for lead in self.leads) or any(value is not MISSING for _, value in shown):
             for one in found:
                 if one.document is None:
                     yield Place(ref=one.ref, field=field, value=MISSING, state=LockState.UNKNOWN, reason=one.why)
-
-    sure: ClassVar[bool] = True
-    """A resource that cannot be read would show the property: False where the resource is there on other BMCs, too."""
 
     def place(self, document: Document, field: str, value: object) -> Place:
         """What the property says."""
@@ -208,6 +210,25 @@ def read(reader: Reader, link: object) -> Found | None:
 def below(reader: Reader, found: Found, *path: str) -> Found | None:
     """The resource that a property of another one links to. None when there is none."""
     return None if found.document is None else read(reader, value_at(found.document.body, *path, '@odata.id'))
+
+
+def _led_to(reader: Reader, manager: Found, lead: Lead) -> Iterator[Found]:
+    """What a lead leads to. A Manager that cannot be read may list something, and is of no vendor that anybody knows."""
+    if manager.document is None or not lead.path:
+        if lead.is_collection or not lead.path:
+            yield manager
+        return
+    body = manager.document.body
+    if lead.beside and not isinstance(value_at(body, *lead.beside), dict):
+        return
+    value = value_at(body, *lead.path)
+    for link in linked(value if isinstance(value, list) else [value]):
+        if lead.is_collection:
+            yield from members(reader, link)
+        elif not lead.of_its_name or last_of(link).casefold() == last_of(manager.ref.uri).casefold():
+            found = read(reader, link)
+            if found is not None:
+                yield found
 
 
 def members(reader: Reader, link: object) -> Iterator[Found]:
