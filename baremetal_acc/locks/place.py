@@ -25,6 +25,8 @@ MISSING = object()
 LONGEST = 400
 """Characters of a value that are kept. Those that mechanisms read have a few dozen."""
 
+_JSON = json.JSONEncoder(sort_keys=True, allow_nan=False)
+
 T = TypeVar('T')
 
 
@@ -140,7 +142,7 @@ def literal(value: object) -> str | None:
     if value is MISSING:
         return None
     try:
-        text = json.dumps(value, sort_keys=True, allow_nan=False)
+        text = _JSON.encode(value)
         return text if len(text) <= LONGEST else f'{text[:LONGEST]}... (cut, of {len(text)} characters)'
     except ValueError:
         return '"a number that JSON does not have"'

@@ -80,15 +80,18 @@ class Expansion:
     beyond: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     hopeless: bool = False
     is_flat: bool = False
+    _wins: dict[int, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def read(self, seconds: float) -> None:
         """A plain answer came."""
         self.plain.append(seconds)
+        self._wins = {}
 
     def expanded(self, seconds: float, members: int) -> None:
         """An expanded answer came."""
         if members:
             self.beyond.append((seconds, members))
+            self._wins = {}
 
     def failed(self) -> None:
         """An expanded answer did not come where a plain one did."""
@@ -109,6 +112,12 @@ class Expansion:
             return False
         if not self.known:
             return True
+        known = self._wins  # until the next answer: every device of a machine asks
+        if at_once not in known:
+            known[at_once] = self._costs_less(at_once)
+        return known[at_once]
+
+    def _costs_less(self, at_once: int) -> bool:
         plain, expanded = tuple(self.plain), tuple(self.beyond)  # other threads go on adding
         slowest = max(plain)
         beyond = ((seconds - slowest, members) for seconds, members in expanded)

@@ -427,7 +427,9 @@ def _base_of(values: list[object]) -> int:
     ``8086`` is meant as it stands, and vendor ids below 0x1000 were hardly ever given: digits that would be such a number
     in decimal (``1002``) are hexadecimal.
     """
-    bare = [v.strip().lower() for v in values if isinstance(v, str) and not v.strip().lower().startswith('0x')]
+    bare = [text for v in values if isinstance(v, str) and not (text := v.strip().lower()).startswith('0x')]
+    if not bare:
+        return 10
     if any(re.search('[a-f]', text) and HEX.fullmatch(text) for text in bare):
         return 16
     vendor = values[0].strip() if isinstance(values[0], str) else ''

@@ -89,6 +89,19 @@ def test_old_answers_are_forgotten() -> None:
     assert it.wins(4)
 
 
+def test_every_answer_counts_at_once() -> None:
+    """What it comes to is worked out once for all devices, and anew with each answer, for each number of requests at a time."""
+    it = expansion([0.05], (0.1, 2))
+    assert [True, False, True] == [it.wins(1), it.wins(4), it.wins(1)]
+    it.read(0.5)
+    assert it.wins(4)
+    it = expansion([0.05], (0.05, 2))
+    assert it.wins(4)
+    it.beyond.clear()
+    it.expanded(0.5, 2)
+    assert not it.wins(4)
+
+
 def test_the_latest_bmcs_are_remembered() -> None:
     """A conductor sees thousands."""
     known = Remembered(most=2)
