@@ -74,7 +74,7 @@ soak-crashes: .venv/.installed-test
 
 # Sequences of honest operators, tenants and Nova, none of which may be refused anything (make test plays eight).
 soak-zoo: .venv/.installed-test
-	BAREMETAL_ACC_ZOO=pairs $(BIN)/python -m pytest -q --numprocesses auto tests/zoo -k two_habits
+	BAREMETAL_ACC_ZOO=pairs $(BIN)/python -m pytest -q --numprocesses auto tests/zoo -k 'two_habits or sushy'
 
 soak-honest: .venv/.installed-test
 	HONEST=$(or $(HONEST),2000) $(BIN)/python -m pytest -q --numprocesses auto tests/ironic/test_honest.py
