@@ -127,6 +127,22 @@ def _words(node: ast.expr, caught: frozenset[str]) -> Iterator[ast.expr]:
                 yield inner
 
 
+def _is_member(node: ast.expr) -> bool:
+    """A member of an enumeration, or several: what is compared with that is no text."""
+    match node:
+        case ast.Attribute(attr=name):
+            return name.isupper()
+        case ast.Tuple(elts=several) | ast.Set(elts=several):
+            return all(map(_is_member, several))
+    return False
+
+
+def _in_table(read: list[ast.expr]) -> list[bool]:
+    """Which sides of ``in`` are members, the right one also by the name of a constant."""
+    left, right = read
+    return [_is_member(left), _is_member(right) or (isinstance(right, ast.Name) and right.id.isupper())]
+
+
 def decisions(code: ast.Module) -> Iterator[tuple[int, str]]:
     """Line and expression of each text that something is decided by."""
     caught = frozenset(node.name for node in ast.walk(code) if isinstance(node, ast.ExceptHandler) and node.name)
@@ -135,9 +151,11 @@ def decisions(code: ast.Module) -> Iterator[tuple[int, str]]:
         match node:
             case ast.Compare(ops=ops) if not all(isinstance(one, ast.Is | ast.IsNot) for one in ops):
                 read = [node.left, *node.comparators]
+                known = map(_is_member, read) if len(ops) > 1 or not isinstance(ops[0], ast.In | ast.NotIn) else _in_table(read)
+                read = [] if sum(not one for one in known) < 2 else read
             case ast.Call(func=ast.Attribute(value=value, attr=name), args=args) if name in SEARCHED_BY:
                 read = [value, *args]
-            case ast.Match():
+            case ast.Match() if any(isinstance(one, ast.MatchValue) and not _is_member(one.value) for one in ast.walk(node)):
                 read = [node.subject]
             case ast.comprehension(iter=ast.Attribute(attr='reasons' | 'why') as chosen, ifs=[_, *_]):
                 yield chosen.lineno, ast.unparse(chosen)
@@ -210,6 +228,9 @@ def test_each_exception_is_needed(tree: Path) -> None:
         ('cli.x', 'match item.message:\n    case "busy": pass', 'words of item.message'),
         ('cli.x', 'try: f()\nexcept E as exc:\n    y = "busy" in str(exc)', 'x:3 may not decide by the words of str(exc)'),
         ('cli.x', 'try: f()\nexcept E as e:\n    if str(e).endswith("!"): pass', 'words of str(e)'),
+        ('cli.x', 'y = exc.reason in (Refusal.GONE, "other")', 'words of exc.reason'),
+        ('cli.x', 'y = BUSY in exc.reason', 'words of exc.reason'),
+        ('cli.x', 'y = exc.reason == BUSY', 'words of exc.reason'),
         ('run.x', 'y = [r for r in job.reasons if r.endswith("!")]', 'words of job.reasons'),
         ('planning.x', 'y = 1 if len(f"{one.text}") > 2 else 3', 'words of one.text'),
         ('model.x', 'class A:\n    reason: str', 'x:2 may not hold prose in A.reason'),
@@ -232,6 +253,9 @@ def test_each_rule_can_fail(module: str, source: str, sentence: str) -> None:
         ('render.x', 'if why.reason == "none": pass\ny = TroubleText(text="x")'),
         ('decide.x', 'y = None if gap.reason is None else gap'),
         ('decide.x', 'if item.message: pass'),
+        ('decide.x', 'if exc.reason is Refusal.GONE or exc.reason in (Refusal.GONE, Refusal.OTHER): pass'),
+        ('run.x', 'y = exc.reason in _MAY_BE_GONE'),
+        ('decide.x', 'match exc.reason:\n    case Refusal.GONE: pass\n    case NoSlot(): pass'),
         ('decide.x', 'if isinstance(refusal.reason, NoMechanism): pass'),
         ('decide.x', 'class A:\n    reason: Reason | None\n    subject: str'),
         ('run.x', 'class A:\n    reason: str'),
