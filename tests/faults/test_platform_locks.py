@@ -46,19 +46,16 @@ def _server(*features: str, closes: tuple[Way, ...], more: tuple[Way, ...] = ())
 def _of(one: Switch) -> Row:
     """A row of what stands in tests/mechanisms."""
     ways = _WAYS.get(one.way) or tuple(('GPU_0', component, one.way) for component in ('gpu', 'erot'))
-    return _server(one.feature or one.kind.name, closes=ways, more=() if one.way in _WAYS else ways)
+    features = (one.kind.name,) if one.feature is None else filter(None, (one.feature,))
+    return _server(*features, closes=ways, more=() if one.way in _WAYS else ways)
 
 
 _LOCKDOWN = (*_WAYS['kcs'], *_WAYS['redfish'])
 
 ROWS: dict[str, Row] = {
-    'host_interface': _server(closes=_WAYS['redfish']),
     'dell_system_lockdown': _server('dell-system-lockdown', closes=_LOCKDOWN),
-    'supermicro_kcs': _server('supermicro-kcs', closes=_WAYS['kcs']),
     'supermicro_sys_lockdown': _server('supermicro-sys-lockdown', closes=_LOCKDOWN),
-    'hpe_kcs': _server('hpe-kcs', closes=_WAYS['kcs']),
     'hpe_virtual_nic': _server('hpe-virtual-nic', closes=_VNIC, more=_VNIC),
-    'hpe_host_authentication': _server('hpe-host-authentication', closes=_CHIF, more=_CHIF),
     'ami_kcs': _server('ami-kcs', closes=_WAYS['kcs']),
     'write_protected': Row(
         product='lock-server',

@@ -20,13 +20,9 @@ LARGEST = 20_000_000
 
 
 SWITCHES: dict[str, tuple[Any, ...]] = {
-    'host_interface': ((False,), 'InterfaceEnabled'),
     'dell_system_lockdown': (('Enabled',), 'Attributes', 'Lockdown.1.SystemLockdown'),
-    'supermicro_kcs': (('Callback',), 'Privilege'),
     'supermicro_sys_lockdown': ((True,), 'SysLockdownEnabled'),
-    'hpe_kcs': ((False,), 'Oem', 'Hpe', 'KcsEnabled'),
     'hpe_virtual_nic': ((False,), 'Oem', 'Hpe', 'VirtualNICEnabled'),
-    'hpe_host_authentication': ((True,), 'Oem', 'Hpe', 'RequireHostAuthentication'),
     'ipmi_host_interface': ((False,), 'IPMIHostInterface', 'ServiceEnabled'),
     **{name: (one.closed, *one.field.split('/')) for name, one in switches().items()},
 }

@@ -32,7 +32,7 @@ class Switch:
     :ivar field: the property within it, with ``/`` between names.
     :ivar closed: its values, of which the first is written; ``open`` likewise.
     :ivar way: of the host that it closes, as the emulator has it (``kcs``, ``redfish``); another word is a way that it brings.
-    :ivar feature: of the product lock-server that has it; None: it is emulated from ``shown``.
+    :ivar feature: of the product lock-server that has it, '' where it always has; None: it is emulated from ``shown``.
     :ivar recorded: what recorded BMCs say of it.
     """
 

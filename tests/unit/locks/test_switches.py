@@ -10,11 +10,8 @@ from baremetal_acc.errors import BmcUnsupported
 from baremetal_acc.locks.ami_kcs import KcsPolicy
 from baremetal_acc.locks.dell_system_lockdown import SystemLockdown
 from baremetal_acc.locks.host_interface import HostInterface
-from baremetal_acc.locks.hpe_host_authentication import HostAuthentication
-from baremetal_acc.locks.hpe_kcs import KcsEnabled as HpeKcs
 from baremetal_acc.locks.hpe_virtual_nic import VirtualNic
 from baremetal_acc.locks.ipmi_host_interface import IpmiHostInterface
-from baremetal_acc.locks.supermicro_kcs import KcsPrivilege
 from baremetal_acc.locks.supermicro_sys_lockdown import SysLockdown
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import HOST, Ref
@@ -72,11 +69,6 @@ def _oem(vendor: str, name: str, value: Any) -> Tree:
     return _tree({'Oem': {vendor: {name: value}}})
 
 
-def _protocol(value: Any) -> Tree:
-    manager = {'Oem': {'Hpe': {}}, 'NetworkProtocol': _link(PROTOCOL)}
-    return _tree(manager, **{PROTOCOL: {'Oem': {'Hpe': {'KcsEnabled': value}}}})
-
-
 def _of_system(part: str, name: str, value: Any) -> Tree:
     return _tree(**{SYSTEM: {part: {name: value}}})
 
@@ -94,28 +86,16 @@ def _of(one: Switch) -> tuple[Any, Any, str, str, frozenset[WritePath], list[Any
 NIC = {'needs': ResetKind.BMC_RESET, 'reset': Ref(bmc=HOST, uri=MANAGER)}
 
 SWITCHES: dict[str, tuple[Any, Any, str, str, frozenset[WritePath], list[Any], list[Any], dict[str, Any]]] = {
-    'host_interface': (
-        HostInterface, _interface, f'{INTERFACES}/1', 'InterfaceEnabled', REDFISH, [False], [True], {},
-    ),
     'dell_system_lockdown': (
         SystemLockdown, _dell, DELL, 'Attributes/Lockdown.1.SystemLockdown', WHOLE, ['Enabled'], ['Disabled'], {'wraps': True},
-    ),
-    'supermicro_kcs': (
-        KcsPrivilege, lambda v: _supermicro(KCS, 'Privilege', v), KCS, 'Privilege', IPMI,
-        ['Callback'], ['Administrator', 'Operator', 'User'], {},
     ),
     'supermicro_sys_lockdown': (
         SysLockdown, lambda v: _supermicro(LOCKDOWN, 'SysLockdownEnabled', v), LOCKDOWN, 'SysLockdownEnabled', WHOLE,
         [True], [False], {'wraps': True},
     ),
-    'hpe_kcs': (HpeKcs, _protocol, PROTOCOL, 'Oem/Hpe/KcsEnabled', IPMI, [False], [True], {}),
     'hpe_virtual_nic': (
         VirtualNic, lambda v: _oem('Hpe', 'VirtualNICEnabled', v), MANAGER, 'Oem/Hpe/VirtualNICEnabled', REDFISH,
         [False], [True], NIC,
-    ),
-    'hpe_host_authentication': (
-        HostAuthentication, lambda v: _oem('Hpe', 'RequireHostAuthentication', v), MANAGER,
-        'Oem/Hpe/RequireHostAuthentication', REDFISH, [True], [False], {},
     ),
     'ipmi_host_interface': (
         IpmiHostInterface, lambda v: _of_system('IPMIHostInterface', 'ServiceEnabled', v), SYSTEM,
