@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import tenacity
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.errors import BmcError
 
 T = TypeVar('T')

@@ -3,7 +3,7 @@
 """Work on thousands of targets in one process, without one holding up another.
 
 The core is synchronous. Where each BMC gets several requests at a time, each target in progress has a thread of its own; a
-large fleet, with one connection for each BMC, waits in one thread (:mod:`baremetal_acc.bmc.wait`). A bound says how many there
+large fleet, with one connection for each BMC, waits in one thread (:mod:`baremetal_acc.wait`). A bound says how many there
 may be, and there are no more than keep this process busy. One that only waits for its BMC soon counts no more: dead and hanging
 BMCs, however many and wherever in the list, leave their places to others. A second bound, on threads and open files, holds for
 all of them.
@@ -23,7 +23,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.api import BmcAddress, Connection
 from baremetal_acc.cli import interruption
 from baremetal_acc.errors import AccError, BmcUnreachable
@@ -153,7 +153,7 @@ class Fleet(Generic[T, R]):
     :param clock: of the seconds in which there was nothing to do; in a hub its own. While there is something, a target that
         takes long says nothing about its BMC, and more targets at a time would only make it longer.
     :param stopping: called once when the run was stopped, to make those in progress end soon.
-    :param in_hub: all in one thread: what is done waits only as :mod:`baremetal_acc.bmc.wait` does, so with one request at a
+    :param in_hub: all in one thread: what is done waits only as :mod:`baremetal_acc.wait` does, so with one request at a
         time to each BMC.
     """
 

@@ -28,7 +28,7 @@ from typing import Any, Protocol, TypeVar
 
 import httptools
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 
 MAX_HEAD = 64 * 1024
 """Bytes of status line and headers. The largest seen has 1 KiB."""

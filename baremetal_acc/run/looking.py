@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.api import BmcAddress, Connection, Look, Reader, ReadsAhead
 from baremetal_acc.decide import evidence
 from baremetal_acc.decide.baseline import Measure, demands

@@ -26,8 +26,8 @@ from ironic.conductor import task_manager
 from ironic.drivers.modules.redfish import power as redfish_power
 from oslo_utils import timeutils
 
+from baremetal_acc import wait
 from baremetal_acc.bmc import find as find_driver
-from baremetal_acc.bmc import wait
 from baremetal_acc.emulator.parts import Power
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.custody import Origin

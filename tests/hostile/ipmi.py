@@ -30,7 +30,7 @@ from enum import Enum
 from typing import Any
 from unittest import mock
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.api import BmcAddress, Document
 from baremetal_acc.bmc.ipmi import device, firewall, hpm, masks, update
 from baremetal_acc.bmc.ipmi.bridge import Bridge

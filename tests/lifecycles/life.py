@@ -28,7 +28,7 @@ from functools import cache
 from typing import Any
 from unittest import mock
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.decide import certificate, watch
 from baremetal_acc.decide.advance import Patience, begin

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.redfish import integrity
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState, SignedMeasurements

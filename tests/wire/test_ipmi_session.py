@@ -25,7 +25,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyghmi.ipmi.private import session as pyghmi
 
-from baremetal_acc.bmc import pending, wait
+from baremetal_acc import wait
+from baremetal_acc.bmc import pending
 from baremetal_acc.bmc.ipmi import bridge, rmcp
 from baremetal_acc.bmc.ipmi import place as places
 from baremetal_acc.bmc.ipmi import session as sessions

@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from baremetal_acc.bmc.wait import Hub
 from baremetal_acc.emulator.tls import make_certificate
 from baremetal_acc.http.transport import MAX_HEAD, Reply, TooLong, TooSlow, Transport, TransportError
+from baremetal_acc.wait import Hub
 
 HEAD = b'GET /redfish/v1 HTTP/1.1\r\nHost: bmc'
 Script = list[bytes | None]

@@ -27,7 +27,7 @@ from sushy.resources.taskservice.taskservice import TaskService
 from sushy.resources.updateservice.softwareinventory import SoftwareInventory
 from sushy.resources.updateservice.updateservice import UpdateService
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.api import BmcAddress, ImageServer
 from baremetal_acc.bmc.redfish import system, task, update
 from baremetal_acc.bmc.redfish.connector import Answer, Connector, _response

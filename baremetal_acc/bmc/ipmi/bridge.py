@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, Reply, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnreachable
 

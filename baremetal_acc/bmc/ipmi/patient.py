@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.ipmi.wire import FRU_BUSY, FRU_INFO, FRU_READ, Code, NetFn, Raw, Reply
 
 MOST = timedelta(seconds=5)

@@ -13,7 +13,7 @@ import secrets
 import struct
 from dataclasses import dataclass, replace
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.ipmi.patient import later
 from baremetal_acc.bmc.ipmi.text import Coding, said
 from baremetal_acc.bmc.ipmi.wire import NOT_THERE, TOO_LONG, Code, NetFn, Raw, Reply, refusal

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How is a session with one BMC opened, kept and closed? RMCP+ with a socket and a loop of our own.
 
-A session has a socket, connected to its BMC, and reads it in the thread (or the greenlet of :mod:`baremetal_acc.bmc.wait`)
+A session has a socket, connected to its BMC, and reads it in the thread (or the greenlet of :mod:`baremetal_acc.wait`)
 that asked. Nothing that was sent ever gets into another session, and a command that is to be sent once is. Send Message is a
 command like others, whose second answer is waited for.
 
@@ -22,7 +22,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
 
-from baremetal_acc.bmc import pending, wait
+from baremetal_acc import wait
+from baremetal_acc.bmc import pending
 from baremetal_acc.bmc.ipmi import bridge
 from baremetal_acc.bmc.ipmi.place import Place, Privilege
 from baremetal_acc.bmc.ipmi.rmcp import Answer, Codec, below, parsed, sound

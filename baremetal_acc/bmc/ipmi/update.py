@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.ipmi import fitting, hpm, hpm_image, transfer
 from baremetal_acc.bmc.ipmi.fitting import Fitting
 from baremetal_acc.bmc.ipmi.wire import Raw

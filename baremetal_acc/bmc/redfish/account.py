@@ -13,7 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 
 SCARCE = 600.0
 """Seconds for which a BMC that had no session free is taken to have one only for us: idle ones are closed before the next."""

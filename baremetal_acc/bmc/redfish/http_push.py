@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.api import Document, JsonObject
 from baremetal_acc.bmc.redfish import task
 from baremetal_acc.bmc.redfish.connector import Answer, Connector

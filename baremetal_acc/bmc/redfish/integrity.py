@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.redfish import task
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.message import short

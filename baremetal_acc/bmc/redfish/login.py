@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import sushy.auth
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.redfish.account import Account, Held
 from baremetal_acc.bmc.redfish.trouble import HttpRefused

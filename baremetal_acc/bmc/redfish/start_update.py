@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.redfish import task
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.parse import View

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from baremetal_acc.bmc import wait
+from baremetal_acc import wait
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.cli import fleet
 from baremetal_acc.cli.fleet import Bounds, Connections, Fleet, Width

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from baremetal_acc.bmc import wait
-from baremetal_acc.bmc.wait import READ, Hub
+from baremetal_acc import wait
+from baremetal_acc.wait import READ, Hub
 
 
 def run(*functions: Callable[[Hub], None]) -> list[object]:
