@@ -13,7 +13,7 @@ from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report, ReportCommand, each, failed
 from baremetal_acc.decide import reshape
-from baremetal_acc.errors import AccError, Refused, UsageError
+from baremetal_acc.errors import AccError, PlacementUnreachable, Refused, UsageError
 from baremetal_acc.model.reshape import Move, Reshape
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.reshape import Reshaper, ReshapeRefused, Reshaping, Wish
@@ -70,6 +70,8 @@ class Plan(ReportCommand):
                 return reshaper.apply(wish) if self.WRITES else reshaper.plan(wish)
             except ReshapeRefused as exc:
                 raise Refused(sentences(exc.reshape)) from exc
+            except PlacementUnreachable as exc:
+                raise with_reasons(exc) from exc.__cause__
 
         bodies, codes = [], []
         for entry, found in each(using.entries, one):
@@ -202,3 +204,10 @@ def check(moves: Iterable[Move]) -> None:
             raise UsageError(
                 argument=f'--class {flat}', what='is named twice', hint='a class of the root becomes one other class'
             )
+
+
+def with_reasons(exc: PlacementUnreachable) -> PlacementUnreachable:
+    """The error, with why the reshape was refused before, where it was."""
+    if not isinstance(exc.__cause__, ReshapeRefused):
+        return exc
+    return PlacementUnreachable(f'{exc.message} ({"; ".join(sentences(exc.__cause__.reshape))})', hint=exc.hint)

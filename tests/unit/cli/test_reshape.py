@@ -5,8 +5,9 @@
 import pytest
 
 from baremetal_acc.cli import reshape
-from baremetal_acc.errors import UsageError
-from baremetal_acc.model.reshape import Move
+from baremetal_acc.errors import PlacementUnreachable, UsageError
+from baremetal_acc.model.reshape import Move, NodeClass, Reshape
+from baremetal_acc.placement.reshape import ReshapeRefused
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,12 @@ def test_a_class_goes_one_way():
     reshape.check((Move(flat='A', nested='C'), Move(flat='B', nested='C')))
     with pytest.raises(UsageError, match=r'^--class A: is named twice \(a class of the root becomes one other class\)$'):
         reshape.check((Move(flat='A', nested='B'), Move(flat='A', nested='C')))
+
+
+def test_why_it_is_refused_is_told_where_nobody_could_open_the_classes_again_either():
+    """Another failure of placement is told as it is."""
+    error = PlacementUnreachable('not open', hint='go on')
+    assert error is reshape.with_reasons(error)
+    error.__cause__ = ReshapeRefused(Reshape(root_uuid='1', refusals=(NodeClass(flat='CUSTOM_GOLD'),)))
+    told = reshape.with_reasons(error)
+    assert ('go on', True) == (told.hint, 'not open (CUSTOM_GOLD is what the node itself is claimed as' in told.message)
