@@ -106,6 +106,9 @@ _REDIRECTS = frozenset({301, 302, 307, 308})
 _NOT_DONE = frozenset({301, 307, 308})
 """Redirects of what was not done. Source: RFC 9110, section 15.4; 302 is also sent after a form was taken."""
 
+_FOR_ANOTHER_NAME = (62, 64)
+"""X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH. Source: OpenSSL 3, x509_vfy.h."""
+
 _READS = frozenset({'GET', 'HEAD'})
 _MAY_PASS = frozenset({429, 500, 502, 503, 504})
 _PRECONDITIONS = frozenset({HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED})
@@ -563,11 +566,12 @@ class Connector:
     def _broken(self, exc: OSError, path: str, method: str) -> BmcError:
         """The error for a connection that did not bring an answer."""
         if isinstance(exc, ssl.SSLCertVerificationError):
-            return BmcUntrusted(
-                bmc=self.label,
-                what=f'its certificate is not trusted: {exc.verify_message}',
-                hint=f'set {self._address.set_by[Setting.VERIFY_CA]} to the file of the CA that signed it',
-            )
+            hint = f'set {self._address.set_by[Setting.VERIFY_CA]} to the file of the CA that signed it'
+            if exc.verify_code in _FOR_ANOTHER_NAME:
+                hint = (
+                    'use a name in its address that the certificate has as a subjectAltName, or give the BMC one for this name'
+                )
+            return BmcUntrusted(bmc=self.label, what=f'its certificate is not trusted: {exc.verify_message}', hint=hint)
         what = _unknown(method, trouble.reason(exc))
         return BmcUnreachable(bmc=self.label, uri=path, what=what, hint='check address, network and power of the BMC')
 
