@@ -568,9 +568,7 @@ class Connector:
         if isinstance(exc, ssl.SSLCertVerificationError):
             hint = f'set {self._address.set_by[Setting.VERIFY_CA]} to the file of the CA that signed it'
             if exc.verify_code in _FOR_ANOTHER_NAME:
-                hint = (
-                    'use a name in its address that the certificate has as a subjectAltName, or give the BMC one for this name'
-                )
+                hint = 'use a name in its address that its certificate has as a subjectAltName, or give it one for this name'
             return BmcUntrusted(bmc=self.label, what=f'its certificate is not trusted: {exc.verify_message}', hint=hint)
         what = _unknown(method, trouble.reason(exc))
         return BmcUnreachable(bmc=self.label, uri=path, what=what, hint='check address, network and power of the BMC')
