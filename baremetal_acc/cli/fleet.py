@@ -184,6 +184,11 @@ class Fleet(Generic[T, R]):
         self._stopped = False
 
     @property
+    def is_stopped(self) -> bool:
+        """It was told to begin no more."""
+        return self._stopped
+
+    @property
     def left_behind(self) -> tuple[T, ...]:
         """Targets that are in progress; after :meth:`results` those that did not end in time."""
         return tuple(item for item, _ in self._running.values())

@@ -6,6 +6,7 @@ Each process takes every n-th target and has a :class:`~baremetal_acc.cli.fleet.
 a pipe, as it comes; by the same pipe it is told to stop. It ends when that pipe is closed, however this process ended.
 """
 
+import math
 import os
 import signal
 import sys
@@ -20,6 +21,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from baremetal_acc.cli.fleet import BEAT, GRACE, Bounds, Fleet
 from baremetal_acc.errors import AccError
+from baremetal_acc.run.looking import LOGOUT
 
 LONGER = 2.0
 """Seconds that a process gets on top of what its targets get to log out."""
@@ -167,7 +169,7 @@ class Processes(Generic[T, R]):
 
     def _live(self, items: tuple[T, ...], positions: range, pipe: Connection, limits: Bounds) -> NoReturn:
         """In a process of its own. It never returns to what the other one was at."""
-        code = 1
+        code, logouts = 1, self._grace
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other one is told, and tells us
             fleet: Fleet[int, R] = Fleet(
@@ -186,14 +188,30 @@ class Processes(Generic[T, R]):
             else:
                 pipe.send((None, sorted(fleet.left_behind)))
             code = 0
+            if not fleet.is_stopped:
+                logouts = math.inf  # each ends by itself, within the time of its BMC
         except BrokenPipeError:
             pass  # nobody wants it any more
         except BaseException:  # noqa: BLE001 - it is told where it can still be told, and nothing of the other process is run here
             traceback.print_exc()
         finally:
-            with suppress(OSError):
-                sys.stderr.flush()
-            os._exit(code)
+            try:
+                with suppress(OSError):
+                    sys.stderr.flush()
+                _finish_logouts(logouts)
+            finally:
+                os._exit(code)
+
+
+def _finish_logouts(seconds: float) -> None:
+    """Wait for the threads that close sessions: :func:`os._exit` would end them.
+
+    :param seconds: for all of them together, at most.
+    """
+    until = time.monotonic() + seconds
+    for thread in threading.enumerate():
+        while thread.name == LOGOUT and thread.is_alive() and time.monotonic() < until:
+            thread.join(BEAT)
 
 
 def _obey(pipe: Connection, fleet: Fleet[int, R]) -> None:

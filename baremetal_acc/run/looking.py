@@ -31,6 +31,9 @@ from baremetal_acc.run.write_gate import GatedConnection, limit_of
 NO_ROOTS = 'no root is pinned that it could be checked with (option [baremetal_acc] spdm_trust_roots)'
 """Why nobody asks devices to sign. A reading that says so is not known, and never good."""
 
+LOGOUT = 'logout'
+"""Name of a thread that closes a session, and is waited for by nobody but the end of the process."""
+
 
 def observe(
     target: Target,
@@ -197,7 +200,7 @@ def _leave(connections: Iterable[tuple[BmcAddress, Connection]]) -> None:
     for address, connection in connections:
         if address.concurrency > 1:
             try:
-                threading.Thread(target=connection.close, name='logout', daemon=False).start()
+                threading.Thread(target=connection.close, name=LOGOUT, daemon=False).start()
             except RuntimeError:  # the system gives us no thread
                 connection.close()
         else:

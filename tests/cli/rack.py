@@ -10,6 +10,7 @@ import contextlib
 import json
 import secrets
 import threading
+import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -51,12 +52,14 @@ class Rack:
 
     :ivar silent: users whose BMC takes a login and then answers no more, until :attr:`released`.
     :ivar meet: so many users wait for each other at their first reads; a client that comes with fewer fails.
+    :ivar logout_seconds: that a BMC takes to close a session.
     :ivar logins: of each user. ``open``: sessions by token. ``peak``: the most that were open at a time.
     """
 
     def __init__(self) -> None:
         self.silent: frozenset[str] = frozenset()
         self.meet: threading.Barrier | None = None
+        self.logout_seconds = 0.0
         self.released = threading.Event()
         self.waited_for = threading.Semaphore(0)
         self.logins: Counter[str] = Counter()
@@ -109,6 +112,7 @@ def _handler(rack: Rack) -> type[BaseHTTPRequestHandler]:
             self._answer(201, {}, ('X-Auth-Token', token), ('Location', f'{SESSIONS}/{token}'))
 
         def do_DELETE(self) -> None:
+            time.sleep(rack.logout_seconds)
             with rack.lock:
                 rack.open.pop(self.path.rpartition('/')[2], None)
             self._answer(204, None)
