@@ -9,12 +9,13 @@ times ISO 8601 in UTC, spans seconds. What a field with :func:`stored_as` holds 
 
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import cache, partial
 from types import MappingProxyType
-from typing import Any, TypeVar, Union, cast
+from typing import Any, NamedTuple, TypeVar, Union, cast
 
 from baremetal_acc.errors import StaleJob
 
@@ -87,47 +88,52 @@ def decode(kind: type[T], data: object) -> T:
     :raises StaleJob: the JSON does not have that shape: another version wrote it, or somebody changed it.
     """
     try:
-        return cast('T', _decode(kind, data))
+        return cast('T', _decoder(cast('Hashable', kind))(data))
     except (KeyError, ValueError, TypeError, OverflowError) as exc:
         raise StaleJob(f'{kind.__name__}: the stored form cannot be read: {exc}') from exc
 
 
-def _decode(kind: Any, data: Any) -> Any:
-    origin = typing.get_origin(kind)
+@cache
+def _decoder(kind: Any) -> Callable[[Any], Any]:
+    """Return what decodes a type, made once for each: a conductor reads the state of its nodes at every turn."""
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(kind, typing.NewType):
-        return _decode(kind.__supertype__, data)
+        return _decoder(kind.__supertype__)
     if origin in (Union, types.UnionType):
-        return _decode_union(typing.get_args(kind), data)
+        return _union_decoder(args)
     if origin is tuple:
-        args = typing.get_args(kind)
-        items = _list(data)
-        if len(args) == 2 and args[1] is Ellipsis:
-            return tuple(_decode(args[0], item) for item in items)
-        if len(args) != len(items):
-            raise ValueError(f'{len(args)} items expected, {len(items)} found')
-        return tuple(_decode(a, i) for a, i in zip(args, items, strict=True))
+        return _tuple_decoder(args)
     if origin is frozenset:
-        return frozenset(_decode(typing.get_args(kind)[0], item) for item in _list(data))
+        item = _decoder(args[0])
+        return lambda data: frozenset(map(item, _list(data)))
     if hasattr(kind, 'from_text'):
-        return kind.from_text(_decode(str, data))
+        return lambda data: kind.from_text(_scalar(str, data))
     if is_dataclass(kind):
-        return _decode_dataclass(cast('type', kind), data)
+        return partial(_decode_dataclass, cast('type', kind))
     if kind is datetime:
-        at = datetime.fromisoformat(data)
-        if at.tzinfo is None:
-            raise ValueError(f'{data} names no time zone')
-        return at
+        return _time
     if kind is timedelta:
-        return timedelta(seconds=data)
+        return lambda data: timedelta(seconds=data)
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(data)
+        return kind
     if kind is Any:
-        return data
+        return lambda data: data
     if kind in (str, int, bool, float):
-        if type(data) is not kind and not (kind is float and type(data) is int):
-            raise TypeError(f'{kind.__name__} expected, {type(data).__name__} found')
-        return data
+        return partial(_scalar, kind)
     raise TypeError(f'{kind} has no JSON form')
+
+
+def _scalar(kind: type, data: Any) -> Any:
+    if type(data) is not kind and not (kind is float and type(data) is int):
+        raise TypeError(f'{kind.__name__} expected, {type(data).__name__} found')
+    return data
+
+
+def _time(data: Any) -> datetime:
+    at = datetime.fromisoformat(data)
+    if at.tzinfo is None:
+        raise ValueError(f'{data} names no time zone')
+    return at
 
 
 def _list(data: object) -> list[Any]:
@@ -136,38 +142,73 @@ def _list(data: object) -> list[Any]:
     return data
 
 
-def _decode_union(args: tuple[Any, ...], data: Any) -> Any:
-    if data is None:
-        if type(None) in args:
-            return None
-        raise TypeError('null found')
+def _tuple_decoder(args: tuple[Any, ...]) -> Callable[[Any], Any]:
+    if len(args) == 2 and args[1] is Ellipsis:
+        item = _decoder(args[0])
+        return lambda data: tuple(map(item, _list(data)))
+    items = tuple(map(_decoder, args))
+
+    def decoded(data: Any) -> Any:
+        if len(items) != len(_list(data)):
+            raise ValueError(f'{len(items)} items expected, {len(data)} found')
+        return tuple(item(value) for item, value in zip(items, data, strict=True))
+
+    return decoded
+
+
+def _union_decoder(args: tuple[Any, ...]) -> Callable[[Any], Any]:
     rest = [a for a in args if a is not type(None)]
-    if len(rest) == 1:
-        return _decode(rest[0], data)
-    for arg in rest:
-        if is_dataclass(arg) and isinstance(data, dict) and data.get(_TAG) == cast('type', arg).__name__:
-            return _decode(arg, data)
-        if arg in (bool, str) and type(data) is arg:
+    only = _decoder(rest[0]) if len(rest) == 1 else None
+    by_class = {cast('type', a).__name__: _decoder(cast('Hashable', a)) for a in rest if is_dataclass(a)}
+
+    def decoded(data: Any) -> Any:
+        if data is None:
+            if len(rest) < len(args):
+                return None
+            raise TypeError('null found')
+        if only is not None:
+            return only(data)
+        if isinstance(data, dict) and data.get(_TAG) in by_class:
+            return by_class[data[_TAG]](data)
+        if type(data) in (bool, str) and type(data) in rest:
             return data
-    raise TypeError(f'none of {", ".join(getattr(a, "__name__", str(a)) for a in rest)} found')
+        raise TypeError(f'none of {", ".join(getattr(a, "__name__", str(a)) for a in rest)} found')
+
+    return decoded
+
+
+class _Shape(NamedTuple):
+    """What a dataclass has: its fields, how each is decoded, and the classes whose fields stand in place of a field."""
+
+    fields: tuple[Field[Any], ...]
+    decoders: Mapping[str, Callable[[Any], Any]]
+    inner: Mapping[str, type]
+    known: frozenset[str]
+
+
+@cache
+def _shape(kind: type) -> _Shape:
+    hints = typing.get_type_hints(kind)
+    inner = {f.name: f.metadata[_STORED_AS] for f in fields(kind) if _STORED_AS in f.metadata}
+    known = {f.name for one in (kind, *inner.values()) for f in fields(one)} - inner.keys()
+    decoders = {f.name: _decoder(hints[f.name]) for f in fields(kind) if f.name not in inner}
+    return _Shape(fields(kind), decoders, inner, frozenset(known))
 
 
 def _decode_dataclass(kind: type, data: Any) -> Any:
     if not isinstance(data, dict):
         raise TypeError(f'object expected for {kind.__name__}, {type(data).__name__} found')
-    hints = typing.get_type_hints(kind)
-    inner = {f.name: f.metadata[_STORED_AS] for f in fields(kind) if _STORED_AS in f.metadata}
-    known = {f.name for one in (kind, *inner.values()) for f in fields(one)} - inner.keys()
-    unknown = set(data) - known - {_TAG}
+    shape = _shape(kind)
+    unknown = data.keys() - shape.known - {_TAG}
     if unknown:
         raise ValueError(f'{kind.__name__} has no field {", ".join(sorted(unknown))}')
     values = {}
-    for f in fields(kind):
-        if f.name in inner:
-            parts = {part.name for part in fields(inner[f.name])}
-            values[f.name] = _decode_dataclass(inner[f.name], {name: data[name] for name in parts & data.keys()})
+    for f in shape.fields:
+        if f.name in shape.inner:
+            parts = {part.name for part in fields(shape.inner[f.name])}
+            values[f.name] = _decode_dataclass(shape.inner[f.name], {name: data[name] for name in parts & data.keys()})
         elif f.name in data:
-            values[f.name] = _decode(hints[f.name], data[f.name])
+            values[f.name] = shape.decoders[f.name](data[f.name])
         elif f.default is MISSING and f.default_factory is MISSING:
             raise KeyError(f'{kind.__name__}.{f.name} is missing')
     return kind(**values)
