@@ -358,13 +358,13 @@ class Execution:
         if one.verb is not Verb.UNLOCK:
             locked = _locked_again(one.job, good=good)
             one.state = replace(one.state, unlocked=tuple(m for m in one.state.unlocked if m.accelerator not in locked))
+        whole = good and one.verb is Verb.APPLY and one.devices is None
+        one.state = one.state.after(one.job, inventory, datetime.now(UTC), met=good, whole=whole)
         if good and inventory is not None:
-            there = inventory.accelerators
-            one.state = replace(one.state, known=one.state.known | {a.id for a in there}).shown(there)
             written = {a.accelerator for a in restore.written_well(one.job) if isinstance(a, Flash)}
             one.state = replace(one.state, anew=one.state.anew - written)
-        marks = quarantine.after(one.state.quarantined, one.job, inventory, datetime.now(UTC), lambda _: good)
-        one.state = replace(one.state, quarantined=quarantine.with_interferences(marks, one.job.interferences))
+        marks = quarantine.with_interferences(one.state.quarantined, one.job.interferences)
+        one.state = replace(one.state, quarantined=marks)
         self._using.store.write(one.state)
         if good and one.verb is Verb.APPLY and verdict is not None and inventory is not None:
             # What no rule demands anything of was not written, and is quarantined still.

@@ -41,9 +41,9 @@ from baremetal_acc.model.note import FoundOpen, Note, NothingToDo, QuarantinedSi
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.refusal import ImageUnusable, Refusal
-from baremetal_acc.model.subject import JOB, QUARANTINE, RELOCK, UNSEEN_OR_OPEN, Subject, SubjectKind
+from baremetal_acc.model.subject import JOB, QUARANTINE, RELOCK, Subject, SubjectKind
 from baremetal_acc.model.toml import did_you_mean
-from baremetal_acc.planning import custody, custody_rules, quarantine
+from baremetal_acc.planning import custody, custody_rules, quarantine, relevance
 from baremetal_acc.run import Target, Tools, custody_feed, lifecycle
 from baremetal_acc.run.looking import Bmcs
 
@@ -76,6 +76,14 @@ PARTS = {
     Verb.UNLOCK: frozenset({Part.UNLOCK}),
 }
 """What each verb may touch. Publishing is added where placement can be reached."""
+
+_CONCERNS: Mapping[Verb, frozenset[SubjectKind] | None] = {
+    Verb.APPLY: None,
+    Verb.PROGRAM: relevance.FUNCTIONS,
+    Verb.LOCK: relevance.LOCKING,
+    Verb.UNLOCK: frozenset(),
+}
+"""The kinds of findings that fail each verb; None for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -454,28 +462,9 @@ def relevant(
     :param devices: the devices that are meant, None for all.
     :param slots: patterns over SlotIds, for ``program``.
     """
-    patterns = tuple(slot.casefold() for slot in slots)
-
-    def counts(finding: Finding) -> bool:
-        if finding.subject == JOB:
-            return False  # it ends by going on with it, not by another one
-        if devices is not None and finding.accelerator not in devices:
-            return False
-        # Whoever is not seen is not locked: a device that has vanished, or one that nobody can tell the rules of.
-        about = finding.subject
-        locks = about.kind in UNSEEN_OR_OPEN
-        match verb:
-            case Verb.APPLY:
-                return True
-            case Verb.LOCK:
-                return locks or about.kind is SubjectKind.BMC_USERS
-            case Verb.PROGRAM:
-                in_slot = about.kind is SubjectKind.FUNCTION and any(fnmatchcase(about.name.casefold(), p) for p in patterns)
-                return locks or in_slot
-            case Verb.UNLOCK:
-                return False
-
-    return tuple(f for f in verdict.unmet if counts(f))
+    # A job that has not ended is resumed; no other one ends it.
+    unmet = (f for f in verdict.unmet if f.subject != JOB)
+    return relevance.relevant(unmet, _CONCERNS[verb], devices, slots)
 
 
 def programming(

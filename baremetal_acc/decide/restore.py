@@ -388,15 +388,24 @@ class End:
     """How the writes of a job have ended.
 
     :ivar restored: one sentence for each component that runs what was put back.
-    :ivar why: one sentence for each component that makes a device unusable; ``quarantined`` are these devices.
+    :ivar unusable: devices that nobody may use, with one sentence for each component that makes them so.
     :ivar held: one sentence for each component that may still be written to, or that nobody could look at in the end although
         its write is not known to have failed; their devices are not quarantined.
     """
 
     restored: tuple[str, ...]
-    why: tuple[str, ...]
-    quarantined: tuple[AcceleratorId, ...]
+    unusable: tuple[tuple[AcceleratorId, str], ...]
     held: tuple[str, ...] = ()
+
+    @property
+    def why(self) -> tuple[str, ...]:
+        """The sentences about devices that nobody may use."""
+        return tuple(sentence for _, sentence in self.unusable)
+
+    @property
+    def quarantined(self) -> tuple[AcceleratorId, ...]:
+        """The devices that nobody may use."""
+        return tuple(sorted({device for device, _ in self.unusable}))
 
 
 def judge(job: Job, inventory: Inventory | None) -> End:
@@ -404,7 +413,7 @@ def judge(job: Job, inventory: Inventory | None) -> End:
 
     :param inventory: the final look, None when there was none: then nothing that was written is known to be good.
     """
-    restored, why, quarantined, held = [], [], [], []
+    restored, unusable, held = [], [], []
     for (identity, ref), written in _writes(job).items():
         _, last, action = written[-1]
         accelerator = None if inventory is None else inventory.accelerator(identity)
@@ -440,9 +449,8 @@ def judge(job: Job, inventory: Inventory | None) -> End:
             f'{name} is quarantined: {_part(action)} {shows}; {_not_restored(job, last, action)}. '
             'Write a good image to it, or replace the card, before anybody uses it'
         )
-        why.append(sentence)
-        quarantined.append(identity)
-    return End(restored=tuple(restored), why=tuple(why), quarantined=tuple(sorted(set(quarantined))), held=tuple(held))
+        unusable.append((identity, sentence))
+    return End(restored=tuple(restored), unusable=tuple(unusable), held=tuple(held))
 
 
 def forgiven(job: Job, inventory: Inventory) -> Job:

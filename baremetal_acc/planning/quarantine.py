@@ -88,13 +88,20 @@ def _left(job: Job, inventory: Inventory | None, now: datetime) -> tuple[Quarant
     """The devices that a job has left unusable; each with the sentences that name it."""
     # A job that has had its final look, and whose shell died after it, is judged already.
     judged = inventory is None and job.verdict is not None
-    end = restore.End(restored=(), why=job.reasons, quarantined=job.quarantined) if judged else restore.judge(job, inventory)
+    unusable = () if judged else restore.judge(job, inventory).unusable
     found = []
-    for device in dict.fromkeys((*job.quarantined, *end.quarantined)):
-        why = ' '.join(w for w in end.why if device in w and 'is quarantined' in w) or f'{device} is quarantined'
+    for device in dict.fromkeys((*job.quarantined, *(device for device, _ in unusable))):
+        told = _stored_sentences(job, device) if judged else [sentence for one, sentence in unusable if one == device]
+        why = ' '.join(told) or f'{device} is quarantined'
         left = restore.spoilt(job, device, inventory)
         found.append(Quarantine(device=device, since=now, why=why, firmware=left.firmware, refs=left.places, anew=left.anew))
     return tuple(found)
+
+
+def _stored_sentences(job: Job, device: AcceleratorId) -> list[str]:
+    """Of the reasons that a job keeps, those that name a device, by its label or not, as one that nobody may use."""
+    heads = (f'{device} is quarantined: ', f'({device}) is quarantined: ')
+    return [reason for reason in job.reasons if any(head in reason for head in heads)]
 
 
 def unmended(quarantined: Iterable[Quarantine], job: Job, inventory: Inventory) -> frozenset[AcceleratorId]:

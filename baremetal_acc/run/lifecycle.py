@@ -8,6 +8,7 @@ of it in a way of their own. What decides whether a card is trusted is here.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Self
 
 from baremetal_acc.decide import evidence, interference, waiver
@@ -56,6 +57,23 @@ class Remembered:
     def without_shown(self) -> Self:
         """What is there now is all that ought to be there: what has vanished is not missed."""
         return replace(self, known=frozenset(), blockable=(), ways=frozenset())
+
+    def after(self, job: Job, inventory: Inventory | None, now: datetime, *, met: bool, whole: bool) -> Self:
+        """Return what is remembered after a job: the devices that it left unusable, and the devices that have to be there from
+        now on. A quarantine ends when the job wrote the device well and nothing of it is unmet.
+
+        :param inventory: the final look; None if there was none.
+        :param met: all holds that the job was for.
+        :param whole: that is all that the baseline demands. A quarantined device that is not there was taken out.
+        """
+        unmet = None if job.reasons or job.verdict is None else {f.accelerator for f in job.verdict.unmet}
+        left = self.quarantined if inventory is None or not whole else quarantine.still_there(self.quarantined, inventory)
+        marks = quarantine.after(left, job, inventory, now, lambda written: unmet is not None and written.isdisjoint(unmet))
+        kept = replace(self, quarantined=marks)
+        if inventory is None or not met:
+            return kept
+        there = inventory.accelerators
+        return replace(kept, known=self.known | {a.id for a in there}).shown(there)
 
     def tools(self, tools: Tools) -> Tools:
         """Tools that miss what has vanished."""

@@ -7,12 +7,11 @@ The node of a quarantined device goes to maintenance.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Finding, Flow, Job, Met, Verdict
+from baremetal_acc.model.job import Finding, Flow, Met, Verdict
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import QUARANTINE
@@ -26,18 +25,6 @@ WAY_BACK = {
 }
 
 _REASON_CHARACTERS = 2000
-
-
-def after(mind: Memory, job: Job, inventory: Inventory | None, now: datetime, *, whole: bool) -> Memory:
-    """What is remembered, with the devices that a job left unusable and without those that it has put right.
-
-    :param inventory: the final look, None if there was none.
-    :param whole: the job was the whole path, and everything holds; a device that is gone then was taken out.
-    """
-    unmet = None if job.reasons or job.verdict is None else {f.accelerator for f in job.verdict.unmet}
-    left = quarantine.still_there(mind.quarantined, inventory) if whole and inventory is not None else mind.quarantined
-    found = quarantine.after(left, job, inventory, now, lambda written: unmet is not None and written.isdisjoint(unmet))
-    return replace(mind, quarantined=found)
 
 
 def maintain(node: Any, quarantined: Iterable[Quarantine], flow: Flow) -> None:

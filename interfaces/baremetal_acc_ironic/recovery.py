@@ -27,7 +27,7 @@ from baremetal_acc.model.ref import HOST
 from baremetal_acc.render import findings
 from baremetal_acc.run import Tools, custody_feed, lifecycle
 from baremetal_acc.run.credentials import Credentials
-from baremetal_acc_ironic import drift, handed, outcome, quarantine, settings, steps, work
+from baremetal_acc_ironic import drift, handed, outcome, settings, steps, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.target import target as target_of
@@ -121,7 +121,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     marked = handed.interfered(marked, met)
     handed.tell_interference(task, job.interferences, met)
     before = marked.quarantined
-    marked = quarantine.after(marked, job, inventory, work.now(), whole=False)
+    marked = marked.after(job, inventory, work.now(), met=False, whole=False)
     made = plan(inventory, tools.baseline, target.node, tools.catalogue, parts=frozenset({Part.LOCK}), hold=True)
     host = inventory.bmc(HOST)
     actions: list[Action] = list(made.actions)

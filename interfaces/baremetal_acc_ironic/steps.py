@@ -19,11 +19,12 @@ from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.image import Image, ImageKind
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Finding, Flow
+from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.model.subject import LOCKS, SubjectKind
+from baremetal_acc.model.subject import SubjectKind
 from baremetal_acc.model.waiver import LONGEST, LONGEST_TEXT
+from baremetal_acc.planning import relevance
 from baremetal_acc_ironic.node import Granted, Override
 
 _NAME = {'type': 'string', 'minLength': 1, 'maxLength': 255}
@@ -113,9 +114,6 @@ _ACCEPT_INFO = {
 }
 
 
-_LOCKED = LOCKS | {SubjectKind.PRESENT}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step.
@@ -158,15 +156,6 @@ class Step:
             )
         return given
 
-    def concerned(self, findings: Iterable[Finding], only: frozenset[AcceleratorId] | None) -> tuple[Finding, ...]:
-        """The findings that decide whether this step has succeeded."""
-        return tuple(
-            f
-            for f in findings
-            if (self.concerns is None or f.subject.kind in self.concerns)
-            and (only is None or f.accelerator is None or f.accelerator in only)
-        )
-
 
 RECONCILE = Step(
     name='reconcile_accelerators',
@@ -188,7 +177,7 @@ UNLOCK = Step(
 LOCK = Step(
     name='lock_accelerators',
     parts=frozenset({Part.LOCK}),
-    concerns=_LOCKED | {SubjectKind.BMC_USERS},
+    concerns=relevance.LOCKING,
     takes_over=True,
     automatic=frozenset({Flow.CLEAN, Flow.DEPLOY}),
     schema={'devices': _DEVICES},
@@ -197,7 +186,7 @@ LOCK = Step(
 UPDATE = Step(
     name='update_accelerator_firmware',
     parts=frozenset({Part.FIRMWARE, Part.LOCK, Part.PUBLISH}),
-    concerns=_LOCKED | {SubjectKind.FIRMWARE},
+    concerns=relevance.FIRMWARE,
     automatic=frozenset({Flow.CLEAN}),
     schema={'devices': _DEVICES},
     argsinfo=_DEVICES_INFO,
@@ -205,7 +194,7 @@ UPDATE = Step(
 PROGRAM = Step(
     name='program_accelerators',
     parts=frozenset({Part.FUNCTIONS, Part.LOCK, Part.PUBLISH}),
-    concerns=_LOCKED | {SubjectKind.FUNCTION, SubjectKind.ANY_FUNCTION},
+    concerns=relevance.FUNCTIONS,
     operators=False,
     schema={'devices': _DEVICES, 'functions': _FUNCTIONS, 'claimed': {'type': 'boolean'}},
     argsinfo=_DEVICES_INFO | _FUNCTIONS_INFO | _CLAIMED_INFO,

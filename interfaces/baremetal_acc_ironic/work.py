@@ -47,7 +47,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import Ref
-from baremetal_acc.planning import custody, custody_rules
+from baremetal_acc.planning import custody, custody_rules, relevance
 from baremetal_acc.render import findings, notes
 from baremetal_acc.render.refusals import raise_if_unsafe, refuse_several_hosts
 from baremetal_acc.run import Target, Tools, custody_feed, lifecycle
@@ -588,7 +588,7 @@ def _end(
     step = steps.STEPS[_name(job)]
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
     whole = step is steps.RECONCILE and not reasons and look is not None
-    mind = quarantine.after(mind, job, None if look is None else look[0], now(), whole=whole)
+    mind = mind.after(job, None if look is None else look[0], now(), met=whole, whole=whole)
     if whole and look is not None:
         left = handed.not_written(mind, job, look[0], now())
         mind = replace(mind, quarantined=(*mind.quarantined, *left), exposed=job.suspect)
@@ -618,8 +618,6 @@ def _end(
         mind = handed.found_open(mind, job.flow, step.name, look[0], job.verdict, now())
     if job.flow is Flow.SERVICE and look is not None and not reasons and not open_locks(job) and step.parts & {Part.LOCK}:
         mind = handed.proven(mind, now())
-    if step is steps.RECONCILE and not reasons and look is not None:
-        mind = replace(mind, known=frozenset(a.id for a in look[0].accelerators)).shown(look[0].accelerators)
     if attach.must_go_back(mind, job):
         _go_back(task, mind, job, step, reasons)
         return
@@ -669,7 +667,7 @@ def _unmet(task: Any, step: Step, job: Job, look: Look | None) -> Iterator[str]:
         only = None if look is None else steps.chosen(look[0], named)
     except UsageError:
         only = None  # a device that was named has vanished: then everything counts, its absence too
-    yield from map(findings.sentence, step.concerned(job.verdict.unmet, only))
+    yield from map(findings.sentence, relevance.relevant(job.verdict.unmet, step.concerns, only))
 
 
 def _lasts(task: Any, job: Job) -> bool:

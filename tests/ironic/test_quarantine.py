@@ -263,7 +263,7 @@ def test_a_slot_is_mended_by_the_job_that_writes_it_and_offered_by_no_other(slot
     """The firmware of the card that is spoilt, too, stays so."""
     job = programmed(slot, unmet)
     mind = Memory(quarantined=(SPOILT_FIRMWARE, SPOILT_SLOT), job=job)
-    assert [SPOILT_FIRMWARE, *expected] == list(quarantine.after(mind, job, CARD, v.NOW, whole=False).quarantined)
+    assert [SPOILT_FIRMWARE, *expected] == list(mind.after(job, CARD, v.NOW, met=False, whole=False).quarantined)
     alone = Memory(quarantined=(SPOILT_SLOT,), job=job)
     assert (frozenset({v.FPGA}) if slot == 1 else frozenset()) == quarantine.still_bad(alone, CARD)
     assert frozenset({v.FPGA}) == quarantine.still_bad(mind, CARD)
@@ -275,7 +275,7 @@ def test_what_fails_later_takes_the_place_of_nothing_that_is_spoilt() -> None:
     job = programmed(1)
     failed = tuple(replace(i, state=ItemState.FAILED) for i in job.items)
     job = replace(job, items=failed, verdict=None, quarantined=(v.FPGA,))
-    mind = quarantine.after(Memory(quarantined=(SPOILT_FIRMWARE, SPOILT_SLOT)), job, CARD, v.NOW, whole=False)
+    mind = Memory(quarantined=(SPOILT_FIRMWARE, SPOILT_SLOT)).after(job, CARD, v.NOW, met=False, whole=False)
     assert [(True, (), ()), (False, SLOTS, SLOTS)] == [(q.firmware, q.refs, q.anew) for q in mind.quarantined]
     twice = (SPOILT_SLOT, replace(SPOILT_SLOT, why='it smokes', refs=SLOTS, anew=()))
     assert (replace(twice[1], anew=SLOTS[:1]),) == joined(twice, ())
@@ -287,7 +287,7 @@ def test_a_slot_that_was_brought_back_is_not_to_be_written_for_ever() -> None:
     good = [i for i in programmed(0).items if isinstance(i.action, Program)]
     failed = tuple(replace(i, state=ItemState.FAILED) for i in job.items if isinstance(i.action, Program))
     job = replace(job, items=(*good, *failed), verdict=None, quarantined=(v.FPGA,))
-    mind = quarantine.after(Memory(quarantined=(SPOILT_FIRMWARE, SPOILT_SLOT)), job, CARD, v.NOW, whole=False)
+    mind = Memory(quarantined=(SPOILT_FIRMWARE, SPOILT_SLOT)).after(job, CARD, v.NOW, met=False, whole=False)
     assert [(True, (), ()), (False, SLOTS, SLOTS[1:])] == [(q.firmware, q.refs, q.anew) for q in mind.quarantined]
 
 

@@ -50,7 +50,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Done, Flow, Job, Outcome, Wait
 from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
-from baremetal_acc.model.subject import LOCKS, SubjectKind
+from baremetal_acc.model.subject import UNSEEN_OR_OPEN
 from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.render import findings, troubles
 from baremetal_acc.render.refusals import raise_if_unsafe
@@ -560,7 +560,7 @@ class Life:
         self.remember(job)
         if job is not None and job.verdict is not None:
             # As the step that locks does: what it is for has to hold by its own records.
-            concerned = [f for f in job.verdict.unmet if f.subject.kind in LOCKS | {SubjectKind.PRESENT}]
+            concerned = [f for f in job.verdict.unmet if f.subject.kind in UNSEEN_OR_OPEN]
             reasons = (*reasons, *map(findings.sentence, concerned))
         self.maybe(0.2)
         self.site.go_on(timedelta(seconds=self.random.randint(1, 30)))

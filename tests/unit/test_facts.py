@@ -51,7 +51,7 @@ MAY_DECIDE: Mapping[tuple[str, str], str] = {
         'str(exc)',
     ): "the value is cut out of oslo.config's sentence, so that it is not said twice",
     ('baremetal_acc.decide.restore', 'job.reasons'): SENTENCES_STORED,
-    ('baremetal_acc.planning.quarantine', 'end.why'): SENTENCES_STORED,
+    ('baremetal_acc.planning.quarantine', 'job.reasons'): SENTENCES_STORED,
     ('baremetal_acc_ironic.fitness', 'before.why'): TOLD_ONCE,
     ('baremetal_acc_ironic.recovery', 'mind.opened.why'): TOLD_ONCE,
     ('baremetal_acc_ironic.vocabulary', 'known.why'): TOLD_ONCE,
@@ -101,7 +101,6 @@ MAY_HOLD_PROSE: Mapping[str, str] = {
     'decide.pool.Change.why': 'the name of a demand or a pool: journals of moves call it so',
     'decide.pool.Short.why': FOR_PEOPLE,
     'decide.pool_plan._Want.why': FOR_PEOPLE,
-    'decide.restore.End.why': f'become {STORED}',
 }
 
 WORDED = frozenset({'FindingText', 'TroubleText'})

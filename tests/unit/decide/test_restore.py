@@ -505,7 +505,7 @@ BACK = flash(image='gpu-old', version=v.OLD, restore=None)
 )
 def test_a_device_whose_last_write_it_does_not_show_is_quarantined_word_by_word(items, inventory, why):
     """Which card, which part, what it shows, why nothing better is there, and what to do."""
-    expected = restore.End(restored=(), why=(f'{NAME} is quarantined: {why}. {TO_DO}',), quarantined=(v.GPU,))
+    expected = restore.End(restored=(), unusable=((v.GPU, f'{NAME} is quarantined: {why}. {TO_DO}'),))
     assert expected == restore.judge(job(*items), inventory)
 
 
@@ -525,7 +525,7 @@ def test_what_nobody_could_look_at_is_not_known_to_be_good():
         f'more is sent to it. {GO_ON}',
     )
     value = job((flash(), 'done'), (program(), 'done'))
-    assert restore.End(restored=(), why=(), quarantined=(), held=held) == restore.judge(value, None)
+    assert restore.End(restored=(), unusable=(), held=held) == restore.judge(value, None)
 
 
 @pytest.mark.parametrize(
@@ -585,7 +585,7 @@ def test_what_was_put_back_and_shows_is_restored_and_what_was_written_well_is_no
     assert end.why[0].startswith('Stratix FPGA1 (uuid:fpga-1) is quarantined: Slot0 ran 2.0; gzip was to be programmed')
     assert (v.FPGA, v.GPU) == end.quarantined
     good = restore.judge(job((program(), 'done'), (flash('ROT'), 'staged')), v.inventory(v.gpu(firmware=firmware)))
-    assert restore.End(restored=(), why=(), quarantined=()) == good
+    assert restore.End(restored=(), unusable=()) == good
 
 
 def test_devices_whose_last_write_failed_are_lost_before_anybody_looks():

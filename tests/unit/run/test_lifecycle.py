@@ -3,17 +3,22 @@
 """What is remembered of a target whichever shell it has, and which cards stood open meanwhile."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from baremetal_acc.decide import waiver
+from baremetal_acc.decide.advance import begin
+from baremetal_acc.model.job import Flow, Plan, Verdict
 from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.run import Tools, lifecycle
 from baremetal_acc.run.lifecycle import Remembered
 from tests.unit.decide import values as v
 
 GONE = AcceleratorId('uuid:gone')
+SPANS = {'now': v.NOW, 'timeout': timedelta(hours=1), 'lifecycle': 1}
 
 
 @pytest.mark.parametrize(
@@ -45,3 +50,20 @@ def test_what_devices_have_shown_is_missed_while_they_must_be_there():
         Tools(connect=lambda _: pytest.fail('not opened'), mechanisms=(), baseline=v.baseline(), catalogue=(), images=None)
     )  # type: ignore
     assert (after.known, frozenset(after.blockable), after.ways) == (tools.known, tools.blockable, tools.ways)
+
+
+@pytest.mark.parametrize(
+    ('met', 'whole', 'known', 'quarantined'),
+    [(False, False, {GONE}, 1), (True, False, {GONE, v.GPU}, 1), (True, True, {GONE, v.GPU}, 0)],
+)
+def test_a_device_has_to_be_there_once_all_held_and_one_that_was_taken_out_is_quarantined_no_more(
+    met, whole, known, quarantined
+):
+    """Both only by a final look: a job that ended without one proves nothing."""
+    mark = Quarantine(device=AcceleratorId('uuid:spoilt'), since=v.NOW, why='it burns')
+    job = begin(Plan(target='node-1', actions=()), identity='1', node='n', flow=Flow.CLI, step='apply', **SPANS)
+    job = replace(job, verdict=Verdict(target='node-1', findings=()))
+    before = Remembered(known=frozenset({GONE}), quarantined=(mark,))
+    after = before.after(job, v.inventory(v.gpu(locks=(v.reading(),))), v.NOW, met=met, whole=whole)
+    assert (known, quarantined, met) == (set(after.known), len(after.quarantined), bool(after.blockable))
+    assert before == before.after(job, None, v.NOW, met=met, whole=whole)
