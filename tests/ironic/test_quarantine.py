@@ -17,7 +17,6 @@ from baremetal_acc.model.job import Finding, Flow, ItemState, Job, Met, Program,
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import Subject
-from baremetal_acc.planning.quarantine import joined
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import quarantine
 from baremetal_acc_ironic.node import Memory
@@ -268,27 +267,6 @@ def test_a_slot_is_mended_by_the_job_that_writes_it_and_offered_by_no_other(slot
     assert (frozenset({v.FPGA}) if slot == 1 else frozenset()) == quarantine.still_bad(alone, CARD)
     assert frozenset({v.FPGA}) == quarantine.still_bad(mind, CARD)
     assert frozenset({v.FPGA}) == quarantine.still_bad(replace(alone, job=None), CARD)
-
-
-def test_what_fails_later_takes_the_place_of_nothing_that_is_spoilt() -> None:
-    """Of a card there is one quarantine for its firmware, and one for its functions."""
-    job = programmed(1)
-    failed = tuple(replace(i, state=ItemState.FAILED) for i in job.items)
-    job = replace(job, items=failed, verdict=None, quarantined=(v.FPGA,))
-    mind = Memory(quarantined=(SPOILT_FIRMWARE, SPOILT_SLOT)).after(job, CARD, v.NOW, met=False, whole=False)
-    assert [(True, (), ()), (False, SLOTS, SLOTS)] == [(q.firmware, q.refs, q.anew) for q in mind.quarantined]
-    twice = (SPOILT_SLOT, replace(SPOILT_SLOT, why='it smokes', refs=SLOTS, anew=()))
-    assert (replace(twice[1], anew=SLOTS[:1]),) == joined(twice, ())
-
-
-def test_a_slot_that_was_brought_back_is_not_to_be_written_for_ever() -> None:
-    """The job has written it well, and spoilt its neighbour: that one alone is left to be written."""
-    job = programmed(1)
-    good = [i for i in programmed(0).items if isinstance(i.action, Program)]
-    failed = tuple(replace(i, state=ItemState.FAILED) for i in job.items if isinstance(i.action, Program))
-    job = replace(job, items=(*good, *failed), verdict=None, quarantined=(v.FPGA,))
-    mind = Memory(quarantined=(SPOILT_FIRMWARE, SPOILT_SLOT)).after(job, CARD, v.NOW, met=False, whole=False)
-    assert [(True, (), ()), (False, SLOTS, SLOTS[1:])] == [(q.firmware, q.refs, q.anew) for q in mind.quarantined]
 
 
 def test_placement_hears_of_a_quarantined_device_as_of_one_that_is_not_met() -> None:
