@@ -13,7 +13,7 @@ from ironic.common import faults, states
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.finding import FindingText
-from baremetal_acc.model.job import Finding, Flow, ItemState, Job, Met, Program, Verdict
+from baremetal_acc.model.job import Finding, Flow, ItemState, Job, Met, Verdict
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import Subject
