@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What may an operator write as the address of a BMC, and as the key of one that speaks IPMI?"""
+"""Build and check BMC addresses (``https://``, ``http://``, ``ipmi://``), and parse the IPMI BMC key K_G."""
 
 import re
 from urllib.parse import urlsplit
@@ -16,27 +16,27 @@ IPMI_FIXED = (
     ('ipmi_bridging', 'no', 'a BMC behind another one is not spoken to; controllers of cards are found by themselves'),
     ('ipmi_priv_level', 'ADMINISTRATOR', 'firmware and locks are written with it; what only reads asks for less by itself'),
 )
-"""Keys of Ironic with the one value that is taken, and why."""
+"""``ipmi_*`` keys of Ironic's driver_info that allow one value only: the key, that value, and the reason."""
 
 
 def speaks_ipmi(address: str) -> bool:
-    """Whether an address is one of IPMI; all others are of Redfish."""
+    """Whether an address is an IPMI one; all others are Redfish."""
     return address.casefold().startswith(IPMI_SCHEME)
 
 
 def example(address: str) -> str:
-    """How an address of this kind is written."""
+    """An example address of the same protocol."""
     return f'{IPMI_SCHEME if speaks_ipmi(address) else "https://"}192.0.2.1'
 
 
 def ipmi_address(host: str, port: int | None) -> str:
-    """The address of a BMC that Ironic names by its host and its port."""
+    """The ``ipmi://`` address of a BMC, from Ironic's host and port."""
     bare = f'[{host}]' if host.count(':') > 1 and not host.startswith('[') else host
     return f'{IPMI_SCHEME}{bare}' + (f':{port}' if port is not None else '')
 
 
 def check_address(text: str) -> str | None:
-    """Why a text is no address of a BMC, or None when it is one. The text is not repeated: it may hold a password."""
+    """Why a text is not a valid BMC address, or None when it is. The text is not repeated: it may hold a password."""
     both = '' if '://' in text else f' or {IPMI_SCHEME}192.0.2.1'
     none = f'is no URL like {example(text)}{both}'
     if '@' in text:
@@ -61,9 +61,9 @@ def check_address(text: str) -> str | None:
 
 
 def ipmi_key(digits: str) -> bytes | None:
-    """K_G in hexadecimal digits, as Ironic has it; zeros are none.
+    """Parse K_G from hexadecimal digits, as Ironic stores it; a key of zeros only means no key.
 
-    :raises ValueError: it is none (:data:`KEY_EXPECTED`). The text is not repeated.
+    :raises ValueError: the digits are not a key (:data:`KEY_EXPECTED`). The text is not repeated.
     """
     if not re.fullmatch(r'([0-9A-Fa-f]{2}){1,20}', digits):
         raise ValueError(KEY_EXPECTED)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver of a BMC has to offer, and what it is told."""
+"""Contracts (protocols) of BMC drivers, connections, readers and writers, and the types that they exchange with callers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,12 +33,13 @@ JsonObject = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageServer:
-    """Where BMCs that fetch images themselves find this process.
+    """Address at which BMCs that fetch images themselves reach this process.
 
     :ivar host: our address as BMCs reach it.
-    :ivar listen: the address to listen at; empty for all of this machine.
-    :ivar ports: first and last that may be listened at; 0 and 0 for any.
-    :ivar certificate: PEM file, for HTTPS; None for HTTP. ``key``: of its key, None when it is in the same file.
+    :ivar listen: the address to listen on; empty for all addresses of this machine.
+    :ivar ports: first and last port that may be used; 0 and 0 for any.
+    :ivar certificate: PEM file, for HTTPS; None for HTTP.
+    :ivar key: PEM file of its private key; None when the key is in the certificate's file.
     """
 
     host: str
@@ -49,7 +50,7 @@ class ImageServer:
 
 
 class Setting(StrEnum):
-    """What an operator can say of how a BMC is spoken to, as far as hints name it. Where he says it only the shell knows."""
+    """Connection settings of a BMC that hints refer to. Only the shell (CLI or Ironic) knows how each one is set there."""
 
     VERIFY_CA = 'verify_ca'
     CIPHER_SUITE = 'cipher_suite'
@@ -57,29 +58,31 @@ class Setting(StrEnum):
 
 
 def by_name() -> dict[Setting, str]:
-    """Each as it is called."""
+    """Each setting with its own value as its name."""
     return {one: one.value for one in Setting}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BmcAddress:
-    """Where a BMC is and how to log in.
+    """Address of a BMC, the credentials, and how to connect.
 
     :ivar address: ``https://HOST[:PORT]``, or ``ipmi://HOST[:PORT]``; a scheme is required, so that nobody falls back to plain
         HTTP by accident.
-    :ivar verify_ca: True (the system's trust roots), a path of a CA bundle, or False (no verification, said by the operator).
-    :ivar system: URI or Id of the ComputerSystem that the target is; None when the BMC has only one.
+    :ivar verify_ca: True (the system's trust roots), the path of a CA bundle, or False (no verification, chosen by the
+        operator).
+    :ivar system: URI or Id of the ComputerSystem that is the target; None when the BMC has only one.
     :ivar timeout: for one answer. Real BMCs take up to 23 s for some (facts/redfish.md, section 5).
-    :ivar budget: for one whole look.
-    :ivar concurrency: requests at a time.
-    :ivar parallel_updates: how many updates the BMC takes at once, said by the operator; None leaves it to what is known of it.
+    :ivar budget: for one whole inspection.
+    :ivar concurrency: maximum number of parallel requests.
+    :ivar parallel_updates: how many updates the BMC takes at once, set by the operator; None uses what is known of the BMC.
     :ivar basic_auth: HTTP Basic authentication may be used where the BMC has no session free.
-    :ivar images: where it may fetch images from us, if it takes them in no other way; None: nowhere.
-    :ivar cipher_suite: of IPMI: 17, or 3 (SHA-1) where the operator says so.
-    :ivar key: of IPMI: K_G, the key of the BMC; None where it has none.
-    :ivar until: by the monotonic clock, when whoever asks has to be done: no answer is waited for past it. What is asked after
-        it has a short time. None: there is no such time.
-    :ivar set_by: where the operator says it, in words: ``--cipher-suite``, or ``ipmi_cipher_suite in driver_info``.
+    :ivar images: where the BMC may fetch images from us, if it takes them in no other way; None: nowhere.
+    :ivar cipher_suite: IPMI cipher suite: 17, or 3 (SHA-1) where the operator chooses it.
+    :ivar key: IPMI K_G, the key of the BMC; None where it has none.
+    :ivar until: deadline of the caller, by the monotonic clock: no answer is waited for beyond it. Requests after the deadline
+        get a short timeout. None: no deadline.
+    :ivar set_by: for each setting, the words by which the operator sets it: ``--cipher-suite``, or ``ipmi_cipher_suite in
+        driver_info``.
     """
 
     name: BmcName
@@ -101,13 +104,13 @@ class BmcAddress:
 
     @property
     def label(self) -> str:
-        """For messages: name and address, no credentials."""
+        """Name and address for messages, without credentials."""
         return f'{self.name} ({self.address})'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One resource as it was read."""
+    """One resource, as it was read from the BMC."""
 
     ref: Ref
     body: JsonObject
@@ -115,10 +118,10 @@ class Document:
 
 
 class Reader(Protocol):
-    """Reads resources of one BMC; what was read once in this look is not asked for again."""
+    """Reads resources of one BMC. A resource that this inspection has read is not requested again."""
 
     session: str
-    """Names the session."""
+    """Identifies the session."""
 
     name: BmcName
 
@@ -135,15 +138,15 @@ class Reader(Protocol):
         """
 
     def peek(self, uri: str) -> Document | None:
-        """What this look has already read there, else None. Never asks the BMC."""
+        """The resource, if this inspection has already read it, else None. Never sends a request to the BMC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """A write that a BMC has accepted, and carries out later: HTTP 202, or another success that it does not show yet.
+    """A write that a BMC has accepted and carries out later: HTTP 202, or another success without a visible effect yet.
 
-    :ivar task: that tells how it goes on; None where the BMC names none.
-    :ivar said: the BMC says that it is carried out later; False: it only shows what was there before.
+    :ivar task: the task that reports its progress; None where the BMC names none.
+    :ivar said: the BMC reports that the write is carried out later; False: it only still shows the old value.
     """
 
     ref: Ref
@@ -152,11 +155,11 @@ class Accepted:
 
 
 class Writer(Protocol):
-    """Writes to one BMC. A write is sent once; whether it took effect is seen by reading.
+    """Writes to one BMC. A write is sent once; whether it took effect is found out by reading.
 
-    :ivar accepted: the writes that the BMC carries out later, in their order.
-    :ivar unconditional: the resources that were written without a condition, since the BMC refuses the ETag that it shows.
-    :ivar objections: what the BMC says against writes that it answers as a success.
+    :ivar accepted: the writes that the BMC carries out later, in the order in which they were sent.
+    :ivar unconditional: the resources that were written without If-Match, because the BMC refuses the ETag that it shows.
+    :ivar objections: what the BMC reports against writes that it answers as a success.
     """
 
     session: str
@@ -166,7 +169,7 @@ class Writer(Protocol):
     objections: list[Objection]
 
     def fresh(self, uri: str) -> Document:
-        """Read a resource now, past everything remembered.
+        """Read a resource now, without any cache.
 
         :raises BmcError: the read failed.
         """
@@ -174,31 +177,32 @@ class Writer(Protocol):
     def patch(self, document: Document, body: JsonObject) -> None:
         """PATCH the resource of a document that was judged, with its ETag as If-Match.
 
-        Where the BMC refuses that condition, the resource is read again. If what is to be written has not changed, the write is
-        sent with the ETag of that answer, and in the end without a condition, which :attr:`unconditional` tells.
+        Where the BMC refuses that condition, the resource is read again. If the properties to be written have not changed, the
+        write is sent with the new ETag, and as a last resort without a condition, which :attr:`unconditional` records.
 
-        :raises BmcConflict: what is to be written changed since it was judged.
-        :raises BmcError: anything else.
+        :raises BmcConflict: the properties to be written have changed since they were judged.
+        :raises BmcError: any other failure.
         """
 
     def post(self, uri: str, body: JsonObject) -> None:
         """POST an action that has no task.
 
-        :raises BmcError: it was not accepted.
+        :raises BmcError: the BMC did not accept it.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What one look at one BMC gave, before locks are read and devices of several BMCs are merged.
+    """Result of the inspection of one BMC, before locks are read and the devices of several BMCs are merged.
 
     :ivar accelerators: with ``locks`` empty.
-    :ivar reader: still open, for reading locks in the same look.
-    :ivar measures: it has roots of trust that may sign what devices run.
+    :ivar reader: still open, for reading locks in the same inspection.
+    :ivar measures: the BMC has roots of trust that may sign what devices run.
     :ivar machines: how many Systems of the BMC may be handed out, each as a target of its own.
-    :ivar ownership: whose its resources are; None where the protocol knows one machine only.
-    :ivar later: gaps of what was asked for after the look, over its reader; None where there are none.
-    :ivar others: firmware of no accelerator, such as that of a baseboard; None where the protocol does not show it.
+    :ivar ownership: which machine each resource of the BMC belongs to; None where the protocol knows one machine only.
+    :ivar later: returns the gaps of reads that are done after the inspection, over its reader; None where there are none.
+    :ivar others: returns the firmware that belongs to no accelerator, such as that of a baseboard; None where the protocol does
+        not show it.
     """
 
     facts: BmcFacts
@@ -215,13 +219,14 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lead:
-    """How a place is found that is read after a look, as a lock's is: by a link of what the service root lists.
+    """How to find a resource that is read after the inspection, such as that of a lock: by links from the service root.
 
-    :ivar above: the property of the service root that lists the resources with the link.
-    :ivar path: of the link, or of an array of links, in each of these; empty: they are the places themselves.
-    :ivar beside: of an object that such a resource has where there is anything to read.
-    :ivar of_its_name: of several links the one whose last segment is that of the resource.
-    :ivar is_collection: its members are read too.
+    :ivar above: the property of the service root that lists the resources which have the link.
+    :ivar path: path of the link, or of an array of links, in each of these resources; empty: these resources themselves are
+        read.
+    :ivar beside: path of an object that such a resource has only where there is anything to read.
+    :ivar of_its_name: of several links, only the one whose last segment equals that of the resource is followed.
+    :ivar is_collection: the link names a collection, whose members are read too.
     """
 
     above: str = 'Managers'
@@ -232,7 +237,7 @@ class Lead:
 
 
 class NotReadYet(Exception):
-    """A resource is not there yet, of a reader that asks for nothing itself.
+    """Raised by a reader that sends no requests itself: the resource has not been read yet.
 
     :ivar uri: as it was asked for.
     """
@@ -244,10 +249,10 @@ class NotReadYet(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardLead:
-    """What is read after a look of a card with a BMC of its own, below its System.
+    """What to read, after the inspection, below the System of a card that has a BMC of its own.
 
-    :ivar read: reads it of a System as it is read after the look. It is called again after each resource that its reader has
-        not yet (:class:`NotReadYet`), so that it tells by reading what comes next.
+    :ivar read: reads it, given a reader and the System's document. It is called again after each resource that the reader does
+        not have yet (:class:`NotReadYet`), so that its reads show which resource to fetch next.
     """
 
     read: Callable[[Reader, Document], object]
@@ -255,146 +260,154 @@ class CardLead:
 
 @runtime_checkable
 class ReadsAhead(Protocol):
-    """A connection that may read beside a look what is read after it."""
+    """A connection that can fetch, during the inspection, resources that are read after it."""
 
     def read_ahead(self, leads: Iterable[Lead | CardLead]) -> None:
-        """Say, before a look, what is going to be read after it where an accelerator is found."""
+        """Announce, before an inspection, what will be read after it where an accelerator is found."""
 
 
 class Connection(Protocol):
-    """A session with one BMC. Use it as a context manager: leaving it logs out."""
+    """A connection to one BMC, with its session. Use it as a context manager: leaving it logs out."""
 
     address: BmcAddress
     session: str
 
     lasts: bool
-    """It is worth keeping through minutes in which nobody asks anything: the BMC does not end it, and a login costs more."""
+    """The session is worth keeping while nothing is requested for minutes: the BMC does not end it, and a
+    new login costs more.
+    """
 
     def __enter__(self) -> 'Connection': ...
 
     def __exit__(self, *exc: object) -> None: ...
 
     def close(self) -> None:
-        """Log out and close what is open. Never fails: sessions end by themselves, too."""
+        """Log out and close the session. Never fails: BMCs also end sessions by themselves."""
 
     def look(self, now: datetime) -> Look:
-        """Read everything about the BMC's accelerators.
+        """Inspect the BMC: read everything about its accelerators.
 
-        What fails in part is a Gap; only a BMC that cannot be spoken to at all raises.
+        What fails in part is a Gap; the call raises only if the BMC cannot be spoken to at all.
 
-        :raises BmcError: no answer, no trust, no login, or no Redfish there.
+        :raises BmcError: no answer, an untrusted certificate, no login, or no Redfish there.
         """
 
     def ownership(self) -> Ownership | None:
-        """Whose the BMC's resources are. It is read where neither a look over this session nor the process knows.
+        """Which machine each resource of the BMC belongs to. The BMC is asked only if neither this session nor the process
+        knows.
 
         :returns: None where the protocol knows one machine only.
         :raises BmcError: it could not be read.
         """
 
     def glance(self, uris: Iterable[str], within: timedelta) -> Mapping[str, Document | BmcError]:
-        """Read some resources again, all of them anew, with as few requests as possible.
+        """Read some resources again, without caches, with as few requests as possible.
 
-        :param within: the time for all of it.
-        :returns: by URI what each says now, or why it could not be read.
+        :param within: the time limit for all of them.
+        :returns: by URI, the resource, or why it could not be read.
         """
 
     def measure(
         self, accelerators: Iterable[Accelerator], now: datetime, why_not: str | None = None
     ) -> Sequence[SignedMeasurements | MeasurementReading]:
-        """Let the roots of trust of these devices sign what they run, over a nonce of our own. Slow: seconds for each.
+        """Let the roots of trust of these devices sign what they run, over a nonce of ours. Takes seconds per device.
 
-        :param why_not: do not ask, for this reason: who offers to sign is a reading that is not known.
-        :returns: what was signed, unchecked, and a reading that is not known where somebody should have signed and did not.
+        :param why_not: do not request measurements, for this reason: each device that offers to sign gets a reading of state
+            unknown.
+        :returns: signed measurements, unverified, and a reading of state unknown for each device that should have signed and
+            did not.
         """
 
     def writer(self) -> Writer:
-        """For locks and settings."""
+        """A writer for locks and settings."""
 
     def component(self, ref: Ref) -> Component:
-        """Read one SoftwareInventory now.
+        """Read one firmware component (Redfish: SoftwareInventory) now.
 
         :raises BmcError: it could not be read.
         """
 
     def may_write(self) -> None:
-        """See that the account may do what a job does, before anything is changed for that. Changes nothing itself.
+        """Check that the account has the privileges that a job needs, before anything is changed. Changes nothing itself.
 
-        A BMC that does not tell beforehand has nothing to say.
+        Does nothing for a BMC that does not report privileges beforehand.
 
-        :raises BmcNotAuthorised: it may not.
+        :raises BmcNotAuthorised: the account lacks a privilege.
         :raises BmcError: that could not be found out.
         """
 
     def judge(self, targets: Sequence[Ref], image: Image, upload: Upload) -> None:
-        """See whether an image could be written to each of these, before anything is changed for that. Changes nothing itself.
+        """Check that an image could be written to each of these components, before anything is changed. Changes nothing itself.
 
-        Of a driver whose looks say that it judges (``UpdateFacts.judges``); any other has nothing to say.
+        Only drivers that report ``UpdateFacts.judges`` check anything; any other does nothing.
 
         :param upload: the image, opened.
-        :raises ImageError: it is nothing that this BMC takes, or not what the catalogue says of it.
-        :raises BmcUnsupported: it is not for one of the targets, or is not brought in force there as the catalogue says.
+        :raises ImageError: the BMC takes no such image, or the catalogue's description of it is wrong.
+        :raises BmcUnsupported: the image is not for one of the targets, or is not activated there as the catalogue says.
         :raises BmcError: that could not be read.
         """
 
     def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | Progress | None:
-        """Send an image to one explicit Target, OperationApplyTime given. Sent once, never again by itself.
+        """Send an image to one explicit Target, with OperationApplyTime. It is sent once; the driver never repeats it by
+        itself.
 
-        Where it is sent in turns, this is none of them: what speaks against the image is found, and nothing is changed.
+        For a driver that uploads in turns, this call is not one of the turns: it only checks the image, and changes nothing.
 
-        :returns: the task; where the BMC accepted without one what it says against that, None for nothing; how far it is where
-            :meth:`go_on` has to be called.
-        :raises BmcUnsupported: it takes no pushed image; the message says what it offers.
-        :raises BmcBusy: it takes no update now and has taken nothing.
-        :raises BmcUnreachable: the connection broke, or something in front of the BMC answered: whether it arrived is unknown.
-        :raises BmcRefused: it refused.
+        :returns: the task; if the BMC accepted without a task, what it reports against the update, or None for nothing; the
+            progress so far, if :meth:`go_on` has to be called.
+        :raises BmcUnsupported: the BMC takes no pushed image; the message says what it offers.
+        :raises BmcBusy: the BMC takes no update now and has taken nothing.
+        :raises BmcUnreachable: the connection broke, or something in front of the BMC answered: whether the image arrived is
+            unknown.
+        :raises BmcRefused: the BMC refused.
         """
 
     def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Objection | Progress | None:
-        """Take one turn of an upload that :meth:`push` has begun: seconds, not minutes. Of a driver that asks for it only.
+        """Do one turn of an upload that :meth:`push` has begun: seconds, not minutes. Only for drivers that upload in turns.
 
-        :param upload: the same image; its bytes are read anew.
-        :returns: the task once it is brought in force, or as of :meth:`push` where there is none; until then how far it is.
-        :raises BmcBusy: it is at something else; nothing was changed.
-        :raises BmcUnreachable: it does not answer. What is whole may be in force; what is not has to begin anew.
+        :param upload: the same image; its bytes are read again.
+        :returns: the task once the image is being activated, or what :meth:`push` returns where there is none; until then the
+            progress.
+        :raises BmcBusy: the controller is doing something else; nothing was changed.
+        :raises BmcUnreachable: no answer. A complete upload may have been activated; an incomplete one has to begin again.
         :raises BmcError: the upload has failed.
         """
 
     def deferred(self, task: Ref) -> Progress | None:
-        """How an update goes on whose task waits for an action that starts it; None: the BMC has no such action.
+        """Progress of an update whose task waits for an action that starts it; None: the BMC has no such action.
 
-        :raises BmcError: it could not be asked.
+        :raises BmcError: the BMC could not be asked.
         """
 
     def task(self, ref: Ref) -> TaskReading:
-        """Read one task. A task that is gone is a reading (``gone``), no error.
+        """Read one task. A task that is gone is a reading (``gone``), not an error.
 
-        :raises BmcError: it could not be asked.
+        :raises BmcError: the task could not be read.
         """
 
     def cancel(self, ref: Ref) -> None:
-        """Ask for a task to be cancelled. Whether it was shows when it is read.
+        """Ask the BMC to cancel a task. Whether it was cancelled is seen when the task is read.
 
         :raises BmcUnsupported: the BMC cancels no tasks, or not this one.
-        :raises BmcError: it was not accepted.
+        :raises BmcError: the request was not accepted.
         """
 
     def active_tasks(self) -> Sequence[TaskReading]:
-        """Tasks that still run, with the messages they carry.
+        """Tasks that are still running, with their messages.
 
-        :raises BmcError: they could not be asked.
+        :raises BmcError: they could not be read.
         """
 
     def tasks(self) -> Sequence[TaskReading]:
-        """Tasks that still run, and those that have ended and that the BMC still shows.
+        """Tasks that are still running, and tasks that have ended and that the BMC still shows.
 
-        :raises BmcError: they could not be asked.
+        :raises BmcError: they could not be read.
         """
 
     def update_activity(self) -> UpdateActivity:
-        """What the update service says of itself, read now. Tasks that run are not asked for: see :meth:`active_tasks`.
+        """What the update service reports of itself, read now. Running tasks are not read: see :meth:`active_tasks`.
 
-        :raises BmcError: it could not be asked.
+        :raises BmcError: it could not be read.
         """
 
     def power(self, system: Ref) -> PowerState:
@@ -404,50 +417,51 @@ class Connection(Protocol):
         """
 
     def set_power(self, system: Ref, wanted: PowerState) -> Objection | None:
-        """Ask for On (On) or Off (ForceOff). Whether it came is seen by :meth:`power`.
+        """Request On (On) or Off (ForceOff). Read :meth:`power` to see whether it took effect.
 
-        :returns: what the BMC says against it although it has accepted it.
-        :raises BmcError: it was not accepted.
+        :returns: what the BMC reports against the request although it has accepted it.
+        :raises BmcError: the request was not accepted.
         """
 
     def offers_reset(self, system: Ref, kind: ResetKind) -> bool:
-        """A System takes a reset of that kind in one request; else it is powered off and on for it.
+        """Whether a System takes a reset of that kind in one request; otherwise it is powered off and on for it.
 
         :raises BmcError: it could not be read.
         """
 
     def reset(self, system: Ref, kind: ResetKind) -> Objection | None:
-        """Ask a System that is on for a restart or a power cycle, whichever of the kind it offers; a Manager for a restart.
+        """Request a restart or power cycle of a System that is on, by a reset type that it offers; or a restart of a Manager.
 
-        :returns: what the BMC says against it although it has accepted it.
-        :raises BmcUnsupported: it offers none that brings this in force.
-        :raises BmcError: it was not accepted.
+        :returns: what the BMC reports against the request although it has accepted it.
+        :raises BmcUnsupported: it offers no reset of that kind.
+        :raises BmcError: the request was not accepted.
         """
 
     def host(self, system: Ref) -> HostReading:
-        """Power state of a System and what is said beside it of its last start, read now.
+        """Power state of a System and what is reported of its last start, read now.
 
-        It is read at each poll and stays cheap: one request over Redfish, two over IPMI. What takes more is None here, and is
-        in the facts of :meth:`look`.
+        It is read at each poll and must stay cheap: one request over Redfish, two over IPMI. Fields that take more are None
+        here, and are in the facts of :meth:`look`.
 
         :raises BmcError: it could not be read.
         """
 
     def last_reset(self, system: Ref) -> str | None:
-        """LastResetTime of a System or a Manager as text, None when it has none; only compared for being another than before.
+        """LastResetTime of a System or a Manager as text, None when it has none; compared with an earlier one for equality
+        only.
 
         :raises BmcError: it could not be read.
         """
 
     def managers(self) -> Sequence[ManagerReading]:
-        """What the Managers of the BMC say of their last restart, read now; none where it does not tell.
+        """What the Managers of the BMC report of their last restart, read now; empty where they report none.
 
         :raises BmcError: one of them could not be read.
         """
 
 
 class Driver(Protocol):
-    """An entry point of the group ``baremetal_acc.bmc``: how BMCs of one protocol are spoken to.
+    """Entry point of the group ``baremetal_acc.bmc``: connects to BMCs of one protocol.
 
     The class is called with the keyword ``devices``: the table of :mod:`baremetal_acc.bmc.devices`, None for the shipped one.
     """
@@ -460,7 +474,7 @@ class Driver(Protocol):
         :raises BmcUnreachable: no answer.
         :raises BmcUntrusted: the certificate does not verify.
         :raises BmcNotAuthorised: wrong credentials.
-        :raises BmcAnswerInvalid: no such service there.
+        :raises BmcAnswerInvalid: what answers is not such a service.
         """
 
 

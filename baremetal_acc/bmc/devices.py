@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which devices are accelerators, of what kind and by whom? A table by PCI ids and by model names.
+"""Table that identifies accelerators: it maps PCI ids and model names to kind, vendor, model and traits.
 
-The shipped table is ``data/devices.toml``; files of the operator are read before it, so that their rows win.
+The shipped table is ``data/devices.toml``. Files of the operator are read before it, so that their rows take precedence.
 """
 
 import functools
@@ -22,33 +22,34 @@ from baremetal_acc.model.accelerator import Kind
 FORMAT = 1
 
 PCI = re.compile(r'(?:\*|0x(?:[0-9a-f?]{4}|[0-9a-f?]{0,3}\*)):(?:\*|0x(?:[0-9a-f?]{4}|[0-9a-f?]{0,3}\*))', re.ASCII)
-"""A pattern for PCI ids, as they are written here: always four digits, with ``*`` and ``?`` for any."""
+"""A pattern for PCI ids: always ``0x`` and four lower-case digits, with ``*`` and ``?`` as wildcards."""
 
 TRAIT = re.compile(r'(?:CUSTOM|HW|STORAGE)_[A-Z0-9_]{1,247}', re.ASCII)
-"""A trait of an operator's own, or a standard one that says what hardware is. Source: placement API, traits: at most 255
-characters; os-traits 3.9.0.
+"""A custom trait, or a standard one that describes hardware. Source: placement API, traits: at most 255 characters; os-traits
+3.9.0.
 """
 
 DEVICE = '{device}'
-"""In a trait that is for many devices: the PCI device id of each, four capital digits."""
+"""Placeholder in a trait that is for many devices: replaced by the PCI device id of each, as four capital digits."""
 
 _ID = re.compile(r'0x([0-9a-f]{4})', re.ASCII)
 
 REMEMBERED = 4096
-"""Answers that a table keeps. Machines have few products; a hostile one may invent names without end."""
+"""Maximum number of cached answers of a table. Machines have few products, but a hostile BMC may invent names without end."""
 
 T = TypeVar('T')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What the table says of a device.
+    """One row of the table.
 
-    :ivar kind: None: known, and no accelerator, such as the video chip of a BMC.
+    :ivar kind: None: a known device that is no accelerator, such as the video chip of a BMC.
     :ivar pci: ``0xVVVV:0xDDDD`` patterns; empty for rows by name.
-    :ivar names: patterns over model names, compared without case.
-    :ivar display: the row counts only for devices with a display or processing class.
-    :ivar vendor: normalised name. ``model``: normalised name; None to keep the BMC's own text.
+    :ivar names: patterns for model names, compared without case.
+    :ivar display: the row matches only devices with a display or processing class.
+    :ivar vendor: normalised name.
+    :ivar model: normalised name; None to keep the BMC's own text.
     """
 
     kind: Kind | None
@@ -62,7 +63,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """Traits for all devices of a kind and of certain PCI ids, whatever row says what they are."""
+    """Traits for all devices of a kind and of certain PCI ids, independent of the row that identifies them."""
 
     kind: Kind
     pci: tuple[str, ...]
@@ -78,9 +79,9 @@ class Maker:
 
 
 class _Patterns(Generic[T]):
-    """The first of several things one of whose patterns matches. Answers are remembered: one table serves a fleet.
+    """Finds the first of several items that has a matching pattern. Answers are cached: one table serves a whole fleet.
 
-    :param form: the form of a text in which it is compared.
+    :param form: normalises a text before it is compared.
     """
 
     def __init__(self, rows: Sequence[tuple[tuple[str, ...], T]], form: Callable[[str], str] = str) -> None:
@@ -90,7 +91,7 @@ class _Patterns(Generic[T]):
         self._known: dict[str, T | None] = {}
 
     def first(self, text: str) -> T | None:
-        """The first that matches, or None."""
+        """The first item with a matching pattern, or None."""
         if text in self._known:
             return self._known[text]
         found, meant = None, self._form(text)
@@ -102,7 +103,7 @@ class _Patterns(Generic[T]):
 
 
 def plain(name: str) -> str:
-    """A name in the form in which names are compared: BMCs write blanks, hyphens and underscores for each other, and (R)."""
+    """Normalise a name for comparison: BMCs interchange blanks, hyphens and underscores, and may add (R), (TM) or (C)."""
     return ' '.join(_BETWEEN.sub(' ', name.casefold()).split())
 
 
@@ -112,7 +113,7 @@ _SET = re.compile(r'(\[[^\]]*\])')
 
 
 def _plain_pattern(pattern: str) -> str:
-    """A pattern over such names. A set of characters stays, but for one of what is written between words."""
+    """Normalise a pattern for such names. A character set is kept, except a set of word separators, which becomes a blank."""
     parts = (_between(p) if not p.startswith('[') else p.casefold() if plain(p[1:-1]) else ' ' for p in _SET.split(pattern))
     return re.sub(' +', ' ', ''.join(parts)).strip()
 
@@ -122,13 +123,13 @@ def _between(part: str) -> str:
 
 
 def _compiled(patterns: Iterable[str]) -> Callable[[str], object]:
-    """Whether a text matches one of several patterns. No pattern matches nothing."""
+    """A function that tests whether a text matches one of several patterns. Without patterns nothing matches."""
     return re.compile('|'.join(f'(?:{translate(p)})' for p in patterns) or r'(?!)').match
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """The table. Earlier rows win; of namings each counts."""
+    """The device table. The first matching row takes precedence; the traits of all matching namings are added up."""
 
     rows: tuple[Row, ...]
     makers: tuple[Maker, ...]
@@ -151,7 +152,8 @@ class Devices:
     def by_pci(self, vendor_id: str | None, device_id: str | None, *, display: bool) -> Row | None:
         """The row for PCI ids.
 
-        :param vendor_id: ``0x10de``; ``device_id`` alike.
+        :param vendor_id: such as ``0x10de``.
+        :param device_id: in the same form.
         :param display: the device has a display or processing class.
         """
         if vendor_id is None or device_id is None:
@@ -163,9 +165,10 @@ class Devices:
         return None if name is None else self._names.first(name)
 
     def traits(self, kind: Kind, vendor_id: str | None, device_id: str | None) -> frozenset[str]:
-        """The traits of all namings that are for a device. One whose ids its BMC does not show has none.
+        """The traits of all namings that match a device. A device whose PCI ids the BMC does not show has none.
 
-        :param vendor_id: ``0x10de``; ``device_id`` alike.
+        :param vendor_id: such as ``0x10de``.
+        :param device_id: in the same form.
         """
         device = _ID.fullmatch(device_id or '')
         if vendor_id is None or device is None:
@@ -193,7 +196,7 @@ def shipped() -> Devices:
 
 
 def load(paths: Iterable[Path] = ()) -> Devices:
-    """The shipped table with files of the operator before it; what editors leave behind (hidden files) is no table.
+    """The shipped table with the operator's files before it. Hidden files, which editors leave behind, are skipped.
 
     :raises DocumentError: a file cannot be read, or is wrong.
     """
@@ -210,7 +213,9 @@ def load(paths: Iterable[Path] = ()) -> Devices:
 
 @functools.lru_cache(maxsize=4)
 def _merged(files: tuple[tuple[str, str], ...]) -> Devices:
-    """The shipped table with the rows of files before it. Jobs ask for it at every turn, and files hardly ever change."""
+    """The shipped table with the rows of files before it. It is cached: each turn of a job needs it, and
+    files rarely change.
+    """
     tables = [*(_read(text, path) for path, text in files), shipped()]
     return Devices(
         rows=tuple(row for table in tables for row in table.rows),
@@ -230,9 +235,9 @@ def _read(text: str, path: str) -> Devices:
 
 
 def _row(table: toml.Table, seen: dict[tuple[str, bool], int]) -> Row:
-    """One row.
+    """Parse one row.
 
-    :param seen: patterns of the rows before it, and their lines: a pattern that stands twice would count once.
+    :param seen: patterns of the rows before it, with their lines: of a repeated pattern only the first would count.
     """
     kind = table.choice('kind', Kind, required=True, none='none')
     pci = table.strings('pci') or ()
@@ -297,6 +302,6 @@ def _maker(table: toml.Table) -> Maker:
 
 
 class Only(StrEnum):
-    """``only = "display"``: the row is for devices of a display or processing class, not for the vendor's switches."""
+    """``only = "display"``: the row matches devices of a display or processing class, not the same vendor's switches."""
 
     DISPLAY = 'display'

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which driver speaks to a BMC? It is found by the scheme of the BMC's address."""
+"""Find the driver for a BMC by the scheme of its address, and load it by stevedore."""
 
 import functools
 from collections.abc import Callable
@@ -22,16 +22,16 @@ PROTOCOLS = {'https': 'redfish', 'http': 'redfish', 'ipmi': 'ipmi'}
 
 
 def known_devices(folder: Path) -> Devices:
-    """The table of devices with the operator's files before the shipped rows.
+    """The device table with the operator's files before the shipped rows.
 
-    :param folder: its ``*.toml`` are read in the order of their names; it need not be there.
+    :param folder: its ``*.toml`` are read in the order of their names; it need not exist.
     :raises DocumentError: a file is wrong.
     """
     return devices.load(sorted(folder.glob('*.toml')) if folder.is_dir() else ())
 
 
 def connecting(folder: Path) -> Callable[[BmcAddress], Connection]:
-    """How BMCs are connected to when the operator's devices lie in that folder. They are read now, once.
+    """A function that connects to a BMC, using the operator's device files of that folder. The files are read now, once.
 
     :raises DocumentError: a file of the folder is wrong.
     """
@@ -47,9 +47,9 @@ def connecting(folder: Path) -> Callable[[BmcAddress], Connection]:
 def for_address(address: BmcAddress, known: Devices | None = None) -> Driver:
     """The driver for an address.
 
-    :param known: which devices are accelerators; the shipped table when None.
-    :raises UsageError: no driver speaks its scheme.
-    :raises AccError: the plugin that does is broken.
+    :param known: the device table; the shipped one when None.
+    :raises UsageError: no driver supports its scheme.
+    :raises AccError: the plugin of the driver is broken.
     """
     return driver(_protocol(address), known)
 
@@ -57,7 +57,7 @@ def for_address(address: BmcAddress, known: Devices | None = None) -> Driver:
 def _protocol(address: BmcAddress) -> str:
     """The name of the driver for an address.
 
-    :raises UsageError: its scheme is none that a driver speaks.
+    :raises UsageError: no driver supports its scheme.
     """
     protocol = PROTOCOLS.get(urlsplit(address.address).scheme)
     if protocol is None:
@@ -72,7 +72,7 @@ def _protocol(address: BmcAddress) -> str:
 def driver(protocol: str, known: Devices | None = None) -> Driver:
     """The driver of that name. Its class is called with the keyword ``devices``.
 
-    :raises UsageError: none is installed.
+    :raises UsageError: it is not installed.
     :raises AccError: the plugin is broken.
     """
 

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a resource still say what it said? Told by a digest of all of it, but for what changes by itself.
+"""Digest of a BMC resource without its volatile properties, to detect whether the resource has changed since it was judged.
 
-A digest stands for a resource that was judged: as long as it stays the same, so would the judgement. What is left out of it are
-clocks, readings and states of power, by the names that the standard gives them; no lock, version or identity is called so. A
-vendor's resource that changes by itself in another way costs a look, and is no alarm.
+The digest leaves out clocks, sensor readings and power states, by the property names of the Redfish schemas; no lock, version
+or identity has one of these names. As long as the digest is the same, the judgement holds. A vendor's resource that changes by
+itself under other names costs another inspection, but raises no alarm.
 """
 
 import hashlib
@@ -16,23 +16,26 @@ BY_ITSELF = frozenset({
     'LastStateTime', 'LastUpdated', 'LocationIndicatorActive', 'OperatingSpeedMHz', 'PowerState', 'PoweredBy', 'Reading',
     'ReadingCelsius', 'ReadingTime', 'ReadingWatts', 'ServiceRootUptimeSeconds', 'TemperatureCelsius',
 })  # fmt: skip
-"""Properties that say when, how warm or whether switched on. Source: DSP8010 2025.4."""
+"""Properties that hold a time, a reading, a power state or an indicator, and so change by themselves.
+Source: DSP8010 2025.4.
+"""
 
 LENGTH = 16
-"""Hexadecimal digits that are kept. Nobody gains by making two answers of a BMC alike: whoever can choose what it answers need
-not change it."""
+"""Hexadecimal digits that are kept. A forged collision gains nothing: whoever controls what a BMC answers
+need not change it.
+"""
 
 
 def digest(body: Mapping[str, object]) -> str:
-    """Tells two states of a resource apart."""
+    """The digest of a resource's body without its volatile properties."""
     text = json.dumps(_lasting(body), sort_keys=True, separators=(',', ':'), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
 
 
 def tells_as_much(other: Mapping[str, object], body: Mapping[str, object]) -> bool:
-    """Another answer for a resource says all that the first one said, with the same values, and perhaps more.
+    """Whether another answer for a resource holds all properties of the first one with the same values, and perhaps more.
 
-    BMCs show a resource with less in it where it is read together with its collection.
+    BMCs show fewer properties of a resource where it is read together with its collection.
     """
     return _within(_lasting(body), _lasting(other))
 

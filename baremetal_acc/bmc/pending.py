@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The requests of this process that BMCs have not answered yet: who has to wait long inside one of them can say so."""
+"""Requests of this process that BMCs have not answered yet, so that a long wait can be reported to the user."""
 
 import itertools
 import time
@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """One request.
+    """One request that is not answered yet.
 
-    :ivar bmc: name and address. ``what``: method and path.
-    :ivar since: when it was begun, by the monotonic clock; ``until``: when it is given up.
+    :ivar bmc: name and address.
+    :ivar what: the request: method and path, or the IPMI command.
+    :ivar since: when it was begun, by the monotonic clock.
+    :ivar until: when it times out, by the monotonic clock.
     """
 
     bmc: str
@@ -29,9 +31,9 @@ _numbers = itertools.count()
 
 @contextmanager
 def waiting(bmc: str, what: str, seconds: float) -> Iterator[None]:
-    """While this lasts, a request waits for its answer.
+    """Context in which a request counts as pending.
 
-    :param seconds: after which it is given up.
+    :param seconds: after which the request times out.
     """
     number, now = next(_numbers), time.monotonic()
     _open[number] = Pending(bmc=bmc, what=what, since=now, until=now + seconds)
@@ -42,5 +44,5 @@ def waiting(bmc: str, what: str, seconds: float) -> Iterator[None]:
 
 
 def requests() -> tuple[Pending, ...]:
-    """Those that wait now. From any thread."""
+    """The requests that are pending now. May be called from any thread."""
     return tuple(_open.copy().values())

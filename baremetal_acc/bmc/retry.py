@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How often, and after what pause, is a read asked again? Writes never are.
+"""Retry policy for reads from a BMC: number of attempts, back-off, and the Retry-After header. Writes are never retried.
 
-A read is idempotent: asking twice changes nothing. A write is sent once, and whoever sent it looks before deciding.
+A read is idempotent: sending it twice changes nothing. A write is sent once; whoever sent it reads the state before deciding
+what to do next.
 """
 
 import time
@@ -20,18 +21,19 @@ from baremetal_acc.errors import BmcError
 T = TypeVar('T')
 
 ATTEMPTS = 4
-"""Four tries with pauses of 0.5, 1 and 2 s outlast a BMC that re-starts one of its own services."""
+"""Four attempts with pauses of 0.5, 1 and 2 s outlast a BMC that restarts one of its own services."""
 
 PATIENCE = 20.0
-"""Seconds after which one read is not begun again, tries and pauses together: a BMC that wants longer is busy or gone, and the
-caller has other things to do. One answer may take longer than this; it is then the last try."""
+"""Seconds after which one read is not retried, attempts and pauses together: a BMC that takes longer is busy or gone, and the
+caller has other things to do. One answer may take longer than this; it is then the last attempt.
+"""
 
 
 class Later(Exception):
-    """A read failed in a way that may pass.
+    """A read failed in a way that may be temporary: it can be retried.
 
-    :ivar error: what to raise when the tries are used up.
-    :ivar after: seconds the BMC asks to wait, or None.
+    :ivar error: what to raise when all attempts have failed.
+    :ivar after: seconds that the BMC asks to wait, or None.
     """
 
     def __init__(self, error: BmcError, after: float | None = None) -> None:
@@ -42,10 +44,11 @@ class Later(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """Limits of repeating one read.
+    """Limits for retrying one read.
 
-    :ivar patience: seconds after which no further try is begun.
-    :ivar sleep: pauses; a test passes its own.
+    :ivar attempts: maximum number of attempts.
+    :ivar patience: seconds after which no further attempt is begun.
+    :ivar sleep: waits between attempts; a test passes its own.
     """
 
     attempts: int = ATTEMPTS
@@ -53,10 +56,11 @@ class Patience:
     sleep: Callable[[float], None] = wait.sleep
 
     def read(self, once: Callable[[], T], *, left: Callable[[], float] = lambda: float('inf')) -> T:
-        """What ``once`` returns, asked again while it raises :class:`Later`.
+        """Call ``once``, and retry it while it raises :class:`Later`.
 
         :param left: seconds that the caller still has.
-        :raises BmcError: the last try's error.
+        :returns: what ``once`` returns.
+        :raises BmcError: the error of the last attempt.
         """
         began = time.monotonic()
         try:
@@ -66,9 +70,9 @@ class Patience:
         return self._again(once, first, left, time.monotonic() - began)
 
     def _again(self, once: Callable[[], T], first: Later, left: Callable[[], float], taken: float) -> T:
-        """Begin with a first try that has failed: tenacity is for those few reads that need it.
+        """Retry after a first attempt that has failed: tenacity is used only for the few reads that need it.
 
-        :param taken: seconds by that try.
+        :param taken: seconds that the first attempt took.
         """
         paused = 0.0
         tries = iter((first,))
@@ -103,7 +107,7 @@ class Patience:
 
 
 def retry_after(value: str | None, now: datetime | None = None) -> float | None:
-    """Seconds that a Retry-After header asks for, None when it is absent or says nothing sensible.
+    """Seconds that a Retry-After header asks for; None when the header is absent or cannot be parsed.
 
     Source: RFC 9110, section 10.2.3: seconds, or an HTTP date.
     """

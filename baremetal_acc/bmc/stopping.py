@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Stop everything that this process asks of BMCs, so that it can end.
+"""Stop all BMC connections of this process, so that an interrupted command can end.
 
-What is read fails at once, nothing more is written, and sessions have a moment to be closed. Of use to a command that was
+Pending reads fail at once, nothing more is written, and sessions get a short time to be closed. For commands that were
 interrupted; a service never calls it.
 """
 
@@ -11,14 +11,14 @@ import weakref
 from typing import Protocol
 
 CLOSING = 3.0
-"""Seconds that sessions have to be closed. What is left then the BMC ends by its own timeout."""
+"""Seconds for closing sessions. The BMC ends the remaining ones by its own timeout."""
 
 
 class Stoppable(Protocol):
-    """Something that asks a BMC."""
+    """A connection to a BMC that can be stopped."""
 
     def stop(self) -> None:
-        """Ask for nothing more but to be logged out. From any thread."""
+        """Send no more requests, except to log out. May be called from any thread."""
 
 
 _open: weakref.WeakSet[Stoppable] = weakref.WeakSet()
@@ -27,7 +27,7 @@ _stopped = threading.Event()
 
 
 def watch(one: Stoppable) -> None:
-    """Let it be stopped with all others; at once where they were already."""
+    """Register a connection to be stopped by :func:`stop_all`; it is stopped at once if that was called before."""
     with _lock:
         _open.add(one)
     if _stopped.is_set():
@@ -35,7 +35,7 @@ def watch(one: Stoppable) -> None:
 
 
 def stop_all() -> None:
-    """Stop everything that is open, and what is opened from now on. Not from a handler of a signal: it takes locks."""
+    """Stop all open connections, and those opened from now on. Do not call it from a signal handler: it takes locks."""
     _stopped.set()
     with _lock:
         found = list(_open)
@@ -44,5 +44,5 @@ def stop_all() -> None:
 
 
 def begin() -> None:
-    """Let BMCs be asked again."""
+    """Allow connections again after :func:`stop_all`."""
     _stopped.clear()

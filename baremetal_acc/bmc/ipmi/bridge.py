@@ -1,20 +1,20 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a controller asked that stands behind another one?
+"""Bridge IPMI commands to a controller behind another controller, by Send Message and Get Message.
 
-The nearer one is given the whole message by Send Message, with the request to see to its answer. That answer comes
+The nearer controller gets the whole message by Send Message, with tracking of the request. The answer comes
 
-* in the answer to Send Message (carriers of AMCs do so), or
-* as a message of its own. A transport that hears such messages hands one on as in the first case: as the data of its answer
-  to the Send Message. It is the transport that has to look at the sequence number: some BMCs give back that of the carried
-  message, others that of the Send Message, which only the transport knows (OpenIPMI's ipmi_sim 2.0.33 does so). Ours gives both
-  the same, and tells it; or
-* into a queue of the nearer controller, from which Get Message takes it.
+* in the response to Send Message (AMC carriers do so), or
+* as a message of its own. A transport that receives such messages returns one as in the first case: as the data of its reply to
+  the Send Message. The transport has to check the sequence number: some BMCs return that of the carried message, others that of
+  the Send Message, which only the transport knows (OpenIPMI's ipmi_sim 2.0.33 does so). Our transport gives both messages the
+  same number, and returns it in the reply; or
+* in the message queue of the nearer controller, from which Get Message reads it.
 
-Two levels are a bridge over a bridge. There the answer has to come by the first or the third way.
+Two levels of bridging are a bridge over a bridge. The answer then has to come in the first or the third way.
 
-Source: IPMI 2.0 revision 1.1, sections 6.13, 22.6 (Get Message), 22.7 (Send Message); IPMB 1.0, section 2.11;
-facts/ipmi.md, section 4.
+Source: IPMI 2.0 revision 1.1, sections 6.13, 22.6 (Get Message), 22.7 (Send Message); IPMB 1.0, section 2.11; facts/ipmi.md,
+section 4.
 """
 
 import itertools
@@ -29,39 +29,39 @@ from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, Reply, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnreachable
 
 BMC = 0x20
-"""Address of a BMC, and of whoever sends by it."""
+"""Slave address of a BMC, and of the software that sends through it."""
 
 WITHIN = timedelta(seconds=5)
-"""How long a controller behind a slow bus may take to answer."""
+"""Timeout for the answer of a controller behind a slow bus."""
 
 LONGEST = 25
-"""Bytes of data in a request. Source: IPMB 1.0: a message has at most 32 bytes, and seven are not data."""
+"""Maximum bytes of data in a bridged request. Source: IPMB 1.0: a message has at most 32 bytes, and seven are not data."""
 
 MOST_STRANGE = 64
-"""Messages for others that may lie in the queue before ours."""
+"""Maximum number of foreign messages that are taken from the queue before ours."""
 
 _SEND_MESSAGE, _GET_MESSAGE = 0x34, 0x33
 _TRACKED = 0x40
 _AROUND = 8
-"""Bytes of Send Message that are not data of what it carries: the channel, and seven of the message."""
+"""Overhead of Send Message: its channel byte, and seven bytes of the carried message."""
 
 _LOST_ARBITRATION, _BUS_ERROR, _NO_ACKNOWLEDGE = 0x81, 0x82, 0x83
 _UNDELIVERED = frozenset({_LOST_ARBITRATION, _BUS_ERROR, _NO_ACKNOWLEDGE, Code.DESTINATION_UNAVAILABLE})
-"""Of Send Message: it did not get there. Source: IPMI 2.0 revision 1.1, table 22-10."""
+"""Completion codes of Send Message: the message was not delivered. Source: IPMI 2.0 revision 1.1, table 22-10."""
 
 _LATER = frozenset({Code.BUSY, Code.TIMEOUT})
-"""Of Send Message: not now. They mean the same to whoever asked."""
+"""Completion codes of Send Message that mean "retry later"; the caller gets them as the answer of the controller."""
 
 _EMPTY = 0x80
-"""Of Get Message: there is none. Source: IPMI 2.0 revision 1.1, table 22-9."""
+"""Completion code of Get Message: the queue is empty. Source: IPMI 2.0 revision 1.1, table 22-9."""
 
 _POLL_FIRST, _POLL_LAST = 0.01, 0.1
-"""Seconds between two looks into the queue."""
+"""First and longest pause, in seconds, between two polls of the queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A message to a controller.
+    """An IPMB request to a controller.
 
     :ivar netfn: without the LUN.
     """
@@ -75,7 +75,7 @@ class Request:
     sender: int = BMC
 
     def encode(self) -> bytes:
-        """The bytes of it, with both checksums."""
+        """The bytes of the message, with both checksums."""
         head = bytes([self.to, self.netfn << 2 | self.lun])
         tail = bytes([self.sender, self.sequence << 2, self.command]) + self.data
         return head + _checksum(head) + tail + _checksum(tail)
@@ -93,12 +93,12 @@ class Response:
     data: bytes
 
     def answers(self, request: Request) -> bool:
-        """It is the answer to such a one, by its sequence number or another one."""
+        """Whether this is a response to that request, whatever its sequence number."""
         return (request.to, request.netfn | 1, request.command) == (self.sender, self.netfn, self.command)
 
 
 def decode(message: bytes) -> Response:
-    """An answer from its bytes.
+    """Decode an IPMB response.
 
     :raises ValueError: it is too short, or a checksum is wrong.
     """
@@ -123,13 +123,14 @@ def _checksum(data: bytes) -> bytes:
 
 
 class Bridge:
-    """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` to a controller behind another one.
+    """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` to a controller behind another controller.
 
-    A controller that is absent, or restarts, answers with D3h (destination unavailable), since the bridge could not deliver.
+    For a controller that is absent, or that restarts, the reply has code D3h (destination unavailable), since the nearer
+    controller could not deliver the message.
 
     :param raw: to the nearer controller.
-    :param address: of the farther one, in the eight-bit form.
-    :param channel: of the nearer one, on which the farther one is.
+    :param address: slave address of the farther controller, in the eight-bit form.
+    :param channel: channel of the nearer controller on which the farther one is.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class Bridge:
         self._channel = channel
         self._now = now
         self._sleep = sleep
-        # Another bridge to the same controller may have been used a moment ago: it must not take ours for repetitions.
+        # Another bridge to the same controller may just have been used: our requests must not look like its retransmissions.
         self._sequences = itertools.count(secrets.randbelow(64))
 
     def __call__(
@@ -157,8 +158,8 @@ class Bridge:
         """Send a command over the bridge and wait for the answer.
 
         :raises BmcUnreachable: no answer came.
-        :raises BmcUnsupported: the nearer controller is no bridge.
-        :raises BmcError: it refuses to be one, or what came is no answer.
+        :raises BmcUnsupported: the nearer controller has no Send Message.
+        :raises BmcError: the nearer controller refuses Send Message, or the answer is invalid.
         """
         if len(data) > self.longest:
             return Reply(Code.LENGTH_EXCEEDED)
@@ -180,7 +181,7 @@ class Bridge:
         return Reply(answer.code, answer.data, sent.again)
 
     def _heard(self, message: bytes, request: Request) -> Response:
-        """The answer that came with the answer to Send Message."""
+        """Decode the answer that came in the response to Send Message."""
         try:
             answer = decode(message)
         except ValueError as exc:
@@ -190,16 +191,16 @@ class Bridge:
         return answer
 
     def _fetched(self, request: Request, until: float) -> Response:
-        """The answer from the queue. What is not ours, or is damaged, is dropped.
+        """Poll the message queue for the answer. Damaged messages, and those for others, are dropped.
 
-        :raises BmcUnreachable: it was not there in time.
+        :raises BmcUnreachable: the answer did not come in time.
         """
         pause, strange = _POLL_FIRST, 0
         while strange < MOST_STRANGE:
             reply = self._raw(NetFn.APP, _GET_MESSAGE)
             if reply.ok:
                 try:
-                    # The address of who asked is not in the queue, and the first checksum covers it.
+                    # The queue leaves out the requester's address, which the first checksum covers.
                     answer = decode(bytes([BMC]) + reply.data[1:])
                 except ValueError:
                     answer = None
@@ -216,7 +217,7 @@ class Bridge:
         raise self._lost(request, None)
 
     def _is_ours(self, channel: int, answer: Response, request: Request) -> bool:
-        """Nobody but us has looked whether a message of the queue is the answer."""
+        """Whether a message from the queue is the answer. Here nothing below the bridge has compared the sequence number."""
         return channel == self._channel and answer.sequence == request.sequence and answer.answers(request)
 
     def _lost(self, request: Request, cause: BmcError | None) -> BmcUnreachable:

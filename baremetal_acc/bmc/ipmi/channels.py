@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""On which channels of a BMC can somebody log in, and which of them let him in without a password?
+"""Find the IPMI channels of a BMC that accept sessions, and those that accept a login without a password.
 
-Whoever was root on the host can have set that up over the system interface, on a channel that nobody uses.
+A tenant who was root on the host can have configured such a login over the system interface, on a channel that nobody uses.
 
 Source: IPMI 2.0 revision 1.1, sections 22.24 (Get Channel Info) and 23.2 (Get LAN Configuration Parameters), tables 6-3, 22-20
 and 23-4.
@@ -18,29 +18,31 @@ from baremetal_acc.model.inventory import PRIVILEGES
 _GET_INFO, _GET_LAN = 0x42, 0x02
 _OURS = 0x0E
 _NUMBERS = range(0x1, 0xC)
-"""Of channels that the maker of a BMC can give a medium; 0 is the IPMB, and Fh the system interface."""
+"""Channel numbers that the manufacturer of a BMC assigns to a medium; 0 is the IPMB, and Fh the system interface."""
 
 _LAN = frozenset({0x04, 0x06})
 _SERIAL = 0x05
-"""802.3, another LAN, and serial or modem. Source: table 6-3."""
+"""Channel medium types: LAN (802.3), other LAN, and serial/modem. Source: table 6-3."""
 
 _NO_SUCH_CHANNEL = frozenset({Code.OUT_OF_RANGE, Code.NOT_PRESENT, Code.INVALID_FIELD})
 _NO_SUCH_PARAMETER = frozenset({0x80, Code.OUT_OF_RANGE, Code.NOT_PRESENT, Code.INVALID_FIELD}) | NOT_THERE
-"""The BMC is not set up by it. 80h is the code for it; the others are known from BMCs that have another one for the same."""
+"""Completion codes of a BMC that does not have a LAN parameter. 80h is the standard one; some BMCs return
+the others instead.
+"""
 
 _TYPES, _SUITE_COUNT, _SUITES, _SUITE_LIMITS = 2, 22, 23, 24
 _TYPE_NONE = 0x01
 _WITH_PASSWORD = range(1, 20)
-"""Cipher suites whose authentication is that of a key: all of the standard but 0. Of those of a maker nobody can tell."""
+"""Standard cipher suites that authenticate by a key: all but 0. Whether an OEM cipher suite does is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """One that has sessions.
+    """A channel that supports sessions.
 
-    :ivar number: by which it is asked for.
-    :ivar known: its own number; None: ours, and the BMC does not say which that is.
-    :ivar is_lan: it is set up by parameters of a LAN.
+    :ivar number: the number by which the BMC is asked for it.
+    :ivar known: its own number; None: it is the channel of our session, and the BMC does not report its number.
+    :ivar is_lan: it is configured by LAN configuration parameters.
     """
 
     number: int = _OURS
@@ -49,7 +51,7 @@ class Channel:
 
     @property
     def is_ours(self) -> bool:
-        """What we log in by."""
+        """Whether it is the channel of our session."""
         return self.number == _OURS
 
     def __str__(self) -> str:
@@ -57,9 +59,9 @@ class Channel:
 
 
 def with_sessions(raw: Raw) -> tuple[Channel, ...]:
-    """The channels that somebody can log in by, ours first; ours alone of a BMC that does not tell of channels.
+    """The channels that accept logins, the channel of our session first; only that one if the BMC lacks Get Channel Info.
 
-    :raises BmcError: they could not be asked for.
+    :raises BmcError: they could not be read.
     """
     try:
         own = _info(raw, _OURS)[0] & 0x0F
@@ -82,16 +84,16 @@ def with_sessions(raw: Raw) -> tuple[Channel, ...]:
 
 
 def _info(raw: Raw, number: int) -> bytes:
-    """Channel, medium, protocol, sessions, and what is of no matter here."""
+    """Get Channel Info: channel number, medium, protocol, sessions, and further bytes that are not used here."""
     return ask(raw, NetFn.APP, _GET_INFO, bytes([number]), what=f'Get Channel Info of channel {number:X}h', least=4)
 
 
 def without_password(raw: Raw, channel: Channel) -> Iterator[str]:
-    """Each way in by a channel that asks for no password, and what is to be set so that there is none.
+    """Each way to log in on a channel without a password, with the setting that closes it.
 
-    What the BMC does not say is no way in: then it cannot be set either.
+    What the BMC does not report is taken for absent: such a BMC cannot be configured by that parameter.
 
-    :raises BmcError: it could not be asked.
+    :raises BmcError: a parameter could not be read.
     """
     if not channel.is_lan:
         return
@@ -114,7 +116,7 @@ def without_password(raw: Raw, channel: Channel) -> Iterator[str]:
 
 
 def _suites(raw: Raw, channel: Channel) -> Iterator[tuple[int, int]]:
-    """Cipher suites, each with the most that a session may be by it; 0: there is none. Without limits each may be anything."""
+    """Cipher suites, each with its maximum privilege (0: not usable); the highest one where no limits are reported."""
     count = _parameter(raw, channel, _SUITE_COUNT, 1)
     if count is None or not count[0] & 0x1F:
         return
@@ -128,9 +130,9 @@ def _suites(raw: Raw, channel: Channel) -> Iterator[tuple[int, int]]:
 
 
 def _parameter(raw: Raw, channel: Channel, number: int, least: int) -> bytes | None:
-    """A parameter of the LAN, without its revision; None: there is none.
+    """A LAN configuration parameter, without its revision byte; None: the BMC does not have it.
 
-    :param least: bytes that it has at least.
+    :param least: minimum number of bytes of the parameter.
     """
     what = f'LAN parameter {number} of {channel}'
     reply = raw(NetFn.TRANSPORT, _GET_LAN, bytes([channel.number, number, 0, 0]))

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read whether the machine is on, and what its BMC says of its last start.
+"""Read the power state of a machine and what its BMC reports of the last start, by IPMI chassis commands and Get SEL Info.
 
-Get Chassis Status is read anyway, and says something of the last change of power as well. Each of the others costs one command.
-None of them has to be there: a BMC that lacks or refuses one says nothing by it, and that is no fault.
+Get Chassis Status is needed for the power state, and also reports the last power event. Each other command is one more request,
+and is optional: where the BMC lacks or refuses it, the value is None, and that is no fault.
 
 Source: IPMI 2.0 revision 1.1, sections 28.2 (Get Chassis Status), 28.11 (Get System Restart Cause), 28.14 (Get POH Counter) and
 31.2 (Get SEL Info).
@@ -39,13 +39,13 @@ _CAUSES = {
     0xA: 'soft reset',
     0xB: 'clock alarm',
 }
-"""0h is missing: the BMC says that it does not know."""
+"""0h is missing: the BMC reports that the cause is unknown."""
 
 
 def status(raw: Raw) -> HostReading:
-    """Whether the machine is on, and the last change of power.
+    """The power state of the machine, and the last power event.
 
-    :raises BmcError: it could not be read.
+    :raises BmcError: Get Chassis Status failed.
     """
     data = ask(raw, NetFn.CHASSIS, _STATUS, what='Get Chassis Status', least=3)
     return HostReading(
@@ -55,9 +55,9 @@ def status(raw: Raw) -> HostReading:
 
 
 def restart_cause(raw: Raw) -> str | None:
-    """What has started the machine last; of a command, by which channel it came.
+    """The cause of the machine's last start; for Chassis Control, with the channel of the command. None: not reported.
 
-    :raises BmcError: the BMC can be spoken to no more.
+    :raises BmcError: the BMC no longer answers.
     """
     data = _said(raw, NetFn.CHASSIS, _RESTART_CAUSE, what='Get System Restart Cause', least=1)
     cause = 0 if data is None else data[0] & 0x0F
@@ -68,18 +68,18 @@ def restart_cause(raw: Raw) -> str | None:
 
 
 def power_on_hours(raw: Raw) -> int | None:
-    """For how many minutes the machine has been on, in whole steps of what the BMC counts: most count hours.
+    """How long the machine has been on, in minutes, in whole units of the BMC's counter: most count hours. None: not reported.
 
-    :raises BmcError: the BMC can be spoken to no more.
+    :raises BmcError: the BMC no longer answers.
     """
     data = _said(raw, NetFn.CHASSIS, _POH_COUNTER, what='Get POH Counter', least=5)
     return None if data is None or not data[0] else data[0] * int.from_bytes(data[1:5], 'little')
 
 
 def log_mark(raw: Raw) -> str | None:
-    """Another text than before when an entry was added to the System Event Log, or it was emptied.
+    """A text that changes when an entry is added to the System Event Log, or when the log is cleared. None: not reported.
 
-    :raises BmcError: the BMC can be spoken to no more.
+    :raises BmcError: the BMC no longer answers.
     """
     data = _said(raw, NetFn.STORAGE, _SEL_INFO, what='Get SEL Info', least=9)
     if data is None:
@@ -89,7 +89,7 @@ def log_mark(raw: Raw) -> str | None:
 
 
 def _said(raw: Raw, netfn: NetFn, command: int, *, what: str, least: int) -> bytes | None:
-    """The answer; None where there is none that can be used, and the BMC itself still answers."""
+    """The data of the answer; None if it is missing or unusable, while the BMC itself still answers."""
     try:
         return ask(raw, netfn, command, what=what, least=least)
     except BmcError as exc:

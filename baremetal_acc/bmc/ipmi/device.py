@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Find the controllers and the FRUs that a machine has, by what its BMC says.
+"""Discover the management controllers and the FRUs of a machine over IPMI, from Get Device ID and SDR locator records.
 
-A locator names the controller that has an FRU, and there it is read: FRU 0 at 72h is another one than FRU 0 of the BMC. Nothing
-is remembered between two looks: two machines of one model may have different cards.
+An FRU is read at the controller that its locator names: FRU 0 at 72h is not FRU 0 of the BMC. Nothing is cached between two
+inspections: two machines of one model may have different cards.
 
 Source: IPMI 2.0 revision 1.1, sections 20.1 (Get Device ID), 33.1 and 35.1 (where records are), 43.8 and 43.9 (locators).
 """
@@ -26,16 +26,18 @@ from baremetal_acc.errors import (
 )
 
 MOST_CONTROLLERS = 64
-"""That are asked in one look. A shelf of MicroTCA has about thirty."""
+"""Maximum number of controllers that one inspection reads. A MicroTCA shelf has about thirty."""
 
 MOST_FRUS = 256
-"""That are read in one look."""
+"""Maximum number of FRUs that one inspection reads."""
 
 MOST_COMMANDS = 50_000
-"""That are sent in one look. A server takes some hundreds, a shelf some thousands; a hostile BMC would have us ask all day."""
+"""Maximum number of commands that one inspection sends. A server takes some hundreds, a shelf some thousands; a hostile BMC
+could otherwise keep us busy all day.
+"""
 
 DEEPEST = 2
-"""Bridges between us and a controller."""
+"""Maximum number of bridges between us and a controller."""
 
 _GET_DEVICE_ID = 0x01
 _LEAST = 11
@@ -43,13 +45,13 @@ _LEAST = 11
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceId:
-    """What a controller says of itself.
+    """A controller's answer to Get Device ID.
 
     :ivar firmware: major and minor revision, as ``2.05``.
-    :ivar ipmi: version of IPMI, as ``2.0``.
-    :ivar updating: its firmware is being updated: it may not answer everything.
+    :ivar ipmi: IPMI version, as ``2.0``.
+    :ivar updating: its firmware is being updated: it may not answer all commands.
     :ivar manufacturer: IANA private enterprise number.
-    :ivar auxiliary: further revision, of four bytes; empty where it says none.
+    :ivar auxiliary: auxiliary firmware revision, four bytes; empty where it is not reported.
     """
 
     device: int
@@ -68,22 +70,22 @@ class DeviceId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """A controller, as the one before it reaches it."""
+    """A controller, as seen from the one before it on the path."""
 
     channel: int
     address: int
 
 
 Path = tuple[Hop, ...]
-"""The way from the BMC to a controller; empty: the BMC itself."""
+"""The path from the BMC to a controller; empty: the BMC itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controller:
-    """A controller that was asked.
+    """A controller that the inspection has found.
 
-    :ivar device: None: it did not say, because it is absent or because of what ``Look.unread`` tells.
-    :ivar absent: it is known of, and nothing answers at its address.
+    :ivar device: None: its device id was not read, because it is absent or for a reason in ``Look.unread``.
+    :ivar absent: a record refers to it, and nothing answers at its address.
     """
 
     path: Path
@@ -95,20 +97,21 @@ class Controller:
 
     @property
     def location(self) -> str | None:
-        """Where the machine says that it is, by the name of its locator, else by its entity."""
+        """Its location, by the name in its locator, else by its entity."""
         return located(self.name, self.entity, self.instance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fru:
-    """An FRU that is known of.
+    """An FRU that the inspection has found.
 
     :ivar path: to its controller.
     :ivar number: FRU device id.
-    :ivar entity: what it is of, such as C1h for an AMC.
-    :ivar device_type: and ``modifier``: of which kind its memory is, as its locator says.
-    :ivar contents: None: it was not read, because it is absent or because of what ``Look.unread`` tells.
-    :ivar absent: its controller says that there is none, or is absent itself.
+    :ivar entity: entity id, such as C1h for an AMC.
+    :ivar device_type: device type of its memory, from its locator.
+    :ivar modifier: device type modifier, from its locator.
+    :ivar contents: None: it was not read, because it is absent or for a reason in ``Look.unread``.
+    :ivar absent: its controller reports that it is not present, or is absent itself.
     """
 
     path: Path
@@ -124,19 +127,19 @@ class Fru:
 
     @property
     def location(self) -> str | None:
-        """Where the machine says that it is, by the name of its locator, else by its entity."""
+        """Its location, by the name in its locator, else by its entity."""
         return located(self.name, self.entity, self.instance)
 
     @property
     def may_be_card(self) -> bool:
-        """Whether a card may lie behind it. FRU 0 of the BMC is the board that the BMC is on, unless it is called a card."""
+        """Whether it may be the FRU of a card. FRU 0 of the BMC is the BMC's board, unless its entity is a card's."""
         if not self.path and not self.number and not self.lun:
             return self.entity in entities.CARDS
         return entities.may_be_card(self.entity, self.device_type, self.modifier)
 
     @property
     def called(self) -> str:
-        """For messages. FRUs of one number on two LUNs are two."""
+        """Its name in messages. The same FRU number on two LUNs is two FRUs."""
         return f'FRU {self.number}' + (f' on LUN {self.lun}' if self.lun else '')
 
 
@@ -144,10 +147,10 @@ class Fru:
 class Unread:
     """Something that could not be read.
 
-    :ivar what: which part of the controller there: ``device id``, ``SDR repository``, ``FRU 3``, ``FRU 3 on LUN 1``.
-    :ivar hides: controllers or cards may be behind it, unseen.
-    :ivar fru: which FRU it is, if it is one.
-    :ivar location: as the machine calls the FRU or the controller.
+    :ivar what: which part of the controller: ``device id``, ``SDR repository``, ``FRU 3``, ``FRU 3 on LUN 1``.
+    :ivar hides: undetected controllers or cards may be behind it.
+    :ivar fru: the FRU, if it is one.
+    :ivar location: location of the FRU or the controller.
     """
 
     path: Path
@@ -160,7 +163,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What was seen of a machine, sorted by the ways to it."""
+    """Controllers and FRUs that an inspection has found, sorted by their paths."""
 
     controllers: tuple[Controller, ...]
     frus: tuple[Fru, ...]
@@ -168,7 +171,7 @@ class Look:
 
 
 def located(name: str | None, entity: int | None, instance: int | None) -> str | None:
-    """Where an FRU or a controller is, by the name of its locator, else by its entity; None: nobody says."""
+    """Location of an FRU or a controller, by the name in its locator, else by its entity; None: not known."""
     return name if name is not None or entity is None else f'entity {entity:02X}h.{instance}'
 
 
@@ -176,7 +179,7 @@ def located(name: str | None, entity: int | None, instance: int | None) -> str |
 
 
 def identify(raw: Raw) -> DeviceId:
-    """What a controller says of itself.
+    """Send Get Device ID.
 
     :raises BmcError: it was refused, or not answered.
     """
@@ -190,18 +193,18 @@ def identify(raw: Raw) -> DeviceId:
 
 
 def check(raw: Raw, exc: BmcError) -> None:
-    """After silence, or what is no answer: whether the BMC itself can still be spoken to, lest each of many be waited for.
+    """After a timeout or an invalid answer, check that the BMC itself still answers, lest each of many commands time out.
 
     :param raw: to the BMC.
-    :param exc: what went wrong there, or behind it.
-    :raises BmcError: it cannot.
+    :param exc: the error of a command to the BMC, or to a controller behind it.
+    :raises BmcError: the BMC does not answer.
     """
     if isinstance(exc, BmcUnreachable | BmcAnswerInvalid):
         identify(raw)
 
 
 def parse(data: bytes) -> DeviceId:
-    """What an answer to Get Device ID says.
+    """Parse an answer to Get Device ID.
 
     :raises ValueError: it is too short.
     """
@@ -228,21 +231,24 @@ def parse(data: bytes) -> DeviceId:
 
 
 def look(raw: Raw, patience: Patience | None = None, administrator: Raw | None = None) -> Look:
-    """All controllers and FRUs that the BMC, and those that it speaks of, know of.
+    """Discover all controllers and FRUs that the BMC, and the controllers that it refers to, know of.
 
     :param raw: to the BMC.
-    :param patience: with those that are busy; None: with one of its own.
-    :param administrator: to the BMC, for what it refuses to whoever asks by ``raw``; None: there is none.
-    :raises BmcError: the BMC does not say what it is, or answers no more.
+    :param patience: shared time limit for retries of busy controllers; None: a new one.
+    :param administrator: to the BMC, for commands that are refused over ``raw``; None: there is none.
+    :raises BmcError: the BMC does not answer Get Device ID, or no longer answers.
     """
     return _Looking(raw, Patience() if patience is None else patience, administrator).look()
 
 
 def way(path: Path, channel: int, address: int) -> Path:
-    """Where a locator points to that a controller has.
+    """The path of the controller that a locator in the records of another controller refers to.
 
-    Channel 0 of a controller is the bus on which it is reached itself, and 20h there is who rules that bus. Any other channel
-    is a bus that it rules, and so is channel 0 of the BMC. An address of 0 stands for the controller itself.
+    Channel 0 of a controller is the bus on which it is reached itself, and 20h there is the controller that manages that bus.
+    Any other channel is a bus that the controller manages, and so is channel 0 of the BMC. Address 0 means the controller
+    itself.
+
+    :param path: to the controller that has the locator.
     """
     if address in (0, path[-1].address if path else BMC):
         return path
@@ -253,13 +259,13 @@ def way(path: Path, channel: int, address: int) -> Path:
 
 @dataclass(slots=True)
 class _Limit:
-    """How many commands may still be sent."""
+    """The number of commands that may still be sent."""
 
     left: int
 
 
 class _Counted:
-    """A :class:`Raw` for so many commands. All that go over bridges pass the BMC, and are counted there."""
+    """A :class:`Raw` with a limit on the number of commands. Bridged commands pass through the BMC, and are counted there."""
 
     def __init__(self, raw: Raw, limit: _Limit) -> None:
         self.label = raw.label
@@ -270,9 +276,9 @@ class _Counted:
     def __call__(
         self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
     ) -> Reply:
-        """Send it.
+        """Send a command.
 
-        :raises BmcAnswerInvalid: it would be one too many.
+        :raises BmcAnswerInvalid: the limit is used up.
         """
         if not self._limit.left:
             told = f'{MOST_COMMANDS} commands were not enough to read all that it speaks of'
@@ -282,10 +288,10 @@ class _Counted:
 
 
 def bridged(raw: Raw, path: Path, patience: Patience | None = None) -> Raw:
-    """To a controller.
+    """A :class:`Raw` to a controller.
 
     :param raw: to the BMC.
-    :param patience: with those that are busy; None: what they answer is an answer.
+    :param patience: time limit for retries of busy controllers; None: a busy controller's answer is returned.
     """
     raw = raw if patience is None else Patient(raw, patience)
     for hop in path:
@@ -295,7 +301,7 @@ def bridged(raw: Raw, path: Path, patience: Patience | None = None) -> Raw:
 
 
 class _Looking:
-    """One look: what is known so far, and whom to ask next."""
+    """One inspection: what is known so far, and which controllers are still to be read."""
 
     def __init__(self, raw: Raw, patience: Patience, administrator: Raw | None) -> None:
         self._limit = _Limit(MOST_COMMANDS)
@@ -309,7 +315,7 @@ class _Looking:
         self._unread: list[Unread] = []
 
     def look(self) -> Look:
-        """Controllers first: they tell which FRUs there are, and which of them are absent."""
+        """Read the controllers first: their records list the FRUs, and show which are absent."""
         self._meet(Controller(path=()))
         while self._next:
             self._visit(self._next.popleft())
@@ -330,11 +336,11 @@ class _Looking:
         return self._raws[path, patient]
 
     def _quick(self, path: Path) -> Raw:
-        """To a controller that is not asked again where it is busy."""
+        """To a controller, without retries while it is busy."""
         return self._raw(path, patient=False)
 
     def _meet(self, controller: Controller) -> None:
-        """Somebody speaks of a controller. What says more of one than was known is kept."""
+        """Add a controller that a record refers to. Of several records, the first with a name or an entity is kept."""
         path = controller.path
         known = self._known.get(path)
         if known is not None:
@@ -350,7 +356,7 @@ class _Looking:
             self._next.append(path)
 
     def _visit(self, path: Path) -> None:
-        """Ask a controller what it is, and of whom it knows."""
+        """Read a controller's device id and its records."""
         controller = self._known[path]
         try:
             device = identify(self._raw(path))
@@ -373,7 +379,7 @@ class _Looking:
             self._records(path, sdr.DEVICE)
 
     def _records(self, path: Path, place: sdr.Place) -> None:
-        """What the records of a controller speak of. A repository holds its controller's own records too."""
+        """Evaluate the SDR locators of a controller. A BMC's SDR repository also holds that BMC's own records."""
         hides = entities.may_know_cards(self._known[path].entity)
         where = self._known[path].location
         try:
@@ -423,7 +429,7 @@ class _Looking:
         )
 
     def _find(self, found: Fru) -> None:
-        """Somebody speaks of an FRU. A locator says more than a controller that only has one, and of two the one of a card."""
+        """Add an FRU. A locator takes precedence over a controller's mere FRU 0; of two locators, one that may be a card."""
         key = (found.path, found.number, found.lun)
         known = self._frus.get(key)
         if known is None and len(self._frus) >= MOST_FRUS:
@@ -432,7 +438,10 @@ class _Looking:
             self._frus[key] = found
 
     def _read_frus(self) -> None:
-        """Those that fail are read again when all others were: cards with what patience is left, no bay has used it up then."""
+        """Read all FRUs, and then those that failed once more, cards first.
+
+        Only the second read of cards waits for busy controllers: empty bays cannot have used up the retry time by then.
+        """
         again = []
         for key in sorted(self._frus, key=lambda key: _order(*key)):
             found = self._frus[key]
@@ -457,7 +466,7 @@ class _Looking:
                 self._miss_fru(found, exc.what)
 
     def _out_of_reach(self, found: Fru, controller: Controller | None) -> Fru:
-        """What hides its controller hides it, too."""
+        """Mark an FRU whose controller was not read. It gets a gap of its own only if the controller's gap hides no cards."""
         if controller is None:
             return found
         if not controller.absent and found.may_be_card and not entities.may_know_cards(controller.entity):

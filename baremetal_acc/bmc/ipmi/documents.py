@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What of a BMC over IPMI can locks read and write, by URI? What a look has read, and the firmware firewall."""
+"""Reader and writer that lock mechanisms use over IPMI: resources of the last inspection by URI, and the firmware firewall."""
 
 import logging
 import secrets
@@ -18,11 +18,11 @@ from baremetal_acc.model.ref import BmcName, Ref
 LOG = logging.getLogger(__name__)
 
 _MOST_NAMED = 6
-"""Commands in a reason."""
+"""Maximum number of commands that a reason names."""
 
 
 class IpmiReader:
-    """What one look has read. It asks nobody: there is nothing else to be read over IPMI by URI."""
+    """Resources that one inspection has read. It sends no commands: nothing else can be read over IPMI by URI."""
 
     def __init__(self, address: BmcAddress, session: str, documents: Mapping[str, JsonObject]) -> None:
         self.name: BmcName = address.name
@@ -31,9 +31,9 @@ class IpmiReader:
         self._documents = documents
 
     def get(self, uri: str) -> Document:
-        """What the look has read there.
+        """The resource, as the inspection has read it.
 
-        :raises BmcRefused: nothing.
+        :raises BmcRefused: the inspection has not read it.
         """
         found = self.peek(uri)
         if found is None:
@@ -41,23 +41,23 @@ class IpmiReader:
         return found
 
     def collection(self, uri: str) -> Document:
-        """There are none.
+        """IPMI has no collections.
 
         :raises BmcRefused: always.
         """
         raise no_such(self._label, uri)
 
     def peek(self, uri: str) -> Document | None:
-        """What the look has read there, else None."""
+        """The resource, if the inspection has read it, else None."""
         body = self._documents.get(uri)
         return None if body is None else Document(ref=Ref(bmc=self.name, uri=uri), body=body)
 
 
 class IpmiWriter:
-    """For the one thing that can be set: the firmware firewall of the system interface, by an administrator's session.
+    """Writes the firmware firewall of the system interface, the only resource that can be set, in an administrator's session.
 
-    The document of :data:`~baremetal_acc.bmc.ipmi.resource.FIREWALL` is written with ``{'Closed': true, 'Before': [...]}``, or
-    with ``{'Open': [...]}``. Both lists have records of what was closed (:func:`baremetal_acc.bmc.ipmi.firewall.encode_undo`).
+    PATCH the document of :data:`~baremetal_acc.bmc.ipmi.resource.FIREWALL` with ``{'Closed': true, 'Before': [...]}`` to lock,
+    or with ``{'Open': [...]}`` to unlock. Both lists hold undo records (:func:`baremetal_acc.bmc.ipmi.firewall.encode_undo`).
     """
 
     def __init__(self, address: BmcAddress, raw: Sessions) -> None:
@@ -70,9 +70,10 @@ class IpmiWriter:
         self._raw = raw
 
     def fresh(self, uri: str) -> Document:
-        """What the firewall says now.
+        """Read the firewall now.
 
-        :raises BmcRefused: it has none, or that is not what is asked for. ``BmcError``: it could not be read.
+        :raises BmcRefused: the BMC has no firewall, or the URI is another one.
+        :raises BmcError: it could not be read.
         """
         if resource.place(uri) != resource.FIREWALL:
             raise no_such(self._label, uri)
@@ -80,13 +81,14 @@ class IpmiWriter:
             return Document(ref=Ref(bmc=self.name, uri=uri), body=observed_firewall(raw, uri))
 
     def patch(self, document: Document, body: JsonObject) -> None:
-        """Close what must not be open to the host, or open again what was closed. What cannot be done whole is told.
+        """Lock the firewall (disable commands for the host), or unlock it (enable those that we have disabled).
 
-        :raises BmcRefused: a write failed, or was not what was read back; that one is taken back then. Or what was closed
-            before is open, and cannot be closed any more: the rest is closed then.
-        :raises BmcUnreachable: a write, or the look after it, was not answered. ``StateError``: a record cannot be read; what
-            can be closed is closed all the same.
-        :raises BmcError: it has no firewall, or could not be read.
+        :raises BmcRefused: a write failed, or the mask that was read back differs; the previous mask is then written back, and
+            the message says if that failed. Or a command that we disabled before is enabled and can no longer be disabled: all
+            others are disabled then.
+        :raises BmcUnreachable: a write, or the read after it, was not answered.
+        :raises StateError: an undo record cannot be parsed. When locking, what can be disabled is disabled all the same.
+        :raises BmcError: the BMC has no firewall, or it could not be read.
         """
         uri = document.ref.uri
         if resource.place(uri) != resource.FIREWALL:
@@ -123,9 +125,9 @@ def _record(records: Iterable[str]) -> firewall.Undo:
 
 
 def observed_firewall(raw: Raw, uri: str) -> JsonObject:
-    """What the firmware firewall says now.
+    """Read the firmware firewall and judge its state.
 
-    :raises BmcError: it has none, or it could not be read.
+    :raises BmcError: the BMC has none, or it could not be read.
     """
     verdict = firewall.judge(masks.observe(raw))
     if verdict.state is LockState.UNSUPPORTED:
@@ -134,6 +136,6 @@ def observed_firewall(raw: Raw, uri: str) -> JsonObject:
 
 
 def no_such(label: str, uri: str) -> BmcRefused:
-    """The error for what is no resource that can be read or written."""
+    """The error for a URI that cannot be read or written."""
     what = 'no such resource: it is spoken to by IPMI'
     return BmcRefused(bmc=label, uri=uri, what=what, reason=BmcRefusalReason.NOT_FOUND)

@@ -1,18 +1,24 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a BMC speak IPMI? The driver, its connection, and one look.
+"""IPMI driver: connect to a BMC, inspect its cards, update HPM.1 components, control power, and restart machine and BMC.
 
-What hardware: any BMC with IPMI 2.0 over LAN that says by locators (SDR) which boards there are; boards behind other
-controllers over one or two bridges.
+What hardware: any BMC with IPMI 2.0 over LAN whose SDR locators list the boards; boards behind other controllers over one or
+two bridges.
+
 How it is found: by the scheme of the BMC's address, ``ipmi``.
-What it can do: look, read and write components of HPM.1, tell and change the power of the machine, restart machine and BMC.
+
+What it can do: inspect a machine, read and write HPM.1 components, read and set the power state, restart machine and BMC.
+
 Which write paths it blocks: none; it lets the lock ``ipmi_firmware_firewall`` read and write the firmware firewall.
-How an update behaves: uploaded in turns and activated while the caller waits, then looked at
+
+How an update behaves: the image is uploaded in turns and activated while the caller waits; then the outcome is read
 (:mod:`baremetal_acc.bmc.ipmi.update`).
+
 What it was tried on: our emulator, and OpenIPMI's ipmi_sim; no hardware.
 
-Reading is done as an operator, and what writes firmware or restarts a BMC as an administrator, over a session of its own. What
-is refused to an operator is read as an administrator, too, if the account may be that.
+The driver reads, and sends Chassis Control, with operator privilege. It writes firmware and the firmware firewall, and restarts
+a BMC, with administrator privilege in a separate session. Reads that are refused to an operator are repeated as administrator,
+if the account may have that privilege.
 """
 
 import logging
@@ -75,27 +81,29 @@ _T = TypeVar('_T')
 
 _CHASSIS_CONTROL, _COLD_RESET = 0x02, 0x02
 _CONTROL = {PowerState.OFF: 0x00, PowerState.ON: 0x01, ResetKind.POWER_CYCLE: 0x02, ResetKind.SYSTEM_RESET: 0x03}
-"""What Chassis Control is told. Source: IPMI 2.0 revision 1.1, section 28.3."""
+"""Data byte of Chassis Control. Source: IPMI 2.0 revision 1.1, section 28.3."""
 
 
 class IpmiDriver:
-    """Entry point ``ipmi``."""
+    """Driver of the entry point ``ipmi``: connects to BMCs over IPMI 2.0 LAN."""
 
     protocol = 'ipmi'
 
     def __init__(self, devices: Devices | None = None) -> None:
-        """The driver.
+        """Create the driver.
 
-        :param devices: which devices are accelerators; the shipped table when None.
+        :param devices: the device table; the shipped one when None.
         """
         self._devices = devices
 
     def connect(self, address: BmcAddress) -> 'IpmiConnection':
         """Log in.
 
-        :raises BmcUnreachable: no answer. ``BmcNotAuthorised``: wrong credentials. ``BmcUnsupported``: it does not offer the
-            cipher suite, or no IPMI 2.0. ``BmcBusy``: it has no room for another session. ``UsageError``: the address is none,
-            or no session could be opened with these credentials.
+        :raises BmcUnreachable: no answer.
+        :raises BmcNotAuthorised: wrong credentials.
+        :raises BmcUnsupported: the BMC does not offer the cipher suite, or no IPMI 2.0.
+        :raises BmcBusy: the BMC has no free session.
+        :raises UsageError: the address is invalid, or no session could be opened with these credentials.
         """
         where = place_of(address)
         raw = Sessions(where, Privilege.OPERATOR)
@@ -104,9 +112,9 @@ class IpmiDriver:
 
 
 def place_of(address: BmcAddress) -> place.Place:
-    """Where a BMC is, from its address.
+    """The IPMI endpoint of a BMC, from its address.
 
-    :raises UsageError: no session could be opened with that.
+    :raises UsageError: no session could be opened with that address or these credentials.
     """
     try:
         parts = urlsplit(address.address)
@@ -132,9 +140,9 @@ def place_of(address: BmcAddress) -> place.Place:
 
 
 class IpmiConnection:
-    """A session with one BMC; another one after it has idled, or the BMC has restarted."""
+    """Connection to one BMC. It logs in again after the session has idled, or after the BMC has restarted."""
 
-    lasts = False  # BMCs end sessions of IPMI after a minute without a command
+    lasts = False  # BMCs end an IPMI session after a minute without a command
 
     def __init__(self, address: BmcAddress, where: place.Place, raw: Sessions, devices: Devices | None) -> None:
         self.address = address
@@ -161,16 +169,18 @@ class IpmiConnection:
             raw.close()
 
     def stop(self) -> None:
-        """Let every command from now on fail at once, so that whoever looks comes to an end and logs out. From any thread."""
+        """Let every command from now on fail at once, so that a running read ends and logs out. May be
+        called from any thread.
+        """
         for raw in (self._raw, *self._others):
             raw.stopped = True
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def look(self, now: datetime) -> Look:
-        """Read everything about the machine's accelerators.
+        """Inspect the machine: read everything about its accelerators.
 
-        :raises BmcError: no answer, or the BMC does not say what it is.
+        :raises BmcError: no answer, or the BMC does not answer Get Device ID.
         """
         with self._reading() as patience:
             seen = device.look(self._raw, patience, self._asking)
@@ -192,10 +202,12 @@ class IpmiConnection:
         )
 
     def ownership(self) -> None:
-        """IPMI knows one machine."""
+        """None: over IPMI a BMC has one machine."""
 
     def _target(self, path: Path, gaps: list[Gap]) -> inventory.Target | None:
-        """The components of a controller that speaks HPM.1; that it does not is an ordinary answer."""
+        """Read the HPM.1 components of a controller; None without HPM.1 (an ordinary answer), or if they could not be read (a
+        gap).
+        """
 
         def read(raw: Raw) -> inventory.Target | None:
             capabilities = hpm.capabilities(raw)
@@ -207,22 +219,23 @@ class IpmiConnection:
             return self._as_may(path, read)
         except BmcError as exc:
             if isinstance(exc, BmcUnreachable):
-                device.identify(self._raw)  # is it the BMC that is gone?
+                device.identify(self._raw)  # raises if the BMC itself does not answer
             gaps.append(Gap(ref=self._ref(Place(path=path, part=Part.HPM)), reason=exc.what))
             return None
 
     def _as_may(self, path: Path, ask: Callable[[Raw], _T]) -> _T:
-        """Ask a controller as an operator; and as an administrator, in a session of its own, what it refuses him.
+        """Call ``ask`` with a controller that is read as operator, and as administrator where a command is refused.
 
-        Some refuse an operator whatever they do not know, so that only an administrator is told that there is no such command.
+        Some controllers refuse to an operator every command that they do not know, so that only an administrator learns that
+        the command does not exist.
 
-        :raises BmcNotAuthorised: it is refused, and the account may not be administrator, or it is refused to that one, too.
+        :raises BmcNotAuthorised: a command is refused to both, or is refused and the account may not be administrator.
         """
         return ask(self._may(path))
 
     @contextmanager
     def _reading(self) -> Iterator[Patience]:
-        """Within, who is busy is asked again, for a short time in all; it takes no longer than a look may."""
+        """Context for reads: busy controllers are retried for a short time in all, within the time budget of an inspection."""
         self._patience = Patience()
         try:
             with self._budgeted():
@@ -232,7 +245,7 @@ class IpmiConnection:
 
     @contextmanager
     def _budgeted(self) -> Iterator[None]:
-        """What is done within takes no longer than a look may, and leaves no session of an administrator who was asked."""
+        """Context with the time budget of an inspection; at its end the administrator's session for reads is closed."""
         with ExitStack() as stack:
             stack.enter_context(self._asking)
             for raw in filter(None, (self._raw, self._asking, self._uploading)):
@@ -240,9 +253,9 @@ class IpmiConnection:
             yield
 
     def _host(self, gaps: list[Gap]) -> HostReading | None:
-        """What the BMC says of the power of the machine and of its last start; None: it has no chassis whose power it knows.
+        """Power state and data of the last start; None: the BMC has no Get Chassis Status.
 
-        :raises BmcError: the BMC can be spoken to no more.
+        :raises BmcError: the BMC no longer answers.
         """
         raw = self._may(())
         try:
@@ -296,7 +309,7 @@ class IpmiConnection:
         return {place.uri: body for place, body in said.items()}
 
     def glance(self, uris: Iterable[str], within: timedelta) -> Mapping[str, Document | BmcError]:
-        """Read some resources again."""
+        """Read some resources again, without caches."""
         found: dict[str, Document | BmcError] = {}
         with self._raw.limited(within), self._reading():
             for uri in uris:
@@ -326,13 +339,13 @@ class IpmiConnection:
     def measure(
         self, accelerators: Iterable[Accelerator], now: datetime, why_not: str | None = None
     ) -> Sequence[SignedMeasurements | MeasurementReading]:
-        """Nobody signs anything over IPMI."""
+        """Nothing: IPMI has no signed measurements."""
         return ()
 
     def component(self, ref: Ref) -> Component:
-        """Read one component of HPM.1 now.
+        """Read one HPM.1 component now.
 
-        :raises BmcError: it could not be read, or is none.
+        :raises BmcError: it could not be read, or does not exist.
         """
         with self._reading():
             return self._component_now(ref)
@@ -354,12 +367,12 @@ class IpmiConnection:
                 raise no_such(self.address.label, ref.uri)
 
     def deferred(self, task: Ref) -> None:
-        """IPMI has no action that starts what was sent."""
+        """None: IPMI has no action that starts an update later."""
 
     def task(self, ref: Ref) -> TaskReading:
-        """What goes on in a controller that takes firmware, or what became of the last that was activated there.
+        """The command in progress in a controller that supports HPM.1, or the outcome of its last activation or rollback.
 
-        :raises BmcError: it could not be asked.
+        :raises BmcError: it could not be read.
         """
         with self._budgeted():
             return self._task(ref)
@@ -375,9 +388,9 @@ class IpmiConnection:
                 raise no_such(self.address.label, ref.uri)
 
     def active_tasks(self) -> Sequence[TaskReading]:
-        """Commands that still run in the controllers that the last look has found to take firmware.
+        """Commands in progress in the HPM.1 controllers that the last inspection has found.
 
-        :raises BmcError: they could not be asked; it names the controller.
+        :raises BmcError: they could not be read; the error names the controller.
         """
         found = []
         with self._budgeted():
@@ -390,14 +403,14 @@ class IpmiConnection:
         return tuple(task for task in found if task is not None)
 
     def tasks(self) -> Sequence[TaskReading]:
-        """As :meth:`active_tasks`: of a command that has ended nothing is kept.
+        """The same as :meth:`active_tasks`: IPMI keeps no ended tasks.
 
-        :raises BmcError: they could not be asked; it names the controller.
+        :raises BmcError: they could not be read; the error names the controller.
         """
         return self.active_tasks()
 
     def update_activity(self) -> UpdateActivity:
-        """Idle: a controller that writes says that a command is in progress, which is a task (:meth:`active_tasks`)."""
+        """Always idle: a controller that is writing reports a command in progress, which is a task (:meth:`active_tasks`)."""
         return UpdateActivity.IDLE
 
     def _running(self, path: Path) -> TaskReading | None:
@@ -412,7 +425,7 @@ class IpmiConnection:
         )
 
     def power(self, system: Ref) -> PowerState:
-        """Whether the machine is on, read now.
+        """The power state of the machine, read now.
 
         :raises BmcError: it could not be read.
         """
@@ -420,10 +433,10 @@ class IpmiConnection:
         return chassis.status(self._to(())).power
 
     def host(self, system: Ref) -> HostReading:
-        """Whether the machine is on, what the last change of power was, and what has started it last; in two commands.
+        """Power state, last power event and cause of the last start, read now by two commands.
 
-        Of all that a look asks for, the cause of the last start shows a short one best: another cause is there at once, while
-        hours count in steps that a short start does not fill, and an entry in the log need not be of a start.
+        Of all values that :meth:`look` reads, the restart cause detects a short start best: it changes at once, while power-on
+        hours count in units that a short start does not fill, and an entry in the event log need not be of a start.
 
         :raises BmcError: it could not be read.
         """
@@ -432,31 +445,32 @@ class IpmiConnection:
         return replace(chassis.status(raw), restart_cause=chassis.restart_cause(raw))
 
     def last_reset(self, system: Ref) -> str | None:
-        """IPMI does not tell when a machine was last reset."""
+        """None: IPMI does not report when a machine was last reset."""
         return None
 
     def managers(self) -> Sequence[ManagerReading]:
-        """IPMI does not tell when a BMC was last restarted."""
+        """Empty: IPMI does not report when a BMC was last restarted."""
         return ()
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def writer(self) -> IpmiWriter:
-        """For the lock: the firmware firewall is all that can be set."""
+        """A writer for the lock: only the firmware firewall can be set."""
         return IpmiWriter(self.address, self._administrator())
 
     def may_write(self) -> None:
-        """Log in as administrator, once: reading is done as an operator.
+        """Log in once as administrator, since reads use the operator privilege.
 
-        :raises BmcNotAuthorised: the user may not be that. ``BmcError``: no session could be opened.
+        :raises BmcNotAuthorised: the user may not be administrator.
+        :raises BmcError: no session could be opened.
         """
         with self._administrator() as raw:
             raw.ready()
 
     def judge(self, targets: Sequence[Ref], image: Image, upload: Upload) -> None:
-        """See whether an image could be written to components of HPM.1. An operator may ask, and nothing is changed.
+        """Check that an image could be written to HPM.1 components. Operator privilege is enough, and nothing is changed.
 
-        :raises AccError: as the contract says; see :mod:`baremetal_acc.bmc.ipmi.fitting`.
+        :raises AccError: as in the contract; see :mod:`baremetal_acc.bmc.ipmi.fitting`.
         """
         content = fitting.opened(image, upload)
         with self._reading():
@@ -465,40 +479,40 @@ class IpmiConnection:
                 self._as_may(path, partial(fitting.judge, ref=target, number=number, image=image, content=content))
 
     def push(self, target: Ref, upload: Upload) -> Progress:
-        """See whether an image can be written to a component of HPM.1: it is written by :meth:`go_on`.
+        """Check that an image can be written to an HPM.1 component; :meth:`go_on` writes it.
 
-        :raises BmcError: as the contract says, and as of :func:`baremetal_acc.bmc.ipmi.update.push`.
+        :raises BmcError: as in the contract, and as :func:`baremetal_acc.bmc.ipmi.update.push`.
         """
         controller, number = self._component(target)
         try:
             with self._budgeted():
                 found = update.push(controller, target, number, upload)
         except BmcUnreachable as exc:
-            exc.sent = False  # it was only asked
+            exc.sent = False  # only reads were sent
             raise
         return replace(found, task=self._controller(target))
 
     def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Progress:
-        """Write so much of an image to a component of HPM.1 as a turn takes; the last turn activates it, or rolls it back.
+        """Write one turn of an image to an HPM.1 component; the last turn activates it, or rolls the component back.
 
-        :raises BmcError: as the contract says, and as of :func:`baremetal_acc.bmc.ipmi.update.go_on`.
+        :raises BmcError: as in the contract, and as :func:`baremetal_acc.bmc.ipmi.update.go_on`.
         """
         controller, number = self._component(target)
         return update.go_on(controller, target, number, upload, progress)
 
     def _component(self, target: Ref) -> tuple[Raw, int]:
-        """The controller of a component, as an administrator in one session for all turns, and its number there.
+        """The controller of a component, in one administrator's session for all turns, and the component's number.
 
-        :raises BmcUnsupported: it is none.
+        :raises BmcUnsupported: the target is no HPM.1 component.
         """
         path, number = self._place(target)
         self._uploading = self._uploading or self._administrator()
         return bridged(self._uploading, path), number
 
     def _place(self, target: Ref) -> tuple[Path, int]:
-        """Where the controller of a component is, and its number there.
+        """The path to the controller of a component, and the component's number.
 
-        :raises BmcUnsupported: it is none.
+        :raises BmcUnsupported: the target is no HPM.1 component.
         """
         match resource.place(target.uri):
             case Place(part=Part.HPM, number=int(number), back=False) as place:
@@ -508,33 +522,34 @@ class IpmiConnection:
                 raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what=told)
 
     def _controller(self, target: Ref) -> Ref:
-        """What :meth:`active_tasks` calls what goes on in the controller of a component."""
+        """The ref by which :meth:`active_tasks` reports a command in progress in the controller of a component."""
         place = resource.place(target.uri)
         return target if place is None else self._ref(Place(path=place.path, part=Part.HPM))
 
     def cancel(self, ref: Ref) -> None:
-        """What a controller is at is not cancelled: HPM.1 can abort an upgrade, and what is left then is no firmware.
+        """Commands of a controller are not cancelled: HPM.1 can abort an upgrade, but what is left then is no firmware.
 
         :raises BmcUnsupported: always.
         """
         raise BmcUnsupported(bmc=self.address.label, uri=ref.uri, what='nothing is cancelled over IPMI')
 
     def set_power(self, system: Ref, wanted: PowerState) -> None:
-        """Ask for On or Off, once.
+        """Request On or Off, once.
 
-        :raises BmcError: it was not accepted.
+        :raises BmcError: the request was not accepted.
         """
         self._check(system, resource.CHASSIS)
         self._control(wanted)
 
     def offers_reset(self, system: Ref, kind: ResetKind) -> bool:
-        """IPMI has a command for each (IPMI 2.0 revision 1.1, section 28.3, Chassis Control)."""
+        """Always True: Chassis Control has a reset and a power cycle (IPMI 2.0 revision 1.1, section 28.3)."""
         return True
 
     def reset(self, system: Ref, kind: ResetKind) -> None:
-        """Ask for a restart or a power cycle of the machine, or for a restart of the BMC, once.
+        """Request a restart or a power cycle of the machine, or a restart of the BMC (Cold Reset), once.
 
-        :raises BmcUnsupported: there is none of that kind. ``BmcError``: it was not accepted.
+        :raises BmcUnsupported: IPMI has no reset of that kind.
+        :raises BmcError: the request was not accepted.
         """
         if kind is ResetKind.BMC_RESET:
             self._check(system, Place())
@@ -553,7 +568,7 @@ class IpmiConnection:
         except CommandRefused as exc:
             if exc.code != Code.NOT_IN_STATE:
                 raise
-            # BMCs say so while the power is just changing. Whether it is as wanted by then, whoever asks reads.
+            # BMCs answer so while the power state is changing. The caller reads whether the wanted state was reached.
             what = f'{exc.what}: its power does not allow {wanted} now'
             raise BmcBusy(bmc=exc.bmc, uri=exc.uri, what=what) from exc
         except BmcUnreachable as exc:
@@ -563,7 +578,7 @@ class IpmiConnection:
             raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=what, hint=exc.hint) from exc
 
     def _administrator(self) -> Sessions:
-        """A session of its own that ends with what is written; it stops when this one is told to."""
+        """A separate administrator's session for what is written; :meth:`stop` stops it too."""
         raw = Sessions(self._where, Privilege.ADMINISTRATOR)
         self._others.append(raw)
         return raw
@@ -574,19 +589,19 @@ class IpmiConnection:
         return bridged(self._raw, path, self._patience)
 
     def _may(self, path: Path) -> Raw:
-        """To a controller, within :meth:`_budgeted`: as an operator, and as an administrator for what he is refused."""
+        """To a controller, within :meth:`_budgeted`: as operator, and as administrator for commands that are refused."""
         return Privileged(self._to(path), bridged(self._asking, path, self._patience))
 
     def _ref(self, place: Place) -> Ref:
         return Ref(bmc=self.address.name, uri=place.uri)
 
     def _check(self, ref: Ref, place: Place) -> None:
-        """:raises BmcRefused: it is not that place."""
+        """:raises BmcRefused: the ref is not of that part."""
         if resource.place(ref.uri) != place:
             raise no_such(self.address.label, ref.uri)
 
 
 def _components(raw: Raw) -> tuple[hpm.Component, ...] | None:
-    """The components of a controller; None where it speaks no HPM.1."""
+    """The HPM.1 components of a controller; None where it does not support HPM.1."""
     target = hpm.capabilities(raw)
     return None if target is None else hpm.components(raw, target)

@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that write firmware and must be closed to the host on the system interface, and what closes and opens them.
+"""State of the IPMI firmware firewall of the system interface, and the plan of the writes that lock or unlock it.
 
-The firmware firewall keeps a mask of enabled commands for each channel. What that of channel Fh says is a :class:`Firewall`;
-what it means, and the writes that close it or open it again, are told here. :mod:`baremetal_acc.bmc.ipmi.masks` asks and
-writes.
+The firmware firewall keeps a mask of enabled commands for each channel. :class:`Firewall` holds the masks of channel Fh, the
+system interface. This module lists the commands that must be disabled for the host so that it cannot write firmware, judges the
+masks, and plans the writes. It is pure; :mod:`baremetal_acc.bmc.ipmi.masks` sends the requests.
 
-What a closed one does not prove: that OEM commands which the controller does not let be closed write no firmware; anything
-about the host's own way to a card (PCIe), or about another system interface.
+A locked firewall does not prove that OEM commands which the controller does not let us disable write no firmware. It proves
+nothing about the host's own path to a card (PCIe), nor about another system interface.
 
 Source: facts/ipmi.md, section 2 (IPMI 2.0 revision 1.1, chapter 21, as ipmitool and FreeIPMI have it).
 """
@@ -21,22 +21,23 @@ from baremetal_acc.errors import StateError
 from baremetal_acc.model.lock import LockState
 
 SET_COMMAND_ENABLES, SET_SUBFUNCTION_ENABLES = 0x60, 0x62
-"""The firewall's own commands, of NetFn App."""
+"""The firewall's own write commands, of NetFn App."""
 
 _NOTHING: frozenset[int] = frozenset()
 
 _OWN_STAGES = {SET_SUBFUNCTION_ENABLES: 1, SET_COMMAND_ENABLES: 2}
-"""Of the firewall's own commands, when they are closed: after all others, one after the other."""
+"""Order in which the firewall's own commands are disabled: after all others, and one after the other."""
 
 _DIGEST = 16
-"""Characters."""
+"""Length of a digest, in characters."""
 
 HALF = 128
 """Commands in one mask: operation 0 is for 00h to 7Fh, operation 1 for 80h to FFh."""
 
 _MOST_RECORD = 64 * 1024
-"""Characters of an undo record. What :func:`plan` closes fits in, whatever a controller says that it has: 512 for each of 25
-subsets of vendors on each of four LUNs, 60 for their names and what is closed of the other NetFns, make 53,000.
+"""Maximum length of an undo record, in characters. Whatever commands a controller reports, those that :func:`plan` disables
+fit: 512 for each of 25 vendor subsets on each of four LUNs, 60 for their names, and the disabled commands of the other NetFns
+make 53,000.
 """
 
 PICMG, REDFISH = bytes([GROUP_PICMG]), b'\x52'
@@ -85,34 +86,36 @@ REQUIRED: Mapping[tuple[int, bytes], Mapping[int, str]] = {
         0x02: 'Get Bootstrap Account Credentials',
     },
 }
-"""What must not be open to the host, by NetFn and body code, beside what NetFns of firmware and of vendors let be closed.
+"""Commands that must be disabled for the host, by NetFn and body code, besides the configurable commands of :data:`VENDORS`.
 
-Send Message and the two of the ICMB bridge go round the BMC to other controllers; users, channel access and the bootstrap
-account of Redfish make an administrator; who has commands forwarded to himself answers the operator in the BMC's place; a
-reset undoes what is kept in memory only. Source: facts/ipmi.md, section 2.1; IPMI 2.0 revision 1.1, appendix G; DSP0270 1.3.0,
-section 9.
+Send Message and the two commands of the ICMB bridge bypass the BMC's firewall by way of other controllers. Commands for users,
+channel access and the Redfish bootstrap account create an administrator. Forwarded commands let the host answer the operator in
+place of the BMC. A reset clears a firewall that is kept in memory only. Source: facts/ipmi.md, section 2.1; IPMI 2.0 revision
+1.1, appendix G; DSP0270 1.3.0, section 9.
 """
 
 WHERE_POSSIBLE: Mapping[tuple[int, bytes], Mapping[int, str]] = {
     (NetFn.TRANSPORT, b''): {0x10: 'Set Serial/Modem Configuration'},
     (NetFn.GROUP, PICMG): {0x36: 'Query Self-test Results'},
 }
-"""What is closed where the controller lets it be, and leaves a lock whole where not: a serial line is no way to write firmware,
-and the self-test's result is there to be read, but one firmware rolls back by itself when a bad one is asked for.
+"""Commands that are disabled where they are configurable, and that do not make a lock partial where they are not.
+
+A serial line cannot write firmware, and the self-test result is meant to be read; but one firmware rolls back by itself when a
+failed result is read.
 """
 
 MAKERS = range(0x30, 0x40, 2)
 
 VENDORS = (NetFn.FIRMWARE, NetFn.OEM_GROUP, *MAKERS)
-"""NetFns of which everything that can be closed is."""
+"""NetFns of which every configurable command is disabled: firmware, OEM/group, and the OEM NetFns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Subset:
-    """The commands that one pair of masks is about.
+    """The commands that one pair of masks covers.
 
-    :ivar qualifier: body code with NetFn 2Ch, three bytes of IANA number with 2Eh; none with the others, nor where the
-        controller refuses one. With 30h to 3Eh one or three bytes where the controller demands them.
+    :ivar qualifier: body code with NetFn 2Ch, three bytes of IANA number with 2Eh; empty with the others, and where the
+        controller refuses a qualifier. With 30h to 3Eh one or three bytes where the controller demands them.
     """
 
     netfn: int
@@ -121,19 +124,19 @@ class Subset:
 
     @property
     def text(self) -> str:
-        """For messages and records: ``2C.00/0``."""
+        """As in messages and records: ``2C.00/0``."""
         qualifier = f'.{self.qualifier.hex().upper()}' if self.qualifier else ''
         return f'{self.netfn:02X}{qualifier}/{self.lun}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """What channel Fh says of a subset.
+    """The masks of channel Fh for a subset.
 
-    :ivar supported: commands that there are.
-    :ivar configurable: commands that can be opened and closed.
-    :ivar enabled: commands that are open.
-    :ivar shared: one table is that of all body codes of NetFn 2Ch, which the controller does not tell apart.
+    :ivar supported: commands that exist.
+    :ivar configurable: commands that can be enabled and disabled.
+    :ivar enabled: commands that are enabled.
+    :ivar shared: one table for all body codes of NetFn 2Ch, since the controller does not tell them apart.
     """
 
     subset: Subset
@@ -144,39 +147,41 @@ class Table:
 
     @property
     def wanted(self) -> frozenset[int]:
-        """Commands that have to be closed, of those that there are: what is open is there, whatever else is said of it."""
+        """Existing commands that have to be disabled. An enabled command exists, whatever the other masks say."""
         required, possible = self._named
         return required & (self.supported | self.configurable | self.enabled) | possible & self.configurable
 
     @property
     def left(self) -> frozenset[int]:
-        """Commands that are open and would be closed if they could be, which nobody demands of them."""
+        """Enabled commands of :data:`VENDORS` or :data:`WHERE_POSSIBLE` that are neither configurable nor required to be
+        disabled.
+        """
         required, possible = self._named
         return (possible & self.enabled) - self.configurable - required
 
     @property
     def _named(self) -> tuple[frozenset[int], frozenset[int]]:
-        """Commands that must be closed, and commands that are where they can be."""
+        """Commands that must be disabled, and commands that are disabled where they are configurable."""
         netfn, qualifier = self.subset.netfn, self.subset.qualifier
         if netfn in VENDORS:
             return _NOTHING, frozenset(range(2 * HALF))
         place = (netfn, qualifier or PICMG) if netfn == NetFn.GROUP else (netfn, qualifier)
         required, possible = frozenset(REQUIRED.get(place, ())), frozenset(WHERE_POSSIBLE.get(place, ()))
-        if self.shared:  # 02h may be one of DCMI's, which nearly every controller has
+        if self.shared:  # 02h may be DCMI's command, which nearly every controller has
             possible |= frozenset(REQUIRED[NetFn.GROUP, REDFISH])
         return required, possible
 
     @property
     def open(self) -> frozenset[int]:
-        """Commands that have to be closed and are not."""
+        """Commands that have to be disabled and are enabled."""
         return self.wanted & self.enabled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firewall:
-    """All that has to do with us on channel Fh.
+    """The masks of channel Fh for all subsets that matter to a lock.
 
-    :ivar unread: what should have been read and could not be, one sentence each: that may be open.
+    :ivar unread: masks that should have been read and could not be, one sentence each: their commands may be enabled.
     """
 
     tables: tuple[Table, ...]
@@ -185,12 +190,14 @@ class Firewall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One Set Command Enables.
+    """One Set Command Enables request.
 
     :ivar operation: 0 for commands 00h to 7Fh, 1 for 80h to FFh.
-    :ivar before: all that was open in this half; ``after``: all that shall be.
-    :ivar shown_by: of one that closes Set Command Enables: what is closed on channel Fh when it is sent, and could be open, by
-        subset. Where our own channel has any of that open, the two are kept apart.
+    :ivar before: all commands that were enabled in this half.
+    :ivar after: all commands that are to be enabled.
+    :ivar shown_by: only of the write that disables Set Command Enables: by subset, the configurable commands that are disabled
+        on channel Fh when it is sent. If one of them is enabled on our own channel, the BMC keeps the masks of the two channels
+        apart.
     """
 
     subset: Subset
@@ -201,31 +208,31 @@ class Write:
 
     @property
     def stage(self) -> int:
-        """The firewall's own commands are closed last, and opened first, each by a write of its own."""
+        """Position among the writes: the firewall's own commands are disabled last and enabled first, each by its own write."""
         if self.subset.netfn != NetFn.APP:
             return 0
         return max((_OWN_STAGES.get(command, 0) for command in self.before ^ self.after), default=0)
 
     @property
     def shuts_itself(self) -> bool:
-        """It closes Set Command Enables: were channels not kept apart, nobody could open anything again."""
+        """Whether it disables Set Command Enables. If all channels had one mask, nothing could be enabled again."""
         return self.subset.netfn == NetFn.APP and SET_COMMAND_ENABLES in self.before - self.after
 
 
 Undo = Mapping[Subset, frozenset[int]]
-"""Commands that were open and that we have closed."""
+"""Undo record: commands that were enabled and that we have disabled, by subset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the firewall's state means for the host's way over the system interface.
+    """Lock state of the firmware firewall, which blocks the host's IPMI path over the system interface.
 
     :ivar state: ``locked-reported``, ``partial``, ``unlocked``, ``unsupported`` or ``unknown``.
-    :ivar open: what is open or may be, one phrase each.
-    :ivar reason: why it is not known.
-    :ivar closes: what :func:`plan` would close, as a record; None where nothing is known.
-    :ivar fixed: what is open and cannot be closed, one phrase each.
-    :ivar leaves: a digest of what is open and cannot be closed, and nobody demands; empty where there is nothing of that.
+    :ivar open: commands that are enabled, and masks that were not read, one phrase each.
+    :ivar reason: why the state is unknown or unsupported.
+    :ivar closes: undo record of the commands that :func:`plan` would disable; None where the state is unknown or unsupported.
+    :ivar fixed: commands that have to be disabled, are enabled and are not configurable, one phrase each.
+    :ivar leaves: digest of the commands of :attr:`Table.left`; empty where there are none.
     """
 
     state: LockState
@@ -237,7 +244,7 @@ class Verdict:
 
 
 def judge(firewall: Firewall | None) -> Verdict:
-    """What was read means."""
+    """Judge the lock state of a firewall; None stands for a BMC without one."""
     if firewall is None:
         return Verdict(state=LockState.UNSUPPORTED, reason='it has no firmware firewall')
     named = tuple(_name(table.subset, command) for table in firewall.tables for command in sorted(table.open))
@@ -254,7 +261,7 @@ def judge(firewall: Firewall | None) -> Verdict:
 
 
 def reopened(firewall: Firewall, undo: Undo) -> tuple[str, ...]:
-    """What we have closed, is open, and cannot be closed any more, though nobody demands it of such a command."""
+    """Commands that we have disabled, that are enabled again, not configurable any more, and not required by a lock."""
     return tuple(_name(t.subset, n) for t in firewall.tables for n in sorted(t.left & undo.get(t.subset, _NOTHING)))
 
 
@@ -268,10 +275,10 @@ def _name(subset: Subset, command: int) -> str:
 
 
 def plan(firewall: Firewall) -> tuple[Write, ...]:
-    """The writes that close what can be closed, in their order. Nothing else is changed.
+    """The writes that disable the commands which have to be and can be disabled, in order. Nothing else is changed.
 
-    Set Command Enables itself is closed by the very last one, alone, and Set Command Sub-function Enables by the one before it:
-    that channels are not kept apart is seen while it can be taken back.
+    Set Command Enables is disabled by the very last write, alone, and Set Command Sub-function Enables by the one before it. A
+    BMC that does not keep the masks of channels apart is thus detected while the writes can still be undone.
     """
     after = {t.subset: t.enabled - (t.open & t.configurable) for t in firewall.tables}
     shown_by = tuple(
@@ -282,7 +289,7 @@ def plan(firewall: Firewall) -> tuple[Write, ...]:
 
 
 def plan_release(firewall: Firewall, undo: Undo) -> tuple[Write, ...]:
-    """The writes that open what we have closed, and nothing else, in the opposite order."""
+    """The writes that enable the commands which we have disabled, and nothing else, in the opposite order."""
     return tuple(
         sorted(
             (w for t in firewall.tables for w in _writes(t, t.enabled | (undo.get(t.subset, _NOTHING) & t.configurable))),
@@ -307,13 +314,15 @@ def _writes(table: Table, after: frozenset[int]) -> Iterable[Write]:
 
 
 def _order(write: Write) -> tuple[bool, int, int, int, bytes, int]:
-    """NetFn App last, in it the firewall's own commands, and LUN 0 last of each; the upper half first."""
+    """Sort key: NetFn App last, and in it the firewall's own commands; LUN 0 after the other LUNs; upper half of commands
+    first.
+    """
     subset = write.subset
     return (subset.netfn == NetFn.APP, write.stage, -subset.lun, subset.netfn, subset.qualifier, -write.operation)
 
 
 def undo_of(writes: Iterable[Write]) -> Undo:
-    """What these writes close. To be stored before the first of them is sent."""
+    """Undo record of these writes: the commands that they disable. To be stored before the first write is sent."""
     undo: dict[Subset, frozenset[int]] = {}
     for write in writes:
         if closed := write.before - write.after:
@@ -322,19 +331,19 @@ def undo_of(writes: Iterable[Write]) -> Undo:
 
 
 def both(undo: Undo, more: Undo) -> Undo:
-    """Two records as one: what was closed before and is still recorded, and what is closed now."""
+    """Merge two undo records: commands that were disabled before and are still recorded, and commands that are disabled now."""
     return {s: undo.get(s, _NOTHING) | more.get(s, _NOTHING) for s in sorted({*undo, *more})}
 
 
 def encode_undo(undo: Undo) -> str:
-    """A record as text, for a job or a file: ``2C.00/0:303132333538 06/0:3452``."""
+    """Encode an undo record as text, for a job or a file: ``2C.00/0:303132333538 06/0:3452``."""
     return ' '.join(f'{subset.text}:{bytes(sorted(undo[subset])).hex().upper()}' for subset in sorted(undo))
 
 
 def parse_undo(record: str) -> Undo:
-    """A record that was stored.
+    """Parse a stored undo record.
 
-    :raises StateError: it is none.
+    :raises StateError: the text is no undo record.
     """
     undo: dict[Subset, frozenset[int]] = {}
     try:

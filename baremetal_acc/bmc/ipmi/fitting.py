@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What speaks against an image for a component of HPM.1? Asking changes nothing.
+"""Check that an HPM.1 image is compatible with a component of a controller. Nothing is changed.
 
-Part of it the image says alone (:func:`opened`): nobody has to be asked, and no machine has to be there. The rest is between
-the image and the controller that is to get it (:func:`judge`).
+:func:`opened` checks what the image alone shows, without any machine. :func:`judge` compares the image with the controller that
+is to get it.
 """
 
 import io
@@ -20,7 +20,7 @@ from baremetal_acc.model.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitting:
-    """An image, the part of it for a component, and that component of a controller."""
+    """A compatible image, its part for a component, and that component with its controller's capabilities."""
 
     image: hpm_image.Image
     part: hpm_image.Upload
@@ -30,31 +30,31 @@ class Fitting:
 
 
 def read(upload: Upload, name: str) -> hpm_image.Image:
-    """The bytes that were checked, as an image of HPM.1.
+    """Parse the uploaded bytes as an HPM.1 image.
 
-    :param name: what to call it, for messages.
-    :raises ImageError: they are none, or have changed.
+    :param name: of the image, for messages.
+    :raises ImageError: it is not a valid image, is too large, or has changed since it was checked.
     """
     if upload.size_bytes > hpm_image.MOST_BYTES:
         raise ImageError(image=name, what=f'has {upload.size_bytes} bytes, and at most {hpm_image.MOST_BYTES} are taken')
-    stream = upload.open()  # as long as somebody has the image, or its firmware
+    stream = upload.open()  # stays open as long as the image, or its firmware, is in use
     if stream.seek(0, io.SEEK_END) != upload.size_bytes:
         raise ImageError(image=name, what=f'has another size than the {upload.size_bytes} bytes that were checked')
     return hpm_image.parse(hpm_image.Streamed(stream, upload.size_bytes, name), name)
 
 
 def begins_as_one(upload: Upload) -> bool:
-    """Its first bytes are those of an HPM.1 image, whatever the rest is."""
+    """Whether the first bytes are the signature of an HPM.1 image. The rest is not checked."""
     with upload.open() as stream:
         return stream.read(len(hpm_image.SIGNATURE)) == hpm_image.SIGNATURE
 
 
 def opened(image: Image, upload: Upload) -> hpm_image.Image:
-    """An image of the catalogue that is whole, and brings what the catalogue says to one component.
+    """Parse an image, and check that it is for one component and has the version of its catalogue entry.
 
-    A controller shows the version that the image says, so that the catalogue's is compared with that.
+    A controller reports the version in the image's header; the version in the catalogue is therefore compared with that.
 
-    :raises ImageError: it is not, or does not.
+    :raises ImageError: a check failed.
     """
     found = read(upload, image.name)
     brings = frozenset(one.component for one in found.uploads)
@@ -70,11 +70,11 @@ def opened(image: Image, upload: Upload) -> hpm_image.Image:
 
 
 def judge(raw: Raw, ref: Ref, number: int, image: Image, content: hpm_image.Image) -> None:
-    """See that an image can be written to a component, and that the catalogue says what brings it in force there.
+    """Check that an image can be written to a component, and that the catalogue's ``apply.reset`` activates it there.
 
-    :param raw: to its controller; an operator may ask.
-    :param content: of the image, as of :func:`opened`.
-    :raises BmcUnsupported: it cannot, or does not.
+    :param raw: to the component's controller; operator privilege is enough.
+    :param content: the image, from :func:`opened`.
+    :raises BmcUnsupported: a check failed.
     :raises BmcError: a command was refused, or not answered.
     """
     found = fitting(raw, ref, number, content)
@@ -87,9 +87,9 @@ def judge(raw: Raw, ref: Ref, number: int, image: Image, content: hpm_image.Imag
 
 
 def fitting(raw: Raw, ref: Ref, number: int, content: hpm_image.Image) -> Fitting:
-    """See that an image is for a component. Whether its controller takes one now is not asked.
+    """Check that an image is for a component. Whether the controller takes an update now is not checked.
 
-    :raises BmcUnsupported: it is not.
+    :raises BmcUnsupported: the image is not for this component.
     """
 
     def unfit(what: str, hint: str | None = None) -> BmcUnsupported:

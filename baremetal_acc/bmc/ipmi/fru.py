@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read what a field replaceable unit (FRU) says of itself.
+"""Read and parse the inventory data of a field replaceable unit (FRU).
 
-:func:`read` fetches as much of its memory as is used, :func:`parse` says what stands there. A wrong checksum is told, and what
-it covers is not believed.
+:func:`read` reads the used part of the FRU's memory, :func:`parse` decodes it. Areas and records with a wrong checksum are
+reported as faults, and their data is not used.
 
 Source: Platform Management FRU Information Storage Definition 1.0 revision 1.3 (sections 8, 10 to 13, 16); IPMI 2.0 revision
 1.1, section 34; AMC.0 R2.0, tables 3-10 and 3-16 to 3-19 by way of public implementations (facts/ipmi.md, section 4).
@@ -31,22 +31,22 @@ from baremetal_acc.bmc.placeholders import is_placeholder
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError
 
 MOST = 16 * 1024
-"""Bytes that are read of one FRU. Memories have 256 bytes to 8 KiB; 64 KiB behind a slow bus would hold us up."""
+"""Maximum bytes that are read of one FRU. Memories have 256 bytes to 8 KiB; 64 KiB behind a slow bus would take too long."""
 
 MOST_AT_ONCE = 240
-"""Bytes asked for at once: an answer counts its bytes in one byte, and its message holds others beside them."""
+"""Maximum bytes requested by one command: an answer counts its bytes in one byte, and its message has further bytes."""
 
 MOST_RECORDS = 128
-"""In the multi-record area. Carriers of MicroTCA have about twenty."""
+"""Maximum number of records in the multi-record area. MicroTCA carriers have about twenty."""
 
 PICMG = 0x00315A
-"""Manufacturer of the records that PICMG defines. Source: IANA private enterprise numbers, 12634."""
+"""PICMG's manufacturer id in OEM records. Source: IANA private enterprise numbers, 12634."""
 
 READ_AGAIN = 2
-"""Times, at most, that an FRU is read again."""
+"""Maximum number of times that an FRU is read again."""
 
 _NO_MATTER_HOW_MUCH = frozenset({*NOT_THERE, FRU_BUSY, Code.BUSY, Code.DESTINATION_UNAVAILABLE, Code.PRIVILEGE})
-"""Refusals that asking for less does not change."""
+"""Completion codes for which a shorter read does not help."""
 
 _HEADER = 8
 _UNIT = 8
@@ -63,10 +63,10 @@ _EPOCH = datetime(1996, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chassis:
-    """The chassis area.
+    """Chassis info area.
 
-    :ivar kind: chassis type of SMBIOS.
-    :ivar more: further fields, which have no names.
+    :ivar kind: SMBIOS chassis type.
+    :ivar more: custom fields.
     """
 
     kind: int
@@ -77,9 +77,9 @@ class Chassis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """The board area.
+    """Board info area.
 
-    :ivar made: when, to the minute; None where it does not say.
+    :ivar made: manufacturing time, to the minute; None where it is not given.
     """
 
     language: int
@@ -94,7 +94,7 @@ class Board:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """The product area."""
+    """Product info area."""
 
     language: int
     manufacturer: str | None = None
@@ -109,7 +109,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherRecord:
-    """A record that is kept as it is.
+    """A multi-record area record that is not decoded.
 
     :ivar kind: record type id.
     """
@@ -120,10 +120,10 @@ class OtherRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OemRecord:
-    """A record of a manufacturer.
+    """An OEM record.
 
     :ivar manufacturer: IANA private enterprise number.
-    :ivar data: what comes after it.
+    :ivar data: the bytes after it.
     """
 
     kind: int
@@ -133,7 +133,7 @@ class OemRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PicmgRecord:
-    """A record of PICMG that is kept as it is.
+    """A PICMG record that is not decoded.
 
     :ivar number: PICMG record id.
     """
@@ -145,20 +145,21 @@ class PicmgRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleCurrent:
-    """How much an AMC may draw (PICMG record 16h)."""
+    """Maximum current draw of an AMC (PICMG record 16h)."""
 
     amperes: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One way in which an AMC can use a channel.
+    """One link by which an AMC can use a channel (AMC link descriptor).
 
     :ivar lanes: which of the channel's four lanes.
-    :ivar kind: 02h PCI Express, 05h Ethernet, 06h Serial RapidIO, 07h storage; F0h to FEh: the GUID of that place.
-    :ivar extension: variant within the kind, such as the generation.
-    :ivar group: links of one group other than 0 belong together.
-    :ivar match: 0 an equal one, else which other one it goes with.
+    :ivar kind: link type: 02h PCI Express, 05h Ethernet, 06h Serial RapidIO, 07h storage; F0h to FEh: the OEM GUID of that
+        index.
+    :ivar extension: link type extension, such as the generation.
+    :ivar group: link grouping id; links of one group other than 0 belong together.
+    :ivar match: asymmetric match: 0 for an equal link, else which other link it matches.
     """
 
     channel: int
@@ -171,11 +172,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointToPoint:
-    """What an AMC, or a device on its carrier, can be connected by (PICMG record 19h).
+    """Point-to-point connectivity of an AMC, or of a device on its carrier (PICMG record 19h).
 
-    :ivar module: it is of the AMC itself; False: of a device on the carrier.
-    :ivar device: that device's number.
-    :ivar channels: of each channel the ports of its four lanes, None where it has no such lane.
+    :ivar module: it describes the AMC itself; False: a device on the carrier.
+    :ivar device: number of that device.
+    :ivar channels: for each channel, the ports of its four lanes; None where it has no such lane.
     """
 
     module: bool
@@ -190,10 +191,10 @@ Record = OtherRecord | OemRecord | PicmgRecord | ModuleCurrent | PointToPoint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What an FRU says.
+    """Decoded contents of an FRU.
 
-    :ivar faults: what stands there and cannot be believed, one clause each, naming the area.
-    :ivar unsure: the name of a board or of a product may stand in what cannot be believed.
+    :ivar faults: areas and records that are invalid, one clause each, naming the area.
+    :ivar unsure: an invalid area may hold the name of a board or of a product.
     """
 
     chassis: Chassis | None = None
@@ -208,10 +209,10 @@ class Contents:
 
 
 def contents(raw: Raw, number: int = 0, *, lun: int = 0, whole: bool = False) -> Contents:
-    """What an FRU says. Where a name in it cannot be believed it is read again: buses do lose bits.
+    """Read and parse an FRU. It is read again if an area with a name is invalid, since buses lose bits.
 
     :param number: FRU device id.
-    :param whole: a beginning is not enough.
+    :param whole: fail if only the beginning can be read.
     :raises BmcError: it was refused, or not answered.
     """
     best = parse(read(raw, number, lun=lun, whole=whole))
@@ -227,12 +228,12 @@ def contents(raw: Raw, number: int = 0, *, lun: int = 0, whole: bool = False) ->
 
 
 def read(raw: Raw, number: int = 0, *, lun: int = 0, whole: bool = False) -> bytes:
-    """The memory of an FRU, from its beginning to the end of the last area in use, or as far as it can be read.
+    """Read the memory of an FRU, from its beginning to the end of the last area in use, or as far as it can be read.
 
-    The size that a controller tells is not what ends it: some say 0, or too little, of a memory that holds more.
+    The reported size does not limit the read: some controllers report 0, or too little.
 
     :param number: FRU device id.
-    :param whole: a refusal before its end is an error. What lies behind the size that is told need not be there.
+    :param whole: a refusal before the reported size is an error. Data beyond the reported size may be missing.
     :raises BmcError: it was refused, or not answered.
     """
     what = f'Read FRU Data of FRU {number}'
@@ -255,11 +256,11 @@ def read(raw: Raw, number: int = 0, *, lun: int = 0, whole: bool = False) -> byt
         if reply.code in _NO_MATTER_HOW_MUCH:
             raise why
         if count > 1:
-            # A shorter answer may fit, or come in time. What says nothing of lengths is not asked so often.
+            # A shorter answer may fit, or come in time. Other errors get fewer retries: the length shrinks faster.
             step = max(1, count // (2 if reply.code in TOO_LONG else 4))
             continue
         if unit == 2 and not data:
-            unit, step = 1, longest  # it says words, and means bytes
+            unit, step = 1, longest  # it reports access by words, but counts bytes
             continue
         if len(data) < min(_HEADER, size) or (unsized and not data) or (whole and len(data) < size):
             raise why
@@ -268,22 +269,22 @@ def read(raw: Raw, number: int = 0, *, lun: int = 0, whole: bool = False) -> byt
 
 
 def _part(reply: Reply, count: int, unit: int) -> bytes:
-    """The bytes in an answer; none where it has fewer than it says, or says more than were asked for.
+    """The data bytes of an answer; empty if it has fewer bytes than its count says, or more than were requested.
 
-    :param count: how many units were asked for.
+    :param count: number of units that were requested.
     """
     if not reply.ok or not reply.data:
         return b''
     given, body = reply.data[0], reply.data[1:]
     if given > count and given == len(body) == count * unit:
-        return body  # it counts bytes where it is read by words
+        return body  # it counts bytes although it is read by words
     return body[: given * unit] if given <= count and len(body) >= given * unit else b''
 
 
 def _failure(raw: Raw, what: str, reply: Reply, count: int) -> BmcError:
-    """Why nothing was read.
+    """The error for a read that returned no data.
 
-    :param count: how many bytes were asked for.
+    :param count: number of bytes that were requested.
     """
     if reply.code == FRU_BUSY:
         return BmcBusy(bmc=raw.label, what=f'{what}: the device is busy (81h)')
@@ -294,7 +295,7 @@ def _failure(raw: Raw, what: str, reply: Reply, count: int) -> BmcError:
 
 
 def _info(raw: Raw, number: int, lun: int) -> tuple[int, int, BmcError | None]:
-    """Size of an FRU's memory in bytes, how many bytes are counted as one, and why neither is known.
+    """Get FRU Inventory Area Info: size in bytes, bytes per unit (2 for access by words), and why these are unknown, or None.
 
     :raises BmcError: it was refused, or not answered.
     """
@@ -303,7 +304,7 @@ def _info(raw: Raw, number: int, lun: int) -> tuple[int, int, BmcError | None]:
     if reply.code == FRU_BUSY:
         raise BmcBusy(bmc=raw.label, what=f'{what}: the device is busy (81h)')
     if reply.code in NOT_THERE:
-        return 0, 1, refusal(raw, what, reply)  # but it may have Read FRU Data
+        return 0, 1, refusal(raw, what, reply)  # it may have Read FRU Data all the same
     if not reply.ok:
         raise refusal(raw, what, reply)
     size = int.from_bytes(reply.data[:2], 'little')
@@ -314,7 +315,7 @@ def _info(raw: Raw, number: int, lun: int) -> tuple[int, int, BmcError | None]:
 
 
 def needed(data: bytes) -> int:
-    """How many bytes, from the beginning, hold all that this beginning speaks of. More may show once they are known."""
+    """Bytes from the beginning that hold all areas and records known from this beginning. It may grow as more is read."""
     if len(data) < _HEADER or _header_fault(data) is not None:
         return _HEADER
     areas = [place * _UNIT for place in data[2:5] if place]
@@ -337,11 +338,11 @@ def needed(data: bytes) -> int:
 
 
 class _Fault(ValueError):
-    """This area, or this record, cannot be believed."""
+    """This area or record is invalid."""
 
 
 def parse(data: bytes) -> Contents:
-    """What the memory of an FRU says, whatever the bytes."""
+    """Parse the memory of an FRU. Any bytes are accepted: what is invalid is reported in ``faults``."""
     fault = _header_fault(data)
     if fault is not None:
         return Contents(faults=(fault,), unsure=True)
@@ -360,7 +361,7 @@ def parse(data: bytes) -> Contents:
 
 
 def _header_fault(data: bytes) -> str | None:
-    """What is wrong with the common header; None: nothing."""
+    """What is wrong with the common header, or None."""
     header = data[:_HEADER]
     if len(header) < _HEADER:
         return f'common header: it has {len(header)} bytes of {_HEADER}'
@@ -376,8 +377,8 @@ def _header_fault(data: bytes) -> str | None:
 def _area(data: bytes, place: int) -> bytes | None:
     """An area without its checksum; None where there is none.
 
-    :param place: where in the common header its offset stands.
-    :raises _Fault: it cannot be believed.
+    :param place: index in the common header of the area's offset.
+    :raises _Fault: the area is invalid.
     """
     offset = data[place] * _UNIT
     if not offset:
@@ -445,7 +446,7 @@ def _product(data: bytes) -> tuple[Product | None, str | None]:
 
 
 def _believed(data: bytes, place: int) -> tuple[bytes | None, str | None]:
-    """An area without its checksum, or why it cannot be believed; neither where there is none."""
+    """An area without its checksum, and why it is invalid; both None where there is none."""
     try:
         return _area(data, place), None
     except _Fault as exc:
@@ -453,10 +454,10 @@ def _believed(data: bytes, place: int) -> tuple[bytes | None, str | None]:
 
 
 def _named(area: bytes, offset: int, count: int, *, english: bool) -> tuple[list[str | None], tuple[str, ...], str | None]:
-    """The fields that have names, None for those that say nothing, the further ones, and why the rest is not known.
+    """The predefined fields (None for empty ones and placeholders), the custom fields, and why the rest is missing, or None.
 
-    :param offset: where the first one begins.
-    :param count: how many have names.
+    :param offset: of the first field.
+    :param count: number of predefined fields.
     """
     texts: list[str | None] = []
     fault = None
@@ -480,7 +481,7 @@ def _fields(area: bytes, offset: int, english: bool) -> Iterator[str | None]:
 
 
 def _records(data: bytes, faults: list[str]) -> Iterator[Record]:
-    """The records of the multi-record area. What cannot be believed is told in ``faults``."""
+    """The records of the multi-record area. Invalid ones are reported in ``faults``."""
     offset = data[5] * _UNIT
     for n in range(MOST_RECORDS if offset else 0):
         header = data[offset : offset + _RECORD_HEADER]
@@ -488,7 +489,7 @@ def _records(data: bytes, faults: list[str]) -> Iterator[Record]:
             faults.append(f'record {n}: it would begin at byte {offset}, and {len(data)} could be read')
             return
         if sum(header) & 0xFF:
-            # Nor is its length believed: where the next one would begin is not known.
+            # Its length may be wrong too, so the offset of the next record is unknown.
             faults.append(f'record {n}: the checksum of its header is wrong, so that further ones are not known')
             return
         kind, flags, length, checksum = header[:4]
@@ -513,9 +514,9 @@ def _records(data: bytes, faults: list[str]) -> Iterator[Record]:
 
 
 def _record(kind: int, body: bytes) -> Record:
-    """What one record says.
+    """Decode one record.
 
-    :raises _Fault: it has another layout than its kind has.
+    :raises _Fault: its layout is not that of its type.
     """
     if kind < _OEM:
         return OtherRecord(kind=kind, data=body)
@@ -537,10 +538,11 @@ def _record(kind: int, body: bytes) -> Record:
 
 
 def _point_to_point(data: bytes) -> PointToPoint:
-    """What record 19h says after its version.
+    """Decode record 19h, after its version.
 
-    A channel has three bytes: five bits for the port of each lane, from lane 0 on, then four reserved ones. A link has five:
-    channel (8 bits), lanes (4), type (8), extension (4), group (8), match (2), reserved (6). Both begin with the lowest byte.
+    A channel has three bytes: five bits for the port of each lane, from lane 0 on, then four reserved bits. A link has five
+    bytes: channel (8 bits), lanes (4), type (8), extension (4), group (8), match (2), reserved (6). Both start with the lowest
+    byte.
 
     :raises _Fault: it ends too early, or in the middle of a link.
     """

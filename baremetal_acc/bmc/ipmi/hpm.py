@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is firmware listed, activated and rolled back by HPM.1? Uploads are in :mod:`baremetal_acc.bmc.ipmi.transfer`.
+"""HPM.1 commands to list, activate and roll back firmware: encode, parse and send them.
 
-Activate and Manual Rollback are sent once. Whatever is answered, or nothing, it is followed by :func:`look`, which can be
-repeated at will and after any restart, and :func:`became`.
+Activate Firmware and Initiate Manual Rollback are sent once. Whatever the controller answers, :func:`look` then reads its
+state, as often as needed and after any restart, and :func:`became` derives the outcome. Uploads are in
+:mod:`baremetal_acc.bmc.ipmi.transfer`.
 
 Source: facts/ipmi.md, section 3 (HPM.1 as ipmitool 1.8.19, Wireshark and python-ipmi 0.6.1 have it).
 """
@@ -22,22 +23,22 @@ from baremetal_acc.model.inventory import TaskState
 _T = TypeVar('_T')
 
 IN_PROGRESS = 0x80
-"""Completion code of a long command that goes on; Get Upgrade Status shows its end."""
+"""Completion code of a long-running command that has begun; Get Upgrade Status shows when it ends."""
 
 LEAST_PATIENCE = timedelta(seconds=30)
-"""With a controller that says that it needs no time, or does not say: restarts of small controllers take about 10 s."""
+"""Minimum timeout for a controller that reports none, or zero: restarts of small controllers take about 10 s."""
 
 _HPM_2 = 2
 
 _BACKUP_BY_COMMAND = 1
-"""Of a component's two bits of rollback and backup: 2 says that it goes back, and needs no backup to be asked for."""
+"""Value of a component's two bits of rollback and backup; 2 means that it supports rollback and needs no backup command."""
 
 _NOT_BY_THIS_INTERFACE = 0x81
-"""Completion code of Get Target Upgrade Capabilities."""
+"""Completion code of Get Target Upgrade Capabilities: not supported on this interface."""
 
 
 class Command(IntEnum):
-    """Of NetFn 2Ch, body code 00h."""
+    """HPM.1 and HPM.2 commands of NetFn 2Ch, body code 00h."""
 
     TARGET_CAPABILITIES = 0x2E
     COMPONENT_PROPERTIES = 0x2F
@@ -67,11 +68,11 @@ NAMES = {
     Command.ROLLBACK: 'Initiate Manual Rollback',
     Command.HPM2_CAPABILITIES: 'Get HPM.x Capabilities',
 }
-"""For messages."""
+"""Names of the commands, for messages."""
 
 
 class Selector(IntEnum):
-    """What of a component is asked for."""
+    """Selector of Get Component Properties."""
 
     GENERAL = 0
     CURRENT = 1
@@ -81,7 +82,7 @@ class Selector(IntEnum):
 
 
 class Feature(Flag):
-    """What a target says that it can, and does to others."""
+    """Capability bits of a target (Get Target Upgrade Capabilities)."""
 
     SELF_TEST = 0x01
     AUTO_ROLLBACK = 0x02
@@ -95,10 +96,13 @@ class Feature(Flag):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a target says of its upgrades.
+    """A target's answer to Get Target Upgrade Capabilities.
 
-    :ivar upgrade: longest time of a command that answers 80h.
-    :ivar self_test: with ``rollback`` and ``inaccessible``: how long each may take after activation.
+    :ivar upgrade: timeout of a command that answers 80h.
+    :ivar self_test: timeout of the self-test after activation.
+    :ivar rollback: timeout of a rollback.
+    :ivar inaccessible: how long the target may be inaccessible after activation.
+    :ivar components: numbers of its components.
     """
 
     features: Feature
@@ -111,11 +115,14 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Properties:
-    """What one component can.
+    """General properties of a component.
 
-    :ivar rollback: it can go back to what it ran before.
-    :ivar backup: what it runs has to be saved by a command for that; it may be that without one it does so by itself.
-    :ivar cold_reset: what was activated runs only after a reset of the payload, or a power cycle.
+    :ivar rollback: it can roll back to the version that it ran before.
+    :ivar backup: its backup is made by a command; False: it may make one by itself.
+    :ivar prepare: it supports the prepare action.
+    :ivar compare: it can compare an image with what it runs.
+    :ivar deferred: it supports deferred activation.
+    :ivar cold_reset: activated firmware runs only after a payload cold reset, or a power cycle.
     """
 
     rollback: bool
@@ -130,9 +137,9 @@ class Properties:
 class Component:
     """One component of a target.
 
-    :ivar properties: with ``name`` and the versions, None where the target has none or did not say; ``unread`` tells why it did
-        not, one sentence each.
-    :ivar deferred: what waits to be activated.
+    :ivar properties: None, like ``name`` and the versions, where the target has none or did not report them; ``unread`` has the
+        reasons for the latter, one sentence each.
+    :ivar deferred: the version that waits to be activated.
     """
 
     number: int
@@ -146,9 +153,9 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """The last long command.
+    """Answer to Get Upgrade Status: the last long-running command.
 
-    :ivar code: 80h while it goes on.
+    :ivar code: its completion code; 80h while it is in progress.
     """
 
     command: int
@@ -157,7 +164,7 @@ class Status:
 
 
 class SelfTest(Enum):
-    """How the self-test after an activation went."""
+    """Result of the self-test after an activation."""
 
     NONE = 'none'
     RUNNING = 'running'
@@ -166,7 +173,7 @@ class SelfTest(Enum):
 
 
 class Rollback(Enum):
-    """What became of a rollback."""
+    """Result of a rollback."""
 
     NONE = 'none'
     RUNNING = 'running'
@@ -180,49 +187,49 @@ class Rollback(Enum):
 
 
 def encode_plain() -> bytes:
-    """Of the commands that ask for nothing in particular: 2Eh, 30h, 34h, 36h, 37h and 38h."""
+    """Encode the commands without parameters: 2Eh, 30h, 34h, 36h, 37h and 38h."""
     return bytes([GROUP_PICMG])
 
 
 def encode_properties(component: int, selector: Selector) -> bytes:
-    """Get Component Properties."""
+    """Encode Get Component Properties."""
     return bytes([GROUP_PICMG, component, selector])
 
 
 def encode_initiate(components: frozenset[int], action: ActionKind) -> bytes:
-    """Initiate Upgrade Action. An upload is of one component."""
+    """Encode Initiate Upgrade Action; for an upload, exactly one component."""
     return bytes([GROUP_PICMG, sum(1 << n for n in components), action])
 
 
 def encode_block(number: int, data: bytes) -> bytes:
-    """Upload Firmware Block."""
+    """Encode Upload Firmware Block."""
     return bytes([GROUP_PICMG, number & 0xFF]) + data
 
 
 def encode_finish(component: int, length: int) -> bytes:
-    """Finish Firmware Upload, with the number of bytes that were sent."""
+    """Encode Finish Firmware Upload, with the number of bytes sent."""
     return bytes([GROUP_PICMG, component]) + length.to_bytes(4, 'little')
 
 
 def encode_activate(override_auto_rollback: bool = False) -> bytes:
-    """Activate Firmware."""
+    """Encode Activate Firmware."""
     return bytes([GROUP_PICMG, 1]) if override_auto_rollback else bytes([GROUP_PICMG])
 
 
 def encode_hpm2_capabilities() -> bytes:
-    """Get HPM.x Capabilities, of HPM.2."""
+    """Encode Get HPM.x Capabilities, for HPM.2."""
     return bytes([GROUP_PICMG, _HPM_2])
 
 
 def encode_lan_parameter(first: int) -> bytes:
-    """Get LAN Configuration Parameters: HPM.2's channel capabilities, the first of its own parameters, of this channel."""
+    """Encode Get LAN Configuration Parameters for HPM.2's channel capabilities (its first parameter) of this channel."""
     return bytes([0x0E, first, 0, 0])
 
 
 def parse_capabilities(data: bytes, bmc: str) -> Capabilities:
-    """Of Get Target Upgrade Capabilities.
+    """Parse the answer to Get Target Upgrade Capabilities.
 
-    :raises BmcUnsupported: it speaks another HPM.1.
+    :raises BmcUnsupported: the target has another version of HPM.1.
     """
     raw = _body(data, bmc, Command.TARGET_CAPABILITIES, 7)
     if raw[0] != 0:
@@ -238,7 +245,7 @@ def parse_capabilities(data: bytes, bmc: str) -> Capabilities:
 
 
 def parse_general(data: bytes, bmc: str) -> Properties:
-    """Of Get Component Properties, selector 0."""
+    """Parse the answer to Get Component Properties, selector 0."""
     flags = _body(data, bmc, Command.COMPONENT_PROPERTIES, 1)[0]
     return Properties(
         rollback=bool(flags & 0x03),
@@ -251,17 +258,17 @@ def parse_general(data: bytes, bmc: str) -> Properties:
 
 
 def parse_version(data: bytes, bmc: str) -> Version | None:
-    """Of Get Component Properties, selectors 1, 3 and 4; None: there is none."""
+    """Parse the answer to Get Component Properties, selectors 1, 3 and 4; None: the component has no such version."""
     return version(_body(data, bmc, Command.COMPONENT_PROPERTIES, 6)[:6])
 
 
 def parse_name(data: bytes, bmc: str) -> str:
-    """Of Get Component Properties, selector 2."""
+    """Parse the answer to Get Component Properties, selector 2."""
     return text(_body(data, bmc, Command.COMPONENT_PROPERTIES, 1)[:12])
 
 
 def parse_section(data: bytes, bmc: str) -> tuple[int, int] | None:
-    """Of Upload Firmware Block: from where, and how much, it wants next; None: what follows."""
+    """Parse the answer to Upload Firmware Block: offset and length of the section to send next; None: continue in order."""
     raw = _body(data, bmc, Command.UPLOAD, 0)
     if not raw:
         return None
@@ -272,16 +279,16 @@ def parse_section(data: bytes, bmc: str) -> tuple[int, int] | None:
 
 
 def parse_status(data: bytes, bmc: str) -> Status:
-    """Of Get Upgrade Status."""
+    """Parse the answer to Get Upgrade Status."""
     raw = _body(data, bmc, Command.STATUS, 2)
     percent = raw[2] & 0x7F if len(raw) > 2 else None
     return Status(command=raw[0], code=raw[1], percent=percent if percent is not None and percent <= 100 else None)
 
 
 def parse_self_test(reply: Reply, bmc: str) -> tuple[SelfTest, str, frozenset[int] | None]:
-    """Of Query Self-test Results, with its completion code: how it went, for people, and the components that failed it.
+    """Parse the answer to Query Self-test Results.
 
-    :returns: with no components where it does not tell which.
+    :returns: the result, a text for people, and the components that failed; None for these where they are not reported.
     """
     if reply.code == IN_PROGRESS:
         return SelfTest.RUNNING, 'the self-test is running', None
@@ -302,7 +309,7 @@ _BACK = {IN_PROGRESS: Rollback.RUNNING, 0x81: Rollback.FAILED, 0x82: Rollback.OV
 
 
 def parse_rollback(reply: Reply, bmc: str) -> tuple[Rollback, frozenset[int]]:
-    """Of Query Rollback Status, with its completion code: what became of it, and the components that were rolled back."""
+    """Parse the answer to Query Rollback Status: the result, and the components that were rolled back."""
     if not reply.ok:
         return _BACK.get(reply.code, Rollback.NONE), frozenset()
     components = bits(_body(reply.data, bmc, Command.ROLLBACK_STATUS, 1)[0])
@@ -310,7 +317,7 @@ def parse_rollback(reply: Reply, bmc: str) -> tuple[Rollback, frozenset[int]]:
 
 
 def parse_hpm2_capabilities(data: bytes, bmc: str) -> tuple[int, int]:
-    """Of Get HPM.x Capabilities: the LAN channels that have them, as a mask, and the first of their parameters."""
+    """Parse the answer to Get HPM.x Capabilities: the mask of LAN channels with HPM.2 parameters, and the first parameter."""
     raw = _body(data, bmc, Command.HPM2_CAPABILITIES, 7)
     if raw[0] != _HPM_2 or raw[5] < 0xC0:
         raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[Command.HPM2_CAPABILITIES]}: the answer is not about HPM.2')
@@ -318,14 +325,14 @@ def parse_hpm2_capabilities(data: bytes, bmc: str) -> tuple[int, int]:
 
 
 def parse_lan_parameter(data: bytes, bmc: str) -> int:
-    """Of Get LAN Configuration Parameters: bytes that an inbound message may have at most."""
+    """Parse HPM.2's channel capabilities: maximum bytes of an inbound message."""
     if len(data) < 8 or data[0] != 0x11:
         raise BmcAnswerInvalid(bmc=bmc, what="Get LAN Configuration Parameters: the answer is none of HPM.2's parameters")
     return int.from_bytes(data[4:6], 'little')
 
 
 def _body(data: bytes, bmc: str, command: Command, least: int) -> bytes:
-    """What comes after the body code."""
+    """The bytes after the body code."""
     if not data or data[0] != GROUP_PICMG:
         raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[command]}: the answer does not have the body code of PICMG')
     if len(data) < least + 1:
@@ -337,9 +344,9 @@ def _body(data: bytes, bmc: str, command: Command, least: int) -> bytes:
 
 
 def capabilities(raw: Raw) -> Capabilities | None:
-    """What the controller says of its upgrades; None: it does not speak HPM.1, or not here, an ordinary answer.
+    """Get Target Upgrade Capabilities; None: the controller has no HPM.1, or not on this interface, an ordinary answer.
 
-    :raises BmcError: it could not be asked, or its answer is none.
+    :raises BmcError: it was refused or not answered, or the answer is invalid.
     """
     reply = raw(NetFn.GROUP, Command.TARGET_CAPABILITIES, encode_plain())
     if reply.code in NOT_THERE or reply.code == _NOT_BY_THIS_INTERFACE:
@@ -350,9 +357,9 @@ def capabilities(raw: Raw) -> Capabilities | None:
 
 
 def status(raw: Raw) -> Status | None:
-    """The last long command; None: it does not tell, an ordinary answer.
+    """Get Upgrade Status; None: the controller does not have the command, an ordinary answer.
 
-    :raises BmcError: it could not be asked, or its answer is none.
+    :raises BmcError: it was refused or not answered, or the answer is invalid.
     """
     reply = raw(NetFn.GROUP, Command.STATUS, encode_plain())
     if reply.code in NOT_THERE:
@@ -363,9 +370,9 @@ def status(raw: Raw) -> Status | None:
 
 
 def component(raw: Raw, number: int) -> Component:
-    """Read one component. What it refuses to say is missing, with the reason.
+    """Read one component. Values that it refuses to report are None, with the reason in ``unread``.
 
-    :raises BmcUnreachable: it does not answer.
+    :raises BmcUnreachable: the controller does not answer.
     """
     unread: list[str] = []
 
@@ -399,9 +406,9 @@ _NO_SUCH_PROPERTY = 0x83
 
 
 def components(raw: Raw, target: Capabilities) -> tuple[Component, ...]:
-    """Read all components of a target, in their order.
+    """Read all components of a target, in the order of their numbers.
 
-    :raises BmcUnreachable: it does not answer.
+    :raises BmcUnreachable: the controller does not answer.
     """
     return tuple(component(raw, number) for number in sorted(target.components))
 
@@ -410,13 +417,13 @@ def components(raw: Raw, target: Capabilities) -> tuple[Component, ...]:
 
 
 def activate(raw: Raw, *, override_auto_rollback: bool = False) -> bool:
-    """Activate what is staged. Sent once: what became of it is seen by :func:`look`, whatever this says.
+    """Send Activate Firmware, once. Its outcome is read by :func:`look`, whatever the answer is.
 
-    Some controllers activate by themselves what has no deferred activation, when its upload is finished. They have nothing left
-    to activate then, and say so: that is no refusal.
+    Some controllers activate firmware by themselves when its upload is finished, if the component has no deferred activation.
+    They have nothing left to activate, and answer so (D5h): that is no refusal.
 
-    :returns: it said that it is done; False: it goes on, or nobody knows whether it began.
-    :raises BmcBusy: it says that it is busy; it may have been done all the same, as a bus may repeat a command.
+    :returns: True: the controller reports that it is done; False: it is in progress, or it is not known whether it began.
+    :raises BmcBusy: the controller is busy; the activation may have been done all the same, as a bus may repeat a command.
     :raises BmcError: it was refused, or could not be sent; it has not begun.
     """
     try:
@@ -428,7 +435,7 @@ def activate(raw: Raw, *, override_auto_rollback: bool = False) -> bool:
 
 
 def roll_back(raw: Raw) -> bool:
-    """Go back to the firmware before, of all components that were activated. As of :func:`activate`."""
+    """Send Initiate Manual Rollback, for all components that were activated last. Otherwise as :func:`activate`."""
     return _once(raw, Command.ROLLBACK, encode_plain())
 
 
@@ -448,10 +455,14 @@ def _once(raw: Raw, command: Command, data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How a controller stands after an activation or a rollback.
+    """State of a controller after an activation or a rollback.
 
-    :ivar away: why it could not be asked now, None where it could.
-    :ivar failed: the components that failed the self-test; None where it does not tell which.
+    :ivar away: why the state could not be read now; None where it could.
+    :ivar status: the last long-running command; None where it is not reported.
+    :ivar test: result of the self-test.
+    :ivar test_says: the same, for people.
+    :ivar failed: the components that failed the self-test; None where they are not reported.
+    :ivar back: result of the last rollback.
     :ivar rolled_back: the components of the last rollback.
     """
 
@@ -465,9 +476,9 @@ class Standing:
 
 
 def look(raw: Raw) -> Standing:
-    """Look how a controller stands, as often as wanted: at least 0.1 s apart, and again after a restart of this process.
+    """Read the state of a controller: as often as needed, at least 0.1 s apart, and also after a restart of this process.
 
-    :raises BmcError: an answer is none, or the user may not. That it is away is a reading.
+    :raises BmcError: an answer is invalid, or the user lacks the privilege. A controller that does not answer is a state.
     """
     try:
         answers = [
@@ -500,9 +511,9 @@ def look(raw: Raw) -> Standing:
 
 
 def _tests_itself(raw: Raw) -> bool:
-    """Whether what it says of a self-test is about an upgrade. Some that have none say there how the controller itself is.
+    """Whether the self-test is that of an upgrade. Some controllers without one report their own health by the same command.
 
-    :raises BmcUnreachable: it does not answer.
+    :raises BmcUnreachable: the controller does not answer.
     """
     try:
         target = capabilities(raw)
@@ -514,9 +525,9 @@ def _tests_itself(raw: Raw) -> bool:
 
 
 def became(standing: Standing, number: int, command: Command) -> tuple[TaskState, str]:
-    """What a standing says of the last Activate or Manual Rollback, of one component, and for people.
+    """Outcome of the last Activate Firmware or Initiate Manual Rollback for one component, and a text for people.
 
-    Only the version that runs is success; that is for whoever asks to read.
+    A success reported here is not enough: the caller has to check the version that runs.
     """
     status = standing.status
     if status is not None and status.code == IN_PROGRESS:
@@ -543,5 +554,5 @@ def became(standing: Standing, number: int, command: Command) -> tuple[TaskState
 
 
 def named(command: int) -> str:
-    """A command, for people."""
+    """Name of a command, for people."""
     return NAMES[Command(command)] if command in tuple(Command) else f'command {command:02X}h'

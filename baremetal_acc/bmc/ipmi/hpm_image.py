@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is in an HPM.1 upgrade image, is it whole, and is it for this controller?
+"""Parse an HPM.1 upgrade image, check its integrity, and check that it is for a given controller.
 
-Sums and MD5 tell damage, not forgery: that the bytes are those that the operator meant is said by the catalogue's digest and
-signature, which are checked before this. Nothing of an image is believed all the same: a length that leads outside, a record of
-an unknown kind or a byte too many refuses it.
+Checksums and MD5 detect damage, not forgery: that the bytes are those the operator meant is proven by the catalogue's digest
+and signature, which are checked before this. The image is still not trusted: a length beyond its end, a record of an unknown
+kind or a surplus byte makes :func:`parse` refuse it.
 
 Source: facts/ipmi.md, section 3 (as ipmitool 1.8.19 and python-ipmi 0.6.1 read it).
 """
@@ -23,21 +23,23 @@ from baremetal_acc.errors import ImageError
 SIGNATURE = b'PICMGFWU'
 
 MOST_BYTES = 512 * 1024 * 1024
-"""Of an image. The largest configurations of FPGAs are about 130 MB. It is read where it lies, and not held in memory."""
+"""Maximum size of an image. The largest FPGA configurations have about 130 MB. An image is read from its file, not held in
+memory.
+"""
 
 MOST_RECORDS = 64
-"""Of actions. Eight components, each saved, prepared and uploaded, need 24."""
+"""Maximum number of action records. Eight components with backup, prepare and upload need 24."""
 
 UNIT = timedelta(seconds=5)
-"""Of the timeouts in images and in the answers of controllers."""
+"""Unit of the timeouts in images and in the answers of controllers."""
 
 _FIXED = 34
-"""Bytes of the header before the OEM data."""
+"""Length of the header before the OEM data, in bytes."""
 
 _DIGEST = 16
 
 _RECORD = 3
-"""Bytes of every action record; an upload has 31 more before its data."""
+"""Bytes of every action record; an upload record has 31 more before its firmware."""
 
 _UPLOAD = 34
 
@@ -48,7 +50,7 @@ _AT_ONCE = 1024 * 1024
 
 
 class Content(Protocol):
-    """Bytes in some place: ``bytes`` themselves, or :class:`Streamed`."""
+    """A sequence of bytes: ``bytes``, or :class:`Streamed`."""
 
     def __len__(self) -> int: ...
 
@@ -60,9 +62,9 @@ class Content(Protocol):
 
 
 class Streamed:
-    """Bytes of an open stream, read when they are asked for. Whoever has it, or a part of it, keeps the stream open.
+    """Bytes of an open stream, read on access. Whoever holds it, or a part of it, keeps the stream open.
 
-    :param size_bytes: how many it has from ``begin``.
+    :param size_bytes: number of bytes from ``begin`` on.
     """
 
     def __init__(self, stream: BinaryIO, size_bytes: int, name: str, *, begin: int = 0) -> None:
@@ -81,7 +83,7 @@ class Streamed:
     def __getitem__(self, key: slice, /) -> bytes: ...
 
     def __getitem__(self, key: int | slice, /) -> int | bytes:
-        """A byte, or bytes in their order.
+        """A byte, or a slice without step.
 
         :raises ImageError: the stream ends before them.
         """
@@ -95,12 +97,12 @@ class Streamed:
         return found
 
     def part(self, at: int, size_bytes: int) -> 'Streamed':
-        """Some of these bytes, read when they are asked for."""
+        """A part of these bytes, also read on access."""
         return Streamed(self._stream, size_bytes, self._name, begin=self._begin + at)
 
 
 class ActionKind(IntEnum):
-    """What an action record asks for."""
+    """Kind of an action record."""
 
     BACKUP = 0
     PREPARE = 1
@@ -108,9 +110,9 @@ class ActionKind(IntEnum):
 
 
 class Feature(Flag):
-    """What the header says of the firmware. The target's own word counts, this is for people.
+    """Capability bits in the header of an image, for display only: the capabilities that the target reports take precedence.
 
-    Known from one lineage of sources only, which has the bits the other way round than the target's capabilities.
+    Known from one lineage of sources only; the order of the bits is the reverse of the target's capabilities.
     """
 
     SERVICES_AFFECTED = 0x10
@@ -121,10 +123,10 @@ class Feature(Flag):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """A firmware version of a component. Two are equal or not.
+    """Firmware version of a component. Versions are compared for equality only.
 
-    :ivar minor: two decimal digits, as the byte that holds them.
-    :ivar aux: four bytes that mean something to the vendor alone.
+    :ivar minor: two BCD digits in one byte.
+    :ivar aux: four vendor-specific bytes.
     """
 
     major: int
@@ -133,13 +135,13 @@ class Version:
 
     @property
     def text(self) -> str:
-        """As the catalogue writes it: ``1.05``, with the vendor's bytes behind where they are not zero: ``1.05.0000002A``."""
+        """As the catalogue writes it: ``1.05``, followed by the auxiliary bytes where they are not zero: ``1.05.0000002A``."""
         text = f'{self.major}.{self.minor:02X}'
         return f'{text}.{self.aux.hex().upper()}' if any(self.aux) else text
 
 
 def version(raw: bytes) -> Version | None:
-    """The version in six bytes; None where they say that there is none (all FFh, or 7Fh and FFh)."""
+    """Parse a version of six bytes; None where they mean that there is none (all FFh, or 7Fh and FFh)."""
     if raw[0] in (0x7F, 0xFF) and raw[1] == 0xFF:
         return None
     return Version(major=raw[0] & 0x7F, minor=raw[1], aux=raw[2:6])
@@ -147,9 +149,9 @@ def version(raw: bytes) -> Version | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """The new firmware of one component.
+    """New firmware of one component.
 
-    :ivar described: what the image's maker calls it.
+    :ivar described: description by the image's maker.
     """
 
     component: int
@@ -160,9 +162,9 @@ class Upload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One action record: what is to be done to which components.
+    """One action record: an action on some components.
 
-    :ivar upload: what is to be uploaded; None with the other kinds.
+    :ivar upload: the firmware to upload; None with the other kinds.
     """
 
     kind: ActionKind
@@ -172,14 +174,16 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An HPM.1 image.
+    """A parsed HPM.1 image.
 
-    :ivar name: the catalogue's, for messages.
-    :ivar components: numbers of the components that it is about.
-    :ivar made: when it was built, as it says itself.
-    :ivar self_test: with ``rollback`` and ``inaccessible``: how long each may take after activation.
-    :ivar earliest: major and minor revision of the controller's firmware that it can be put upon.
-    :ivar firmware: revision that the controller has with it.
+    :ivar name: the catalogue's name, for messages.
+    :ivar made: build time in its header.
+    :ivar components: numbers of the components that it is for.
+    :ivar self_test: timeout of the self-test after activation.
+    :ivar rollback: timeout of a rollback.
+    :ivar inaccessible: how long the controller may be inaccessible after activation.
+    :ivar earliest: oldest firmware revision (major, minor) of the controller on which it can be installed.
+    :ivar firmware: firmware revision of the controller after the update.
     """
 
     name: str
@@ -199,20 +203,20 @@ class Image:
 
     @property
     def uploads(self) -> tuple[Upload, ...]:
-        """What it brings, in its order."""
+        """The firmware of its upload actions, in order."""
         return tuple(action.upload for action in self.actions if action.upload is not None)
 
     def asks(self, kind: ActionKind, component: int) -> bool:
-        """It has an action of this kind for this component."""
+        """Whether it has an action of this kind for this component."""
         return any(action.kind is kind and component in action.components for action in self.actions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """What an image is compared with: the answer to Get Device ID, and Get Target Upgrade Capabilities.
+    """Values of a controller that an image is compared with, from Get Device ID and Get Target Upgrade Capabilities.
 
-    :ivar revision: major (without the bit that tells of an update) and minor, as the byte with two decimal digits.
-    :ivar components: numbers of those that it has; None where it was not asked.
+    :ivar revision: firmware revision: major (without the update-in-progress bit), and minor as a BCD byte.
+    :ivar components: numbers of its components; None where they were not read.
     """
 
     device_id: int
@@ -223,7 +227,7 @@ class Device:
 
 
 def device(found: DeviceId, components: frozenset[int] | None = None) -> Device:
-    """What an image is compared with, from what the controller says of itself."""
+    """The values that an image is compared with, from a controller's device id."""
     major, minor = found.firmware.split('.')
     return Device(
         device_id=found.device,
@@ -235,15 +239,15 @@ def device(found: DeviceId, components: frozenset[int] | None = None) -> Device:
 
 
 def bits(mask: int) -> frozenset[int]:
-    """The numbers of the bits that are set in a byte."""
+    """Numbers of the bits that are set in a byte."""
     return frozenset(n for n in range(8) if mask >> n & 1)
 
 
 def parse(content: Content, name: str) -> Image:
-    """Check every byte of an image and read it.
+    """Check every byte of an image and parse it.
 
-    :param name: what the catalogue calls it, for messages.
-    :raises ImageError: it is damaged, is no HPM.1 image, or says what cannot be.
+    :param name: the catalogue's name, for messages.
+    :raises ImageError: it is no HPM.1 image, is damaged, or holds invalid values.
     """
 
     def wrong(what: str) -> ImageError:
@@ -294,9 +298,9 @@ def parse(content: Content, name: str) -> Image:
 
 
 def fits(image: Image, target: Device) -> tuple[str, ...]:
-    """Why an image is not for this controller: one sentence for each difference; none where it is.
+    """Why an image is not compatible with a controller, one sentence for each difference; empty where it is compatible.
 
-    The order of revisions is the image's own demand: it says upon which it can be put.
+    Revisions are ordered here only because the image itself demands a minimum revision.
     """
     found = []
     for what, ours, its, digits in (
@@ -319,7 +323,7 @@ def fits(image: Image, target: Device) -> tuple[str, ...]:
 def _actions(
     content: Content, at: int, end: int, components: frozenset[int], wrong: Callable[[str], ImageError]
 ) -> Iterator[Action]:
-    """The action records between the header and the digest."""
+    """Parse the action records between the header and the MD5 digest."""
     count = 0
     while at < end:
         count += 1
@@ -362,7 +366,7 @@ def _actions(
 
 
 def text(raw: bytes) -> str:
-    """A text filled up with zeros."""
+    """Decode a text that is padded with zeros."""
     return clean(raw.split(b'\0', 1)[0].decode('latin-1'))
 
 
@@ -375,5 +379,5 @@ def _revision(revision: tuple[int, int]) -> str:
 
 
 def listed(components: frozenset[int]) -> str:
-    """Numbers of components, for messages."""
+    """Component numbers, for messages."""
     return ', '.join(str(n) for n in sorted(components))

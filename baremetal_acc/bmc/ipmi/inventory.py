@@ -1,16 +1,16 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Find the accelerators among the boards that a machine shows by IPMI, and the firmware that they have.
+"""Build the accelerator inventory of a machine from IPMI: boards by their FRU data, firmware by HPM.1 components.
 
-IPMI does not say what a board computes with: it has names and numbers in its FRU. A board is an accelerator if the table of
-devices knows its product name. A card that the table does not know is told of as a gap. What may be a card may be an
-accelerator if its FRU could not be read, or has no name or one that cannot be believed: that gap hides. What its locator says
-to be memory, a power supply or a backplane hides none (:mod:`baremetal_acc.bmc.ipmi.entities`), and neither does what the table
-knows, by the name of its locator, to be no accelerator.
+IPMI does not report which boards are accelerators; it has only names and numbers in FRUs. A board is an accelerator if the
+device table knows its product name. A card that the table does not know is reported as a gap. A board that may be a card, and
+whose FRU cannot be read, has no name, or has a name that cannot be trusted, may be an accelerator: its gap is marked ``hides``.
+A gap does not hide anything if the locator says that the FRU is memory, a power supply or a backplane
+(:mod:`baremetal_acc.bmc.ipmi.entities`), or if the table lists the name of the locator as no accelerator.
 
-The firmware that a controller takes by HPM.1 is that of the board that the controller is on, which has the controller's FRU 0.
-A BMC may also take the firmware of cards that have no controller: a component that is called as one card alone is taken for
-that card's, and is marked as not certain. Whatever else a BMC takes is the baseboard's.
+The firmware that a controller takes by HPM.1 belongs to the board that the controller is on, which has the controller's FRU 0.
+A BMC may also take the firmware of cards without a controller: a component whose name matches exactly one card is assigned to
+that card, and is marked as not certain. All other components of a BMC belong to the baseboard.
 """
 
 from collections import Counter
@@ -40,7 +40,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a machine has."""
+    """Accelerators, other platform devices and gaps of a machine."""
 
     accelerators: tuple[Accelerator, ...]
     platform: tuple[PlatformDevice, ...]
@@ -59,23 +59,23 @@ class _Card:
 
     @property
     def serial(self) -> str | None:
-        """Of the product, else of the board."""
+        """Serial number of the product area, else of the board area."""
         return _first(self.contents, 'serial')
 
     @property
     def location(self) -> str | None:
-        """Where the machine says that it is."""
+        """Location of the card, by its locator."""
         return self.found.location
 
 
 def found(
     seen: device.Look, targets: Sequence[Target], bmc: BmcName, known: Devices, system: Ref | None, gaps: Iterable[Gap] = ()
 ) -> Found:
-    """What one look came to.
+    """Build the inventory from one inspection.
 
-    :param targets: the controllers that speak HPM.1.
-    :param system: what a reset of a device goes through.
-    :param gaps: further ones.
+    :param targets: the controllers that support HPM.1.
+    :param system: the System through which the cards are reset.
+    :param gaps: further gaps to include.
     """
     told = [*gaps, *_unread(seen, bmc, known)]
     cards = [card for one in seen.frus if (card := _card(one, bmc, known, told)) is not None]
@@ -108,13 +108,13 @@ def _unread(seen: device.Look, bmc: BmcName, known: Devices) -> Iterable[Gap]:
 
 
 def _is_none(known: Devices, location: str | None) -> bool:
-    """The table says that what is in this place is no accelerator, whatever it is."""
+    """Whether the device table lists this location's name as no accelerator, whatever is there."""
     row = known.by_name(location)
     return row is not None and row.kind is None
 
 
 def _hint(location: str | None) -> str:
-    """How an operator says that nothing is hidden there."""
+    """How the operator declares that no accelerator is there."""
     if location is None:
         return ''
     return f' (if it is no accelerator: a row with kind none and the name {location!r} in [baremetal_acc] devices)'
@@ -132,7 +132,7 @@ def _card(found: device.Fru, bmc: BmcName, known: Devices, told: list[Gap]) -> _
     names = _names(found.contents)
     row = next((row for name in names if (row := known.by_name(name)) is not None), None)
     kind = None if row is None else row.kind
-    # A name that is known to be none's may be that of the board alone, and another one stand in what cannot be believed.
+    # A name listed as no accelerator may be the board's only; the product's name may be in an invalid area.
     unknown = kind is None and (found.contents.unsure or not names)
     hides = unknown and found.may_be_card and not _is_none(known, found.location)
     told += [
@@ -161,7 +161,10 @@ def _first(contents: fru.Contents, field: str) -> str | None:
 
 
 def _identities(cards: Sequence[_Card], bmc: BmcName, told: list[Gap]) -> list[tuple[AcceleratorId, IdentitySource]]:
-    """Its serial number, with the location where that repeats, else its URI. Serial numbers do repeat on real machines."""
+    """Identity of each card: its serial number, with the location where the serial number repeats, else its URI.
+
+    Serial numbers do repeat on real machines.
+    """
     keys = [(card.serial.casefold() if card.serial else None, card.location) for card in cards]
     serials, places = Counter(serial for serial, _ in keys), Counter(keys)
     identities = []
@@ -186,10 +189,10 @@ def _identities(cards: Sequence[_Card], bmc: BmcName, told: list[Gap]) -> list[t
 def _assigned(
     cards: Sequence[_Card], targets: Sequence[Target], bmc: BmcName, told: list[Gap]
 ) -> tuple[dict[Place, list[Component]], list[PlatformDevice]]:
-    """Whose each component is."""
+    """Assign each HPM.1 component to a card or to the platform."""
     items: dict[Place, list[Component]] = {}
     platform = []
-    own = {card.place.path: card for card in reversed(cards) if card.place.number == 0}  # on LUN 0, if it is there
+    own = {card.place.path: card for card in reversed(cards) if card.place.number == 0}  # the one on LUN 0, if there is one
     for target in targets:
         numbered = Counter(one.name for one in target.components)
         for one in target.components:
@@ -211,10 +214,10 @@ def _assigned(
 
 
 def unseen(targets: Iterable[Target], bmc: BmcName) -> Iterator[Ref]:
-    """The components of which nobody can see what was activated and waits for a cold reset of the payload.
+    """Components that do not show which activated firmware waits for a payload cold reset.
 
-    HPM.1 has no question for that: what deferred activation tells is what has *not* been activated.
-    Source: facts/ipmi.md, section 3 (PICMG HPM.1 R1.0, Get Component Properties, general properties, bit 5).
+    HPM.1 has no query for it: the deferred version is the one that has *not* been activated. Source: facts/ipmi.md, section 3
+    (PICMG HPM.1 R1.0, Get Component Properties, general properties, bit 5).
     """
     for target in targets:
         for one in target.components:
@@ -223,15 +226,16 @@ def unseen(targets: Iterable[Target], bmc: BmcName) -> Iterator[Ref]:
 
 
 def _is_called(card: _Card, name: str) -> bool:
-    """Names of components have eleven characters at most."""
+    """Whether a card has the name of a component. Only eleven characters are compared: component names have no more."""
     texts = (card.found.name, *_names(card.contents))
     return any(text is not None and text.casefold()[:11] == name.casefold()[:11] for text in texts)
 
 
 def component(one: hpm.Component, ref: Ref, *, alone: bool = True, certain: bool = True) -> Component:
-    """A component of HPM.1 in the words of the model.
+    """Convert an HPM.1 component to the model's.
 
     :param alone: no other component of the controller has its name.
+    :param certain: it is known that the component belongs to that card.
     """
     called = one.name or FIRMWARE
     return Component(
@@ -240,7 +244,7 @@ def component(one: hpm.Component, ref: Ref, *, alone: bool = True, certain: bool
         name=one.name,
         version=None if one.current is None else one.current.text,
         staged=None if one.deferred is None else one.deferred.text,
-        updateable=True,  # what a target lists is what it takes
+        updateable=True,  # a target lists only components that it can update
         certain=certain,
     )
 

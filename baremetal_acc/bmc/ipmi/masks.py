@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write the masks of a controller's firmware firewall.
+"""Read and write the command masks of a controller's IPMI firmware firewall.
 
-Only the masks of channel Fh, the system interface, are ever written: a request for another one is refused before it has a
-single byte, since who closes Set Command Enables on the LAN channel cannot open it again over LAN. What is read becomes a
-:class:`~baremetal_acc.bmc.ipmi.firewall.Firewall`, which says what has to be written.
+Only the masks of channel Fh, the system interface, are ever written. A request for another channel is refused before it is
+encoded: once Set Command Enables is disabled on the LAN channel, it cannot be enabled again over LAN. The masks that were read
+become a :class:`~baremetal_acc.bmc.ipmi.firewall.Firewall`, from which the writes are planned.
 
 Source: facts/ipmi.md, section 2 (IPMI 2.0 revision 1.1, chapter 21, as ipmitool and FreeIPMI have it).
 """
@@ -33,10 +33,10 @@ from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcUnreach
 from baremetal_acc.model.lock import LockState
 
 SYSTEM_INTERFACE = 0x0F
-"""The channel of the host. Source: IPMI 2.0 revision 1.1, table 6-1."""
+"""Channel of the host. Source: IPMI 2.0 revision 1.1, table 6-1."""
 
 THIS_CHANNEL = 0x0E
-"""The one that a command comes by."""
+"""Number for the channel by which a command arrives."""
 
 GET_NETFN_SUPPORT = 0x09
 GET_COMMAND_SUPPORT = 0x0A
@@ -47,14 +47,14 @@ GET_OEM_NETFN_IANA = 0x64
 _NOTHING: frozenset[int] = frozenset()
 
 _MOST_VENDORS = 16
-"""Of NetFn 2Eh that are asked for."""
+"""Maximum number of vendors of a NetFn that are read."""
 
 _NO_SUCH_NETFN = frozenset({Code.NOT_PRESENT, Code.INVALID_FIELD, *NOT_THERE})
 _OTHER_LENGTH = frozenset({Code.LENGTH_INVALID, Code.LENGTH_EXCEEDED})
 _NO_SUCH_VENDOR = _NO_SUCH_NETFN | {Code.OUT_OF_RANGE}
 
 _TARGET_CAPABILITIES = 0x2E
-"""Of HPM.1: it changes nothing, and whoever has HPM.1 has it."""
+"""A command of HPM.1 that changes nothing, and that every controller with HPM.1 has."""
 
 _NOBODY_KNOWS = (
     'and nothing that it says shows that the host has no such commands, which cannot be asked over the LAN '
@@ -62,26 +62,26 @@ _NOBODY_KNOWS = (
 )
 
 _DCMI = b'\xdc'
-"""Its body code of NetFn 2Ch."""
+"""DCMI's body code of NetFn 2Ch."""
 
 
 # ------------------------------------------------------------------------------------------------------ requests and answers
 
 
 def encode_netfn_support(channel: int) -> bytes:
-    """Get NetFn Support."""
+    """Encode Get NetFn Support."""
     return bytes([channel])
 
 
 def encode_query(channel: int, subset: Subset, operation: int) -> bytes:
-    """Get Command Support, Get Configurable Commands, Get Command Enables."""
+    """Encode Get Command Support, Get Configurable Commands, or Get Command Enables."""
     return bytes([channel, operation << 6 | subset.netfn, subset.lun]) + subset.qualifier
 
 
 def encode_enables(channel: int, subset: Subset, operation: int, enabled: frozenset[int]) -> bytes:
-    """Set Command Enables. The qualifier comes last.
+    """Encode Set Command Enables. The qualifier comes last.
 
-    :raises Refused: another channel than the host's.
+    :raises Refused: the channel is not the host's.
     """
     _only_host(channel)
     mask = bytes([channel, operation << 6 | subset.netfn, subset.lun]) + encode_mask(enabled, operation)
@@ -89,25 +89,25 @@ def encode_enables(channel: int, subset: Subset, operation: int, enabled: frozen
 
 
 def encode_oem_netfn(channel: int, netfn: int, index: int) -> bytes:
-    """Get OEM NetFn IANA Support."""
+    """Encode Get OEM NetFn IANA Support."""
     return bytes([channel, netfn, index])
 
 
 def encode_mask(commands: Iterable[int], operation: int) -> bytes:
-    """16 bytes: bit j of byte i is command 8 i + j, 80h more with operation 1."""
+    """Encode commands as a mask of 16 bytes: bit j of byte i is command 8 i + j, 80h more with operation 1."""
     first = operation * HALF
     return sum(1 << n - first for n in commands if first <= n < first + HALF).to_bytes(16, 'little')
 
 
 def parse_mask(data: bytes, operation: int, bmc: str, what: str) -> frozenset[int]:
-    """The commands whose bits are set."""
+    """Parse a mask: the commands whose bits are set."""
     if len(data) < 16:
         raise BmcAnswerInvalid(bmc=bmc, what=f'{what}: the mask has {len(data)} bytes, and 16 are needed')
     return frozenset(operation * HALF + n for n in _set(data[:16]))
 
 
 def parse_netfn_support(data: bytes, bmc: str) -> Mapping[int, frozenset[int]]:
-    """Of Get NetFn Support: the NetFns of requests that are used, by LUN that has commands by what is said of it or of them."""
+    """Parse the answer to Get NetFn Support: the request NetFns in use, by LUN; LUNs without commands are left out."""
     if len(data) < 17:
         raise BmcAnswerInvalid(bmc=bmc, what=f'Get NetFn Support: the answer has {len(data)} bytes, and 17 are needed')
     used = {lun: frozenset(2 * n for n in _set(data[1 + 4 * lun : 5 + 4 * lun])) for lun in range(4)}
@@ -115,9 +115,9 @@ def parse_netfn_support(data: bytes, bmc: str) -> Mapping[int, frozenset[int]]:
 
 
 def parse_oem_netfn(data: bytes, bmc: str) -> tuple[bool, bytes]:
-    """Of Get OEM NetFn IANA Support: is it the last one for certain, and the qualifier.
+    """Parse the answer to Get OEM NetFn IANA Support: whether it is certainly the last entry, and the qualifier.
 
-    Sources differ in what the seven bits below the highest mean: they are not looked at.
+    Sources differ on the meaning of the lower seven bits, so they are ignored.
     """
     if len(data) < 3:
         raise BmcAnswerInvalid(bmc=bmc, what=f'Get OEM NetFn IANA Support: the answer has {len(data)} bytes, and 3 are needed')
@@ -139,14 +139,14 @@ def _only_host(channel: int) -> None:
 
 
 def observe(raw: Raw) -> Firewall | None:
-    """Read what channel Fh says of all that has to be closed; None: there is no firmware firewall, an ordinary answer.
+    """Read the masks of channel Fh for all commands that have to be disabled; None: no firmware firewall, an ordinary answer.
 
-    A NetFn counts as not there when the controller says that it does not use it, and shows no command of it. One that is used,
-    or that might be, and whose masks cannot be read, is unread. Those of which single commands have to be closed are asked for
-    on LUN 0 in any case. Where it is not told what a LUN has, all are asked for there: on LUN 0 a refusal leaves a NetFn
-    unread; on the others, which most controllers do not have, one that says that there is nothing is believed.
+    A NetFn is absent if the controller reports that it does not use it, and shows no command of it. If it is used, or may be,
+    and its masks cannot be read, it is unread. NetFns with required commands are always queried on LUN 0. If the NetFns of a
+    LUN are not reported, all are queried there: on LUN 0 a refusal leaves the NetFn unread; on the other LUNs, which most
+    controllers do not have, a refusal that means "does not exist" is believed.
 
-    :raises BmcError: no answer, one that is none, or a refusal: nothing is known.
+    :raises BmcError: no answer, an invalid one, or a refusal: the state is unknown.
     """
     app = Subset(netfn=NetFn.APP)
     probe = raw(NetFn.APP, GET_COMMAND_ENABLES, encode_query(SYSTEM_INTERFACE, app, 0))
@@ -173,23 +173,24 @@ _NAMED = frozenset(netfn for netfn, _ in REQUIRED)
 
 
 def _used(raw: Raw) -> Sequence[frozenset[int] | None]:
-    """The NetFns that each LUN uses. None where that is not told, or not to be believed: App is always used on LUN 0."""
+    """The NetFns that each LUN uses; None where they are unknown. An answer without App on LUN 0 is wrong, and is not used."""
     reply = raw(NetFn.APP, GET_NETFN_SUPPORT, encode_netfn_support(SYSTEM_INTERFACE))
     told = parse_netfn_support(reply.data, raw.label) if reply.ok else {}
     if NetFn.APP not in told.get(0, _NOTHING):
         return [None] * 4
-    # A LUN that has commands, and of whose NetFns none is named, is not told.
+    # For a LUN that has commands, but of which no NetFn is listed, the NetFns are unknown.
     return [told[lun] or None if lun in told else _NOTHING for lun in range(4)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unread:
-    """Masks of a subset that are not told, or not all of them.
+    """Masks of a subset that could not be read, or not all of them.
 
     :ivar says: why.
-    :ivar code: with which completion code the first one was refused; None: that is not it.
-    :ivar none: each refusal says that there is no such thing, and no command is shown by what was told all the same.
-    :ivar empty: beside that, both halves of what is supported were told, and are empty: its own word that there is nothing.
+    :ivar code: completion code of the first refusal; None: another failure.
+    :ivar none: each refusal means that the subset does not exist, and the masks that were read show no command.
+    :ivar empty: in addition, both halves of the support mask were read and are empty: the controller itself reports no
+        commands.
     """
 
     says: str
@@ -199,7 +200,7 @@ class _Unread:
 
 
 def _ask(raw: Raw, subset: Subset) -> Table | _Unread:
-    """Read enables, support and configurability of both halves: that there is nothing is known from all six together."""
+    """Read enables, support and configurability for both halves: only all six together show that a subset does not exist."""
     told: dict[tuple[int, int], frozenset[int]] = {}
     refused: list[CommandRefused] = []
     for command in _QUERIES:
@@ -226,7 +227,7 @@ def _ask(raw: Raw, subset: Subset) -> Table | _Unread:
 
 
 def _plain(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[Table | _Unread]:
-    """What there is of a NetFn whose commands have no body code."""
+    """Read the subsets of a NetFn whose commands have no body code."""
     subsets = [Subset(netfn=netfn, lun=lun)]
     if netfn == NetFn.OEM_GROUP:
         try:
@@ -247,9 +248,10 @@ def _plain(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[Table | _U
 
 
 def _qualified(raw: Raw, subset: Subset, refused: _Unread) -> Table | _Unread:
-    """What there is of a NetFn of the maker, asked for with the one qualifier that is told for it: the length was refused.
+    """Read the masks of an OEM NetFn, whose query was refused by its length, with the single qualifier that is reported for it.
 
-    The standard has none there. One firmware wants a byte. Were there several, what is closed would not fit into a record.
+    The standard has no qualifier there, but one firmware requires a byte. With several qualifiers the undo record would not
+    fit.
     """
     try:
         listed, _ = _listed(raw, subset.netfn)
@@ -263,8 +265,7 @@ def _qualified(raw: Raw, subset: Subset, refused: _Unread) -> Table | _Unread:
 
 
 def _listed(raw: Raw, netfn: int) -> tuple[tuple[bytes, ...], bool]:
-    """Whose commands there are under a NetFn, and whether these are all: up to the one that says that it is the last, or the
-    first that is not there."""
+    """The vendors of a NetFn, and whether the list is complete: up to the entry marked last, or the first that is missing."""
     found: list[bytes] = []
     for index in range(_MOST_VENDORS):
         reply = raw(NetFn.APP, GET_OEM_NETFN_IANA, encode_oem_netfn(SYSTEM_INTERFACE, netfn, index))
@@ -282,7 +283,7 @@ def _listed(raw: Raw, netfn: int) -> tuple[tuple[bytes, ...], bool]:
 
 
 def _vendors(raw: Raw, netfn: int) -> tuple[bytes, ...]:
-    """The qualifiers of NetFn 2Eh."""
+    """The qualifiers (IANA numbers) of NetFn 2Eh."""
     found, _ = _listed(raw, netfn)
     for vendor in found:
         if len(vendor) != 3:
@@ -291,11 +292,11 @@ def _vendors(raw: Raw, netfn: int) -> tuple[bytes, ...]:
 
 
 def _group(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[Table | _Unread]:
-    """What there is of NetFn 2Ch that has to do with us.
+    """Read the subsets of NetFn 2Ch that matter to a lock.
 
-    A controller that refuses the length of a request may know no qualifier there: it is asked without. One that says the same
-    of two body codes does not look at them. Where it says that it uses the NetFn, a body code whose masks it refuses is not
-    there only by its own word, see :func:`_has_no`.
+    If a controller refuses the length of a query, it may know no qualifier, and is queried without one. If both body codes have
+    equal masks, the controller ignores the body code. If the controller reports that it uses the NetFn, a body code whose masks
+    it refuses is absent only if the controller itself shows that, see :func:`_has_no`.
     """
     first = _ask(raw, Subset(netfn=netfn, qualifier=PICMG, lun=lun))
     if isinstance(first, _Unread) and first.code in TOO_LONG:
@@ -317,13 +318,14 @@ def _shared(one: Table | _Unread) -> Table | _Unread:
 
 
 def _has_no(raw: Raw, body: bytes, lun: int, *, another: bool) -> bool:
-    """The controller itself says that the host has no commands of a body code, whose masks it refuses.
+    """Whether the controller itself shows that the host has no commands of a body code whose masks it refuses.
 
-    It lists whose commands there are on channel Fh, and that body code is not among them; or it has no such list, and masks of
-    another body code, so that it tells them apart and has refused this one. That our own channel has no such command proves
-    nothing of the host's; that it has one, enough. That is asked of HPM.1 alone: Redfish's command would make an account.
+    Either it lists the body codes of channel Fh, and this one is not among them; or it has no such list, but has masks of
+    another body code, so that it does distinguish them and has refused this one. That our own channel lacks a command proves
+    nothing for the host's channel; that it has the command is enough to say no. Only HPM.1 is tried so: Redfish's command would
+    create an account.
 
-    :param another: that it has masks of another body code is known.
+    :param another: it is known to have masks of another body code.
     """
     if body == PICMG and raw(NetFn.GROUP, _TARGET_CAPABILITIES, PICMG).code not in NOT_THERE:
         return False
@@ -351,13 +353,13 @@ def _mask(raw: Raw, command: int, subset: Subset, operation: int, channel: int =
     reply = raw(NetFn.APP, command, encode_query(channel, subset, operation))
     if reply.ok:
         return parse_mask(reply.data, operation, raw.label, what)
-    if reply.code in NOT_THERE:  # of this NetFn: that there is a firewall has been seen
+    if reply.code in NOT_THERE:  # for this NetFn only: the firewall exists, see observe
         raise CommandRefused(raw, what, reply.code)
     raise refusal(raw, what, reply)
 
 
 def read(observed: Callable[[], Firewall | None]) -> Verdict:
-    """What a firewall that is observed so means. That nobody answers, or that the answer is none, is a verdict, too."""
+    """Judge a firewall that is read by ``observed``. A BMC that does not answer, or not validly, is a verdict too: unknown."""
     try:
         return judge(observed())
     except BmcError as exc:
@@ -369,8 +371,9 @@ def read(observed: Callable[[], Firewall | None]) -> Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """The write that stopped it, and what it left.
+    """The write that failed, and the state in which it left the firewall.
 
+    :ivar says: why it failed.
     :ivar repaired: the masks are as they were before that write.
     :ivar silent: the controller did not answer.
     """
@@ -389,14 +392,14 @@ class _Failure(NamedTuple):
 
 
 def perform(raw: Raw, writes: Iterable[Write]) -> Trouble | None:
-    """Send the writes, each once, until one fails. Whether they hold is seen by :func:`read`, over another session.
+    """Send the writes, each once, until one fails. The caller verifies the result by :func:`read`, over another session.
 
-    Some controllers change bits before they refuse, so that the mask is read after a write that failed, and the one before is
-    written back where it changed in part. Some might not keep channels apart: the mask of our own channel is compared before
-    and after each write, and a write that changed it is taken back at once. Set Command Enables, without which nothing could be
-    taken back, is closed only where something that is closed on channel Fh is seen open on ours.
+    Some controllers change bits before they refuse, so the mask is read after a failed write too, and the previous mask is
+    written back if it has changed. Some may not keep the masks of channels apart: the mask of our own channel is compared
+    before and after each write, and a write that changed it is undone at once. Set Command Enables, without which nothing can
+    be undone, is disabled only if a command that is disabled on channel Fh is seen enabled on our own channel.
 
-    :returns: what stopped it; None: all were accepted.
+    :returns: what failed; None: each mask was read back as planned.
     """
     for write in writes:
         try:
@@ -432,7 +435,7 @@ _NOT_SHOWN = (
 
 
 def _kept_apart(raw: Raw, write: Write) -> bool:
-    """Something that is closed on channel Fh is open on ours."""
+    """Whether a command that is disabled on channel Fh is enabled on ours."""
     return any(
         closed & _mask(raw, GET_COMMAND_ENABLES, subset, operation, THIS_CHANNEL)
         for subset, closed in write.shown_by
@@ -460,7 +463,7 @@ def _why(reply: Reply) -> str:
 
 
 def _repair(raw: Raw, write: Write) -> bool:
-    """Write the mask back that was there, and read it."""
+    """Write the previous mask back, and read it to check."""
     _send(raw, write, write.before)
     try:
         return _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation) == write.before

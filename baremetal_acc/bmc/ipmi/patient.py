@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is done where a controller is busy while it is read? It is asked again, a moment later.
+"""Retry IPMI reads that a controller refuses because it is busy (node busy), with a time limit for a whole inspection.
 
-A look asks hundreds of things, and its answer decides whether a machine is handed over: one "busy" among them must not count as
-a card that cannot be read. What is sent once is not sent again, and a look waits for a short time in all, however often a
-controller says so.
+An inspection sends hundreds of commands, and its result decides whether a machine is handed over: one "busy" must not count as
+a card that cannot be read. Commands that may be sent only once are not retried. All retries of one inspection together have a
+short time limit.
 
 Source: IPMI 2.0 revision 1.1, table 5-2 (C0h, node busy; C3h, timeout while processing the command; D0h, SDRs are being
 updated; D2h, initialisation in progress), tables 34-2 and 34-3 (81h, FRU device busy).
@@ -18,22 +18,22 @@ from baremetal_acc import wait
 from baremetal_acc.bmc.ipmi.wire import FRU_BUSY, FRU_INFO, FRU_READ, Code, NetFn, Raw, Reply
 
 MOST = timedelta(seconds=5)
-"""For one look. Controllers that do something else answer so for a second or two."""
+"""Maximum wait of one inspection. Controllers that are busy with something else answer so for a second or two."""
 
 _FIRST, _LAST = 0.1, 1.0
-"""Seconds between two questions."""
+"""First and longest pause between two attempts, in seconds."""
 
 _LATER = frozenset({Code.BUSY, Code.TIMEOUT, Code.SDR_UPDATE_MODE, Code.INITIALISING})
 _FRU_COMMANDS = frozenset({FRU_INFO, FRU_READ})
 
 
 def later(netfn: int, command: int, code: int) -> bool:
-    """A command was refused by this code for the moment only."""
+    """Whether a completion code refuses a command for the moment only."""
     return code in _LATER or (code == FRU_BUSY and netfn == NetFn.STORAGE and command in _FRU_COMMANDS)
 
 
 class Patience:
-    """How long may still be waited, by all who read in one look.
+    """Time that all reads of one inspection may still spend waiting for busy controllers.
 
     :ivar left: seconds.
     """
@@ -50,7 +50,7 @@ class Patience:
         self._sleep = sleep
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long; whether there was time for it."""
+        """Wait that long, or for the time that is left; False if no time was left."""
         if self.left <= 0:
             return False
         began = self._clock()
@@ -60,7 +60,7 @@ class Patience:
 
 
 class Patient:
-    """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` that asks those again who are busy."""
+    """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` that retries commands while the controller is busy."""
 
     def __init__(self, raw: Raw, patience: Patience) -> None:
         self.label = raw.label
@@ -71,7 +71,7 @@ class Patient:
     def __call__(
         self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
     ) -> Reply:
-        """Send it; again, where it may be, as long as the answer is that it was too early.
+        """Send a command; retry it while the controller is busy and time is left, unless it may be sent only once.
 
         :raises BmcError: as by :class:`~baremetal_acc.bmc.ipmi.wire.Raw`.
         """

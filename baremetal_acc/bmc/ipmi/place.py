@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where is a BMC, and with what does one log in there? Checked before anything is sent.
+"""IPMI endpoint: host, port, credentials and cipher suite of a BMC, validated before anything is sent.
 
 Source: IPMI 2.0 revision 1.1, sections 6.8 and 13.
 """
@@ -15,17 +15,17 @@ from baremetal_acc.errors import UsageError
 
 PORT = 623
 NAME_BYTES, PASSWORD_BYTES, KEY_BYTES = 16, 20, 20
-"""At most. A longer password would be cut short by some BMCs, and then what is cut off protects nothing."""
+"""Maximum lengths. Some BMCs would truncate a longer password, and the part cut off would protect nothing."""
 
 ANSWER = timedelta(seconds=10)
-"""For one command. Real BMCs take seconds to read the EEPROM of a card over a bus that others use."""
+"""Timeout of one command. Real BMCs take seconds to read a card's EEPROM over a shared bus."""
 
 LOGIN = timedelta(seconds=15)
-"""For a login: three messages, each of which may be lost several times."""
+"""Timeout of the login handshake, whose messages may each be lost several times."""
 
 
 class Privilege(IntEnum):
-    """What a session may. Source: IPMI 2.0 revision 1.1, section 6.8."""
+    """Privilege level of a session. Source: IPMI 2.0 revision 1.1, section 6.8."""
 
     OPERATOR = 3
     ADMINISTRATOR = 4
@@ -36,8 +36,10 @@ class Suite:
     """A cipher suite that may be used.
 
     :ivar algorithms: authentication, integrity, confidentiality. Source: tables 13-17 to 13-19.
-    :ivar digest: bytes of the check in RAKP 2; ``check`` of those in RAKP 4 and in each packet.
-    :ivar hash: how pyghmi calls it; ``digest_name`` how hashlib does.
+    :ivar digest: bytes of the key exchange authentication code in RAKP 2.
+    :ivar check: bytes of the integrity check value in RAKP 4 and in each packet.
+    :ivar hash: pyghmi's number for the hash.
+    :ivar digest_name: hashlib's name for the hash.
     """
 
     number: int
@@ -52,16 +54,19 @@ SUITES = {
     17: Suite(number=17, algorithms=(3, 4, 1), digest=32, check=16, hash=256, digest_name='sha256'),
     3: Suite(number=3, algorithms=(1, 1, 1), digest=20, check=12, hash=1, digest_name='sha1'),
 }
-"""All others have no encryption, no check, or a broken one. 3 (SHA-1) is for BMCs that have nothing better, if told so."""
+"""Usable cipher suites. All others have no encryption, no integrity check, or a broken one. 3 (SHA-1) is used only where the
+operator chooses it, for BMCs that have nothing better.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a BMC is, and how to log in there. Made by :func:`place`.
+    """Endpoint of a BMC: address, credentials and timeouts. Created by :func:`place`, which validates it.
 
-    :ivar label: for messages.
-    :ivar answer: for a command that says nothing else.
-    :ivar key: K_G, the key of the BMC; None: the password serves for it.
+    :ivar label: name of the BMC, for messages.
+    :ivar answer: default timeout of a command.
+    :ivar login: timeout of a login.
+    :ivar key: K_G, the key of the BMC; None: the password is used in its place.
     :ivar set_by: as in :class:`~baremetal_acc.bmc.api.BmcAddress`.
     """
 
@@ -89,9 +94,9 @@ def place(
     answer: timedelta = ANSWER,
     login: timedelta = LOGIN,
 ) -> Place:
-    """Where a BMC is, checked.
+    """Validate the values, and create the endpoint.
 
-    :raises UsageError: no session could be opened with that.
+    :raises UsageError: no session could be opened with these values.
     """
     named, secret = (text.encode() if isinstance(text, str) else text for text in (username, password))
     found = SUITES.get(suite)

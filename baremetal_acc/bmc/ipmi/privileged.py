@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Ask as an operator, and ask as an administrator what an operator is refused, where the account may be that.
+"""Send IPMI reads with operator privilege, and repeat them as administrator where the BMC refuses them to an operator.
 
-Some BMCs give sensor data records, FRUs or bridges to administrators only, and some refuse an operator whatever they do not
-know.
+Some BMCs give sensor data records, FRUs or bridging to administrators only, and some refuse to an operator every command that
+they do not know.
 
 Source: IPMI 2.0 revision 1.1, table 5-2 (D4h) and appendix G (privileges of commands, which a BMC may raise).
 """
@@ -15,12 +15,12 @@ from baremetal_acc.errors import BmcNotAuthorised
 
 
 class Privileged:
-    """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` to a controller, for reading.
+    """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` to a controller, for reads.
 
-    What is sent once is sent by the operator alone.
+    Commands that may be sent only once are sent as operator only.
 
-    :param raw: as an operator.
-    :param administrator: to the same controller as an administrator; that it raises ``BmcNotAuthorised`` is an ordinary answer.
+    :param raw: with operator privilege.
+    :param administrator: to the same controller as administrator; ``BmcNotAuthorised`` from it is an ordinary answer.
     """
 
     def __init__(self, raw: Raw, administrator: Raw) -> None:
@@ -35,8 +35,7 @@ class Privileged:
     ) -> Reply:
         """Send a command and wait for the answer.
 
-        :raises BmcError: as by :class:`~baremetal_acc.bmc.ipmi.wire.Raw`; of a bridge that is refused to both, what the
-            operator was told.
+        :raises BmcError: as by :class:`~baremetal_acc.bmc.ipmi.wire.Raw`; if bridging is refused to both, the operator's error.
         """
         if (netfn, command) in self._refused:
             return self._administrator(netfn, command, data, lun=lun, within=within)

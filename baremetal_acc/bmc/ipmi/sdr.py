@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""List the FRUs and the controllers that a controller knows of.
+"""Read the sensor data records (SDR) of a controller, and parse the locators of FRUs and of other controllers.
 
-They stand in its sensor data records (SDR), among many that describe sensors. Those are begun too, since what kind a record is
-stands in the record.
+Locators are mixed with many records that describe sensors. The header of each of those is read too, since the record type is in
+it.
 
 Source: IPMI 2.0 revision 1.1, sections 33 (SDR Repository), 35 (device SDRs), 43 (records).
 """
@@ -20,29 +20,32 @@ from baremetal_acc.bmc.ipmi.wire import NOT_THERE, TOO_LONG, Code, NetFn, Raw, R
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcUnsupported
 
 MOST_RECORDS = 4096
-"""Of one controller. Large servers have a few hundred."""
+"""Maximum number of records of one controller. Large servers have a few hundred."""
 
 MOST_RESERVATIONS = 64
-"""In one reading. A reservation is cancelled by everybody else who makes one, such as whoever polls the sensors."""
+"""Maximum number of reservations in one pass. A reservation is cancelled when anybody else makes one, such
+as a sensor poller.
+"""
 
 LONGEST_PAUSE = 0.5
-"""Seconds before the next reservation. Two who read at the same time cancel each other's all the time, unless chance lets one
-of them finish. A reading takes some tens of commands, a few ms each."""
+"""Longest pause before the next reservation, in seconds. Two concurrent readers cancel each other's reservations all the time;
+with random pauses one of them finishes. A pass takes some tens of commands, a few ms each.
+"""
 
 MOST_READINGS = 3
-"""Of one repository that is being changed meanwhile."""
+"""Maximum number of passes over a repository that changes meanwhile."""
 
 LONGEST_RECORD = 255
-"""With its header: what lies beyond cannot be asked for. The known kinds have at most 64 bytes."""
+"""Maximum bytes of a record with its header: offsets beyond cannot be requested. The known types have at most 64 bytes."""
 
 MOST_JUNK = 3
-"""Answers, at most, to one question by a record that has another id than was asked for."""
+"""Maximum number of attempts for one record while the answer is a record with another id."""
 
 MOST_GUESSES = 8
-"""Ids in a row that are tried where the id of the next record is not known, or cannot be right."""
+"""Maximum number of consecutive ids that are tried where the next record id is unknown or wrong."""
 
 BRIDGED = 25
-"""Where a request may have no more bytes than this the controller lies behind another one, and answers are as short."""
+"""A limit on the request length up to this value means that the controller is behind a bridge; its answers are as short."""
 
 _HEADER = 5
 _WHOLE = 0xFF
@@ -50,21 +53,21 @@ _FIRST, _LAST = 0x0000, 0xFFFF
 _FRU_LOCATOR, _CONTROLLER_LOCATOR = 0x11, 0x12
 
 LOCATORS = frozenset({_FRU_LOCATOR, _CONTROLLER_LOCATOR})
-"""Kinds that say where something is."""
+"""Record types that are locators."""
 
 _KINDS = frozenset({0x01, 0x02, 0x03, 0x08, 0x09, 0x10, 0x13, 0x14, *LOCATORS, *range(0xC0, 0x100)})
-"""All that there are. Source: IPMI 2.0 revision 1.1, table 43-1 and following."""
+"""All record types that exist. Source: IPMI 2.0 revision 1.1, table 43-1 and following."""
 
 _LEAST_OF_LOCATOR = 14
-"""Bytes of a locator, with its header, up to the entity. A name that cannot be read costs no more than the name."""
+"""Bytes of a locator, with its header, up to the entity. If only the rest, the name, cannot be read, only the name is lost."""
 
 _NO_MATTER_HOW_MUCH = frozenset({*NOT_THERE, Code.BUSY, Code.DESTINATION_UNAVAILABLE, Code.PRIVILEGE, Code.SDR_UPDATE_MODE})
-"""Refusals that asking for less does not change."""
+"""Completion codes for which a shorter read does not help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a controller keeps records."""
+    """Where a controller keeps records (repository or device SDRs): the commands to read them."""
 
     netfn: NetFn
     info: int
@@ -74,22 +77,22 @@ class Place:
 
 
 REPOSITORY = Place(netfn=NetFn.STORAGE, info=0x20, reserve=0x22, get=0x23, name='SDR repository')
-"""Of a BMC: the records of the whole machine."""
+"""SDR repository of a BMC: the records of the whole machine."""
 
 DEVICE = Place(netfn=NetFn.SENSOR_EVENT, info=0x20, reserve=0x22, get=0x21, name='device SDRs')
-"""Of any controller: its own records."""
+"""Device SDRs of any controller: its own records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FruLocator:
-    """Says where an FRU is (record type 11h).
+    """FRU device locator (record type 11h).
 
     :ivar number: record id.
-    :ivar address: of the controller that has it, in the eight-bit form (the BMC has 20h).
-    :ivar channel: on which that controller is reached.
-    :ivar logical: it is read by FRU commands; False: it is an EEPROM on a bus of the controller.
-    :ivar fru: FRU device id; of an EEPROM its address on the bus.
-    :ivar lun: to which FRU commands go.
+    :ivar address: slave address of the FRU's controller, in the eight-bit form (the BMC has 20h).
+    :ivar channel: channel on which that controller is reached.
+    :ivar logical: the FRU is read by FRU commands; False: it is an EEPROM on a bus of the controller.
+    :ivar fru: FRU device id; for an EEPROM its address on the bus.
+    :ivar lun: LUN for FRU commands.
     """
 
     number: int
@@ -108,9 +111,9 @@ class FruLocator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerLocator:
-    """Says where a controller is (record type 12h).
+    """Management controller device locator (record type 12h).
 
-    :ivar fru_inventory: it has an FRU of its own.
+    :ivar fru_inventory: the controller has an FRU of its own.
     """
 
     number: int
@@ -124,10 +127,10 @@ class ControllerLocator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherRecord:
-    """Any other record, and one that is cut short.
+    """Any other record, or a truncated locator.
 
     :ivar kind: record type.
-    :ivar data: what was read after the header.
+    :ivar data: the bytes that were read after the header.
     """
 
     number: int
@@ -136,7 +139,7 @@ class OtherRecord:
 
     @property
     def locates(self) -> bool:
-        """It would say where something is, and is cut short."""
+        """Whether it is a truncated locator."""
         return self.kind in LOCATORS
 
 
@@ -148,11 +151,11 @@ Record = FruLocator | ControllerLocator | OtherRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """The records that a controller keeps in one place, as far as they could be read.
+    """The records of one place, as far as they could be read.
 
     :ivar records: each with its header.
-    :ivar missed: what was not read, one clause each: a locator may be there.
-    :ivar error: what ended the reading early.
+    :ivar missed: what was not read, one clause each: there may be a locator among it.
+    :ivar error: what ended the read early.
     """
 
     records: tuple[bytes, ...] = ()
@@ -161,12 +164,12 @@ class Kept:
 
 
 def read(raw: Raw, place: Place, wanted: frozenset[int] | None = None, *, quick: Raw | None = None) -> Kept:
-    """The records that a controller keeps there. One that cannot be read costs that one.
+    """Read the records of one place. If one record cannot be read, the others are still read.
 
-    :param wanted: kinds of which all is wanted: of any other the header may be all that is given. None: of every kind.
-    :param quick: the same controller, which is not asked again where it is busy. It is asked first: a record that it cannot
-        give in time whole it may give in parts.
-    :raises BmcError: nothing could be read.
+    :param wanted: record types that are read completely; of any other maybe only the header. None: all types.
+    :param quick: to the same controller, without retries while it is busy. It is used first: a record that the controller
+        cannot return as a whole in time may be readable in parts.
+    :raises BmcError: no record could be read.
     """
     kept = Kept()
     for _ in range(MOST_READINGS):
@@ -176,17 +179,17 @@ def read(raw: Raw, place: Place, wanted: frozenset[int] | None = None, *, quick:
             if not kept.records:
                 raise kept.error
             return kept
-        # The clock of some goes on in what is to tell of changes: what reads alike twice is taken all the same.
+        # Some report a running clock as the time of the last change: two equal passes are accepted all the same.
         if before == _info(raw, place) or (kept == last and kept.records):
             return kept
     return replace(kept, missed=(*kept.missed, f'it changed while it was read, {MOST_READINGS} times'))
 
 
 def _info(raw: Raw, place: Place) -> tuple[int | None, bytes | None]:
-    """How many records there are, and what is another one after a change; None where a controller does not say.
+    """Number of records, and a value that differs after a change; None for each that a controller does not report.
 
-    The latter is when a record was added and when one was erased. Of device SDRs it is not looked at: their indicator is there
-    only where they can change.
+    The value holds the times of the last addition and the last erase. Neither is read for device SDRs: they have a change
+    indicator only where they can change.
     """
     if place is not REPOSITORY:
         return None, None
@@ -199,11 +202,11 @@ def _info(raw: Raw, place: Place) -> tuple[int | None, bytes | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Got:
-    """What came of one record.
+    """Result of reading one record.
 
-    :ivar following: id of the next one; None: it is not known.
-    :ivar data: of the record; empty: nothing that could be believed.
-    :ivar why: why it, or a part of it that is wanted, could not be read.
+    :ivar following: id of the next record; None: not known.
+    :ivar data: the record; empty: no valid data.
+    :ivar why: why the record, or a wanted part of it, could not be read.
     """
 
     following: int | None = None
@@ -212,12 +215,12 @@ class _Got:
 
     @property
     def number(self) -> int | None:
-        """Its id, as it says itself."""
+        """The record id in its header."""
         return int.from_bytes(self.data[:2], 'little') if len(self.data) >= _HEADER else None
 
 
 class _Reading:
-    """One pass over the records, with what it has learnt of the controller on the way."""
+    """One pass over the records, and the transfer lengths that the controller has accepted."""
 
     def __init__(self, raw: Raw, quick: Raw, place: Place, wanted: frozenset[int] | None, count: int | None) -> None:
         self._raw = raw
@@ -232,12 +235,12 @@ class _Reading:
         self._asked: set[int] = set()
         self._missed: list[str] = []
         self._others: list[str] = []
-        # Whole records take one command each, and not every controller gives them; the shortest answers never hold one.
+        # A whole record takes one command, if the controller supports it; the short answers over a bridge never hold one.
         self._whole = raw.longest > BRIDGED
         self._step = max(_HEADER, min(raw.longest - 4, 32))
 
     def kept(self) -> Kept:
-        """All of them, in their order, as far as they can be read."""
+        """Read all records, in order, as far as they can be read."""
         error = None
         try:
             error = self._walk()
@@ -246,21 +249,21 @@ class _Reading:
         if error is not None:
             self._missed.append(error.what)
         if not self._complete():
-            # Where all that there are said to be were read, another id than they were asked by misses none.
+            # If the reported number of records was read, records that came with another id were not missed.
             self._missed += self._others
             if self._count is not None and len(self._found) < self._count and not self._missed:
                 self._missed.append(f'{self._count} records are said to be there, and {len(self._found)} were read')
         return Kept(records=tuple(self._found.values()), missed=tuple(self._missed), error=error)
 
     def _complete(self) -> bool:
-        """As many as there are said to be were read; neither fewer nor more, which would show that nobody counts them."""
+        """Whether exactly the reported number of records was read; more would show that the reported number is wrong."""
         return self._count is not None and len(self._found) == self._count
 
     def _walk(self) -> BmcError | None:
-        """From each record to the one that it names; where it names none, or one that was read, to the ids behind it.
+        """Follow the next record ids; where there is none, or it was read before, try the ids after the current one.
 
-        :returns: why not even the first one could be read.
-        :raises BmcError: it cannot be gone on with.
+        :returns: why not even the first record could be read.
+        :raises BmcError: the pass cannot continue.
         """
         self._reservation = self._reserve()
         number, guesses = _FIRST, 0
@@ -301,9 +304,9 @@ class _Reading:
                 return why if not self._found else None
 
     def _take(self, number: int, got: _Got) -> bool:
-        """Keep what was read of a record, by its own id; whether nothing that matters of it is missed."""
+        """Keep a record under its own id; whether no wanted part of it is missing."""
         if got.why is not None and not self._is_enough(got.data):
-            # By 0000h the first record is asked for, which has an id of its own.
+            # 0000h requests the first record, whose own id may differ.
             (self._others if number == _FIRST else self._missed).append(f'record {number:04X}h: {got.why.what}')
             return False
         if got.number is None:
@@ -317,15 +320,15 @@ class _Reading:
         return True
 
     def _is_enough(self, data: bytes) -> bool:
-        """All that matters of a record that cannot be read to its end: its kind, or what it locates, but for its name."""
+        """Whether the read part of a record is enough: its type, or for a locator everything except the name."""
         if len(data) < _HEADER:
             return False
         return len(data) >= _LEAST_OF_LOCATOR if data[3] in LOCATORS else self._wanted is not None
 
     def _reserve(self) -> int:
-        """A reservation, which reading a part of a record needs; 0 where there is no such thing, or none is given.
+        """Reserve the records, which partial reads need; 0 where the controller has no reservations, or grants none.
 
-        :raises BmcBusy: there were too many already.
+        :raises BmcBusy: :data:`MOST_RESERVATIONS` were made already.
         """
         if self._reservations == MOST_RESERVATIONS:
             told = f'{self._what}: {MOST_RESERVATIONS} reservations were cancelled'
@@ -335,9 +338,9 @@ class _Reading:
         return int.from_bytes(reply.data[:2], 'little') if reply.ok and len(reply.data) >= 2 else 0
 
     def _record(self, number: int) -> _Got | None:
-        """One record, whatever id it has in the end; None: there is none of this number.
+        """Read one record, whatever id it turns out to have; None: there is no record of this id.
 
-        :raises BmcError: it was not answered, or reserved by others again and again.
+        :raises BmcError: no answer, or the reservation was cancelled too often.
         """
         got = None
         for _ in range(MOST_JUNK):
@@ -365,7 +368,7 @@ class _Reading:
                 following = int.from_bytes(reply.data[:2], 'little')
                 data += part
                 if shorter:
-                    self._whole, self._step = whole, step  # it gives no more at once, of no record
+                    self._whole, self._step = whole, step  # the limit holds for all records
                 continue
             why = why or self._failure(number, count, reply)
             if reply.code in _NO_MATTER_HOW_MUCH or count == 1:
@@ -375,7 +378,7 @@ class _Reading:
         return _Got(following=following, data=data[:total])
 
     def _get(self, number: int, offset: int, count: int) -> Reply:
-        """A part of a record. A controller that is busy is given time where less of it would not help."""
+        """Read a part of a record. A busy controller is retried only where a shorter read would not help."""
         request = struct.pack('<HHBB', self._reservation, number, offset, count)
         reply = self._quick(self._place.netfn, self._place.get, request)
         if later(self._place.netfn, self._place.get, reply.code) and (reply.code != Code.TIMEOUT or count <= _HEADER):
@@ -390,11 +393,11 @@ class _Reading:
 
     @staticmethod
     def _length(data: bytes) -> int:
-        """Of a record, by its header: some give all of it whatever they are asked for."""
+        """Length of a record by its header: some controllers return the whole record whatever length is requested."""
         return _HEADER + data[4] if len(data) >= _HEADER else 0
 
     def _total(self, data: bytes) -> int:
-        """How many bytes of a record are wanted by what is known of it."""
+        """How many bytes of a record to read, as far as its type and length are known."""
         if len(data) < _HEADER or (self._wanted is not None and data[3] not in self._wanted):
             return _HEADER
         return min(self._length(data), LONGEST_RECORD)
@@ -404,9 +407,9 @@ class _Reading:
 
 
 def parse(record: bytes) -> Record:
-    """What a record says, whatever the bytes.
+    """Parse a record. Any bytes are accepted.
 
-    Offsets are those of the tables, from 0: id 0, version 2, type 3, length 4, and what the type has from 5 on.
+    Offsets are those of the specification's tables, from 0: id 0, version 2, type 3, length 4, and the type's fields from 5 on.
     """
     header = record[:_HEADER].ljust(_HEADER, b'\0')
     number, kind = int.from_bytes(header[:2], 'little'), header[3]
@@ -439,7 +442,7 @@ def parse(record: bytes) -> Record:
 
 
 def _name(record: bytes) -> str | None:
-    """The id string of a locator. What an SDR calls Unicode is eight-bit text with everybody who wrote one."""
+    """The id string of a locator. SDR writers use the coding "Unicode" for 8-bit text, so it is decoded as such."""
     if len(record) < 16:
         return None
     coding, length = Coding(record[15] >> 6), record[15] & 0x1F

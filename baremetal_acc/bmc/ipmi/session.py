@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a session with one BMC opened, kept and closed? RMCP+ with a socket and a loop of our own.
+"""IPMI sessions over LAN (RMCP+): log in, send commands, retransmit, and close, with a socket and loop of our own.
 
-A session has a socket, connected to its BMC, and reads it in the thread (or the greenlet of :mod:`baremetal_acc.wait`)
-that asked. Nothing that was sent ever gets into another session, and a command that is to be sent once is. Send Message is a
-command like others, whose second answer is waited for.
+A session has a socket that is connected to its BMC, and reads it in the calling thread (or greenlet of
+:mod:`baremetal_acc.wait`). No command is carried over into another session, and a command that may be sent only once is sent
+only once. Send Message is a command like any other, whose second answer is waited for.
 
 Source: IPMI 2.0 revision 1.1, sections 6.12, 6.13 and 22.13 to 22.20; facts/ipmi.md, section 5.
 """
@@ -33,50 +33,54 @@ from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcNotAuthorised, B
 LOG = logging.getLogger(__name__)
 
 IDLE = 20.0
-"""Seconds after which a session is not used again: BMCs end those that idle after 30 to 60 s, and say nothing."""
+"""Seconds of idling after which a session is replaced: BMCs end idle sessions after 30 to 60 s, without notice."""
 
 LONGEST = 1400
-"""Bytes of data in a request: as many as one Ethernet frame takes, since fragments get lost in firewalls.
+"""Maximum bytes of data in a request: as many as one Ethernet frame takes, since firewalls drop fragments.
 
-1500, less IPv4 and UDP (28), RMCP (4), the header (12), filling, next header and a check of 16 bytes (at most 21): 1435 for the
-encrypted part, which is 16 bytes of its start and blocks of 16: 1408, less one for its padding, less 7 of the message.
+1500, less IPv4 and UDP (28), RMCP (4), the header (12), padding, next header and a check value of 16 bytes (at most 21): 1435
+for the encrypted part, which is an initialisation vector of 16 bytes and blocks of 16: 1408, less one for its padding, less 7
+of the message.
 """
 
 MOST_STRANGE = 1000
-"""Datagrams that answer nothing, during one command: checking them takes about 20 ms. Anybody may have sent them: the BMC
-cannot be heard among them, and has said nothing wrong.
+"""Maximum number of datagrams during one command that are no answer to it: checking them takes about 20 ms. Anybody may have
+sent them, so the error is that the BMC cannot be reached, not that its answer is invalid.
 """
 
 _LARGEST = 8192
-"""Bytes of a datagram that is looked at. The largest answer there is takes a tenth of it, but for HPM.2."""
+"""Maximum bytes of a datagram that are read. Except with HPM.2, the largest answer has a tenth of this."""
 
 _MOMENT = 0.001
-"""Seconds: waiting knows no less."""
+"""Resolution of waiting, in seconds."""
 
 _FIRST_PAUSE, _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 0.1, 2.0
-"""Seconds before something is sent again: at first; when the BMC is known to be fast; and when it was sent often."""
+"""Seconds before a retransmission: initially; the minimum, for a BMC known to be fast; and the maximum
+after several of them.
+"""
 
 _BRIDGE_PAUSE = 1.0
-"""Seconds before Send Message is sent again once the BMC has passed it on: the bus behind it is slow."""
+"""Seconds before Send Message is retransmitted once the BMC has forwarded it: the bus behind is slow."""
 
 _SLICE = 0.25
-"""Seconds after which whoever waits looks whether it was told to stop."""
+"""Seconds after which a wait checks whether it was stopped."""
 
 _GOODBYE, _SHORT_GOODBYE = 1.0, 0.3
-"""Seconds for closing a session, and one of a BMC that has fallen silent."""
+"""Timeouts for Close Session, in seconds: normally, and for a BMC that no longer answers."""
 
 _ENDED = 63.0
-"""Seconds of idling after which the BMC has ended the session itself: it answers no goodbye. Source: IPMI 2.0 revision 1.1,
-section 6.12.15: 60 s, give or take 3."""
+"""Seconds of idling after which the BMC has ended the session itself, and does not answer Close Session. Source: IPMI 2.0
+revision 1.1, section 6.12.15: 60 s, give or take 3.
+"""
 
 _REPEATS = 2
-"""How often a message of the handshake is sent again before another handshake is begun."""
+"""How often a message of the handshake is retransmitted before a new handshake is begun."""
 
 _REFUSALS = 2
-"""ICMP errors after which nobody is there."""
+"""Number of ICMP errors after which the address counts as unreachable."""
 
 _ABOVE_LIMIT = frozenset({0x80, 0x81, 0x82, Code.PRIVILEGE})
-"""Of Set Session Privilege Level. Source: section 22.18."""
+"""Completion codes of Set Session Privilege Level. Source: section 22.18."""
 
 _CONSOLE = 0x81
 _SET_PRIVILEGE, _CLOSE, _SEND_MESSAGE = 0x3B, 0x3C, 0x34
@@ -86,11 +90,10 @@ _HINT = 'check address, network and power of the BMC'
 class Session:
     """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` over one session. Use it as a context manager: leaving it logs out.
 
-    Different sessions may be used by different threads; one is used by one at a time, and others wait.
+    Different sessions may be used by different threads. A session is used by one thread at a time; others wait.
 
-    :ivar idle_since: when the BMC answered last, by the clock.
-    :ivar until: when the session may be used no longer, by the clock.
-    :ivar stopped: whoever waits is to give up. It may be set by any thread.
+    :ivar idle_since: when the BMC answered last, by ``clock``.
+    :ivar until: when the session may no longer be used, by ``clock``.
     """
 
     longest = LONGEST
@@ -106,11 +109,12 @@ class Session:
     ) -> None:
         """Log in.
 
-        :param budget: for all of the session, the login included; None: as long as the BMC keeps it.
+        :param budget: for the whole session, including the login; None: no limit.
+        :param stopped: whether pending commands have to give up; asked again at least every :data:`_SLICE` seconds of a wait.
         :raises BmcUnreachable: no answer, or no such host.
-        :raises BmcNotAuthorised: wrong credentials, or the user may not be what is wanted.
-        :raises BmcUnsupported: it does not offer the cipher suite, or no IPMI 2.0.
-        :raises BmcBusy: it has no room for another session.
+        :raises BmcNotAuthorised: wrong credentials, or the user lacks the wanted privilege.
+        :raises BmcUnsupported: the BMC does not offer the cipher suite, or no IPMI 2.0.
+        :raises BmcBusy: the BMC has no free session.
         :raises BmcAnswerInvalid: what answers is no such BMC.
         """
         self.label = there.label
@@ -144,10 +148,11 @@ class Session:
     ) -> Reply:
         """Send a command and wait for the answer.
 
-        Of Send Message the data of the answer is what the controller behind answered, whole, where that comes by itself.
+        For Send Message, the data of the reply is the whole answer of the controller behind, if that arrives as a message of
+        its own.
 
-        :raises BmcUnreachable: no answer came. Of a command that was to be sent once nobody knows whether it was done.
-        :raises BmcAnswerInvalid: too much came that answers nothing.
+        :raises BmcUnreachable: no answer came, or more than :data:`MOST_STRANGE` datagrams that are no answer. Whether a
+            command with ``once`` was executed is not known.
         """
         if len(data) > self.longest:
             return Reply(Code.LENGTH_EXCEEDED)
@@ -163,7 +168,7 @@ class Session:
         return reply
 
     def series(self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
-        """As :func:`~baremetal_acc.bmc.ipmi.wire.series`: the next packet is made while the answer to the last is waited for.
+        """As :func:`~baremetal_acc.bmc.ipmi.wire.series`: the next packet is encoded while the answer to the last is awaited.
 
         :raises BmcError: as by a call.
         """
@@ -188,7 +193,7 @@ class Session:
         return None
 
     def close(self) -> None:
-        """Log out. Never fails: the BMC ends sessions by itself, too."""
+        """Log out. Never fails: the BMC also ends sessions by itself."""
         with self._lock:
             if self._socket is None:
                 return
@@ -203,7 +208,7 @@ class Session:
     # -- login --------------------------------------------------------------------------------------------------------
 
     def _log_in(self) -> None:
-        """The handshake, with each address that the host has, in turn."""
+        """Do the handshake, with each address of the host in turn."""
         places = self._resolved()
         until = min(self.until, self._clock() + self._there.login.total_seconds())
         for left, (family, address) in zip(range(len(places), 0, -1), places, strict=True):
@@ -240,14 +245,16 @@ class Session:
         try:
             self._socket = socket.socket(family, socket.SOCK_DGRAM)
             self._socket.setblocking(False)
-            self._socket.connect(address)  # from now on the kernel drops what comes from elsewhere
+            self._socket.connect(address)  # from now on the kernel drops datagrams from other addresses
             self._poll = select.poll()
             self._poll.register(self._socket, select.POLLIN)
         except OSError as exc:
             raise self._gone(f'it cannot be reached: {exc.strerror}') from exc
 
     def _shake_hands(self, until: float) -> None:
-        """The messages of the handshake. What is not answered is sent again, and in the end a new one begun."""
+        """Exchange the messages of the handshake: retransmit unanswered ones, and after some retransmissions begin a new
+        handshake.
+        """
         codec = self._codec
         self._send(codec.begin())
         pace = _Pace(self._clock(), _FIRST_PAUSE)
@@ -261,7 +268,7 @@ class Session:
                     raise codec.failure
                 if codec.established:
                     return
-                if not codec.stale:  # a handshake that was forgotten is begun again when it is time
+                if not codec.stale:  # a stale handshake is restarted when the next retransmission is due
                     self._send(codec.outgoing)
                     pace.anew(self._clock())
                     repeats = 0
@@ -281,13 +288,13 @@ class Session:
         raise self._gone(f'no answer to the login in {self._there.login.total_seconds():g} s')
 
     def _settle(self) -> None:
-        """:raises BmcError: all that came is a refusal."""
+        """:raises BmcError: the only answer was a refusal."""
         self._codec.settle()
         if self._codec.failure is not None:
             raise self._codec.failure
 
     def _be(self, privilege: Privilege) -> None:
-        """A session begins as that of a user, whatever was asked for."""
+        """Set the session's privilege level. A session begins with the level User, whatever was requested."""
         reply = self(NetFn.APP, _SET_PRIVILEGE, bytes([privilege]))
         what = 'Set Session Privilege Level'
         if reply.code in _ABOVE_LIMIT:
@@ -300,10 +307,10 @@ class Session:
     # -- commands -----------------------------------------------------------------------------------------------------
 
     def _asked(self, asked: '_Asked', meanwhile: Callable[[], None] | None = None) -> Reply:
-        """Send a command, and again where that may be, until it is answered.
+        """Send a command, and retransmit it where that is allowed, until it is answered.
 
-        :param meanwhile: done half-way to the answer, as long as the BMC usually takes: of a process that has just been awake
-            the processor's caches know more when the answer comes.
+        :param meanwhile: called about half-way through the expected answer time: a process that has just run has warm processor
+            caches when the answer comes.
         """
         began = self._clock()
         if self._socket is None:
@@ -320,8 +327,8 @@ class Session:
             if self._rtt is not None and self._rtt >= 2 * _MOMENT:
                 self._wait(self._rtt / 2)
             meanwhile()
-        # It is nearly always what comes first, and is then taken without the loop, which costs 10 microseconds.
-        # (What Send Message carries is answered by a message of its own.)
+        # The answer is nearly always the first datagram; it is then returned without the loop, which costs 10 microseconds.
+        # (The message that Send Message carries is answered by a message of its own.)
         first = self._first(min(until, pace.due) - self._clock())
         if first and self._codec.answers(first) and asked.command != _SEND_MESSAGE:
             self.idle_since = self._clock()
@@ -331,12 +338,12 @@ class Session:
             return self._waited_for(asked, began, until, pace, first)
 
     def _first(self, seconds: float) -> bytes | None:
-        """The message in the first datagram, b'' where that is none; None: nothing has come yet."""
+        """The message in the first datagram, b'' if it holds none; None: nothing has arrived yet."""
         datagram = self._received() if self._wait(seconds) else None
         return None if datagram is None else self._codec.opened(datagram)
 
     def _waited_for(self, asked: '_Asked', began: float, until: float, pace: '_Pace', first: bytes | None) -> Reply:
-        """The answer, when it is not plainly the first message that came."""
+        """Wait for the answer, when it is not plainly the first message that arrived."""
         codec, sends, passed_on, strange = self._codec, 1, False, 0
         sequence = codec.seqlun
         further = (None if datagram is None else codec.opened(datagram) for datagram in self._heard(until, pace))
@@ -353,7 +360,7 @@ class Session:
                         told = f'{asked}: more than {MOST_STRANGE} datagrams came that answer nothing'
                         raise self._gone(told + _unsure(asked.once))
                 elif reply.ok and not reply.data and asked.carried is not None:
-                    passed_on = True  # what the controller behind answers is a message of its own
+                    passed_on = True  # the answer of the controller behind is a message of its own
                     pace.slow(now)
                 else:
                     self._learn(now - began if sends == 1 and asked.carried is None else None)
@@ -370,7 +377,7 @@ class Session:
         raise self._gone(f'{asked}: no answer in {asked.within:g} s{_unsure(asked.once)}')
 
     def _learn(self, taken: float | None) -> None:
-        """How fast it answers. Of what was sent twice nobody knows which one was answered."""
+        """Update the round-trip time. After a retransmission it is unknown, since nobody knows which copy was answered."""
         self._silent = False
         if taken is not None:
             self._rtt = taken if self._rtt is None else 0.875 * self._rtt + 0.125 * taken
@@ -384,12 +391,12 @@ class Session:
                 self._socket.send(packet)
                 return
             except BlockingIOError:
-                return  # as if it were lost on its way
+                return  # treated like a lost packet
             except OSError as exc:
-                self._unreached(exc)  # it was not sent: what is told here may be about an earlier one
+                self._unreached(exc)  # not sent: the error may be about an earlier packet, so try again
 
     def _heard(self, until: float, pace: '_Pace') -> Iterator[bytes | None]:
-        """What comes until then, and None whenever something is to be sent again."""
+        """Datagrams that arrive until then, and None (or a datagram) whenever a retransmission is due."""
         while not self._stopped():
             now = self._clock()
             if now >= until:
@@ -402,7 +409,7 @@ class Session:
                     yield datagram
 
     def _received(self) -> bytes | None:
-        """A datagram that is there already."""
+        """A datagram that has already arrived, or None."""
         assert self._socket is not None  # noqa: S101 - as in _send
         try:
             return self._socket.recv(_LARGEST)
@@ -413,7 +420,7 @@ class Session:
             return None
 
     def _wait(self, seconds: float) -> bool:
-        """Wait for a datagram; whether there may be one."""
+        """Wait for a datagram; False: none has arrived."""
         assert self._socket is not None  # noqa: S101 - as in _send
         seconds = min(max(seconds, 0.0005), _SLICE)
         hub = wait.hub()
@@ -423,9 +430,9 @@ class Session:
         return True
 
     def _unreached(self, exc: OSError) -> None:
-        """The network says that nobody is there. It may be wrong once.
+        """Count an ICMP error of the network. The first one is ignored, since it may be wrong.
 
-        :raises BmcUnreachable: it says so again.
+        :raises BmcUnreachable: it was reported again.
         """
         self._refusals += 1
         if self._refusals >= _REFUSALS:
@@ -436,15 +443,15 @@ class Session:
         return BmcUnreachable(bmc=self.label, what=what, hint=_HINT)
 
     def _give_up(self, once: bool = False, sent: bool = True) -> None:
-        """:raises BmcUnreachable: nobody wants to wait any longer."""
+        """:raises BmcUnreachable: the session was stopped, or its time is used up."""
         why = 'the run was stopped' if self._stopped() else 'the time for one look is used up'
         raise BmcUnreachable(bmc=self.label, what=f'not asked any more: {why}{_unsure(once)}', sent=sent)
 
 
 class _Pace:
-    """When something is sent again.
+    """Schedule of retransmissions.
 
-    :ivar due: then, by the clock.
+    :ivar due: when the next one is due, by the clock.
     """
 
     def __init__(self, now: float, pause: float) -> None:
@@ -452,17 +459,17 @@ class _Pace:
         self.due = now + pause
 
     def sent(self, now: float) -> None:
-        """It was sent again: the next pause is longer."""
+        """A retransmission was sent: the next pause is longer."""
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         self.due = now + self._pause
 
     def slow(self, now: float) -> None:
-        """It has arrived, and the answer takes its time."""
+        """The BMC has forwarded the message, and the answer will take longer."""
         self._pause = max(self._pause, _BRIDGE_PAUSE)
         self.due = max(self.due, now + self._pause)
 
     def anew(self, now: float) -> None:
-        """Something else is sent."""
+        """Another message is sent: start with the first pause."""
         self._pause = _FIRST_PAUSE
         self.due = now + self._pause
 
@@ -472,10 +479,10 @@ def _unsure(once: bool) -> str:
 
 
 class _Asked(NamedTuple):
-    """A command that was sent. There is one for each packet, and this kind is made in a third of the time.
+    """A command to send. One is created for each packet; a NamedTuple is created in a third of a dataclass's time.
 
-    :ivar once: it may not be sent again.
-    :ivar within: seconds that it is given.
+    :ivar once: it may not be retransmitted.
+    :ivar within: timeout in seconds.
     """
 
     netfn: int
@@ -490,45 +497,45 @@ class _Asked(NamedTuple):
 
     @property
     def carried(self) -> bytes | None:
-        """Of Send Message with the request to see to the answer: the message to the controller behind."""
+        """For Send Message with tracking: the message to the controller behind."""
         tracked = (self.netfn, self.command) == (NetFn.APP, _SEND_MESSAGE) and self.data[:1] and self.data[0] & 0xC0 == 0x40
         return self.data[1:] if tracked and len(self.data) >= 8 else None
 
     def numbered(self, sequence: int) -> '_Asked':
-        """What is carried gets the sequence number of what carries it.
+        """The same, with the carried message renumbered to the sequence number of the Send Message that carries it.
 
-        Some BMCs give back the one, others the other. Were they two, a late answer to the command before could have the number
-        that this one is known by; and two bridges to one controller may have begun with the same.
+        Some BMCs return the one number, others the other. With two numbers, a late answer to the previous command could match
+        this one, and two bridges to one controller could have started with the same number.
         """
         inner = self.data[4:-1]
         inner = inner[:1] + bytes((sequence << 2 | inner[1] & 0x03,)) + inner[2:]
         return self._replace(data=self.data[:4] + inner + bytes((-sum(inner) & 0xFF,)))
 
     def answered(self, answer: Answer, sequence: int) -> Reply | None:
-        """What a message says to it; None: it is about something else."""
+        """The reply, if a message is an answer to this command, else None."""
         inner = self.carried
         if answer.sender == bridge.BMC:
             mine = (answer.netfn, answer.command, answer.sequence) == (self.netfn | 1, self.command, sequence)
             return Reply(answer.code, answer.data) if mine and answer.to == _CONSOLE else None
-        # Nor does the BMC speak for a controller behind, though other clients take that by sequence number and command: a late
-        # answer of its own, such as its Device ID, has one of 64 numbers too, and would be taken for that of a card.
+        # An answer from the BMC's own address is not that of a controller behind, though other clients accept it by sequence
+        # number and command: a late answer of the BMC, such as its device id, could be taken for that of a card.
         if inner is None or (answer.sender, answer.netfn, answer.command) != (inner[0], inner[1] >> 2 | 1, inner[5]):
             return None
-        # Some leave the address on it that it had on the bus (OpenIPMI's ipmi_sim 2.0.33).
+        # Some BMCs keep the requester's address of the bus in it (OpenIPMI's ipmi_sim 2.0.33).
         mine = answer.to in (_CONSOLE, inner[3]) and answer.sequence == sequence
         return Reply(Code.OK, answer.whole) if mine and sound(answer.whole) else None
 
 
-# ------------------------------------------------------------------------------------------------- as many as it takes
+# ----------------------------------------------------------------------------------------------------- automatic login
 
 
 class Sessions:
-    """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` that logs in when there is something to send and no session to send it in.
+    """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` that opens a session when a command is to be sent and there is none.
 
-    That is so at first, when the session has idled, and after silence, which is all that is left of a session when a BMC has
-    restarted. Between two sessions nothing is sent again.
+    That is the case at first, after the session has idled, and after a timeout, since a BMC that has restarted does not answer
+    in the old session. No command is sent again in another session.
 
-    :ivar stopped: whoever waits is to give up. It may be set by any thread.
+    :ivar stopped: pending commands have to give up. May be set from any thread.
     """
 
     longest = LONGEST
@@ -557,7 +564,7 @@ class Sessions:
     ) -> Reply:
         """Send a command and wait for the answer.
 
-        :raises BmcError: as by :class:`Session`, by its making too.
+        :raises BmcError: as by :class:`Session`, including its login.
         """
         with self._lock:
             session = self.ready()
@@ -570,7 +577,7 @@ class Sessions:
     def series(self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
         """As :func:`~baremetal_acc.bmc.ipmi.wire.series`, all of it in one session.
 
-        :raises BmcError: as by :class:`Session`, by its making too.
+        :raises BmcError: as by :class:`Session`, including its login.
         """
         with self._lock:
             session = self.ready()
@@ -581,9 +588,9 @@ class Sessions:
                 raise
 
     def ready(self) -> Session:
-        """The session, after a login where that is needed.
+        """The open session, after a login where one is needed.
 
-        :raises BmcError: it cannot be opened. Credentials that were refused are not tried again: it locks users out.
+        :raises BmcError: it cannot be opened. Refused credentials are not tried again: repeated failures lock users out.
         """
         with self._lock:
             if self._refused is not None:
@@ -608,7 +615,7 @@ class Sessions:
 
     @contextmanager
     def limited(self, budget: timedelta) -> Iterator[None]:
-        """Use no more than this time for what is done within, nor more than was left before."""
+        """Context with a time limit for all commands in it; an earlier limit still applies."""
         before, self._until = self._until, min(self._until, self._clock() + budget.total_seconds())
         try:
             yield

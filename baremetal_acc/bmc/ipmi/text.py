@@ -1,18 +1,18 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read a text in an FRU or an SDR.
+"""Decode the text fields of FRU data and SDR records.
 
-Whoever wrote the EEPROM of a card chose the bytes, so what comes out of here never holds what a terminal would obey.
+Whoever wrote a card's EEPROM chose the bytes: the decoded texts therefore never hold terminal control characters.
 """
 
 from enum import IntEnum
 
 
 class Coding(IntEnum):
-    """How a field is written: the two upper bits of its type/length byte.
+    """Encoding of a field: the two upper bits of its type/length byte.
 
-    Source: Platform Management FRU Information Storage Definition 1.0 revision 1.3, section 13; IPMI 2.0 revision 1.1,
-    section 43.15.
+    Source: Platform Management FRU Information Storage Definition 1.0 revision 1.3, section 13; IPMI 2.0 revision 1.1, section
+    43.15.
     """
 
     BINARY = 0
@@ -22,18 +22,18 @@ class Coding(IntEnum):
 
 
 _BCD_PLUS = '0123456789 -.\ufffd\ufffd\ufffd'
-"""Of the sixteen digits the last three are reserved."""
+"""Characters of the sixteen BCD plus digits; the last three are reserved."""
 
 _FILLING = b'\0\xff'
-"""What is left of memory that nobody wrote, behind a text or around it."""
+"""Bytes of memory that was never written, which pad a text."""
 
 
 def said(coding: Coding, data: bytes, *, wide: bool = False) -> str | None:
-    """The text of a field; None where it says nothing. What is binary is given as hexadecimal digits, unless it is a text.
+    """The text of a field; None where it is empty. Binary data becomes hexadecimal digits, unless it is ASCII text.
 
-    :param wide: the language is not English: then the specification wants two bytes for each character. Many who write an
-        EEPROM leave the language as it comes and write ASCII or Latin-1, since the common tools ignore it: what reads as such
-        a text is taken for one. It is serial numbers and names of products that are at stake.
+    :param wide: the language is not English, for which the specification demands two bytes per character. Many EEPROMs have
+        such a language code by default and hold ASCII or Latin-1, since the common tools ignore the code: data that is valid as
+        such text is decoded as such. Otherwise serial numbers and product names would be wrong.
     """
     match coding:
         case Coding.BINARY if _reads_as_ascii(data):
@@ -51,15 +51,15 @@ def said(coding: Coding, data: bytes, *, wide: bool = False) -> str | None:
 
 
 def _reads_as_ascii(data: bytes) -> bool:
-    """Four bytes or more, all of them letters, digits and what goes with them: no number looks so."""
+    """Whether data is text: at least four bytes, all of them printable ASCII. Binary numbers do not look like this."""
     return len(data) >= 4 and all(0x20 <= byte <= 0x7E for byte in data)
 
 
 def _eight_bit(data: bytes, wide: bool) -> str:
-    """Text of one or of two bytes a character, without the filling; a text of one byte ends with the first zero."""
+    """Decode text of one or two bytes per character, without the padding; one-byte text ends with the first zero."""
     filled = data.strip(_FILLING + b'\t\r\n')
     if len(filled) > 1 and not any(filled[1::2]) and all(filled[::2]):
-        return filled[::2].decode('latin-1')  # Latin letters, two bytes each, whatever the language is said to be
+        return filled[::2].decode('latin-1')  # Latin letters in two bytes each, whatever the language code
     narrow = filled.split(b'\0', 1)[0]
     latin = narrow == filled and all(0x20 <= byte <= 0x7E or byte >= 0xA0 for byte in narrow)
     if not wide or len(data) % 2 or latin or _reads_as_ascii(narrow):
@@ -68,6 +68,6 @@ def _eight_bit(data: bytes, wide: bool) -> str:
 
 
 def clean(text: str) -> str:
-    """A text in one line, without what a terminal would not show or would obey, and without the filling around it."""
+    """Strip the padding of a text, and replace each control or other unprintable character by U+FFFD."""
     text = text.strip('\0 \t\r\n\xa0')
     return ''.join(c if c.isprintable() else '\ufffd' for c in text).strip()

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is firmware uploaded by HPM.1?
+"""Upload firmware to a component by HPM.1.
 
-An upload is a :class:`Transfer`: a value that :func:`step` carries one command further, so that whoever owns it decides when
-and how long to go on, and sleeps (:func:`turn` does both). Until Activate the controller runs what it ran, and an upload can
-begin anew at any time, with Abort and the first block.
+An upload is a :class:`Transfer`, a value. :func:`step` sends one command and returns the next value, so that the caller decides
+when to proceed and when to sleep (:func:`turn` does both). Until Activate Firmware the controller runs what it ran before,
+unless it activates by itself (see :func:`baremetal_acc.bmc.ipmi.hpm.activate`). An upload can be started again at any time,
+with Abort Firmware Upgrade and the first block.
 
 Source: facts/ipmi.md, section 3.
 """
@@ -39,40 +40,41 @@ from baremetal_acc.bmc.ipmi.wire import AWAY, GROUP_PICMG, NOT_THERE, TOO_LONG, 
 from baremetal_acc.errors import BmcError, BmcUnreachable, WriteFailed
 
 POLL = timedelta(seconds=1)
-"""Between two looks at what goes on, at most, and before asking again whoever was away."""
+"""Longest pause between two polls of a command in progress, and the pause before retrying an unreachable controller."""
 
 SOON = timedelta(milliseconds=20)
-"""Before the second look at a command that goes on: the first is taken at once, and each pause is as long as all before it.
+"""Pause before the second poll of a command in progress. The first poll is sent at once, and each pause is as long as all
+before.
 
-Some controllers say of every page of their flash that it goes on, and have done it when they are asked.
+Some controllers answer "in progress" for every flash page, and have finished by the first poll.
 """
 
 BUSY_PAUSE = timedelta(milliseconds=100)
-"""Before asking again whoever was busy, at least: as long as ipmitool waits."""
+"""Minimum pause before retrying a busy controller: as long as ipmitool waits."""
 
 SAFE_BLOCK = 23
-"""Bytes that go through every bridge known (ipmitool's block behind one)."""
+"""Bytes per block that pass every known bridge (ipmitool's block size behind one)."""
 
 PLAIN_BLOCK = 36
-"""Bytes of ipmitool's blocks where there is no bridge: every controller that was ever written takes them."""
+"""Bytes per block of ipmitool without a bridge: every known controller accepts them."""
 
 _ANEW = 2
-"""How often an upload is begun anew by itself: once for its blocks, and once for an outage."""
+"""How often an upload restarts by itself: once because of its block size, and once because of an outage."""
 
 _LAN_PARAMETERS = 0x02
-"""Get LAN Configuration Parameters, of NetFn Transport; of channel Eh, the one that it is asked by."""
+"""Get LAN Configuration Parameters, of NetFn Transport; sent for channel Eh, the channel by which it arrives."""
 
 _PAYLOAD_OVERHEAD = 7
-"""Bytes of an IPMI message over LAN beside its data: two addresses, NetFn, sequence number, command, two checksums."""
+"""Bytes of an IPMI message over LAN besides its data: two addresses, NetFn, sequence number, command, two checksums."""
 
 _BLOCK_OVERHEAD = 2
 """Body code and block number."""
 
 _OUT_OF_ORDER = frozenset({Code.INVALID_FIELD, 0x82})
-"""Of a block that was sent again: some have taken it the first time, and expect the next one."""
+"""Completion codes for a retransmitted block: some controllers have accepted the first copy, and expect the next block."""
 
 _NO_SECTION = bytes([GROUP_PICMG])
-"""The answer to a block that says nothing of where to go on."""
+"""The answer to a block that requests no other section of the firmware."""
 
 _AT_NONE = 'it is at no upload any more: it may have restarted, or somebody else has begun or ended one'
 
@@ -86,13 +88,13 @@ _MEANS = {
     (Command.UPLOAD, Code.NOT_IN_STATE): _AT_NONE,
     (Command.FINISH, Code.NOT_IN_STATE): _AT_NONE,
 }
-"""What completion codes mean with one command only."""
+"""Meaning of command-specific completion codes."""
 
 
 class Block(NamedTuple):
-    """Bytes of firmware with which an upload begins; it backs off from there.
+    """Block size with which an upload begins; it backs off from there.
 
-    :ivar told: it is what the controller has said that it takes.
+    :ivar told: it is the maximum that the controller has reported.
     """
 
     size: int
@@ -100,9 +102,9 @@ class Block(NamedTuple):
 
 
 def block_size(raw: Raw) -> Block:
-    """What HPM.2 says, else what the session can carry.
+    """The block size that HPM.2 reports, else the largest that the session can carry.
 
-    :raises BmcUnreachable: it does not answer.
+    :raises BmcUnreachable: the controller does not answer.
     """
     longest, told = raw.longest, False
     try:
@@ -123,12 +125,12 @@ def block_size(raw: Raw) -> Block:
     except BmcUnreachable:
         raise
     except BmcError:
-        pass  # without HPM.2 nobody says how long a block may be
+        pass  # without HPM.2 the maximum block size is not reported
     return Block(max(1, longest - _BLOCK_OVERHEAD), told)
 
 
 class Stage(StrEnum):
-    """What an upload does next, in this order."""
+    """Next stage of an upload, in this order."""
 
     ABORT = 'abort'
     BACKUP = 'backup'
@@ -141,19 +143,25 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """How far the upload of one component is. In memory only.
+    """State of the upload of one component, kept in memory only: :func:`paused` encodes the part that is stored.
 
-    :ivar stages: what comes after ``stage``; ``course`` all that is done anew when it has to be.
-    :ivar size: bytes of the next block; ``taken`` the largest that was taken, ``refused`` the smallest that was too long.
-    :ivar offset: of the next block in the firmware; ``end`` is the end of what is wanted now.
-    :ivar number: of the next block; eight bits of it are sent.
-    :ivar sent: bytes that were taken.
-    :ivar looking: Get Upgrade Status is asked next; ``doubt``: nobody knows whether the command before it arrived.
-    :ivar wanted: from where, and how much, it wants next, by the answer to a block that goes on.
-    :ivar anew: how often it was begun anew by itself.
-    :ivar taken_up: it was told to go on, and nothing was done since: what was done before may be lost by now.
+    :ivar patience: how long one command may be retried or polled.
+    :ivar stages: the stages after ``stage``.
+    :ivar course: all stages to do when the upload restarts.
+    :ivar size: bytes of the next block.
+    :ivar taken: the largest block size that was accepted.
+    :ivar refused: the smallest block size that was too long.
+    :ivar offset: of the next block in the firmware.
+    :ivar end: end of the section to send now.
+    :ivar number: of the next block; its lower eight bits are sent.
+    :ivar sent: bytes that were accepted.
+    :ivar looking: Get Upgrade Status is sent next.
+    :ivar doubt: it is not known whether the last command arrived.
+    :ivar wanted: offset and length of the section that the controller requested in its answer to a block in progress.
+    :ivar anew: how often the upload has restarted by itself.
+    :ivar taken_up: it was resumed, and no command has succeeded since: the controller may have lost the upload by now.
     :ivar since: when waiting began, by the caller's clock.
-    :ivar pause: how long to leave it alone before the next step.
+    :ivar pause: how long to wait before the next step.
     """
 
     upload: Upload
@@ -178,25 +186,25 @@ class Transfer:
 
     @property
     def staged(self) -> bool:
-        """The controller has all of it, and takes it for whole."""
+        """Whether the controller has all of the firmware, and has accepted it as valid."""
         return self.stage is Stage.STAGED
 
     @property
     def percent(self) -> int:
-        """Of the firmware's bytes."""
+        """Percentage of the firmware's bytes that were sent."""
         return 100 if self.staged else min(99, self.sent * 100 // len(self.upload.firmware))
 
 
 def begin(
     image: Image, upload: Upload, target: Capabilities, properties: Properties, block: Block, *, further: bool = False
 ) -> Transfer:
-    """The upload of one component, before its first command.
+    """Create the upload of one component, before its first command.
 
-    The image's actions before the upload are done where the component says that it has them.
+    The image's backup and prepare actions are done if the component supports them.
 
-    :param block: from :func:`block_size`. More than the controller has told is not tried.
-    :param further: other components of this image are staged already, by this process and for the same activation: they would
-        be lost by an Abort, with which an upload begins otherwise.
+    :param block: from :func:`block_size`. No block is larger than a maximum that the controller has reported.
+    :param further: this process has already staged other components of the image for the same activation: the upload then does
+        not begin with Abort Firmware Upgrade, which would discard them.
     """
     stages = [Stage.OPEN, Stage.SEND, Stage.FINISH, Stage.STAGED]
     if properties.prepare and image.asks(ActionKind.PREPARE, upload.component):
@@ -219,9 +227,9 @@ def begin(
 
 
 def paused(transfer: Transfer, now: float) -> str:
-    """How far an upload is, as text: whoever goes on with it needs the same firmware, and no more.
+    """Encode an upload as text; to resume it, the same firmware is needed, and nothing else.
 
-    :param now: by the clock of :func:`turn`. The time that was waited in vain counts on, the time in between does not.
+    :param now: by the clock of :func:`turn`. The wait so far is kept; the time until the upload is resumed does not count.
     """
     told = {name: getattr(transfer, name) for name in _KEPT}
     told['patience'] = transfer.patience.total_seconds()
@@ -230,7 +238,7 @@ def paused(transfer: Transfer, now: float) -> str:
 
 
 def resumed(upload: Upload, text: str, now: float) -> Transfer | None:
-    """The upload that :func:`paused` told of; None where nobody can go on with that, and it has to begin anew."""
+    """The upload that :func:`paused` has encoded; None where the text cannot be parsed, and the upload has to begin again."""
     try:
         told = json.loads(text)
         waited, wanted = told['waited'], told['wanted']
@@ -270,11 +278,11 @@ _KEPT = (
 def turn(
     raw: Raw, transfer: Transfer, *, clock: Callable[[], float], sleep: Callable[[float], None], within: timedelta
 ) -> Transfer:
-    """Go on with an upload for about this long, or until it is staged.
+    """Continue an upload for about this long, or until it is staged.
 
-    :param clock: seconds that never go back; the same one for all turns of an upload.
-    :raises WriteFailed: it cannot be done; nothing was activated, and it has to begin again.
-    :raises BmcError: the controller's answer is none, or the user may not.
+    :param clock: monotonic seconds; the same clock for all turns of an upload.
+    :raises WriteFailed: the upload failed; nothing was activated, and it has to begin again.
+    :raises BmcError: an answer of the controller is invalid, or the user lacks the privilege.
     """
     until = clock() + within.total_seconds()
     while not transfer.staged and clock() < until:
@@ -287,11 +295,11 @@ def turn(
 def step(raw: Raw, transfer: Transfer, now: float) -> Transfer:
     """Send one command of an upload.
 
-    A block whose answer was lost is sent again with its number, which says that it is a retransmission. Of any other command
-    whose answer was lost the status is looked at first.
+    A block without an answer is sent again with the same number, which marks it as a retransmission. After any other command
+    without an answer, Get Upgrade Status is sent first.
 
-    :raises WriteFailed: as of :func:`turn`.
-    :raises BmcError: as of :func:`turn`.
+    :raises WriteFailed: as by :func:`turn`.
+    :raises BmcError: as by :func:`turn`.
     """
     if transfer.pause:
         transfer = replace(transfer, pause=timedelta(0))
@@ -307,10 +315,10 @@ def step(raw: Raw, transfer: Transfer, now: float) -> Transfer:
 
 
 def _clear(raw: Raw, transfer: Transfer, now: float) -> Transfer:
-    """Break off what another upload has left, where there may be one.
+    """Abort a previous upload, where there may be one.
 
-    Some controllers restart after Abort even if there was something to break off only: without need it is not sent. It is where
-    the last command was one of an upload, or where nobody says which it was.
+    Some controllers restart after Abort Firmware Upgrade, so it is sent only where it may be needed: the controller's last
+    command belongs to an upload, or is not reported.
     """
     try:
         reply = raw(NetFn.GROUP, Command.STATUS, encode_plain())
@@ -325,7 +333,7 @@ _OF_UPLOADS = frozenset({Command.INITIATE, Command.UPLOAD, Command.FINISH})
 
 
 def _order(raw: Raw, transfer: Transfer, now: float) -> Transfer:
-    """Send a command that is no block."""
+    """Send the command of a stage other than a block."""
     command, data = _request(transfer)
     try:
         reply = raw(NetFn.GROUP, command, data, once=True)
@@ -347,12 +355,12 @@ def _order(raw: Raw, transfer: Transfer, now: float) -> Transfer:
 
 
 def _after_refusal(raw: Raw, transfer: Transfer, command: Command, reply: Reply) -> Transfer:
-    """Begin an upload anew that a controller has refused, where that may be ours to mend.
+    """Restart an upload that a controller has refused, if a restart may help.
 
-    * It may have restarted while nobody spoke to it, and know nothing of an upload that had come so far.
-    * Its blocks may have been longer than all take, though it has called none too long: some cut them, and say that it is done.
+    * The controller may have restarted between two turns, and have lost the upload.
+    * The blocks may have been too long, though none was refused: some controllers truncate them, and answer with success.
 
-    :raises WriteFailed: it is not, or was done before.
+    :raises WriteFailed: a restart does not help, or was done :data:`_ANEW` times already.
     """
     stage = transfer.stage
     if reply.code != Code.PRIVILEGE and reply.code not in NOT_THERE and transfer.anew < _ANEW:
@@ -364,11 +372,11 @@ def _after_refusal(raw: Raw, transfer: Transfer, command: Command, reply: Reply)
 
 
 _NOT_WHOLE = frozenset({0x81, 0x82})
-"""Of Finish Firmware Upload."""
+"""Completion codes of Finish Firmware Upload."""
 
 
 def _anew(transfer: Transfer) -> Transfer:
-    """The upload from its first block, and from what prepares it; what is there of it is broken off."""
+    """Restart the upload from its first stage other than backup. That stage is an Abort, except with ``further``."""
     return replace(
         transfer,
         stage=transfer.course[0],
@@ -383,7 +391,7 @@ def _anew(transfer: Transfer) -> Transfer:
 
 
 def _request(transfer: Transfer) -> tuple[Command, bytes]:
-    """The command of a stage."""
+    """The command of a stage other than sending blocks."""
     number = transfer.upload.component
     if transfer.stage is Stage.ABORT:
         return Command.ABORT, encode_plain()
@@ -396,16 +404,16 @@ _ACTIONS = {Stage.BACKUP: ActionKind.BACKUP, Stage.PREPARE: ActionKind.PREPARE, 
 
 
 def _is_settled(transfer: Transfer) -> bool:
-    """Whole blocks go out one after another, none of them the last one, and another size is not tried any more."""
+    """Whether whole blocks of a final size, except the last one, can be sent in a row."""
     goes_on = transfer.stage is Stage.SEND and not transfer.looking and not transfer.pause and transfer.since is None
     whole = transfer.offset + transfer.size < transfer.end
     return goes_on and whole and transfer.size == transfer.taken == _next_size(transfer.taken, transfer.refused)
 
 
 def _row(raw: Raw, transfer: Transfer, clock: Callable[[], float], until: float) -> Transfer:
-    """Send whole blocks for about this long, up to the last but one, or to the first that is not plainly taken.
+    """Send whole blocks for about this long, up to the last but one, or to the first whose answer is not a plain success.
 
-    Another :class:`Transfer` is made of all of them together: a block takes 30 microseconds less than by :func:`step`.
+    One new :class:`Transfer` covers all of them: this takes 30 microseconds less per block than :func:`step`.
     """
     firmware, size = transfer.upload.firmware, transfer.size
     count, now = 0, clock()
@@ -445,7 +453,7 @@ def _send(raw: Raw, transfer: Transfer, now: float) -> Transfer:
 
 
 def _answer(raw: Raw, number: int, block: bytes) -> Reply | BmcUnreachable:
-    """What becomes of a block that is sent."""
+    """Send a block; its reply, or the error if there is none."""
     try:
         return raw(NetFn.GROUP, Command.UPLOAD, encode_block(number, block))
     except BmcUnreachable as exc:
@@ -453,11 +461,11 @@ def _answer(raw: Raw, number: int, block: bytes) -> Reply | BmcUnreachable:
 
 
 def _heard(raw: Raw, transfer: Transfer, reply: Reply | BmcUnreachable, now: float) -> Transfer:
-    """What comes after a block of which that was heard."""
+    """The next state after the reply to a block."""
     if isinstance(reply, BmcUnreachable):
         if not reply.sent:
             return _wait(raw, transfer, now, reply.what)
-        if not transfer.sent and transfer.size > SAFE_BLOCK:  # what is too long may get lost: shorter, and from the beginning
+        if not transfer.sent and transfer.size > SAFE_BLOCK:  # a long block may get lost: restart with shorter ones
             smaller = max(SAFE_BLOCK, transfer.size // 4)
             opened = replace(transfer, size=smaller, stage=Stage.OPEN, stages=(Stage.SEND, Stage.FINISH, Stage.STAGED))
             return _wait(raw, opened, now, reply.what)
@@ -474,7 +482,7 @@ def _heard(raw: Raw, transfer: Transfer, reply: Reply | BmcUnreachable, now: flo
             least=_NOW,
         )
     if reply.code in _OUT_OF_ORDER and (reply.again or transfer.doubt):
-        return _taken(raw, transfer, None)  # Finish says whether all is there
+        return _taken(raw, transfer, None)  # Finish Firmware Upload checks that all blocks arrived
     length = len(_block(transfer))
     if reply.code in TOO_LONG and length > max(1, transfer.taken):
         smaller = transfer.taken + (length - transfer.taken) // 2
@@ -491,14 +499,14 @@ def _block(transfer: Transfer) -> bytes:
 
 
 def _next_size(taken: int, refused: int | None) -> int:
-    """Between what was taken and what was too long, until they are near each other."""
+    """The next block size to try, between the accepted and the refused one, until they are close to each other."""
     return taken if refused is None or refused - taken <= max(1, taken // 32) else (taken + refused) // 2
 
 
 def _taken(raw: Raw, transfer: Transfer, section: tuple[int, int] | None) -> Transfer:
-    """A block was taken: what comes next.
+    """The next state after a block was accepted.
 
-    A controller may skip parts of the firmware, and never gets more bytes than the firmware has.
+    A controller may skip sections of the firmware, but it never gets more bytes than the firmware has.
     """
     length = len(_block(transfer))
     size, taken = transfer.size, transfer.taken
@@ -530,7 +538,7 @@ def _taken(raw: Raw, transfer: Transfer, section: tuple[int, int] | None) -> Tra
 
 
 def _watch(raw: Raw, transfer: Transfer, now: float) -> Transfer:
-    """Look at what became of the last command."""
+    """Poll the outcome of the last command."""
     command = Command.UPLOAD if transfer.stage is Stage.SEND else _request(transfer)[0]
     try:
         reply = raw(NetFn.GROUP, Command.STATUS, encode_plain())
@@ -551,7 +559,7 @@ def _watch(raw: Raw, transfer: Transfer, now: float) -> Transfer:
 
 
 def _done(transfer: Transfer) -> Transfer:
-    """The next stage."""
+    """Go to the next stage."""
     transfer = replace(
         transfer,
         stage=transfer.stages[0],
@@ -570,9 +578,9 @@ _NOW = timedelta(0)
 
 
 def _wait(raw: Raw, transfer: Transfer, now: float, why: str, *, least: timedelta = POLL) -> Transfer:
-    """Later, if there is patience left.
+    """Set a pause before the next step, or fail if the timeout is used up.
 
-    :param least: the shortest pause. Pauses are as long as all that was waited before them, up to :data:`POLL`.
+    :param least: the shortest pause. Each pause is as long as the wait before it, up to :data:`POLL`.
     """
     since = now if transfer.since is None else transfer.since
     if now - since > transfer.patience.total_seconds():
@@ -585,7 +593,7 @@ _AGAIN = 'nothing of it is activated; it has to be uploaded again from the begin
 
 
 def _failed(raw: Raw, transfer: Transfer, command: Command, reply: Reply) -> Exception:
-    """The error for a command of an upload that ended badly."""
+    """The error for a command of an upload that failed."""
     if reply.code == Code.PRIVILEGE or reply.code in NOT_THERE:
         return refusal(raw, NAMES[command], reply)
     means = _MEANS.get((command, reply.code))
@@ -594,5 +602,5 @@ def _failed(raw: Raw, transfer: Transfer, command: Command, reply: Reply) -> Exc
 
 
 def _sentence(transfer: Transfer, what: str) -> str:
-    """Where the upload was. Of which BMC and component it is says whoever turns it."""
+    """Prefix a message with the stage of the upload. The caller adds the BMC and the component."""
     return f'upload ({transfer.stage}): {what}'

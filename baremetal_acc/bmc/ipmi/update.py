@@ -1,15 +1,15 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is an image written to one component of HPM.1, and what has become of it?
+"""Update one HPM.1 component: upload an image, activate it or roll back, and read the outcome as a task.
 
-An upload is done in turns while the caller waits: HPM.1 has nobody who would take an image and write it later. It ends with
-Activate Firmware, which is sent once and in a turn of its own. Where a component is to get back what it ran before, and has
-kept it, Manual Rollback takes the place of all that, and an upload its place where it is refused. From then on whoever wants
-to know looks: what the controller says of its last command, of its self-test and of rollbacks is a reading of a task, and that
-the version runs is read by the caller.
+The upload is done in turns while the caller waits: HPM.1 has no service that takes an image and writes it later. It ends with
+Activate Firmware, sent once and in a turn of its own. Where a component is to get back the version that it ran before, and has
+kept it, Initiate Manual Rollback replaces the upload; if the rollback is refused, the version is uploaded. After that the
+outcome is only read: the status of the controller's last command, its self-test and its rollbacks are reported as a task
+reading; that the expected version runs is checked by the caller.
 
-Whatever speaks against an image is found before the first command that changes anything. An upload that has failed on its way
-has activated nothing, but may have erased what was there: then nobody says that the component is untouched.
+All checks of the image come before the first command that changes anything. An upload that failed has activated nothing, but
+may have erased the stored image; such a component is never reported as untouched.
 
 Source: facts/ipmi.md, section 3.
 """
@@ -41,19 +41,21 @@ from baremetal_acc.model.ref import Ref
 LOG = logging.getLogger(__name__)
 
 TURN = timedelta(seconds=15)
-"""Of an upload, which takes up to an hour over a slow bus: whoever turns it looks after others in between."""
+"""Length of one turn of an upload. An upload takes up to an hour over a slow bus; between turns the caller attends to other
+jobs.
+"""
 
 ROLLBACK = '/rollback'
-"""What the URI of a component ends with, as the place of a task: going back to what it has kept."""
+"""Suffix of a component's URI for the task of a rollback to the version that it has kept."""
 
 _BACK = 'roll back'
-"""In place of how far an upload is."""
+"""Marker in :attr:`Progress.so_far` for a rollback, in place of the state of an upload."""
 
 
 def facts(unseen: Iterable[Ref]) -> UpdateFacts:
-    """How a BMC takes images by HPM.1: one at a time, from us.
+    """Update capabilities of a BMC with HPM.1: images are pushed, one at a time.
 
-    :param unseen: components that run what was activated after a reset of the payload only, and do not tell what waits for it.
+    :param unseen: components that run activated firmware only after a payload reset, and do not report what waits for it.
     """
     how = Sending(way=Way.HPM_1, apply_time=None)
     return UpdateFacts(
@@ -68,12 +70,12 @@ def facts(unseen: Iterable[Ref]) -> UpdateFacts:
 
 
 def push(raw: Raw, ref: Ref, number: int, upload: Upload) -> Progress:
-    """See whether an image can be written to one component. Nothing is changed.
+    """Check that an image can be written to one component. Nothing is changed.
 
-    :param raw: to its controller, as an administrator.
-    :returns: where :func:`go_on` begins.
-    :raises BmcUnsupported: the image is not for this component, or the controller has none of HPM.1.
-    :raises BmcBusy: it is at something else.
+    :param raw: to its controller, as administrator.
+    :returns: the progress from which :func:`go_on` begins.
+    :raises BmcUnsupported: the image is not for this component, or the controller does not support HPM.1.
+    :raises BmcBusy: the controller is doing something else.
     :raises BmcError: a command was refused, or not answered.
     """
     found = _fitting(raw, ref, number, upload)
@@ -92,10 +94,11 @@ def go_on(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = wait.sleep,
 ) -> Progress | TaskReading:
-    """Go on with an upload for a turn; once it is whole, activate it, once.
+    """Continue an upload for one turn; if it is complete, activate it, once.
 
     :param ref: of the component.
-    :raises BmcUnsupported: as of :func:`push`, in the first turn. ``BmcBusy``: so, too.
+    :raises BmcUnsupported: as by :func:`push`, in the first turn.
+    :raises BmcBusy: as by :func:`push`, in the first turn; or the controller is busy or away when the image is to be activated.
     :raises BmcAnswerInvalid: the upload failed; nothing of it is activated.
     :raises BmcError: a command was refused, or not answered.
     """
@@ -122,19 +125,19 @@ def go_on(
 
 
 def _begun(raw: Raw, found: Fitting) -> transfer.Transfer:
-    """The upload before its first command."""
+    """The state of the upload before its first command."""
     return transfer.begin(found.image, found.part, found.target, found.can, transfer.block_size(raw))
 
 
 def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: hpm_image.Version | None, *, back: bool) -> TaskReading:
-    """Activate what was uploaded, or go back to what was kept: sent once.
+    """Activate the uploaded firmware, or roll back to the kept version: the command is sent once.
 
-    That a controller says that it is busy does not say that it has not done it: a bus repeats commands. It is looked at before
-    anything is sent, and after that answer, and what is seen to be done, or under way, is not sent again. A second rollback
-    would undo the first.
+    A controller that answers "busy" may have executed the command all the same: a bus may repeat commands. Its state is read
+    before anything is sent, and after that answer; a command that is seen to be done, or in progress, is not sent again. A
+    second rollback would undo the first.
 
-    :raises BmcBusy: the controller is at something else, or away; it is looked at again before anything is sent.
-    :raises BmcError: as of :func:`hpm.activate`.
+    :raises BmcBusy: the controller is doing something else, or is away; before the next attempt its state is read again.
+    :raises BmcError: as by :func:`hpm.activate`.
     """
     command = hpm.Command.ROLLBACK if back else hpm.Command.ACTIVATE
     done, said = _is_done(raw, ref, number, wanted, command), 'rolled back' if back else 'activated'
@@ -143,7 +146,7 @@ def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: hpm_image.Version
             done = hpm.roll_back(raw) if back else hpm.activate(raw)
         except BmcBusy as exc:
             standing = hpm.look(raw)
-            if standing.away is None and back and standing.status is None:  # and nobody will ever know
+            if standing.away is None and back and standing.status is None:  # and the outcome can never be read
                 raise BmcRefused(bmc=raw.label, uri=ref.uri, what=exc.what) from exc
             if standing.status is None or standing.status.command != command:
                 raise
@@ -156,11 +159,12 @@ def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: hpm_image.Version
 
 
 def _is_done(raw: Raw, ref: Ref, number: int, wanted: hpm_image.Version | None, command: hpm.Command) -> bool:
-    """Whether a component is just being activated, or was or is being rolled back.
+    """Whether an activation is in progress, or a rollback is done or in progress.
 
-    Of a rollback the last command says it, and what runs: :func:`_goes_back` has seen that they did not before.
+    A rollback is detected by the controller's last command, or by the version that runs: :func:`_goes_back` has checked before
+    that neither indicated one.
 
-    :raises BmcBusy: nobody can tell now.
+    :raises BmcBusy: the state cannot be read now, or another command is in progress.
     """
     standing = hpm.look(raw)
     if standing.away is not None:
@@ -177,9 +181,10 @@ def _is_done(raw: Raw, ref: Ref, number: int, wanted: hpm_image.Version | None, 
 
 
 def _fitting(raw: Raw, ref: Ref, number: int, upload: Upload) -> Fitting:
-    """See that an image is for a component, and that its controller takes it now.
+    """Check that an image is for a component, and that its controller takes an update now.
 
-    :raises BmcUnsupported: it does not fit. ``BmcBusy``: the controller is at something else.
+    :raises BmcUnsupported: the image is not compatible.
+    :raises BmcBusy: the controller is doing something else.
     """
     found = fitting.fitting(raw, ref, number, _image(raw, ref, upload))
     running = reading(raw, ref, number)
@@ -192,11 +197,11 @@ def _fitting(raw: Raw, ref: Ref, number: int, upload: Upload) -> Fitting:
 
 
 def _goes_back(raw: Raw, found: Fitting) -> bool:
-    """Whether Manual Rollback brings the version of the image back, and changes nothing else.
+    """Whether Initiate Manual Rollback restores the version of the image, and changes nothing else.
 
-    It goes back with all components that were activated last, and nobody tells which these are: so no other one may have
-    something else to go back to. A controller that does not tell its last command, or whose last one was a rollback, is
-    written: of such a one nobody could tell whether it has gone back already.
+    It rolls back all components that were activated last, and no controller reports which these are: so no other component may
+    have another version to roll back to. If a controller does not report its last command, or that was a rollback, the image is
+    uploaded instead: nobody could tell later whether it has already rolled back.
     """
     this, wanted = found.component, found.part.version
     if hpm.Feature.MANUAL_ROLLBACK not in found.target.features or wanted is None or this.rollback != wanted:
@@ -209,7 +214,7 @@ def _goes_back(raw: Raw, found: Fitting) -> bool:
 
 
 def _image(raw: Raw, ref: Ref, upload: Upload) -> hpm_image.Image:
-    """The bytes that were checked. What is wrong with them has not touched the component."""
+    """Parse the image that was checked. An error in it has not changed the component."""
     try:
         return fitting.read(upload, upload.file)
     except ImageError as exc:
@@ -217,11 +222,11 @@ def _image(raw: Raw, ref: Ref, upload: Upload) -> hpm_image.Image:
 
 
 def reading(raw: Raw, ref: Ref, number: int, *, back: bool = False) -> TaskReading:
-    """What has become of the last command of a controller, as far as it still says.
+    """Outcome of a controller's last command as a task, as far as the controller still reports it.
 
-    :param back: of a rollback; else of an activation.
-    :raises BmcUnreachable: it cannot be asked now: it may be restarting.
-    :raises BmcError: its answers are none, or the user may not.
+    :param back: the task is a rollback; else an activation.
+    :raises BmcUnreachable: the state cannot be read now: the controller may be restarting.
+    :raises BmcError: an answer is invalid, or the user lacks the privilege.
     """
     standing = hpm.look(raw)
     if standing.away is not None:

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which accounts of a BMC may log in over IPMI, and how does one get in without any?
+"""Read the IPMI user accounts that may log in to a BMC, and the ways to log in without a password.
 
-Whoever was root on the host may have made himself one over the system interface, enabled or raised one that was there, or let
-everybody in. Passwords cannot be read: that of an account which is expected may be another one than the operator thinks.
+A tenant who was root on the host may have created an account over the system interface, enabled one or raised its privilege, or
+opened the BMC to everybody. Passwords cannot be read: an expected account may have another password than the operator thinks.
 
 Source: IPMI 2.0 revision 1.1, sections 22.27 (Get User Access) and 22.29 (Get User Name).
 """
@@ -18,21 +18,21 @@ _GET_ACCESS, _GET_NAME = 0x44, 0x46
 _ENABLED, _DISABLED = 0x40, 0x80
 _NO_ACCESS = 0x0F
 _NO_SUCH_NUMBER = frozenset({Code.OUT_OF_RANGE, Code.INVALID_FIELD})
-"""Of a number that the BMC counts among those that it could have."""
+"""Completion codes for a user id within the BMC's range that it does not have."""
 
 _NO_NAME = frozenset({Code.OUT_OF_RANGE, Code.NOT_PRESENT, Code.INVALID_FIELD})
-"""Of an account that is there: some BMCs have none of these for an empty name (FreeIPMI, ipmi-config)."""
+"""Completion codes of Get User Name for an account with an empty name, on some BMCs (FreeIPMI, ipmi-config)."""
 
 _NAMES = {_NO_ACCESS: PRIVILEGES[0], **dict(enumerate(PRIVILEGES[1:], 1))}
 
 
 def read(raw: Raw, username: str) -> Accounts:
-    """The accounts that may log in, with the most that each may be on any channel. What cannot be read is told, and no error.
+    """Read the accounts that may log in, each with its highest privilege on any channel. Failures are reported in ``unread``.
 
-    One counts that is enabled, on whatever channel; and of a BMC that does not say so, one that has access on one.
+    An account counts if it is enabled on any channel; on a BMC that does not report this, if it has a privilege on any channel.
 
-    :param username: with which we have logged in: without that the list is not to be believed.
-    :raises BmcError: it can be spoken to no more.
+    :param username: of our session; if it is not in the list, the list cannot be right.
+    :raises BmcError: the BMC no longer answers.
     """
     table = _Table(raw)
     unguarded: list[str] = []
@@ -52,9 +52,9 @@ def read(raw: Raw, username: str) -> Accounts:
 
 
 class _Table:
-    """Accounts as they are found, channel by channel. Whether one is enabled is the same on all of them, and so is its name.
+    """Accounts that were found, channel by channel. Name and enabled state of an account are the same on all channels.
 
-    :ivar names: of those that may log in, by their numbers.
+    :ivar names: names of those that may log in, by user id.
     """
 
     def __init__(self, raw: Raw) -> None:
@@ -66,9 +66,9 @@ class _Table:
         self._highest: dict[int, tuple[int, int, Channel]] = {}
 
     def ask(self, channel: Channel) -> None:
-        """What each may be on a channel.
+        """Read the privilege of each account on a channel.
 
-        :raises BmcError: of one that is not known.
+        :raises BmcError: an account could not be read.
         """
         number = 1
         while number <= self._most:
@@ -101,7 +101,7 @@ class _Table:
             self._highest[number] = height, privilege, channel
 
     def _name(self, number: int) -> bytes:
-        """Without the zeros at its end; none: it is the anonymous one."""
+        """The name without padding; empty: the anonymous account."""
         try:
             data = ask(self._raw, NetFn.APP, _GET_NAME, bytes([number]), what='Get User Name', least=1)
         except CommandRefused as exc:
@@ -112,7 +112,7 @@ class _Table:
 
     @property
     def users(self) -> tuple[BmcUser, ...]:
-        """Those that may log in."""
+        """The accounts that may log in."""
         return tuple(
             BmcUser(
                 number=number,
@@ -125,5 +125,5 @@ class _Table:
 
 
 def _text(name: bytes) -> str:
-    """A name; with what stands behind the zero that ends it, if anything does: such a one only looks like another."""
+    """A name for messages, with any bytes after its terminating zero: without them it would look like another name."""
     return name.replace(b'\0', b'\\0').decode('latin-1')

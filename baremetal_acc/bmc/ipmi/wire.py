@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Define one IPMI command, and what may be asked of whoever sends it.
+"""IPMI commands: network functions, completion codes, the contract of a command sender (:class:`Raw`), and errors for refusals.
 
-FRU, SDR, HPM.1 and the firmware firewall are pairs of encoding and parsing, and procedures over a :class:`Raw`: a session
-with a BMC, a controller behind it, or a test.
+FRU, SDR, HPM.1 and the firmware firewall are encoding and parsing functions, and procedures over a :class:`Raw`: a session with
+a BMC, a bridge to a controller behind it, or a test double.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ class NetFn(IntEnum):
 
 
 class Code(IntEnum):
-    """Completion codes. Source: IPMI 2.0 revision 1.1, table 5-2. 80h to BEh mean something else with each command."""
+    """Completion codes. Source: IPMI 2.0 revision 1.1, table 5-2. The meaning of 80h to BEh depends on the command."""
 
     OK = 0x00
     BUSY = 0xC0
@@ -63,29 +63,29 @@ class Code(IntEnum):
 
 
 NOT_THERE = frozenset({Code.INVALID_COMMAND, Code.INVALID_FOR_LUN})
-"""The controller has no such command: an ordinary answer."""
+"""The controller does not have the command: an ordinary answer."""
 
 AWAY = frozenset({Code.TIMEOUT, Code.INITIALISING, Code.DESTINATION_UNAVAILABLE, Code.NO_RESPONSE, Code.UNSPECIFIED})
-"""The controller may be restarting: it can be asked again later."""
+"""The controller may be restarting: retry later."""
 
 FRU_INFO, FRU_READ = 0x10, 0x11
 """Get FRU Inventory Area Info and Read FRU Data, of NetFn 0Ah."""
 
 FRU_BUSY = 0x81
-"""Of those two: the FRU device is busy. Source: IPMI 2.0 revision 1.1, tables 34-2 and 34-3."""
+"""Completion code of these two commands: FRU device busy. Source: IPMI 2.0 revision 1.1, tables 34-2 and 34-3."""
 
 TOO_LONG = frozenset({Code.TRUNCATED, Code.LENGTH_INVALID, Code.LENGTH_EXCEEDED, Code.OUT_OF_RANGE, Code.CANNOT_RETURN})
-"""A shorter request, or one for less, may be taken."""
+"""A shorter request, or a request for fewer bytes, may be accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a controller answered.
+    """Answer of a controller to a command.
 
     :ivar code: completion code; not always one of :class:`Code`.
-    :ivar data: what comes after it.
-    :ivar number: of what Send Message has carried, the sequence number that the transport gave it; None: that of who sent it.
-    :ivar again: it was sent more than once: an earlier one may have been done, and this be the answer to its repetition.
+    :ivar data: the bytes after it.
+    :ivar number: for Send Message, the sequence number that the transport gave the carried message; None: the caller's.
+    :ivar again: the command was retransmitted: an earlier copy may have been executed, and this be the answer to a later one.
     """
 
     code: int
@@ -95,46 +95,46 @@ class Reply:
 
     @property
     def ok(self) -> bool:
-        """It was done."""
+        """Whether the command succeeded."""
         return self.code == Code.OK
 
 
 class Raw(Protocol):
-    """Sends commands to one controller, one at a time."""
+    """Contract: sends commands to one controller, one at a time."""
 
     label: str
-    """Which controller, for messages: the BMC's name and address, and the way from there. Without credentials."""
+    """The controller, for messages: name and address of the BMC, and the path from there. Without credentials."""
 
     longest: int
-    """Bytes of data that a request may have at most."""
+    """Maximum bytes of data in a request."""
 
     def __call__(
         self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
     ) -> Reply:
-        """Send a command and wait for the answer. A completion code other than 0 is an answer like any other.
+        """Send a command and wait for the answer. A completion code other than 0 is returned like any other answer.
 
-        :param once: do not send it a second time, whatever happens: it may have been done though no answer came.
-        :param within: how long to wait for the answer; None: as long as the controller is usually given.
-        :raises BmcUnreachable: no answer came. Of a command that was to be sent once nobody knows whether it was done.
-        :raises BmcAnswerInvalid: what came is no answer to it.
+        :param once: never send the command a second time: it may have been executed though no answer came.
+        :param within: how long to wait for the answer; None: the default timeout of the controller.
+        :raises BmcUnreachable: no answer came. Whether a command with ``once`` was executed is not known.
+        :raises BmcAnswerInvalid: what came is no answer to the command.
         """
 
 
 @runtime_checkable
 class Paced(Protocol):
-    """A :class:`Raw` that knows to send commands of one kind one after another faster than one at a time."""
+    """A :class:`Raw` that can send a series of commands of one kind faster than one at a time."""
 
     def series(self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
         """As :func:`series`."""
 
 
 def series(raw: Raw, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
-    """Send commands of one kind one after another, each when the one before was answered.
+    """Send commands of one kind in sequence, each after the one before was answered.
 
-    :param requests: their data. One may be asked for before the last answer has come.
-    :param taken: whether the next one may be sent after this answer. It is called once for each.
-    :returns: the first answer that was not taken; None: all were.
-    :raises BmcError: as by :class:`Raw`; what came before was taken.
+    :param requests: their data. The next one may be generated before the last answer has come.
+    :param taken: whether to continue after this answer. It is called once for each answer.
+    :returns: the first answer for which ``taken`` was false; None: there was none.
+    :raises BmcError: as by :class:`Raw`; all commands before were taken.
     """
     if isinstance(raw, Paced):
         return raw.series(netfn, command, requests, taken)
@@ -146,7 +146,7 @@ def series(raw: Raw, netfn: int, command: int, requests: Iterable[bytes], taken:
 
 
 class CommandRefused(BmcRefused):
-    """A command has ended with a completion code that is no success. What the code means only the command tells."""
+    """A command ended with a completion code other than success. The meaning of the code may depend on the command."""
 
     def __init__(self, raw: Raw, what: str, code: int) -> None:
         self.code = code
@@ -154,7 +154,7 @@ class CommandRefused(BmcRefused):
 
 
 def refusal(raw: Raw, what: str, reply: Reply) -> BmcError:
-    """The error for a completion code that is no success.
+    """The error for a completion code other than success.
 
     :param what: the command, for people, such as ``Get Device ID``.
     """
@@ -176,9 +176,9 @@ def ask(raw: Raw, netfn: int, command: int, data: bytes = b'', *, what: str, lea
     """Send a command that has to succeed.
 
     :param what: the command, for people.
-    :param least: bytes that its answer has at least after the completion code.
-    :returns: what comes after the completion code.
-    :raises BmcError: it was refused, was not answered, or the answer is too short.
+    :param least: minimum number of bytes of the answer after the completion code.
+    :returns: the bytes after the completion code.
+    :raises BmcError: the command was refused or not answered, or the answer is too short.
     """
     reply = raw(netfn, command, data, once=once)
     if not reply.ok:
