@@ -1,3 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a BMC speak Redfish?"""
+"""Redfish driver: inventory, firmware update, power, settings of locks and SPDM measurements over DSP0266.
+
+See :mod:`.driver` for the entry point and :mod:`.connector` for the HTTP client.
+"""

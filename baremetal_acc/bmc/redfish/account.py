@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The sessions that this process has open with one BMC, by one account.
+"""Bookkeeping of the Redfish sessions that this process has open with one BMC, per account (user and password).
 
-A BMC may have one session left for us. Connections of one process then take turns: the one that needs a session closes those
-of the others that nobody uses at the moment, and each of these opens one again when it is used next.
+A BMC may have only one session left for us. The connections of one process then take turns: a connection that needs a session
+closes the idle sessions of the others, and each of those logs in again before its next request.
 """
 
 import threading
@@ -16,25 +16,27 @@ from typing import Protocol
 from baremetal_acc import wait
 
 SCARCE = 600.0
-"""Seconds for which a BMC that had no session free is taken to have one only for us: idle ones are closed before the next."""
+"""Seconds for which a BMC without a free session is assumed to have one for us: idle ones are closed before the next login."""
 
 ROOM = 2.0
-"""Seconds that a login waits for the sessions of others that are in use, or are being closed: some requests take as long."""
+"""Seconds that a login waits for other connections' sessions that are in use or being closed: some requests take that long."""
 
 LINGER = 5.0
-"""Seconds after which a session that we have closed is free again at the latest: some BMCs answer before they have ended it."""
+"""Seconds after which a session that we have closed is certainly free: some BMCs answer the DELETE before they have ended it.
+"""
 
 _BEAT = 0.02
 
 MOST = 64
-"""Accounts of one BMC that are remembered."""
+"""Accounts (user and password) that are remembered for each BMC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A session that is open.
+    """An open session.
 
-    :ivar places: URIs at which it may be closed, the likeliest first.
+    :ivar token: its X-Auth-Token.
+    :ivar places: URIs at which it may be deleted, the likeliest first.
     """
 
     token: str = field(repr=False)
@@ -42,7 +44,7 @@ class Held:
 
 
 class Holder(Protocol):
-    """Who may hold a session."""
+    """A connection that may hold a session: its token, whether a request uses it now, and how to close it."""
 
     @property
     def token(self) -> str | None: ...
@@ -54,9 +56,11 @@ class Holder(Protocol):
 
 
 class Account:
-    """Safe to use from several threads; no lock is held while anything is waited for.
+    """The sessions of one account (user and password) on one BMC, over all connections of this process.
 
-    :ivar basic_refused: the BMC does not take Basic authentication: it is not asked for it again, for accounts get locked out.
+    Safe to use from several threads; no lock is held during any wait.
+
+    :ivar basic_refused: the BMC has refused Basic authentication: it is not tried again, as BMCs lock accounts out.
     """
 
     def __init__(self) -> None:
@@ -71,39 +75,39 @@ class Account:
 
     @property
     def ended(self) -> int:
-        """How many sessions were closed so far."""
+        """Number of sessions that were closed so far."""
         with self._lock:
             return self._ended
 
     @property
     def scarce(self) -> bool:
-        """The BMC had no session free a short time ago."""
+        """The BMC had no free session within the last SCARCE seconds."""
         return time.monotonic() < self._scarce_until
 
     @property
     def lingers(self) -> bool:
-        """A session was closed so lately that the BMC may still count it."""
+        """A session was closed within the last LINGER seconds: the BMC may still count it."""
         return time.monotonic() < self._freed_until
 
     def ran_short(self) -> None:
-        """The BMC has no session free."""
+        """Note that the BMC has no free session."""
         self._scarce_until = time.monotonic() + SCARCE
 
     def enter(self, holder: Holder) -> None:
-        """Somebody has opened a session."""
+        """Register a connection that has opened a session."""
         with self._lock:
             self._holders.add(holder)
 
     def ending(self) -> None:
-        """A session is about to be closed."""
+        """Note that a session is about to be closed."""
         with self._lock:
             self._ending += 1
 
     def has_ended(self, left: Held | None, *, closed: bool) -> None:
-        """Nothing more can be done to close it.
+        """Note the result of an attempt to close a session.
 
-        :param left: the session, where it is not closed, and may still be good.
-        :param closed: the BMC has one session more that is free, or will have soon.
+        :param left: the session, if it was not closed and its token may still be good.
+        :param closed: the BMC has closed it, and has one more free session now or soon.
         """
         with self._lock:
             self._ending -= 1
@@ -114,15 +118,15 @@ class Account:
                 self._left = left
 
     def take_left(self) -> Held | None:
-        """A session that could not be closed; each is given once."""
+        """Return a session that could not be closed, for further use; each is returned once."""
         with self._lock:
             left, self._left = self._left, None
         return left
 
     def make_room(self, own: Holder) -> bool:
-        """Close the sessions of others that nobody uses; those in use, or being closed, are waited for a short time.
+        """Close idle sessions of other connections; wait up to ROOM seconds for those that are in use or being closed.
 
-        :returns: a session was closed, by whomever.
+        :returns: whether a session was closed, by any connection.
         """
         before = self.ended
         until = time.monotonic() + ROOM
@@ -141,11 +145,11 @@ class Account:
             wait.sleep(_BEAT)
 
     def holds_another(self, own: Holder) -> bool:
-        """Another connection has a session open: the credentials are good."""
+        """Whether another connection has an open session: then the credentials are good."""
         return self.token_of_another(own) is not None
 
     def token_of_another(self, own: Holder) -> str | None:
-        """The token of a session that another connection has open, None when there is none."""
+        """The token of another connection's open session; None if there is none."""
         return next((token for other in self._others(own) if (token := other.token) is not None), None)
 
     def _others(self, own: Holder) -> list[Holder]:
@@ -154,14 +158,14 @@ class Account:
 
 
 class Accounts:
-    """The accounts of one BMC, by user and password. Safe to use from several threads."""
+    """The accounts of one BMC, by user and password; the latest MOST are kept. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._found: OrderedDict[tuple[str | None, str | None], Account] = OrderedDict()
         self._lock = threading.Lock()
 
     def of(self, username: str | None, password: str | None) -> Account:
-        """The one of these credentials."""
+        """The account of these credentials; a new one if it is not known."""
         with self._lock:
             found = self._found.pop((username, password), None) or Account()
             self._found[username, password] = found

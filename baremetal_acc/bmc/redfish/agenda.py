@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""In what order, and how many at a time, is work done that grows while it is done?"""
+"""Work queue for Redfish reads: runs jobs by rank, with as many threads as the BMC's concurrency limit allows.
+
+A job may add further jobs while the queue runs, as the answer to one request decides what is read next.
+"""
 
 import heapq
 import threading
@@ -10,9 +13,9 @@ from baremetal_acc.bmc.redfish.habits import Pace
 
 
 class Agenda:
-    """Jobs, the lowest rank first, then in the order in which they came; as many at a time as the pace allows.
+    """Work queue: runs the job of the lowest rank first, jobs of one rank in the order added, with the pace's concurrency.
 
-    With one at a time there is no other thread than the caller's. Safe to add to from several threads.
+    With a limit of one, all jobs run in the caller's thread. Jobs may be added from several threads.
     """
 
     def __init__(self, pace: Pace) -> None:
@@ -23,22 +26,25 @@ class Agenda:
         self._failure: BaseException | None = None
 
     def add(self, rank: int, job: Callable[[], None]) -> None:
-        """Do it when its turn comes. A job may add others."""
+        """Queue a job. A running job may add others.
+
+        :param rank: lower ranks run first.
+        """
         with self._changed:
             self._added += 1
             heapq.heappush(self._jobs, (rank, self._added, job))
-            if self._workers:  # else nobody can be waiting but who adds
+            if self._workers:  # without helpers, no other thread can be waiting
                 self._changed.notify()
 
     @property
     def waiting(self) -> bool:
-        """There is something that nobody has begun."""
+        """Whether a job is queued that no thread has begun."""
         return bool(self._jobs)
 
     def run(self) -> None:
-        """Do all there is, and all that comes of it.
+        """Run all queued jobs, and those that they add, until none is left.
 
-        :raises BaseException: the first that a job raised; what was not begun by then is dropped.
+        :raises BaseException: the first exception that a job raised; jobs not begun by then are dropped.
         """
         try:
             self._work()
@@ -54,7 +60,7 @@ class Agenda:
             raise failure
 
     def _work(self, *, helper: bool = False) -> None:
-        """Do jobs until there are none, and none can come any more. Calls in helpers while there are more."""
+        """Run jobs until none is queued, and none is running that could add one. Starts helper threads as needed."""
         try:
             while (job := self._next()) is not None:
                 try:
@@ -87,11 +93,11 @@ class Agenda:
                 self._changed.wait()
 
     def _call_in_a_helper(self) -> None:
-        """One thread more, where there is more to do, nobody free to do it, and the pace allows it."""
+        """Start one more thread if a job is queued, all threads are busy and the pace allows one more."""
         threads = self._workers + 1
         if self._jobs and threads == self._active and threads < self._pace.limit:
             self._workers += 1
             try:
                 threading.Thread(target=self._work, kwargs={'helper': True}, name='redfish', daemon=True).start()
             except RuntimeError:
-                self._workers -= 1  # the system gives us no more: those that there are go on
+                self._workers -= 1  # the system allows no more threads: the existing ones continue

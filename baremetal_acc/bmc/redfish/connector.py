@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Send one HTTP request to a BMC, and judge its answer.
+"""HTTP client for one Redfish service: sends a request with its login, and turns the answer's status into a result or an error.
 
-sushy's own connector opens a connection for each request, sends writes again after a timeout, and drops If-Match after
-a 412 (facts/redfish.md, section 4.2). This one keeps connections and one TLS context, sends a write exactly once,
-repeats reads within bounds, follows nothing off the BMC's origin, bounds what it reads, and turns every failure into
-an error of ours. sushy's resources run on it as on theirs. All of it, images too, goes over one :mod:`.transport`.
+sushy's own connector opens a connection for each request, sends writes again after a timeout, and drops If-Match after a 412
+(facts/redfish.md, section 4.2). This client keeps connections and one TLS context, sends a write exactly once, retries reads
+within bounds, follows no link or redirect off the BMC's origin, limits the size of answers, and raises only errors of
+:mod:`baremetal_acc.errors`. sushy's resources can use it as their connector. All requests, image uploads included, use one
+:mod:`baremetal_acc.http.transport`.
 """
 
 import base64
@@ -47,25 +48,25 @@ from baremetal_acc.http.transport import Dial, TooLong, TooSlow, Transport, Tran
 LOG = logging.getLogger(__name__)
 
 MAX_ANSWER = 8 * 1024 * 1024
-"""Bytes of one answer, unpacked. The largest seen, an expanded collection of 106 items, has 0.1 MiB."""
+"""Bytes of one decoded answer. The largest seen, an expanded collection of 106 items, has 0.1 MiB."""
 
 MAX_URI = 2048
-"""Characters. Real ones are shorter than 200; a longer one is an attack on whoever prints or stores it."""
+"""Characters. Real URIs are shorter than 200; a longer one is an attack on the code that prints or stores it."""
 
 CONNECT_TIMEOUT = 10.0
-"""Seconds for the connection itself. Answers are slow (23 s seen), connections are not."""
+"""Seconds to connect. Answers are slow (23 s seen), connections are not."""
 
 PIECE_TIMEOUT = 60.0
-"""Seconds for one piece of an image to be taken."""
+"""Seconds for the BMC to take one piece of an image."""
 
 PUSH_TIMEOUT = 600.0
 """Seconds to wait for the answer to a pushed image: a BMC may check all of it before it answers."""
 
 LATE = 30.0
-"""Seconds for an answer past the deadline of whoever asks: real BMCs take up to 23 s for some (facts/redfish.md, section 5)."""
+"""Seconds for an answer after the caller's deadline has passed: real BMCs take up to 23 s (facts/redfish.md, section 5)."""
 
 SILENT = 5.0
-"""Seconds past that deadline for the answer to what was not answered in time before."""
+"""Seconds for an answer once the deadline has passed, if the last request for the same path timed out."""
 
 REDIRECTS = 3
 
@@ -80,40 +81,43 @@ _HEADERS = {
 }
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [^\r\n\x00\u0100-\U0010ffff]*\r\n")
-"""One header, which ends where it should. Source: RFC 9110, section 5."""
+"""One header line with its line end. Source: RFC 9110, section 5."""
 
 _SEGMENTS = r"(?:/[A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@-]*)+"
 
 PLACE = re.compile(_SEGMENTS)
-"""A path that means what it says: nothing to resolve, unquote, cut or refuse in it. Most are."""
+"""A path in normal form: without empty or dot segments, percent-encoding, query or trailing slash. Most paths are."""
 
 _PLAIN = re.compile(_SEGMENTS + r"/?(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?")
-"""The same with a query, or a slash at its end."""
+"""The same, with an optional query or trailing slash."""
 
 _RESERVED = "!#$&'()*+,/:;=?@[]~"
-"""Source: RFC 3986, section 2.2; and the tilde, which means itself."""
+"""Characters that are not quoted. Source: RFC 3986, section 2.2; the tilde is unreserved."""
 
 _STRAY = re.compile('%(?![0-9A-Fa-f]{2})')
-"""A per cent sign that quotes nothing."""
+"""A per cent sign that does not begin a percent-encoded byte."""
 
 _UNAUTHORIZED, _FORBIDDEN, _NOT_MODIFIED = 401, 403, 304
 
 _INSUFFICIENT_STORAGE = 507
-"""Source: RFC 4918, section 11.5. A login stores nothing but a session."""
+"""An answer to a login that stands for "no free session", as a login stores only a session. Source: RFC 4918, section 11.5."""
 
 _REDIRECTS = frozenset({301, 302, 307, 308})
 
 _NOT_DONE = frozenset({301, 307, 308})
-"""Redirects of what was not done. Source: RFC 9110, section 15.4; 302 is also sent after a form was taken."""
+"""Redirects of a request that was not done; 302 also follows a form that was accepted. Source: RFC 9110, section 15.4."""
 
 _FOR_ANOTHER_NAME = (62, 64)
-"""X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH. Source: OpenSSL 3, x509_vfy.h."""
+"""Verification errors for a certificate of another host name.
+
+X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH. Source: OpenSSL 3, x509_vfy.h.
+"""
 
 _READS = frozenset({'GET', 'HEAD'})
 _MAY_PASS = frozenset({429, 500, 502, 503, 504})
 _PRECONDITIONS = frozenset({HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED})
 _PRECONDITION_IDS = frozenset({'HeaderInvalid', 'PreconditionFailed', 'PreconditionRequired'})
-"""Of our headers only a condition has a value of the BMC's own, which it may not be able to read.
+"""MessageIds of a refused If-Match: of our headers only a condition has a value of the BMC's own that it may fail to parse.
 
 Source: RFC 9110, section 15.5.13; RFC 6585, section 3; DSP8011, Base registry.
 """
@@ -121,18 +125,18 @@ Source: RFC 9110, section 15.5.13; RFC 6585, section 3; DSP8011, Base registry.
 _BUSY_IDS = frozenset({'ServiceTemporarilyUnavailable', 'UpdateInProgress', 'SessionLimitExceeded', 'ResourceInUse'})
 
 _NOT_TAKEN = re.compile(r'Busy|InProgress|Unavailable|InUse|NotReady|LimitExceeded|ShuttingDown|ServiceDisabled')
-"""Names of messages by which a service says with HTTP 503 that it has not taken a request; makers have names of their own.
+"""MessageIds by which a service says with HTTP 503 that it has not accepted a request; vendors have MessageIds of their own.
 
 Source: DSP8011, registries Base (ServiceTemporarilyUnavailable, ServiceShuttingDown, ResourceInUse, SessionLimitExceeded) and
 Update (UpdateInProgress).
 """
 
 _BY_GATEWAY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
-"""What the web server of a BMC answers where it gets no answer from the service behind it. Source: RFC 9110, section 15.6."""
+"""Statuses that a BMC's web server sends if the service behind it does not answer. Source: RFC 9110, section 15.6."""
 
 
 class Streamed(Protocol):
-    """A request body that is sent piece by piece."""
+    """A request body that is sent piece by piece, and can be rewound."""
 
     def __len__(self) -> int: ...
 
@@ -143,11 +147,11 @@ class Streamed(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Answer:
-    """What came back, with a status below 400.
+    """An HTTP answer.
 
-    :ivar url: where it came from in the end, a path on the BMC.
-    :ivar seconds: that the BMC took, without the time to connect.
-    :ivar generation: of the login that the request went with.
+    :ivar url: path on the BMC that the answer came from, after redirects.
+    :ivar seconds: time that the BMC took, without the time to connect.
+    :ivar generation: number of the login (:attr:`.Login.generation`) that the request was sent with.
     """
 
     status: int
@@ -160,7 +164,7 @@ class Answer:
 
 @dataclass(slots=True, kw_only=True)
 class Response:
-    """An answer as sushy's resources read it."""
+    """An answer with the attributes that sushy's resources read."""
 
     status_code: int
     headers: Mapping[str, str]
@@ -168,26 +172,26 @@ class Response:
     url: str
 
     def json(self) -> Any:
-        """The body."""
+        """The body, parsed."""
         return json.loads(self.content)
 
 
 class Connector:
-    """HTTP with one BMC.
+    """HTTP client for one BMC.
 
-    :ivar label: the BMC, for messages.
-    :ivar requests: how many were sent.
-    :ivar pushed_back: told of every read that the BMC could not take.
-    :ivar stopped: nothing more is read; logging out is possible.
-    :ivar silent: paths that were not answered in time when they were asked for last.
+    :ivar label: the BMC's name in messages.
+    :ivar requests: number of requests sent.
+    :ivar pushed_back: called for every read that the BMC could not take.
+    :ivar stopped: reads fail at once and no write is sent; logging out is still possible.
+    :ivar silent: paths whose last request timed out.
     """
 
     def __init__(self, address: BmcAddress, patience: Patience | None = None, dial: Dial | None = None) -> None:
-        """Nothing is sent yet.
+        """Create the client; nothing is sent.
 
-        :param dial: what makes a connection; one over the network when None.
-        :raises UsageError: the address is no ``https://HOST[:PORT]``.
-        :raises BmcUntrusted: verify_ca names a file that holds no certificates.
+        :param dial: opens connections; over the network when None.
+        :raises UsageError: the address is not ``https://HOST[:PORT]``.
+        :raises BmcUntrusted: verify_ca names a file without certificates.
         """
         self.label = address.label
         self.requests = 0
@@ -213,15 +217,15 @@ class Connector:
         self._closing_until = float('inf')
         stopping.watch(self)
 
-    # ---- what the package uses ----
+    # ---- API of this package ----
 
     def read(
         self, uri: str, *, left: Callable[[], float] = lambda: float('inf'), headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """GET a resource. Repeated within bounds when that may help; one new login when the session has ended.
+        """GET a resource. Retried within bounds where that may help; after one new login if the session has ended.
 
-        :param left: seconds the caller still has.
-        :param headers: with If-None-Match, an answer of status 304 may come.
+        :param left: seconds that the caller still has.
+        :param headers: with If-None-Match, the answer may have status 304.
         :raises BmcError: with the reason.
         """
 
@@ -245,17 +249,17 @@ class Connector:
         anonymous: bool = False,
         closing: bool = False,
     ) -> Answer:
-        """Send a write, exactly once; once more over a new session where the BMC has refused it because the session had ended.
+        """Send a write exactly once; a second time, over a new session, only if it was refused because the session had ended.
 
-        A redirect to the same resource, written otherwise, has done nothing either: the write is sent there, with its method
-        and its body.
+        A redirect to another spelling of the same resource means that nothing was done: the write is sent there, with its
+        method and body.
 
-        :param body: JSON. ``stream``: bytes instead, with their Content-Type in headers.
-        :param anonymous: without the session of this connector: a login, or with a token of its own in ``headers``.
-        :param closing: it restores what this run has changed for a moment, and is sent also when the run was stopped.
-        :raises BmcUnreachable: the connection broke, or a web server in front of the service answered for it: whether it
-            arrived is unknown.
-        :raises BmcError: it was not accepted.
+        :param body: a JSON value. ``stream``: bytes instead, with their Content-Type in headers.
+        :param anonymous: without this connector's session: a login, or a request with a token of its own in ``headers``.
+        :param closing: restores what this run has changed temporarily, and is sent even after :meth:`stop`.
+        :raises BmcUnreachable: the connection broke, or a web server in front of the service answered in its place: whether the
+            request arrived is unknown.
+        :raises BmcError: the BMC did not accept it.
         """
         data: bytes | Streamed | None = stream
         wanted = dict(headers or {})
@@ -288,12 +292,12 @@ class Connector:
         return answer
 
     def _same_resource(self, path: str, answer: Answer) -> str:
-        """Where a redirect of a write leads, if that is the same resource on this BMC: but for a slash, or letters' case.
+        """The path to which a write is redirected, if it is the same resource on this BMC but for slashes or letter case.
 
         Source: RFC 9110, sections 15.4.2 to 15.4.9. Real BMCs redirect to the URI with a slash at its end, or without.
 
-        :raises BmcRefused: it leads to another one, or elsewhere, and nothing was done. ``BmcAnswerInvalid``: likewise, with a
-            status that some services send after they have done it.
+        :raises BmcRefused: the redirect leads to another resource or host, and nothing was done. ``BmcAnswerInvalid``:
+            likewise, with a status that some services send after they have carried out the request.
         """
         location = answer.headers.get('Location', '')
         try:
@@ -307,15 +311,15 @@ class Connector:
         return place
 
     def _redirected(self, path: str, status: int, what: str) -> BmcError:
-        """The error for a write that was redirected to where it is not sent."""
+        """The error for a write whose redirect is not followed."""
         if status in _NOT_DONE:
             return HttpRefused(bmc=self.label, uri=path, what=what, status=status)
         return BmcAnswerInvalid(bmc=self.label, uri=path, what=what)
 
     def _renewed_after(self, answer: Answer) -> bool:
-        """Whether a refusal was that of an ended session, which was renewed. What was refused so was not done.
+        """Whether a request was refused, and not carried out, because its session had ended, and the session was renewed.
 
-        :raises BmcError: it could not be renewed.
+        :raises BmcError: the session could not be renewed.
         """
         auth = self._auth
         if answer.status not in (_UNAUTHORIZED, _FORBIDDEN) or not isinstance(auth, Login):
@@ -326,16 +330,19 @@ class Connector:
         return True
 
     def _judged_again(self, answer: Answer) -> Answer:
-        """The answer over a renewed session."""
+        """Note a 403 over a renewed session: it is a matter of the user's role.
+
+        :returns: the answer.
+        """
         if answer.status == _FORBIDDEN and isinstance(self._auth, Login):
             self._auth.forbids()
         return answer
 
     def within(self, seconds: float, path: str | None = None, *, late: float | None = None) -> float:
-        """That many seconds, or what is left of the time of whoever asks.
+        """These seconds, limited to what is left until the caller's deadline.
 
-        :param path: of what is read.
-        :param late: seconds where nothing is left, as locks are closed all the same; None: those for one answer.
+        :param path: path of the request.
+        :param late: seconds if the deadline has passed, as locks are engaged even then; None: the time for one answer.
         """
         left = self._until - time.monotonic()
         if left <= 0:
@@ -343,10 +350,10 @@ class Connector:
         return min(seconds, max(1.0, left))
 
     def path(self, uri: str, base: str = '/') -> str:
-        """A URI as a path on this BMC.
+        """Resolve a URI to a path on this BMC.
 
-        :param base: what a relative one is relative to.
-        :raises BmcAnswerInvalid: it leads elsewhere.
+        :param base: path that a relative URI is resolved against.
+        :raises BmcAnswerInvalid: it leads off the BMC.
         """
         if len(uri) <= MAX_URI and _is_plain(uri):
             return uri
@@ -355,7 +362,7 @@ class Connector:
             parts = urlsplit(whole)
             same = (parts.scheme, _authority(parts.scheme, parts.hostname, parts.port)) == self._origin
             clean = len(whole) <= MAX_URI and whole.isprintable() and ' ' not in whole
-            whole.encode()  # a lone surrogate is no text that could be sent, or kept as an identity
+            whole.encode()  # a lone surrogate can neither be sent nor stored
         except ValueError:
             same = False
         if not same or not clean or parts.username is not None:
@@ -363,7 +370,7 @@ class Connector:
         return parts.path + (f'?{parts.query}' if parts.query else '')
 
     def _refuse_secrets(self, location: str, path: str) -> None:
-        """A redirect that carries our own credentials would spread them over logs and messages."""
+        """Raise if a redirect contains our credentials, which would then get into logs and messages."""
         if self.redact(location) != location:
             raise BmcAnswerInvalid(bmc=self.label, uri=path, what='redirected to a place that repeats our credentials')
 
@@ -374,15 +381,15 @@ class Connector:
         )
 
     def redact(self, text: str) -> str:
-        """A BMC's text without our password and tokens: some repeat what they were sent, and refuse."""
+        """A BMC's text without our password and tokens: some BMCs repeat in an error what they were sent."""
         for secret in (*self._secrets, *self._tokens):
             text = text.replace(secret, '***')
         return text
 
-    # ---- what sushy's resources use ----
+    # ---- connector API of sushy ----
 
     def get(self, path: str = '', data: Any = None, headers: Any = None, **kwargs: Any) -> Response:
-        """sushy's retries and its waiting for tasks do not exist here; nor anywhere below."""
+        """GET for sushy. sushy's options for retries and for waiting on tasks are ignored, here and in the methods below."""
         return _response(self.read(path))
 
     def post(self, path: str = '', data: Any = None, headers: Any = None, **kwargs: Any) -> Response:
@@ -390,7 +397,7 @@ class Connector:
         return _response(self.send('POST', path, body=data, headers=headers))
 
     def patch(self, path: str = '', data: Any = None, headers: Any = None, etag: Any = None, **kwargs: Any) -> Response:
-        """sushy's patch weakens and drops If-Match after a 412; this one does not."""
+        """PATCH for sushy. If-Match is kept after a 412, where sushy's own connector weakens and then drops it."""
         return _response(self.send('PATCH', path, body=data, headers=_with_match(headers, etag)))
 
     def put(self, path: str = '', data: Any = None, headers: Any = None, etag: Any = None, **kwargs: Any) -> Response:
@@ -402,9 +409,9 @@ class Connector:
         return _response(self.send('DELETE', path, body=data, headers=headers))
 
     def stop(self) -> None:
-        """Let every read fail from now on, those under way too, and send no write; for some seconds sessions can be closed.
+        """Make all reads fail from now on, also those under way, and send no more writes; sessions can be closed for seconds.
 
-        From any thread.
+        May be called from any thread.
         """
         self._closing_until = time.monotonic() + stopping.CLOSING
         self.stopped = True
@@ -451,7 +458,7 @@ class Connector:
     ) -> Answer:
         """Send one request and read its answer, whatever its status.
 
-        :raises Later: no answer; a read may try again.
+        :raises Later: there was no answer; a read may be retried.
         :raises BmcError: a session that was given up could not be opened again.
         """
         auth = self._auth
@@ -501,7 +508,7 @@ class Connector:
             if status == 'no answer' and time.monotonic() - started > SILENT:
                 self.silent.add(path)
             if LOG.isEnabledFor(logging.DEBUG):
-                # Neither bodies nor headers: they hold passwords and tokens.
+                # Neither bodies nor headers are logged: they contain passwords and tokens.
                 taken = time.monotonic() - started
                 LOG.debug('%s: %s %s: %s, %.3f s', self.label, method, self.redact(path), status, taken)
 
@@ -515,7 +522,7 @@ class Connector:
         *,
         anonymous: bool,
     ) -> Answer:
-        """The answer to a request."""
+        """Build the request, send it and return its answer."""
         block = self._block if not headers and not anonymous else None
         if block is None:
             logins = self._logins
@@ -530,41 +537,41 @@ class Connector:
             connect = min(CONNECT_TIMEOUT, timeout)
             reply = self._transport.exchange(head, data, connect=connect, timeout=timeout, again=method in _READS)
         else:
-            # A BMC may pause while it writes what it has got so far.
+            # A BMC may pause while it writes the bytes received so far.
             piece = min(PIECE_TIMEOUT, timeout)
             until = max(self._until, time.monotonic() + LATE)
             reply = self._transport.push(head, data, connect=piece, piece=piece, timeout=timeout, until=until)
         return Answer(status=reply.status, headers=reply.headers, content=reply.content, url=path, seconds=reply.seconds)
 
     def _standing(self, headers: Mapping[str, str], *, anonymous: bool) -> dict[str, str]:
-        """All headers of a request: those of the session, then its own."""
+        """All headers of a request: the session's, then its own."""
         # A login must not carry an old token.
         return (_HEADERS if anonymous else self._headers) | dict(headers)
 
     def set_auth(self, auth: sushy.auth.AuthBase) -> None:
-        """Called by the login: what renews a session that has ended."""
+        """Set the object that renews an ended session. Called by the login."""
         self._auth = auth
 
     def set_http_basic_auth(self, username: str | None, password: str | None) -> None:
-        """Called by the login."""
-        # Other threads read the headers meanwhile: they are replaced, not changed.
+        """Use Basic authentication from now on. Called by the login."""
+        # Other threads read the headers meanwhile: the dict is replaced, not changed.
         self._headers = _HEADERS | {'Authorization': basic_authorization(username or '', password or '')}
         self._logged_in()
 
     def set_http_session_auth(self, session_auth_token: str) -> None:
-        """Called by the login."""
+        """Use this session from now on. Called by the login."""
         self._tokens = (*self._tokens[1 - MAX_LOGINS :], session_auth_token)
         self._headers = _HEADERS | {'X-Auth-Token': session_auth_token}
         self._logged_in()
 
     def _logged_in(self) -> None:
-        """Headers that were put together before are those of an earlier login."""
+        """Discard the cached header block, which has the credentials of an earlier login."""
         with self._block_lock:
             self._logins += 1
             self._block = None
 
     def _broken(self, exc: OSError, path: str, method: str) -> BmcError:
-        """The error for a connection that did not bring an answer."""
+        """The error for a connection that brought no answer."""
         if isinstance(exc, ssl.SSLCertVerificationError):
             hint = f'set {self._address.set_by[Setting.VERIFY_CA]} to the file of the CA that signed it'
             if exc.verify_code in _FOR_ANOTHER_NAME:
@@ -588,7 +595,7 @@ class Connector:
         text = f': {words.text}' if words.text else ''
         error: BmcError
         if method not in _READS and status in _BY_GATEWAY and not any(map(_NOT_TAKEN.search, words.ids)):
-            # It may have given the request to the service, and lost only the answer.
+            # The gateway may have passed the request on to the service, and lost only the answer.
             what = f'{_status(status)}{text}, and no word of the service itself; whether the request arrived is unknown'
             raise BmcUnreachable(bmc=self.label, uri=answer.url, what=what)
         if status == HTTPStatus.UNAUTHORIZED:
@@ -639,12 +646,12 @@ class Connector:
 
 @functools.lru_cache(maxsize=8192)
 def _is_plain(uri: str) -> bool:
-    """The path of a URI means what it says. Machines of one product have the same ones."""
+    """Whether a URI can be used as a path as it is. Cached, as machines of one product have the same URIs."""
     return _PLAIN.fullmatch(uri) is not None
 
 
 def _secrets(address: BmcAddress) -> tuple[str, ...]:
-    """What must not be repeated of how we log in: the password, and what Basic authentication makes of it."""
+    """Our credentials in the forms that must not be repeated: the password, and the value of Basic authentication."""
     if not address.password:
         return ()
     basic = base64.b64encode(f'{address.username or ""}:{address.password}'.encode()).decode()
@@ -652,12 +659,12 @@ def _secrets(address: BmcAddress) -> tuple[str, ...]:
 
 
 def _unknown(method: str, what: str) -> str:
-    """Why there is no answer, with what that means for a write."""
+    """Why there is no answer; for a write, with the note that it may have arrived."""
     return what if method in _READS else f'{what}; whether the request arrived is unknown'
 
 
 def _requoted(path: str) -> str:
-    """A path as it goes over the wire: what must not stand in it is quoted, what is quoted already stays so.
+    """A path as it is sent: characters that may not occur are percent-encoded, what is encoded already stays so.
 
     Source: RFC 3986, section 2.
     """
@@ -665,9 +672,9 @@ def _requoted(path: str) -> str:
 
 
 def _block(headers: Mapping[str, str]) -> str:
-    """Headers as they go over the wire.
+    """Headers as they are sent.
 
-    :raises TransportError: a value cannot stand in a header. Tokens and ETags come from the BMC.
+    :raises TransportError: a value may not occur in a header. Tokens and ETags come from the BMC.
     """
     lines = [f'{name}: {value}\r\n' for name, value in headers.items()]
     if not all(map(_HEADER.fullmatch, lines)):
@@ -684,9 +691,9 @@ def _with_match(headers: Mapping[str, str] | None, etag: object) -> dict[str, st
 
 
 def _origin(address: BmcAddress) -> tuple[str, str]:
-    """Scheme and authority.
+    """Scheme and authority of an address.
 
-    :raises UsageError: it is none.
+    :raises UsageError: it is no address of a Redfish service.
     """
     try:
         parts = urlsplit(address.address)
@@ -717,13 +724,13 @@ def _authority(scheme: str, host: str | None, port: int | None) -> str:
 
 
 def _host(address: BmcAddress) -> tuple[str, int]:
-    """Where to connect to."""
+    """Host and port to connect to."""
     parts = urlsplit(address.address)
     return parts.hostname or '', parts.port or {'https': 443, 'http': 80}[parts.scheme]
 
 
 def _resource(place: str) -> tuple[str, str]:
-    """A path and its query in normal form: without slashes that are too many, and in one case."""
+    """A path and its query in normal form, for comparison: without superfluous slashes, and case-folded."""
     path, _, query = place.partition('?')
     return re.sub('/+', '/', path).rstrip('/').casefold(), query
 

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What of a BMC's tree is worth recording, and what does the BMC answer there? Reads only, breadth first, within bounds.
+"""Crawl a BMC's Redfish tree for a recording: read-only, breadth first, within limits of resources, bytes and time.
 
-Links are followed by the name of the property that holds them, extensions of vendors included. Some services are never read:
-accounts, sessions, events, logs, certificates, telemetry, keys, licences. Their links stay and lead to nothing.
+Links are followed if the property that holds them is in :data:`FOLLOWED`, or if they are in a vendor's (``Oem``) extension and
+not :data:`NOISE`; on request, all are. Accounts, sessions, events, logs, certificates, telemetry, keys and licences are never
+read: links to them are recorded, their targets are not.
 """
 
 import re
@@ -49,7 +50,7 @@ NEVER = frozenset({
     'federationgroups', 'activehealthsystem', 'dumps', 'dump', 'diagnosticdata', 'journal', 'jsonschemas', 'schemas', 'snmp',
     'snmpservice', 'outboundconnections', 'users', 'userinfo', 'credentials', 'passwords', 'virtualmedia',
 })  # fmt: skip
-"""Parts of a URI that lead to what is never recorded, without case."""
+"""Segments of a URI, case-folded, below which nothing is ever recorded."""
 
 NEVER_LIKE = re.compile(r'.*(account|certificate|cert|licen[sc]e|logservice|session|password|ldap|credential)s?', re.IGNORECASE)
 
@@ -64,16 +65,16 @@ NOISE = re.compile(
     r'|console|schema|registr|backup|eskm|snmp|federation|smtp|datetime|time|media).*',
     re.IGNORECASE,
 )
-"""Extensions of vendors that say nothing of accelerators, by the last part of a URI. With ``everything`` they are read."""
+"""Last URI segments of vendors' extensions that say nothing about accelerators. With ``everything`` they are read."""
 
 LOCK_WORDS = re.compile(
     r'lock|protect|secur|privil|rshim|update|flash|firmware|fw|inband|kcs|ipmi|hostint|usbnic|usb.?nic|pass.?thr|attest|trust|write',
     re.IGNORECASE,
 )
-"""Settings that may be a lock, by name."""
+"""Names of settings that may be a lock."""
 
 FEW_ATTRIBUTES = 64
-"""Settings that are kept whole. Real ones have ten or five hundred."""
+"""Up to this many settings (Attributes) of a resource are recorded completely. Real resources have ten or five hundred."""
 
 _PRIVATE_ATTRIBUTES = re.compile(
     r'(users?|userdomain|adgroup|activedirectory|ldap\w*|snmp\w*|securitycertificate|email\w*|.*licen[sc]\w*)\.\d',
@@ -85,12 +86,12 @@ _DEEPEST = 64
 _MAX_PAGES = 200
 _MAX_BODY = 8 * 1024 * 1024
 _IN_VAIN = 20
-"""Reads in a row that were not answered at all: the BMC has gone."""
+"""Reads in a row without any answer after which the BMC is taken for gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How much is read at most."""
+    """Limits of a crawl: resources, bytes of answers, and time."""
 
     resources: int = 5000
     size_bytes: int = 32 * 1024 * 1024
@@ -99,11 +100,12 @@ class Bounds:
 
 @dataclass(slots=True, kw_only=True)
 class Crawled:
-    """What was read.
+    """The result of a crawl.
 
     :ivar resources: bodies by URI, in the order in which they were found.
+    :ivar missed: URIs that were not recorded, with the reason.
     :ivar dropped: what was left out on purpose, and how often.
-    :ivar stopped: why not all was read, None when all was.
+    :ivar stopped: why the crawl ended early, None if it is complete.
     """
 
     resources: dict[str, Any] = field(default_factory=dict)
@@ -114,10 +116,10 @@ class Crawled:
 
 @contextmanager
 def connected(address: BmcAddress, patience: Patience | None = None, dial: Dial | None = None) -> Iterator[Connector]:
-    """A session with a BMC, closed at the end.
+    """A client that is logged in to a BMC; it is logged out at the end.
 
-    :param dial: what makes a connection; one over the network when None.
-    :raises BmcError: it cannot be spoken to, or is no Redfish service.
+    :param dial: opens connections; over the network when None.
+    :raises BmcError: the BMC cannot be reached, or is no Redfish service.
     """
     connector = Connector(address, patience, dial)
     login = Login(address)
@@ -142,9 +144,9 @@ def crawl(
 ) -> Crawled:
     """Read a tree from its root.
 
-    :param everything: follow all links but those that are never followed.
-    :param more: URIs to read besides.
-    :param told: called with the number of resources that were read, and that wait.
+    :param everything: follow all links except those that are never followed.
+    :param more: further URIs to read.
+    :param told: called with the number of resources read, and of those still waiting at this level.
     """
     return _Crawl(connector, name, everything, bounds or Bounds(), told).run(at_once, more)
 
@@ -180,7 +182,7 @@ class _Crawl:
         return self._found
 
     def _read(self, uri: str) -> dict[str, Any] | BmcError | None:
-        """The resource, the error, or None when the crawl has been stopped."""
+        """Read one resource: its body, the error, or None once the crawl was stopped."""
         if self._found.stopped is not None:
             return None
         try:
@@ -200,7 +202,7 @@ class _Crawl:
             return exc
 
     def _keep(self, uri: str, body: dict[str, Any] | BmcError | None) -> list[str]:
-        """Put an answer where it belongs.
+        """Record a body, or note an error.
 
         :returns: the links to follow.
         """
@@ -228,7 +230,7 @@ class _Crawl:
         return list(_links(body, everything=self._everything))
 
     def _whole(self, uri: str, first: Document) -> dict[str, Any]:
-        """A collection with the members of all its pages; any other resource as it is."""
+        """A collection with the members of all its pages; any other resource unchanged."""
         body = dict(first.body)
         link = body.pop('Members@odata.nextLink', None)
         if not isinstance(body.get('Members'), list):
@@ -247,7 +249,7 @@ class _Crawl:
         return body
 
     def _trimmed(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Without what is never recorded, and without most settings where there are very many."""
+        """A body without what is never recorded, and without most settings if there are very many."""
         dropped = self._found.dropped
         kept = dict(body)
         if kept.pop('Payload', None) is not None:
@@ -262,7 +264,7 @@ class _Crawl:
         return {k: _without_expanded(v) for k, v in kept.items()}
 
     def _new(self, links: Iterable[str]) -> list[str]:
-        """Places that are read now for the first time."""
+        """The URIs among these links that were not read yet and may be read."""
         found = []
         for link in links:
             try:
@@ -292,17 +294,17 @@ class _Crawl:
 
 
 def _never(place: str) -> str | None:
-    """The part of a path for which it is never read."""
+    """The segment of a path because of which it is never read; None if it may be read."""
     parts = place.removeprefix(TOP).strip('/').split('/')
     if parts[0].casefold() == 'registries':
-        return None  # their names are those of events, and they only point
+        return None  # message registries have "event" and "log" in their names, and only link to files
     return next((p for p in parts if p.casefold() in NEVER or NEVER_LIKE.fullmatch(p)), None)
 
 
 def _links(body: Mapping[str, Any], *, everything: bool) -> Iterator[str]:
     """The links of a resource that are to be followed, in their order."""
     place = body.get('@odata.id')
-    # A vendor's own resource tells by all of its links: what a card lets its host do may stand two of them away.
+    # All links of a vendor's own resource are followed: what a card lets its host do may be two links away.
     vendors = isinstance(place, str) and '/Oem/' in place
     waiting: list[tuple[object, str, bool]] = [
         (value, name, vendors or name == 'Oem') for name, value in reversed(list(body.items()))
@@ -338,7 +340,7 @@ def _is_deep(body: object) -> bool:
 
 
 def _without_expanded(value: Any) -> Any:
-    """Resources that a BMC expands without being asked, and that are never recorded, become links."""
+    """Replace resources that are never recorded, but that the BMC expanded without being asked, by links."""
     if isinstance(value, dict):
         kind, link = value.get('@odata.type'), value.get('@odata.id')
         if isinstance(kind, str) and NEVER_TYPES.match(kind):
@@ -350,7 +352,7 @@ def _without_expanded(value: Any) -> Any:
 
 
 def _sessions(root: Mapping[str, Any]) -> str | None:
-    """The session collection; None when the BMC has no sessions."""
+    """The URI of the session collection; None if the BMC has no sessions."""
 
     def link(value: object, *path: str) -> str | None:
         for part in path:

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tell what the resources of one physical device say of it together, and what kind of device it is.
+"""One physical accelerator card as the sum of its Redfish resources: kind, vendor, model, serial number, PCI ids, health.
 
-A card is shown as Processor, as PCIeDevice with its functions, as NetworkAdapter, as GraphicsController, as Chassis, as System
-and Manager: each says a part. Which of them are one device is decided in :mod:`.join`.
+A card may be shown as Processor, PCIeDevice with PCIeFunctions, NetworkAdapter, GraphicsController, Chassis, ComputerSystem and
+Manager; each resource has some of its properties. :mod:`.join` decides which resources are one device.
 """
 
 import re
@@ -18,7 +18,7 @@ from baremetal_acc.model.accelerator import COMPUTATIONAL_STORAGE, Function, Kin
 from baremetal_acc.model.firmware import Component
 
 OWN_CHASSIS = frozenset({'Card', 'Module', 'Component', 'Cartridge'})
-"""ChassisType of what may be one device; the others are enclosures."""
+"""ChassisType of a chassis that may be one device; other types are enclosures."""
 
 PROCESSOR_KINDS = {'GPU': Kind.GPU, 'FPGA': Kind.FPGA, 'DSP': Kind.ASIC, 'Accelerator': Kind.ASIC}
 """ProcessorType to Kind. Source: DSP8010 2025.4, Processor v1_22_0."""
@@ -27,22 +27,22 @@ GENERIC_NAMES = frozenset({
     'processor', 'gpu', 'fpga', 'pcie device', 'pciedevices', 'networkadapter', 'network adapter', 'network adapter view',
     'adapter',
 })  # fmt: skip
-"""Names that say nothing about a model."""
+"""Names that do not tell a model."""
 
 ORDINAL = re.compile(r'(?:^|[_.-])(?P<word>GPU|FPGA|DPU)(?:[_-][A-Za-z]+)?[_-]?(?P<number>[0-9]{1,3})$', re.IGNORECASE)
-"""``GPU1``, ``GPU_0``, ``HGX_FW_GPU_SXM_1``."""
+"""Kind and number at the end of an Id: ``GPU1``, ``GPU_0``, ``HGX_FW_GPU_SXM_1``."""
 
 SLOT_ID = re.compile(r'(?:^|[._ -])Slot[._ -]?(?P<number>[0-9]{1,3})(?![0-9])', re.IGNORECASE)
-"""``NIC.Slot.5-1``, ``slot_3``: Ids that name the slot."""
+"""Slot number in an Id: ``NIC.Slot.5-1``, ``slot_3``."""
 
 TABLES = ('processors', 'pcie_devices', 'adapters', 'graphics', 'systems')
-"""Tables of the tree whose members are devices, those that tell most of them first."""
+"""Tables of the tree whose members are devices, the most informative first."""
 
 T = TypeVar('T')
 
 
 class worked_out(Generic[T]):  # noqa: N801 (used as a decorator)
-    """A property that is worked out once. As functools.cached_property, without the lock that it takes in Python 3.11."""
+    """A cached property: functools.cached_property without the lock that it takes in Python 3.11."""
 
     def __init__(self, function: Callable[[Any], T]) -> None:
         self._function = function
@@ -55,7 +55,7 @@ class worked_out(Generic[T]):  # noqa: N801 (used as a decorator)
 
 
 class Joint(NamedTuple):
-    """Why resources are one device, and the URIs of those that say it."""
+    """Why resources are one device, and the URIs of the resources that show it."""
 
     basis: MergeBasis
     uris: tuple[str, ...]
@@ -63,13 +63,17 @@ class Joint(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class Device:
-    """One physical device while it is put together.
+    """One physical device while its resources are being joined.
 
-    What is asked of it is worked out once, until it takes over another one.
+    Cached properties are computed once, and again after the device has taken over another one's resources.
 
-    :ivar alone: extensions that are all that shows it.
+    :ivar processors: its Processors by URI; ``pcie_devices`` to ``extensions`` likewise.
+    :ivar alone: OEM extension resources of a device that no standard resource shows.
+    :ivar functions: its PCIeFunctions.
     :ivar extra: URIs of further resources that are this device: functions, interfaces, extensions, drives.
-    :ivar joints: what made one device of its resources.
+    :ivar joints: why its resources are one device.
+    :ivar kind: the kind of accelerator, None if it is none.
+    :ivar row: its row in the table of devices, if it has one.
     """
 
     processors: dict[str, View] = field(default_factory=dict)
@@ -88,13 +92,13 @@ class Device:
     row: Row | None = None
 
     def uris(self) -> set[str]:
-        """All resources of it."""
+        """URIs of all its resources."""
         tables = (*(getattr(self, name) for name in TABLES), self.chassis, self.managers, self.extensions)
         return {uri for table in tables for uri in table} | self.extra
 
     @worked_out
     def views(self) -> tuple[View, ...]:
-        """Its resources, those that tell most of it first."""
+        """Its resources, the most informative first."""
         return (
             *self.processors.values(), *self.pcie_devices.values(), *self.main_chassis, *self.systems.values(),
             *self.adapters.values(), *self.graphics.values(), *self.alone.values(),
@@ -102,7 +106,7 @@ class Device:
 
     @worked_out
     def primary(self) -> View:
-        """The resource to show."""
+        """The resource under which the device is shown."""
         tables: tuple[Iterable[View], ...] = (
             self.processors.values(), self.main_chassis if self.systems or self.managers else (), self.pcie_devices.values(),
             self.adapters.values(), self.graphics.values(), self.chassis.values(), self.systems.values(), self.alone.values(),
@@ -111,7 +115,7 @@ class Device:
 
     @worked_out
     def main_chassis(self) -> tuple[View, ...]:
-        """Chassis that are not contained in another one of this device."""
+        """Its chassis that are not contained in another chassis of this device."""
         if not self.chassis:
             return ()
         inner = {_bare(uri) for view in self.chassis.values() for uri in view.links('Links', 'Contains')}
@@ -119,7 +123,7 @@ class Device:
 
     @worked_out
     def serial(self) -> str | None:
-        """The first serial number that one of its resources has."""
+        """The first serial number among its resources."""
         return next((s for view in self.views if (s := serial_of(view))), None)
 
     @worked_out
@@ -134,30 +138,34 @@ class Device:
 
     @worked_out
     def part_number(self) -> str | None:
-        """The first part number."""
+        """The first part number among its resources."""
         return next((p for view in self.views if (p := view.text('PartNumber'))), None)
 
     @worked_out
     def ids(self) -> tuple[PciIds, ...]:
-        """The ids of its functions."""
+        """The PCI ids of its functions."""
         return tuple(pci_ids(view) for view in self.functions)
 
     @property
     def pci(self) -> PciIds:
-        """Ids of the function that says what it is: one that the table knows, else one that computes, else the first."""
+        """PCI ids of its main function: the first with ids that is a display, 3D or processing one, else the first with ids."""
         computes = [ids for ids, word in zip(self.ids, self.classes, strict=True) if word is not None]
         known = [ids for ids in self.ids if ids.vendor_id]
         return next(iter([*(ids for ids in computes if ids.vendor_id), *known, *self.ids]), PciIds())
 
     @worked_out
     def classes(self) -> tuple[str | None, ...]:
-        """Of each function: ``3d``, ``display``, ``processing``, or None."""
+        """The class of each function: ``3d``, ``display``, ``processing``, or None."""
         return tuple(_class(view, ids.class_code) for view, ids in zip(self.functions, self.ids, strict=True))
 
     @worked_out
     def location(self) -> str | None:
-        """Where it is plugged in, as the BMC labels it."""
-        # Where an extension has a text for its place, that is not odd; it is read below.
+        """Where it is plugged in.
+
+        ServiceLabel comes first, then the Location of an extension, then LocationType and number, then the slot number in its
+        URIs.
+        """
+        # An extension whose Location is a text is left out here, so that no gap is noted; it is read below.
         texts = {uri for uri, view in self.extensions.items() if extension_text(view, 'Location') is not None}
         views = [view for view in self.views if view.ref.uri not in texts]
         for adapter in self.adapters.values():
@@ -174,28 +182,31 @@ class Device:
 
     @property
     def health(self) -> str | None:
-        """Status.Health, the worst that one of its resources gives."""
+        """The worst Status.Health of its resources."""
         return _worst(view.literal('Status', 'Health') for view in self.views)
 
     @property
     def health_rollup(self) -> str | None:
-        """Status.HealthRollup, the worst that one of its resources gives."""
+        """The worst Status.HealthRollup of its resources."""
         return _worst(view.literal('Status', 'HealthRollup') for view in self.views)
 
     @property
     def state(self) -> str | None:
-        """Status.State of the first of its resources that has one; the one that is shown comes first."""
+        """The first Status.State of its resources, beginning with the primary."""
         return next((state for view in (self.primary, *self.views) if (state := state_of(view))), None)
 
     def traits(self, devices: Devices) -> frozenset[str]:
-        """Those of the table, of its row and of its PCI ids; and one for a device that is a drive too."""
+        """The traits of its row and of its PCI ids in the table of devices; and COMPUTATIONAL_STORAGE if it is a drive too."""
         traits = self.row.traits if self.row is not None else frozenset()
         if self.kind is not None:
             traits |= devices.traits(self.kind, self.pci.vendor_id, self.pci.device_id)
         return traits | {COMPUTATIONAL_STORAGE} if any(map(_stores, self.functions)) else traits
 
     def model(self, devices: Devices) -> str | None:
-        """The model: the table's name, else the text that the table knows, else the first that is no part number."""
+        """The model: the one in the table of devices, else the first text that the table knows, else the first other text.
+
+        Part numbers and generic names are left out.
+        """
         if self.row is not None and self.row.model is not None:
             return self.row.model
         known = next((t for t in self.names if devices.by_name(t)), None)
@@ -203,27 +214,27 @@ class Device:
         return known or next((t for t in self.names if t not in parts and t.casefold() not in GENERIC_NAMES), None)
 
     def vendor(self, devices: Devices) -> str | None:
-        """The vendor: the table's, else the BMC's text as the table writes it."""
+        """The vendor: from the table of devices, else the BMC's Manufacturer in the table's spelling."""
         if self.row is not None and self.row.vendor is not None:
             return self.row.vendor
         return next((devices.vendor(v) for view in self.views if (v := view.text('Manufacturer'))), None)
 
     @worked_out
     def names(self) -> tuple[str, ...]:
-        """What may be its model: every Model, then the names of processors and cards."""
+        """Texts that may be its model: every Model, then the Names of processors and cards."""
         models = [view.text('Model') for view in self.views]
         named = (*self.processors.values(), *self.pcie_devices.values(), *self.graphics.values(), *self.alone.values())
         return tuple(filter(None, (*models, *[view.text('Name') for view in named])))
 
     def recognise(self, devices: Devices) -> Kind | None:
-        """Work out row and kind."""
+        """Set ``row`` and ``kind`` from the table of devices and the standard properties."""
         self.row, self.kind = _kind(self, devices)
         return self.kind
 
     def add_functions(self, functions: Iterable[View], devices: Devices) -> bool:
-        """Take over functions that are shown elsewhere, where it has none itself.
+        """Take over functions that an extension shows, if the device has none itself.
 
-        :returns: False: by them it would be no accelerator; they are another device's, and are not taken.
+        :returns: False if the device would be no accelerator with them: they are another device's, and are not taken over.
         """
         if self.functions:
             return True
@@ -236,13 +247,13 @@ class Device:
         return False
 
     def _show(self, functions: tuple[View, ...]) -> None:
-        """Have these functions."""
+        """Replace the functions, and discard cached properties."""
         self.functions = functions
         for name in _WORKED_OUT:
             self.__dict__.pop(name, None)
 
     def absorb(self, *others: 'Device', by: Joint) -> None:
-        """Take over everything of others, for a reason."""
+        """Take over the resources of other devices, for a reason. Extensions are assigned later."""
         self.joints.append(by)
         functions = {f.ref: f for f in self.functions}
         for other in others:
@@ -257,7 +268,7 @@ class Device:
             self.__dict__.pop(name, None)
 
     def collections(self) -> set[str]:
-        """The collections that it is a member of."""
+        """The collections of which it is a member."""
         return {parent(uri) for name in TABLES for uri in getattr(self, name)}
 
 
@@ -265,12 +276,12 @@ _WORKED_OUT = tuple(name for name, value in vars(Device).items() if isinstance(v
 
 
 def functions_of(device: Device, tree: Tree) -> tuple[Function, ...]:
-    """Its AccelerationFunctions."""
+    """The AccelerationFunctions of a device."""
     return tuple(function(view) for uri in device.processors for view in tree.acceleration.get(uri, ()))
 
 
 def function(view: View) -> Function:
-    """An AccelerationFunction. Source: DSP8010 2025.4, AccelerationFunction v1_0_5."""
+    """Parse an AccelerationFunction. Source: DSP8010 2025.4, AccelerationFunction v1_0_5."""
     return Function(
         ref=view.ref,
         id=view.id,
@@ -285,7 +296,7 @@ def function(view: View) -> Function:
 
 
 def own_version(device: Device) -> Component | None:
-    """The version that the device's own resources show, for BMCs without an item for it.
+    """The firmware version in the device's own resources, for BMCs without a SoftwareInventory item for it.
 
     Source: DSP8010 2025.4: Processor.FirmwareVersion, Processor.FPGA.FirmwareVersion (deprecated), PCIeDevice.FirmwareVersion
     and StagedVersion, NetworkAdapter.Controllers[].FirmwarePackageVersion, GraphicsController.BiosVersion.
@@ -313,25 +324,25 @@ def own_version(device: Device) -> Component | None:
 
 
 def staged_version(device: Device) -> str | None:
-    """PCIeDevice.StagedVersion: what the card will run."""
+    """PCIeDevice.StagedVersion: the version that becomes active later."""
     return next((s for view in device.pcie_devices.values() if (s := version_of(view, 'StagedVersion'))), None)
 
 
 def extension_text(view: View, name: str) -> str | None:
-    """A text of an extension resource; vendors give some names objects instead, and that is not odd."""
+    """A text property of an extension resource; None, without a gap, if vendors use an object for that name."""
     return view.literal(name) if isinstance(view.body.get(name), str) else None
 
 
 def ordinal(text: str) -> tuple[str, int] | None:
-    """Word and number at the end of an Id."""
+    """Kind and number at the end of an Id, None if it has none."""
     match = ORDINAL.search(text[-64:])
     return (match['word'].upper(), int(match['number'])) if match else None
 
 
 def _kind(device: Device, devices: Devices) -> tuple[Row | None, Kind | None]:
-    """The table's row and the kind; no kind for what is no accelerator.
+    """The row in the table of devices, and the kind; None for a device that is no accelerator.
 
-    PCI ids come first, then what the standard says (ProcessorType, SystemType), then the model's name, then the PCI class.
+    PCI ids come first, then standard properties (ProcessorType, SystemType), then the model's name, then the PCI class.
     """
     display = any(device.classes)
     rows = [row for i in device.ids if (row := devices.by_pci(i.vendor_id, i.device_id, display=display)) is not None]
@@ -347,7 +358,7 @@ def _kind(device: Device, devices: Devices) -> tuple[Row | None, Kind | None]:
     if said is None and device.processors and device.adapters:
         said = Kind.NIC
     if said is Kind.ASIC and named is not None:
-        # Accelerator is a word for all of them: a Dell XE9680 calls its MI300X so.
+        # ProcessorType Accelerator is generic: a Dell XE9680 uses it for its MI300X, which is a GPU.
         return named, named.kind
     if said is not None:
         return (named if named is not None and named.kind is said else None), said
@@ -361,7 +372,7 @@ def _kind(device: Device, devices: Devices) -> tuple[Row | None, Kind | None]:
 
 
 def _full_names(device: Device, devices: Devices) -> Iterator[str]:
-    """Models with their maker, for BMCs that write the maker beside the model and not into it: NVIDIA, A100."""
+    """Manufacturer and Model as one text, for BMCs whose Model lacks the vendor: NVIDIA, A100."""
     for view in (*device.processors.values(), *device.pcie_devices.values(), *device.graphics.values()):
         model, maker = view.text('Model'), view.text('Manufacturer')
         if model and maker:
@@ -369,7 +380,10 @@ def _full_names(device: Device, devices: Devices) -> Iterator[str]:
 
 
 def _may_be(device: Device, named: Row) -> bool:
-    """A name counts for a card, unless its functions say that it is a bridge: switches are named after what they carry."""
+    """Whether a name in the table of devices counts for this device.
+
+    It does not if all functions are bridges: switches are named after what they carry.
+    """
     if named.kind is Kind.DPU:
         return True
     bases = [_base(view, i.class_code) for view, i in zip(device.functions, device.ids, strict=True)]
@@ -388,7 +402,7 @@ def _link_parts(device: Device) -> Iterator[View]:
 
 
 def _class(view: View, code: str | None) -> str | None:
-    """``display``, ``3d`` or ``processing``, by ClassCode or, where that is absent or odd, by DeviceClass.
+    """``display``, ``3d`` or ``processing``, by ClassCode or, where that is absent or malformed, by DeviceClass.
 
     A 3D controller has no video output: it computes. Source: PCI Code and ID Assignment Specification, class codes 03h and 12h.
     """
@@ -407,30 +421,30 @@ _BASES = {
     'NetworkController': 0x02,
     'Bridge': 0x06,
 }
-"""DeviceClass to base class, as far as they matter here. Source: DSP8010 2025.4, PCIeFunction v1_7_0."""
+"""DeviceClass to PCI base class, for the classes that matter here. Source: DSP8010 2025.4, PCIeFunction v1_7_0."""
 
 
 def _base(view: View, code: str | None) -> int | None:
-    """The base class by ClassCode, else by DeviceClass."""
+    """The PCI base class by ClassCode, else by DeviceClass."""
     base = int(code[2:4], 16) if code is not None else base_class(view)
     return base or _BASES.get(view.literal('DeviceClass') or '')
 
 
 def _stores(view: View) -> bool:
-    """A function that is a storage controller, or has drives."""
+    """Whether a function is a storage controller, or has drives."""
     if _base(view, pci_ids(view).class_code) == 0x01:
         return True
     return bool(view.links('Links', 'Drives') or view.links('Links', 'StorageControllers'))
 
 
 def is_dpu(view: View, devices: Devices) -> bool:
-    """The System is that of a card. Real DPUs call themselves Physical; their model tells them."""
+    """Whether a System is that of a DPU. Real DPUs have SystemType Physical; their Model tells."""
     row = devices.by_name(view.text('Model'))
     return view.literal('SystemType') == 'DPU' or (row is not None and row.kind is Kind.DPU)
 
 
 def label_of(view: View) -> str | None:
-    """ServiceLabel of the place that a resource says it is in, with what that is in: modules label their places alike.
+    """ServiceLabel of a resource's location, after its PartLocationContext, as modules may have the same labels.
 
     Source: DSP8010 2025.4, Resource.PartLocationContext.
     """
@@ -442,7 +456,7 @@ def label_of(view: View) -> str | None:
 
 
 def _position(view: View) -> str | None:
-    """Type and number of the place, where it has no label: ``Slot 3``."""
+    """LocationType and LocationOrdinalValue, for a location without a label: ``Slot 3``."""
     for path in (('Location',), ('Slot', 'Location'), ('PhysicalLocation',)):
         place = view.part(*path, 'PartLocation') if path[0] in view.body else None
         if place is not None and (number := place.integer('LocationOrdinalValue')) is not None:
@@ -455,22 +469,22 @@ def _extension_place(view: View) -> str | None:
 
 
 def _worst(said: Iterable[str | None]) -> str | None:
-    """One resource of a card that says OK does not make the Critical of another go away."""
+    """The worst health word: an OK of one resource of a card does not cancel the Critical of another."""
     return max((word for word in said if word is not None), key=lambda word: _HEALTH.get(word, 0), default=None)
 
 
 _HEALTH = {'OK': 1, 'Warning': 2, 'Critical': 3}
-"""Source: DSP8010 2025.4, Resource.Health. A word that nobody knows says less than one that is known."""
+"""Severity of each health word; an unknown word counts least. Source: DSP8010 2025.4, Resource.Health."""
 
 
 def link_of(walk: Walk, view: View, *path: str) -> str | None:
-    """A link as the keys of the tree's tables are written; None when it leads off the BMC."""
+    """A link as a key of the tree's tables; None if it leads off the BMC."""
     uri = view.link(*path)
     return walk.settled(uri) if uri is not None else None
 
 
 def links_of(walk: Walk, view: View, *path: str) -> tuple[str, ...]:
-    """An array of links likewise; those that lead off the BMC are left out."""
+    """An array of links as keys of the tree's tables, without those that lead off the BMC."""
     return tuple(place for uri in view.links(*path) if (place := walk.settled(uri)) is not None)
 
 

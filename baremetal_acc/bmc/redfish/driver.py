@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a BMC speak Redfish? The driver, its connection, and one look.
+"""Redfish driver and connection: the entry point ``redfish``, login, inventory, firmware updates, tasks, power and resets.
 
 What hardware: any service of DSP0266 1.6 and later; each vendor's oddities are in :mod:`baremetal_acc.bmc.quirks`.
 How it is found: by the scheme of the BMC's address, ``https`` (or ``http``, if the operator writes that).
-What it can do: look, read and write settings, push images or let the BMC fetch them, follow tasks, power and reset.
-Which write paths it blocks: none; locks do that.
-How an update behaves: one POST with one Target, and StartUpdate where it waits for that; the task is polled by its resource;
-success is read back by the caller.
+What it can do: take an inventory, read and write settings, push images or let the BMC pull them, follow tasks, power and reset.
+Which write paths it blocks: none; the lock mechanisms do that.
+How an update behaves: one POST with one Target, then StartUpdate where the BMC requires it; the Task resource is polled; the
+caller reads the version back.
 What it was tried on: the eight recordings (see doc/source/inventory.rst) and the emulator; no hardware.
 """
 
@@ -72,13 +72,13 @@ from baremetal_acc.model.uri import systems_meant
 LOG = logging.getLogger(__name__)
 
 MAX_MANAGERS = 16
-"""Of one BMC that are asked when they were last restarted; no real one shows more than four."""
+"""Managers of one BMC whose last reset is read; no real BMC shows more than four."""
 
 _REMEMBERED = Remembered()
 
 
 class RedfishDriver:
-    """Entry point ``redfish`` of the group ``baremetal_acc.bmc``."""
+    """The Redfish driver: entry point ``redfish`` of the group ``baremetal_acc.bmc``."""
 
     protocol = 'redfish'
 
@@ -89,12 +89,12 @@ class RedfishDriver:
         remembered: Remembered | None = None,
         dial: Dial | None = None,
     ) -> None:
-        """The driver.
+        """Create the driver.
 
-        :param devices: which devices are accelerators; the shipped table when None.
-        :param patience: how reads are repeated.
+        :param devices: the table of devices that are accelerators; the shipped table when None.
+        :param patience: retry policy of reads.
         :param remembered: what is known of how BMCs behave; that of the whole process when None.
-        :param dial: what makes a connection to a BMC; one over the network when None.
+        :param dial: opens connections to BMCs; over the network when None.
         """
         self._devices = devices
         self._patience = patience
@@ -102,10 +102,10 @@ class RedfishDriver:
         self._remembered = _REMEMBERED if remembered is None else remembered
 
     def connect(self, address: BmcAddress) -> 'RedfishConnection':
-        """Log in.
+        """Log in to a BMC.
 
         :raises BmcUnreachable: no answer. ``BmcUntrusted``: the certificate does not verify. ``BmcNotAuthorised``: wrong
-            credentials. ``BmcAnswerInvalid``: no Redfish service there. ``UsageError``: the address is none.
+            credentials. ``BmcAnswerInvalid``: no Redfish service there. ``UsageError``: the address is malformed.
         """
         connector = Connector(address, self._patience, self._dial)
         habits = self._remembered.of(address.address, lambda: Habits(pace=Pace(ceiling=max(1, address.concurrency))))
@@ -113,7 +113,7 @@ class RedfishDriver:
         connector.pushed_back = habits.pace.pushed_back
         connector.silent = habits.silent
         login = Login(address, habits.accounts.of(address.username, address.password))
-        # One request at a time means one at a time: a fleet keeps to one connection for each BMC.
+        # With a concurrency of one, the login is not sent in parallel: the limit holds for all requests.
         arrived = login.ahead(connector) if address.concurrency > 1 else lambda: None
         try:
             try:
@@ -129,7 +129,11 @@ class RedfishDriver:
 
 
 class RedfishConnection:
-    """A session with one BMC."""
+    """A session with one BMC, and the operations of the driver contract over it.
+
+    :ivar address: the BMC.
+    :ivar session: name of the session, which lock readings carry as evidence.
+    """
 
     lasts = True
 
@@ -161,15 +165,18 @@ class RedfishConnection:
         self._connector.close()
 
     def stop(self) -> None:
-        """Let every read from now on fail at once, so that whoever looks comes to an end and logs out. From any thread."""
+        """Make all reads fail at once from now on, so that an operation under way ends and logs out.
+
+        May be called from any thread.
+        """
         self._connector.stop()
 
     def read_ahead(self, leads: Iterable[Lead | CardLead]) -> None:
-        """Say, before a look, what is going to be read after it where an accelerator is found."""
+        """Name, before an inventory, what is read after it if there is an accelerator."""
         self._leads = tuple(leads)
 
     def look(self, now: datetime) -> Look:
-        """Read everything about the BMC's accelerators.
+        """Take the inventory of the BMC's accelerators; locks are read afterwards, over the result's reader.
 
         :raises BmcError: no answer, or neither Systems nor Chassis could be read.
         """
@@ -217,10 +224,10 @@ class RedfishConnection:
         )
 
     def _later(self, walk: Walk, reader: Reader, before: frozenset[str], infos: frozenset[str]) -> tuple[Gap, ...]:
-        """Gaps of what was read since the look, which is locks: one that is linked and not there may be open.
+        """Gaps in what was read since the inventory, which is the resources of locks: a lock whose link dangles may be open.
 
-        Where changes of settings are written is a place that locks guess where the BMC does not say it. An ActionInfo that is
-        not there takes ResetTypes with it, and neither a device nor a lock.
+        A missing Settings resource is no gap, as locks guess its URI if the BMC does not show it. A missing ActionInfo hides
+        neither device nor lock.
         """
         known = {gap.ref.uri for gap in walk.gaps}
         gone = (uri for uri in reader.gone if uri not in known | walk.guessed and not uri.endswith('/Settings'))
@@ -231,9 +238,9 @@ class RedfishConnection:
         return tuple(self._without_secrets([*lost, *odd]))
 
     def ownership(self) -> Ownership:
-        """Whose the BMC's resources are. That it serves one machine only is remembered in this process.
+        """To which machine each of the BMC's resources belongs. If the BMC serves only one, this process remembers it.
 
-        :raises BmcError: it could not be read.
+        :raises BmcError: the resources could not be read.
         """
         known, system = self._habits.alone, self.address.system
         if self._ownership is None and known is not None and (system is None or known.named(system) in known.machines):
@@ -247,11 +254,11 @@ class RedfishConnection:
     def measure(
         self, accelerators: Iterable[Accelerator], now: datetime, why_not: str | None = None
     ) -> Sequence[SignedMeasurements | MeasurementReading]:
-        """Let the roots of trust of these devices sign what they run."""
+        """Have the roots of trust of these devices sign their measurements (SPDM)."""
         place = integrity.offered(View.of(self._root, []))
         if place is None:
             return ()
-        # A reader of its own: what it reads is not what the next look needs.
+        # A separate reader, as the next inventory does not need what it reads.
         return integrity.measure(self._connector, self._reader(), place, accelerators, now, why_not)
 
     def glance(self, uris: Iterable[str], within: timedelta) -> Mapping[str, Document | BmcError]:
@@ -261,11 +268,11 @@ class RedfishConnection:
         return glance.glance(reader, uris)
 
     def writer(self) -> Writer:
-        """For locks and settings."""
+        """A writer for locks and settings."""
         return Writer(self._connector, self.address.name, self.session)
 
     def component(self, ref: Ref) -> Component:
-        """Read one SoftwareInventory now; of any other resource, the FirmwareVersion that it shows.
+        """Read one SoftwareInventory item now; of a resource of another type, its FirmwareVersion.
 
         :raises BmcError: it could not be read.
         """
@@ -277,15 +284,15 @@ class RedfishConnection:
         return component(view)
 
     def may_write(self) -> None:
-        """Which roles may do what is told by what a BMC lets us do: nothing is asked beforehand."""
+        """Check nothing: the BMC tells which roles may write only when a write is sent."""
 
     def judge(self, targets: Sequence[Ref], image: Image, upload: Upload) -> None:
-        """Redfish does not tell what an image has to be: that shows when it is sent."""
+        """Check nothing: Redfish does not tell which images a device accepts; the BMC's answer to the upload does."""
 
     def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | Progress | None:
-        """Send an image to one Target, once. Where it has to be started after that, :meth:`go_on` does it.
+        """Send an image to one Target, once. If StartUpdate has to follow, :meth:`go_on` sends it.
 
-        :raises BmcError: as the contract says.
+        :raises BmcError: see the contract in :mod:`baremetal_acc.bmc.api`.
         """
         copying = self._copies()
         if copying is not None:
@@ -294,7 +301,7 @@ class RedfishConnection:
         return update.push(self._connector, self._update_service(), target, upload, self.address.images)
 
     def _update_service(self) -> View | None:
-        """The UpdateService as it is now; None where there is none.
+        """The UpdateService as it is now; None if there is none.
 
         :raises BmcError: it could not be read.
         """
@@ -302,9 +309,9 @@ class RedfishConnection:
         return View.of(fresh(self._connector, self.address.name, link), []) if link is not None else None
 
     def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Objection | None:
-        """Start an update that was uploaded, and waits for that.
+        """Send StartUpdate for an uploaded image that waits for it.
 
-        :raises BmcError: as the contract says.
+        :raises BmcError: see the contract in :mod:`baremetal_acc.bmc.api`.
         """
         try:
             view = self._update_service()
@@ -315,9 +322,9 @@ class RedfishConnection:
         return start_update.go_on(self._connector, view, progress, self.active_tasks)
 
     def deferred(self, task: Ref) -> Progress | None:
-        """The turn that starts an update, where there is StartUpdate.
+        """The next step of an update whose task waits for StartUpdate; None if the BMC has no such action.
 
-        :raises BmcError: it could not be asked.
+        :raises BmcError: the UpdateService could not be read.
         """
         view = self._update_service()
         return None if view is None else start_update.later(view, task)
@@ -325,28 +332,28 @@ class RedfishConnection:
     def task(self, ref: Ref) -> TaskReading:
         """Read one task.
 
-        :raises BmcError: it could not be asked.
+        :raises BmcError: it could not be read.
         """
         return task.read(self._connector, ref)
 
     def cancel(self, ref: Ref) -> None:
-        """Ask for a task to be cancelled.
+        """Request that a task be cancelled.
 
-        :raises BmcUnsupported: the BMC does not. ``BmcError``: it was not accepted.
+        :raises BmcUnsupported: the BMC does not cancel tasks. ``BmcError``: it did not accept the request.
         """
         task.cancel(self._connector, ref)
 
     def active_tasks(self) -> Sequence[TaskReading]:
-        """Tasks that still run; those that vanish while they are asked for do not.
+        """Active tasks; a task that vanishes while it is read is not active.
 
-        :raises BmcError: they could not be asked.
+        :raises BmcError: they could not be read.
         """
         return tuple(t for t in self.tasks() if t.state is TaskState.ACTIVE)
 
     def tasks(self) -> Sequence[TaskReading]:
-        """Tasks that the BMC shows, without those that vanish while they are asked for.
+        """The BMC's last tasks (at most MAX_TASKS), without those that vanish while they are read.
 
-        :raises BmcError: they could not be asked.
+        :raises BmcError: they could not be read.
         """
         root = View.of(self._root, [])
         service = root.link('Tasks') or root.link('TaskService')
@@ -360,16 +367,16 @@ class RedfishConnection:
         places = []
         for link in links[-MAX_TASKS:]:
             with contextlib.suppress(BmcAnswerInvalid):
-                places.append(reader.ref(link))  # a link off the BMC is no task of it
+                places.append(reader.ref(link))  # a link off the BMC is not a task of this BMC
         found = [self._task_of(reader, place) for place in places]
         return tuple(t for t in found if t.state is not TaskState.GONE)
 
     def update_activity(self) -> UpdateActivity:
-        """What the update service says of itself, in the standard's words or in an extension of its maker.
+        """Whether the update service is busy, by its standard state or a vendor's extension.
 
-        A root of trust that copies its image in the background is busy, too.
+        A root of trust that copies its image in the background counts as busy, too.
 
-        :raises BmcError: it could not be asked.
+        :raises BmcError: it could not be read.
         """
         if self._copies():
             return UpdateActivity.BUSY
@@ -384,7 +391,7 @@ class RedfishConnection:
         return UpdateActivity.UNKNOWN if tasks is None else UpdateActivity.TOLD_BY_TASKS
 
     def _copies(self) -> str | None:
-        """What copies an image in the background, read now: its path; None where nothing does, or none was seen that may."""
+        """URI of a root of trust that copies an image in the background now; None if none does, or none that may was seen."""
         self._note_copies()
         for uri in self._habits.copies:
             try:
@@ -392,7 +399,7 @@ class RedfishConnection:
             except BmcRefused as exc:
                 if not exc.gone:
                     raise
-                continue  # a card that is not there any more copies nothing
+                continue  # a card that is no longer there copies nothing
             if view.literal(*BACKGROUND_COPY) == 'InProgress':
                 return uri
         return None
@@ -405,57 +412,59 @@ class RedfishConnection:
             self._habits.copies = tuple(found)
 
     def _task_of(self, reader: Reader, ref: Ref) -> TaskReading:
-        """A task as its collection has just brought it; BMCs keep a hundred old ones. Else it is read."""
+        """A task as its collection has just returned it expanded, as BMCs keep a hundred old ones; otherwise it is read."""
         document = reader.peek(ref.uri)
         view = View.of(document, []) if document is not None else None
         return task.reading(view) if view is not None and view.has('TaskState') else task.read(self._connector, ref)
 
     def power(self, system_ref: Ref) -> PowerState:
-        """Power state of a System, read now.
+        """PowerState of a System, read now.
 
         :raises BmcError: it could not be read.
         """
         return power_state(system.read(self._connector, system_ref))
 
     def set_power(self, system_ref: Ref, wanted: PowerState) -> Objection | None:
-        """Ask for On or Off.
+        """Request On or Off of a System.
 
-        :raises BmcError: it was not accepted.
+        :returns: a failure or warning in the BMC's answer of success.
+        :raises BmcError: the BMC did not accept it.
         """
         return system.set_power(self._connector, system_ref, wanted)
 
     def reset(self, system_ref: Ref, kind: ResetKind) -> Objection | None:
-        """Ask for a restart or a power cycle; for that of standby power, of whom the facts name for it.
+        """Request a reset of a System; of standby power, of the resource that the facts name (``standby_reset``).
 
-        :raises BmcUnsupported: it offers none. ``BmcError``: it was not accepted.
+        :returns: a failure or warning in the BMC's answer of success.
+        :raises BmcUnsupported: the resource offers none of that kind. ``BmcError``: the BMC did not accept it.
         """
         if kind is ResetKind.AUX_POWER_CYCLE:
             return standby.cycle(self._connector, system_ref)
         return system.reset(self._connector, system_ref, kind)
 
     def offers_reset(self, system_ref: Ref, kind: ResetKind) -> bool:
-        """A System takes a reset of that kind in one request.
+        """Whether a System offers a reset of that kind in one request, or does not advertise its ResetTypes.
 
         :raises BmcError: it could not be read.
         """
         return system.offers_reset(self._connector, system_ref, kind)
 
     def host(self, system_ref: Ref) -> HostReading:
-        """Power state, LastResetTime and BootProgress of a System, of one read. The Manager is not asked: see :meth:`look`.
+        """PowerState, LastResetTime and BootProgress of a System, in one read. For the Manager's last reset see :meth:`look`.
 
         :raises BmcError: it could not be read.
         """
         return system.host(system.read(self._connector, system_ref))
 
     def last_reset(self, system_ref: Ref) -> str | None:
-        """LastResetTime as text.
+        """LastResetTime of a System as text.
 
         :raises BmcError: it could not be read.
         """
         return system.read(self._connector, system_ref).literal('LastResetTime')
 
     def managers(self) -> Sequence[ManagerReading]:
-        """LastResetTime and DateTime of every Manager; none where there are so many that not all of them are read.
+        """LastResetTime and DateTime of every Manager; empty if there are more than MAX_MANAGERS, or several pages of them.
 
         :raises BmcError: one of them could not be read.
         """
@@ -473,7 +482,7 @@ class RedfishConnection:
         )
 
     def _learn(self) -> None:
-        """Remember what the last look needed, the reading of its locks included."""
+        """Remember which resources the last inventory needed, including those of its locks."""
         if self._last is not None:
             self._note_copies()
             self._habits.targets = self._last.asked
@@ -481,7 +490,7 @@ class RedfishConnection:
             self._last = None
 
     def _without_secrets(self, gaps: Iterable[Gap]) -> list[Gap]:
-        """Gaps in order, with no token in them that had not come yet when a BMC repeated it."""
+        """Gaps in order, with our tokens removed, also a token that we got only after the BMC's text was noted."""
         clean = {replace(g, reason=self._connector.redact(g.reason)) for g in gaps}
         return sorted(clean, key=lambda g: (g.ref, g.field or '', g.reason))
 
@@ -530,11 +539,11 @@ class RedfishConnection:
         )
 
     def _named(self, walk: Walk) -> str | None:
-        """The URI of the System that the target names, by its URI or its Id; None where it names none, or none could be read.
+        """The URI of the System that the target names by its URI or Id; None if it names none, or no System could be read.
 
-        A System of another name is no reason to look at the wrong one, or to find nothing.
+        A wrong name is an error: the connection does not fall back to another System or to none.
 
-        :raises BmcAnswerInvalid: there are Systems, and none that is listed has the name, or several have.
+        :raises BmcAnswerInvalid: no listed System has the name, or several have.
         """
         tree, given = walk.tree, self.address.system
         if given is None:
@@ -557,7 +566,7 @@ class RedfishConnection:
         )
 
     def _system(self, tree: Tree, named: str | None, owners: Ownership) -> Ref | None:
-        """The System that is handed out: the one that was named, else the only one that can be reset and is no card's own."""
+        """The System of the machine: the named one, else the only one that can be reset and is no card's own."""
         name = self.address.name
         if named is not None:
             wanted = Ref(bmc=name, uri=named)
@@ -576,7 +585,10 @@ class RedfishConnection:
         return None
 
     def _facts(self, tree: Tree, home: Ref | None, quirks: Quirks, reader: Reader, infos: set[str]) -> BmcFacts:
-        """:param infos: gets the places of the ActionInfos that were asked for."""
+        """Properties of the BMC and of the machine's System.
+
+        :param infos: the URIs of ActionInfos that are read are added to it.
+        """
 
         def info(uri: str) -> Document:
             infos.add(reader.place(uri))
@@ -608,10 +620,10 @@ class RedfishConnection:
         )
 
     def _own_manager(self, tree: Tree, home: View | None, reader: Reader) -> View | None:
-        """The Manager that answers us: that of the service, else the only one that manages the System.
+        """The Manager that we talk to: ManagerProvidingService, else the only Manager that manages the System.
 
-        It is read as locks read Managers, so that whoever reads locks after this look asks for nothing twice. That it cannot be
-        read hides no device.
+        It is read in the way that locks read Managers, so that reading locks after this inventory repeats no request. If it
+        cannot be read, no device is hidden.
         """
         own = own_manager(tree.root, home)
         if own is None:
@@ -649,7 +661,7 @@ def _root(connector: Connector, address: BmcAddress) -> Document:
 
 
 def _sessions(root: Document) -> str | None:
-    """The session collection; None when the BMC has no sessions."""
+    """The URI of the session collection; None if the BMC has no sessions."""
     view = View.of(root, [])
     service = view.link('SessionService')
     return view.link('Links', 'Sessions') or (f'{service.rstrip("/")}/Sessions' if service else None)

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Assign SoftwareInventory items to the devices that they belong to, and say how sure that is.
+"""Assign SoftwareInventory items to the devices whose firmware they are, and say whether the assignment is certain.
 
-In this order, the first that finds a device wins: RelatedItem (the device, something below it, its root of trust, one of its
-slots); links from the device's resources to their images; a convention of the Ids that a quirk names; an ordinal that Id and
-device share (never certain).
+The first of these that finds a device wins: RelatedItem (the device, a resource below it, its root of trust, or one of its
+slots); links from the device's resources to their software images; a naming convention of the items' Ids, or a slot that an
+item names, where :mod:`baremetal_acc.bmc.quirks` knows of one; the number at the end of both Ids (``GPU_0``; never certain).
 """
 
 import re
@@ -23,26 +23,27 @@ from baremetal_acc.model.ref import Ref
 from baremetal_acc.model.uri import Spellings
 
 SLOT = re.compile(r'^/?FPGA/ReconfigurationSlots/(\d{1,4})$')
-"""A JSON pointer to a slot: the fragment of a RelatedItem. Source: RFC 6901."""
+"""A JSON pointer to a reconfiguration slot: the fragment of a RelatedItem. Source: RFC 6901."""
 
 SPOKEN_OF = re.compile(r'(?<![A-Za-z])(?P<word>GPU|FPGA|DPU)s?(?![A-Za-z])', re.IGNORECASE)
-"""Kinds of devices in a text: ``GPUs vBIOS``."""
+"""Kinds of devices mentioned in a text: ``GPUs vBIOS``."""
 
 MOST_TEXT = 256
-"""Characters of a text in which they are looked for."""
+"""Characters of a text that are searched for them."""
 
 MOST_RELATED = 100
-"""Parts of which an item may be the firmware. Real ones have up to eight."""
+"""RelatedItem links of one item that are checked. Real items have up to eight."""
 
 DEEPEST = 12
-"""Segments that are taken off a link to find the device above it."""
+"""Segments that are removed from a link to find the device above it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Items:
-    """What belongs to one device.
+    """The firmware items of one device.
 
-    :ivar slots: the item of a slot, by Processor and position.
+    :ivar components: those of the device itself.
+    :ivar slots: the item of a reconfiguration slot, by URI of the Processor and index of the slot.
     """
 
     components: list[Component] = field(default_factory=list)
@@ -50,7 +51,10 @@ class Items:
 
 
 def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
-    """The items of each device, in the order of the devices."""
+    """Assign the firmware items to devices; a device without a certain item gets the version that its own resources show.
+
+    :returns: the items of each device, in the order of the devices.
+    """
     tree = walk.tree
     found = [Items() for _ in devices]
     owner = {uri: n for n, device in enumerate(devices) for uri in device.uris()}
@@ -104,13 +108,13 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
 
 
 def of_none(walk: Walk, found: list[Items]) -> tuple[Component, ...]:
-    """The items that belong to no device."""
+    """The firmware items that belong to no accelerator."""
     taken = {c.ref for items in found for c in (*items.components, *items.slots.values())}
     return tuple(component(view) for view in walk.tree.items.values() if view.ref not in taken)
 
 
 def _spoken_of(nobodys: list[View], devices: list[Device], found: list[Items]) -> Iterator[Gap]:
-    """A gap for each item that nothing assigns, and that speaks of devices of which some show no firmware.
+    """A gap for each unassigned item that mentions a kind of device of which some devices show no firmware.
 
     Seen: one item for all GPUs of a node (Cray-HPE/csm-redfish-interface-emulator, mockups/EX235a, ``Node0.AccVBIOS``).
     """
@@ -157,7 +161,7 @@ def slots(device: Device, items: Items, walk: Walk) -> tuple[ReconfigurationSlot
 
 
 def _unread_slots(view: View, fpga: View | None) -> str | None:
-    """The place where slots should stand, if something else stands there."""
+    """The property that should hold the reconfiguration slots, if its value has the wrong type; else None."""
     if fpga is None:
         return 'FPGA' if view.has('FPGA') and view.literal('ProcessorType') == 'FPGA' else None
     slots = fpga.body.get('ReconfigurationSlots')
@@ -166,7 +170,7 @@ def _unread_slots(view: View, fpga: View | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Slot:
-    """A slot: number of the device, URI of the Processor, position."""
+    """A reconfiguration slot: index of the device in the list of devices, URI of the Processor, index of the slot."""
 
     device: int
     processor: str
@@ -182,7 +186,7 @@ def _by_related(
     slots: dict[str, _Slot],
     spelling: Spellings,
 ) -> int | _Slot | None:
-    """By RelatedItem."""
+    """Find the device or slot of an item by RelatedItem: the resource, else a root of trust, else a resource above it."""
     places = []
     for link in related:
         bare, _, fragment = link.partition('#')
@@ -210,7 +214,7 @@ def _by_related(
 
 
 def _roots_of_trust(walk: Walk, owner: dict[str, int]) -> dict[str, int]:
-    """Chassis that say which component they protect, and the device that this is."""
+    """Chassis with ComponentsProtected (roots of trust), and the device that each protects."""
     found: dict[str, int] = {}
     spelling = Spellings(owner)
     for uri, view in walk.tree.chassis.items():
@@ -224,7 +228,7 @@ def _roots_of_trust(walk: Walk, owner: dict[str, int]) -> dict[str, int]:
 
 
 def _linked_images(walk: Walk, devices: list[Device]) -> dict[str, int]:
-    """Items that resources of a device name as their images.
+    """Items that a device's resources link to as their software images.
 
     Source: DSP8010 2025.4: Manager and NetworkAdapter.Controllers, Links.ActiveSoftwareImage and SoftwareImages.
     """
@@ -247,7 +251,7 @@ def _linked_images(walk: Walk, devices: list[Device]) -> dict[str, int]:
 
 
 def _ids(devices: list[Device]) -> dict[str, int]:
-    """Devices by the Ids of their resources, without case."""
+    """Devices by the Ids of their resources, case-folded."""
     found: dict[str, int] = {}
     for n, device in enumerate(devices):
         for uri in sorted(device.uris()):
@@ -256,7 +260,7 @@ def _ids(devices: list[Device]) -> dict[str, int]:
 
 
 def _by_id(view: View, ids: dict[str, int], quirks: Quirks) -> int | None:
-    """By an Id that ends with two underscores and the Id of a resource of the device."""
+    """Find the device of an item whose Id ends with two underscores and the Id of one of the device's resources."""
     head, mark, tail = view.id.rpartition('__')
     if not mark or (quirks.inventory_keeps_old_versions() and head.startswith(('Current-', 'Previous-'))):
         return None
@@ -264,7 +268,7 @@ def _by_id(view: View, ids: dict[str, int], quirks: Quirks) -> int | None:
 
 
 def _of_systems(devices: list[Device]) -> dict[tuple[str, int], int]:
-    """Devices by the Id of the System that their processor is below, and the number of the processor's own Id."""
+    """Devices by the Id of the System above their Processor, and the number in the Processor's Id."""
     found: dict[tuple[str, int], int] = {}
     for n, device in enumerate(devices):
         for uri in device.processors:
@@ -275,7 +279,7 @@ def _of_systems(devices: list[Device]) -> dict[tuple[str, int], int]:
 
 
 def _slots(devices: list[Device]) -> dict[str, int]:
-    """Devices by the slot that their extension resources name, if only one device names it."""
+    """Devices by the slot (Location) of their extension resources, if only one device has it."""
     found: dict[str, set[int]] = {}
     for n, device in enumerate(devices):
         for view in device.extensions.values():
@@ -285,7 +289,7 @@ def _slots(devices: list[Device]) -> dict[str, int]:
 
 
 def _ordinals(devices: list[Device]) -> dict[tuple[str, int], int]:
-    """Devices by kind and the number in the Id they are shown with; numbers that two devices share say nothing."""
+    """Devices by kind and number in the Id of their primary resource; numbers of several devices are left out."""
     found: dict[tuple[str, int], list[int]] = {}
     for n, device in enumerate(devices):
         key = ordinal(last(device.primary.ref.uri))
@@ -295,7 +299,7 @@ def _ordinals(devices: list[Device]) -> dict[tuple[str, int], int]:
 
 
 def _slot_functions(walk: Walk, devices: list[Device]) -> dict[str, _Slot]:
-    """Slots by the URI of the function that they hold."""
+    """Reconfiguration slots by the URI of the AccelerationFunction that they hold."""
     found: dict[str, _Slot] = {}
     for n, device in enumerate(devices):
         for uri, view in device.processors.items():
@@ -311,9 +315,9 @@ def _slot_functions(walk: Walk, devices: list[Device]) -> dict[str, _Slot]:
 def _function_in(
     walk: Walk, processor: View, slot: View, slot_id: str, known: dict[str, Function], named: dict[str, Function]
 ) -> Function | None:
-    """What a slot holds: by its link, else the function that names the slot.
+    """The function in a slot: by the slot's link, else the function that names the slot.
 
-    A function that is linked and could not be read is a function of which nothing is known: the slot is not empty.
+    A function that is linked but could not be read is returned with its URI alone: the slot is not empty.
     """
     link = slot.link('AccelerationFunction')
     place = walk.settled(link) if link is not None else None
@@ -326,7 +330,7 @@ def _function_in(
 
 
 def _by_slot_name(views: tuple[View, ...], known: dict[str, Function]) -> dict[str, Function]:
-    """Functions by the slots that they name themselves."""
+    """Functions by the slots in their FpgaReconfigurationSlots."""
     found: dict[str, Function] = {}
     for view in views:
         names = view.body.get('FpgaReconfigurationSlots')
@@ -340,9 +344,9 @@ def _by_slot_name(views: tuple[View, ...], known: dict[str, Function]) -> dict[s
 
 
 def _with_staged(walk: Walk, components: list[Component]) -> list[Component]:
-    """Put the version of an item that is staged and not active to its active twin: same SoftwareId, or same name.
+    """Merge an item that is staged and not active into its active counterpart, as ``staged``: same SoftwareId, or same name.
 
-    Without a twin it is a component of which only the version to come is known.
+    Without a counterpart it is a component of which only the staged version is known.
     Source: DSP8010 2025.4, SoftwareInventory v1_12: Active, Staged.
     """
     tree: Tree = walk.tree
@@ -368,7 +372,9 @@ def _twin_keys(c: Component) -> list[tuple[str, str]]:
 
 
 def _with_own_staged(device: Device, components: list[Component]) -> list[Component]:
-    """Put the version that the card itself says is staged to the one component that runs the version it says it runs.
+    """Add PCIeDevice.StagedVersion to the one component whose version is the card's FirmwareVersion.
+
+    Without exactly one such component, the card's own version is a component of its own.
 
     Source: DSP8010 2025.4, PCIeDevice v1_21_0: FirmwareVersion, StagedVersion.
     """

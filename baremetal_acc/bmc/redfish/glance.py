@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How are a few resources read again with as few requests as possible? A collection at a time where the BMC expands them.
+"""Read a few Redfish resources again with as few requests as possible, by ``$expand`` where the BMC supports it.
 
-Everything is read anew: no ETag is sent, for on real BMCs many resources share one (facts/redfish.md, section 7).
+No ETag is sent: on real BMCs many resources share one ETag, so that 304 would prove nothing (facts/redfish.md, section 7).
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,14 +10,15 @@ from collections.abc import Iterable, Mapping
 from baremetal_acc.bmc.redfish.reader import Found, Reader
 
 WORTH = 2
-"""Members of one collection from which on expanding it saves requests."""
+"""Number of members of one collection from which one ``$expand`` saves requests."""
 
 
 def glance(reader: Reader, uris: Iterable[str]) -> Mapping[str, Found]:
-    """What each resource says now, or why it could not be read.
+    """Read resources again, each with the document or the error.
 
     :param reader: a new one, which has read nothing but the service root.
-    :param uris: as references write them.
+    :param uris: URIs as the references to the resources spell them.
+    :returns: the document or error of each URI.
     """
     wanted = tuple(dict.fromkeys(uris))
     if reader.expands:
@@ -32,7 +33,7 @@ def glance(reader: Reader, uris: Iterable[str]) -> Mapping[str, Found]:
 
 
 def _collections(uris: Iterable[str]) -> list[str]:
-    """The collections of which several members are wanted. A path that is none costs a request, and its answer is no harm."""
+    """The parent URIs of several wanted members. A parent that is no collection costs one request and does no harm."""
     members: dict[str, int] = {}
     for uri in uris:
         parent = uri.rpartition('/')[0]
@@ -41,4 +42,4 @@ def _collections(uris: Iterable[str]) -> list[str]:
 
 
 def _ignored(found: Found) -> None:
-    """A collection that cannot be expanded is read member by member."""
+    """Ignore the collection's own answer: if it could not be expanded, its members are read one by one."""

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is remembered of a BMC: how many requests it takes, what it is fast at, and what was needed of it last time.
+"""Per-BMC request statistics of this process: concurrency limit, whether ``$expand`` is faster, URIs needed last time.
 
-Nothing here is a fact about a device: it only decides in what order, and how many at a time, resources are asked for. What a
-BMC said is never kept here.
+They decide only in what order, and how many at a time, resources are read. No property of a device is cached here. Two members
+are more than statistics: :attr:`Habits.alone`, the ownership of the BMC's resources, and :attr:`Habits.accounts`, the open
+sessions.
 """
 
 import statistics
@@ -16,12 +17,12 @@ from baremetal_acc.bmc.redfish.account import Accounts
 from baremetal_acc.model.ownership import Ownership
 
 CALM = 20
-"""Good answers in a row after which one request more at a time is tried."""
+"""Successful answers in a row after which one more concurrent request is tried."""
 
 SAMPLES = 16
 
 CHANCE = 0.015
-"""Seconds of difference that say nothing: our own threads wait for one another that long."""
+"""Seconds of difference that are noise: our own threads wait that long for one another."""
 
 REMEMBERED = 1024
 """BMCs that are remembered. The longest list of targets seen has 20 KiB."""
@@ -29,10 +30,14 @@ REMEMBERED = 1024
 
 @dataclass(slots=True)
 class Pace:
-    """How many requests a BMC gets at a time: as many as it was set to, fewer while it pushes back.
+    """Concurrency limit of one BMC: how many requests it is sent at a time.
 
-    A BMC pushes back by 429 and 503, and by connections that break or bring nothing in time. Then the number is halved; after
-    a row of good answers it grows by one.
+    The limit begins at the configured ceiling. It is halved when the BMC pushes back on a read (429, 500, 502, 503, 504, a
+    connection that breaks, or no answer in time), and grows by one after CALM successful answers in a row.
+
+    :ivar ceiling: the configured limit.
+    :ivar limit: the limit now.
+    :ivar calm: successful answers in a row since the last change.
     """
 
     ceiling: int
@@ -43,14 +48,14 @@ class Pace:
         self.limit = min(self.limit or self.ceiling, self.ceiling)
 
     def bound(self, ceiling: int) -> None:
-        """Never more than that from now on."""
+        """Set a new ceiling."""
         if self.limit == self.ceiling:
             self.limit = ceiling
         self.ceiling = ceiling
         self.limit = min(self.limit, ceiling)
 
     def answered(self) -> None:
-        """A good answer came."""
+        """Note a successful answer."""
         if self.limit < self.ceiling:
             self.calm += 1
             if self.calm >= CALM:
@@ -58,22 +63,25 @@ class Pace:
                 self.limit += 1
 
     def pushed_back(self) -> None:
-        """The BMC could not take it."""
+        """Note that the BMC could not take a request: halve the limit."""
         self.calm = 0
         self.limit = max(1, self.limit // 2)
 
 
 @dataclass(slots=True)
 class Expansion:
-    """Is one expanded collection faster than its members one by one?
+    """Estimates whether one expanded collection is read faster than its members one by one.
 
-    Some BMCs pay for each member that they put in. The time of an expanded answer beyond that of the slowest plain one tells
-    how much; a plain one that was sent after it has waited in the same queue, so that a BMC which answers one request after
-    the other is not taken for one that pays. What delays an answer by chance delays one of them: the cheapest members count.
-    Expanding loses when a member costs more than a plain read does, shared by those that run at a time
-    (facts/performance.md, section 1).
+    Some BMCs need time for each member that they expand: the time of an expanded answer beyond the slowest plain answer tells
+    how much. A plain request that is sent after an expanded one has waited in the same queue, so that a BMC which answers one
+    request after the other is not mistaken for one that is slow at expanding. A chance delay affects one answer: the cheapest
+    time per member counts. Expanding is slower when one member costs more than a plain read, divided by the number of
+    concurrent requests (facts/performance.md, section 1).
 
-    :ivar is_flat: one level is all that it expands, whatever it says.
+    :ivar plain: seconds of the latest plain answers.
+    :ivar beyond: seconds and number of members of the latest expanded answers.
+    :ivar hopeless: an expanded answer did not come where a plain one did: it is not tried again.
+    :ivar is_flat: the BMC expands one level only, whatever it advertises.
     """
 
     plain: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
@@ -83,42 +91,45 @@ class Expansion:
     _wins: dict[int, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def read(self, seconds: float) -> None:
-        """A plain answer came."""
+        """Note a plain answer."""
         self.plain.append(seconds)
         self._wins = {}
 
     def expanded(self, seconds: float, members: int) -> None:
-        """An expanded answer came."""
+        """Note an expanded answer."""
         if members:
             self.beyond.append((seconds, members))
             self._wins = {}
 
     def failed(self) -> None:
-        """An expanded answer did not come where a plain one did."""
+        """Note that an expanded answer did not come where a plain one did."""
         self.hopeless = True
 
     def failed_deep(self) -> None:
-        """What was asked for more than one level deep was refused, or came as if one level had been asked for, or none."""
+        """Note that a request for more than one level was refused, or was answered as for one level or for none."""
         self.is_flat = True
 
     @property
     def known(self) -> bool:
-        """Something can be said."""
+        """Whether there are enough answers for an estimate."""
         return self.hopeless or bool(self.plain and self.beyond)
 
     def wins(self, at_once: int) -> bool:
-        """Expanding is the faster way, or nothing is known yet."""
+        """Whether expanding is faster, or nothing is known yet.
+
+        :param at_once: number of concurrent requests.
+        """
         if self.hopeless:
             return False
         if not self.known:
             return True
-        known = self._wins  # until the next answer: every device of a machine asks
+        known = self._wins  # cached until the next answer: this is asked for every device of a machine
         if at_once not in known:
             known[at_once] = self._costs_less(at_once)
         return known[at_once]
 
     def _costs_less(self, at_once: int) -> bool:
-        plain, expanded = tuple(self.plain), tuple(self.beyond)  # other threads go on adding
+        plain, expanded = tuple(self.plain), tuple(self.beyond)  # copies, as other threads keep adding
         slowest = max(plain)
         beyond = ((seconds - slowest, members) for seconds, members in expanded)
         cheapest = min(extra / members if extra > CHANCE else 0.0 for extra, members in beyond)
@@ -127,14 +138,17 @@ class Expansion:
 
 @dataclass(slots=True)
 class Habits:
-    """What was learnt of one BMC.
+    """What this process has learnt about one BMC.
 
-    :ivar targets: what a whole look asked for, in order: paths, some with the query that expands.
-    :ivar copies: what says whether it copies images in the background, paths.
-    :ivar accounts: whose sessions this process has open with it.
-    :ivar alone: whose its resources were in the last look, where that was one machine; None: several, or nobody has looked.
-    :ivar only: it answers the query ``only`` as it should, or does not; None: nobody knows.
-    :ivar silent: paths that were not answered in time when they were asked for last.
+    :ivar pace: its concurrency limit.
+    :ivar expansion: whether it is faster at expanded reads.
+    :ivar targets: what the last complete inventory asked for, in order: paths, some with the ``$expand`` query.
+    :ivar copies: paths of the resources that say whether a root of trust copies an image in the background.
+    :ivar accounts: the sessions that this process has open with the BMC.
+    :ivar alone: ownership of the resources at the last inventory, if the BMC serves one machine; None: it serves several, or
+        there was no inventory yet.
+    :ivar only: whether the query ``only`` works as specified; None: unknown.
+    :ivar silent: paths whose last request timed out.
     """
 
     pace: Pace
@@ -148,7 +162,7 @@ class Habits:
 
 
 class Remembered:
-    """The habits of many BMCs, the latest ones, in this process. Safe to use from several threads."""
+    """The habits of the most recently used BMCs in this process. Safe to use from several threads."""
 
     def __init__(self, most: int = REMEMBERED) -> None:
         self._most = most
@@ -156,7 +170,7 @@ class Remembered:
         self._lock = threading.Lock()
 
     def of(self, origin: str, new: Callable[[], Habits]) -> Habits:
-        """The habits of the BMC at an address; new ones when it is not known."""
+        """The habits of the BMC at an address; created by ``new`` if it is not known."""
         with self._lock:
             found = self._habits.pop(origin, None)
             if found is None:

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Push an image by HttpPushUri: set the targets and options of the update service, then POST the bytes.
+"""Push a firmware image to HttpPushUri: set HttpPushUriTargets and HttpPushUriOptions, POST the bytes, restore the settings.
 
-These settings are everybody's. They are reserved where the service lets them be, changed, read back before a byte is sent, and
-restored when the upload was answered, or has failed: the next push of somebody else must not go to our targets. A setting that
-somebody else has changed meanwhile is theirs, and stays. A process that is killed in between leaves them as it set them.
+These settings are shared by all clients of the BMC. They are reserved by their Busy flags where the service allows that, set,
+read back before any byte of the image is sent, and restored once the upload was answered or has failed: otherwise the next push
+of another client would go to our targets. A setting that another client has changed meanwhile is left as it is. If the process
+is killed in between, the settings stay as we set them.
 
 Source: DSP8010 2025.4, UpdateService v1_17_0: HttpPushUri, HttpPushUriTargets, HttpPushUriTargetsBusy, HttpPushUriOptions,
 HttpPushUriOptionsBusy (deprecated since v1_15). The order is that of fwupd, plugins/redfish/fu-redfish-legacy-device.c.
@@ -38,39 +39,39 @@ TARGETS = 'HttpPushUriTargets'
 OPTIONS = 'HttpPushUriOptions'
 
 APPLY_TIME = ('HttpPushUriApplyTime', 'ApplyTime')
-"""The place of the apply time in the options."""
+"""Path of the apply time in HttpPushUriOptions."""
 
 RESERVED = {TARGETS: 'HttpPushUriTargetsBusy', OPTIONS: 'HttpPushUriOptionsBusy'}
-"""What tells that a client has reserved a setting."""
+"""The flag of each setting that tells whether a client has reserved it."""
 
 SETTLES = 15.0
-"""Seconds that a service has to show what was set: some carry a change out after they have answered it."""
+"""Seconds for a service to show what was set: some apply a change after they have answered the PATCH."""
 
 BEGINS = 30.0
-"""Seconds that a task which has not begun is given, before the targets that it may yet read are restored."""
+"""Seconds for a task to begin before the targets are restored, as it may read them only then."""
 
 BEAT = 1.0
-"""Seconds between two looks."""
+"""Seconds between two reads."""
 
 ATTEMPTS = 5
-"""Times that settings are restored where a look shows that they were not."""
+"""Attempts to restore the settings."""
 
 Place = tuple[str, ...]
 
 
 def names_targets(view: View) -> bool:
-    """Whether the service can be told where an image goes to that is pushed to HttpPushUri."""
+    """Whether the service takes targets for an image that is pushed to HttpPushUri."""
     return TARGETS in view.body and isinstance(view.body[TARGETS], list | None)
 
 
 def forces(view: View) -> bool:
-    """Whether it can be told to bypass update policies for such an image."""
+    """Whether it takes ForceUpdate for such an image."""
     options = view.body.get(OPTIONS)
     return isinstance(options, Mapping) and FORCE in options
 
 
 def asked_time(view: View) -> str | None:
-    """The apply time that is set for such an image; None where the service offers none.
+    """The OperationApplyTime that is set for such an image; None if the service offers none.
 
     :raises BmcUnsupported: only maintenance windows are offered.
     """
@@ -81,11 +82,11 @@ def asked_time(view: View) -> str | None:
 
 
 def push(connector: Connector, view: View, uri: str, target: Ref, upload: Upload) -> Answer:
-    """Send an image, once, with the settings that it needs.
+    """Send an image, once, with the settings that it needs; restore the settings afterwards.
 
     :param view: the UpdateService as it is now. ``uri``: its HttpPushUri, on this BMC.
-    :returns: what the BMC answered to the bytes.
-    :raises BmcBusy: somebody else has reserved the settings, or changes them; nothing was sent. ``BmcUnreachable``: the
+    :returns: the BMC's answer to the POST of the image.
+    :raises BmcBusy: another client has reserved the settings, or changes them; nothing was sent. ``BmcUnreachable``: the
         connection broke; its ``sent`` tells whether the image may have arrived. ``BmcRefused``: a setting, or the image, was
         refused.
     """
@@ -107,7 +108,7 @@ def push(connector: Connector, view: View, uri: str, target: Ref, upload: Upload
 
 
 def _wait_for_begin(connector: Connector, answer: Answer, service: Ref) -> None:
-    """Give a task that has not begun a moment: it may read its targets only then."""
+    """Wait up to BEGINS seconds for the task to begin, as it may read its targets only then."""
     found = task.accepted(connector, answer, service.bmc)
     until = time.monotonic() + BEGINS
     while found is not None and found.unbegun and not found.awaits_restart and time.monotonic() < until:
@@ -120,7 +121,7 @@ def _wait_for_begin(connector: Connector, answer: Answer, service: Ref) -> None:
 
 
 class _Settings:
-    """The settings of an update service while they are ours."""
+    """The HttpPushUri settings of an update service while we use them."""
 
     def __init__(self, connector: Connector, service: Ref) -> None:
         self._connector = connector
@@ -132,7 +133,7 @@ class _Settings:
     def take(self, target: Ref, upload: Upload) -> None:
         """Reserve the settings, and set them as the upload needs them.
 
-        :raises BmcError: it could not be done; nothing but settings was changed. :meth:`restore` has to follow.
+        :raises BmcError: that failed; only settings may have been changed. Call :meth:`restore` in any case.
         """
         try:
             document = self._writer.fresh(self._service.uri)
@@ -146,14 +147,14 @@ class _Settings:
             what = f'somebody else changes its settings for pushed images: {exc.what}'
             raise BmcBusy(bmc=self._connector.label, uri=self._service.uri, what=what) from exc
         except BmcUnreachable as exc:
-            # Of the image nothing was sent, whatever has become of the settings.
+            # No part of the image was sent, whatever happened to the settings.
             raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=exc.what, hint=exc.hint, sent=False) from exc
         except (BmcAnswerInvalid, BmcRefused) as exc:
             what = f'no image was sent, as its targets and options could not be set: {exc.what}'
             raise BmcRefused(bmc=self._connector.label, uri=self._service.uri, what=what) from exc
 
     def _set_options(self, document: Document, wanted: dict[Place, Any], upload: Upload) -> None:
-        """Set targets and options; without ForceUpdate where just that is refused."""
+        """Set targets and options; without ForceUpdate if only that is refused."""
         try:
             self._set(document, wanted)
         except BmcRefused as exc:
@@ -166,16 +167,16 @@ class _Settings:
             self._set(self._writer.fresh(self._service.uri), {p: v for p, v in wanted.items() if p != forced})
 
     def _refuse_reserved(self, document: Document, wanted: dict[Place, Any]) -> None:
-        """See that nobody else has reserved what is to be set.
+        """Check that no other client has reserved the settings that are needed.
 
-        :raises BmcBusy: somebody has.
+        :raises BmcBusy: one has.
         """
         for setting, flag in RESERVED.items():
             if document.body.get(flag) is True and any(place[0] == setting for place in wanted):
                 raise BmcBusy(bmc=self._connector.label, uri=document.ref.uri, what=reserved(flag))
 
     def _set(self, document: Document, wanted: dict[Place, Any]) -> Document:
-        """Set what is not so already, and read it back.
+        """Set the values that differ, and read them back.
 
         :returns: the service as it is then.
         :raises BmcRefused: it does not show what was set.
@@ -190,7 +191,7 @@ class _Settings:
         try:
             self._writer.patch(document, _body(changes))
         except (BmcBusy, BmcConflict, BmcRefused):
-            # A reservation that was refused us is somebody else's, if there is one now.
+            # Our reservation was refused: if the flag is set now, another client has set it.
             for flag in RESERVED.values():
                 if (flag,) in changes:
                     self._before.pop((flag,))
@@ -200,7 +201,7 @@ class _Settings:
     def _settled(self, wanted: dict[Place, Any]) -> Document:
         """The service once it shows what was set.
 
-        :raises BmcRefused: it does not within the time that it has for that.
+        :raises BmcRefused: it does not within SETTLES seconds.
         """
         until = time.monotonic() + SETTLES
         while True:
@@ -215,7 +216,7 @@ class _Settings:
             wait.sleep(BEAT)
 
     def restore(self) -> None:
-        """Give the settings back as they were. Never fails: what could not be restored is told in the log, with what to do."""
+        """Restore the settings. Never raises: what could not be restored is logged as an error, with the PATCH to send."""
         left = dict(self._before)
         for attempt in range(ATTEMPTS):
             if not left:
@@ -237,19 +238,19 @@ class _Settings:
         )
 
     def _restored(self, left: dict[Place, Any], *, together: bool) -> dict[Place, Any]:
-        """Restore what is still as it was set.
+        """Restore the settings that still have our values.
 
-        :param together: in one request; else one for each, of which one that is refused does not cost the others.
-        :returns: what is not as it should be then.
+        :param together: in one request; else one request each, so that one refusal does not affect the others.
+        :returns: the settings that are still not restored.
         """
         if self._connector.stopped:
-            # Nothing can be read any more, and there are seconds left.
+            # The run was stopped: nothing can be read any more, and only seconds are left for writes.
             body = _body({place: _given_back(place, value) for place, value in left.items()})
             self._connector.send('PATCH', self._service.uri, body=dict(body), closing=True)
             return {}
         document = self._writer.fresh(self._service.uri)
         left = self._still_ours(document, left)
-        # The reservation is given up last.
+        # The reservation is released last.
         ordered = sorted(left.items(), key=lambda one: one[0][0] in RESERVED.values())
         for one in [dict(ordered)] if together else [{place: value} for place, value in ordered]:
             if not one:
@@ -262,7 +263,7 @@ class _Settings:
         return self._still_ours(document, left)
 
     def _still_ours(self, document: Document, left: dict[Place, Any]) -> dict[Place, Any]:
-        """What is as it was set, and was something else before. Anything else is somebody else's by now."""
+        """The settings that still have our values and had others before. Any other value was set by another client."""
         return {
             place: value
             for place, value in left.items()
@@ -271,33 +272,33 @@ class _Settings:
 
 
 def reserved(flag: str) -> str:
-    """Why nothing is pushed, where a client has reserved a setting."""
+    """Why nothing is pushed while a client has reserved a setting."""
     return f'another client has reserved its settings for pushed images ({flag} is true); set it to false where nobody pushes'
 
 
 def _wanted(view: View, target: Ref, upload: Upload) -> dict[Place, Any]:
-    """What the settings have to be for an upload: of those that the service shows."""
+    """The values that an upload needs, of the settings that the service shows."""
     found: dict[Place, Any] = {}
     if names_targets(view):
         found[(TARGETS,)] = list(targets(target, upload))
     when = asked_time(view)
     if when is not None:
         found[(OPTIONS, *APPLY_TIME)] = when
-    # One that somebody has left there would force ours.
+    # A ForceUpdate left there by another client would force our image.
     if forces(view) and (upload.forced or _at(view.body, (OPTIONS, FORCE)) is True):
         found[(OPTIONS, FORCE)] = upload.forced
     return found
 
 
 def _at(body: object, place: Place) -> Any:
-    """What stands at a place; None where nothing does."""
+    """The value at a path in a body; None if there is none."""
     for name in place:
         body = body.get(name) if isinstance(body, Mapping) else None
     return body
 
 
 def _same(shown: Any, value: Any) -> bool:
-    """A setting is shown as it was set. Of targets every one, in any order, and no other."""
+    """Whether a setting has the value that was set. Targets are compared in normal form and in any order."""
     if isinstance(value, list):
         return isinstance(shown, list) and sorted(map(_plain, shown)) == sorted(map(_plain, value))
     return type(shown) is type(value) and bool(shown == value)
@@ -308,14 +309,14 @@ def _plain(uri: object) -> str:
 
 
 def _given_back(place: Place, value: Any) -> Any:
-    """What is written to restore a setting. One that was null becomes what null means, as few services take null."""
+    """The value to write to restore a setting. For null, its meaning is written, as few services accept null."""
     if value is None:
         return [] if place == (TARGETS,) else False
     return value
 
 
 def _body(settings: Mapping[Place, Any]) -> JsonObject:
-    """The body of a PATCH."""
+    """The body of a PATCH of these settings."""
     body: dict[str, Any] = {}
     for place, value in settings.items():
         inner = body
@@ -326,7 +327,7 @@ def _body(settings: Mapping[Place, Any]) -> JsonObject:
 
 
 def _told(changes: Mapping[Place, Any], before: Mapping[Place, Any]) -> str:
-    """Settings with what they were before, for the log."""
+    """Settings with their previous values, for the log."""
     return '; '.join(f'{"/".join(p)} {v!r} (was {short(str(before[p])[:200])})' for p, v in changes.items())
 
 

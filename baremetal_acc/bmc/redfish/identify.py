@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Find the accelerators that a BMC shows, what identifies each of them, and the gaps that concern it."""
+"""Find the accelerators in a BMC's Redfish tree, give each an identity (UUID, serial number or URI), and assign gaps to them.
+
+FPGAs that manage the baseboard are reported as platform devices. A device that may be an accelerator, but that the table of
+devices does not know, is reported as a gap.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -17,7 +21,7 @@ from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 
 
 def identify(walk: Walk, devices: Devices) -> tuple[list[Device], list[PlatformDevice]]:
-    """The accelerators of a tree, and the parts of the baseboard that only look like some."""
+    """The accelerators of a tree, and the baseboard devices that only look like accelerators."""
     found, platform = [], []
     for device in physical_devices(walk, devices):
         if device.kind is None:
@@ -38,9 +42,9 @@ def identify(walk: Walk, devices: Devices) -> tuple[list[Device], list[PlatformD
 
 
 def identities(devices: list[Device], bmc: BmcName) -> list[tuple[AcceleratorId, IdentitySource]]:
-    """What identifies each device: its UUID, else its serial number, with the location where that repeats, else its URI.
+    """The identity of each device: its UUID; else its serial number; else serial number and location; else its URI.
 
-    A value that several devices of a BMC have identifies none of them. Serial numbers and UUIDs do repeat on real machines.
+    A value that several devices of a BMC share identifies none of them. Real machines have repeated serial numbers and UUIDs.
     """
 
     def serial(device: Device) -> str | None:
@@ -65,13 +69,13 @@ def identities(devices: list[Device], bmc: BmcName) -> list[tuple[AcceleratorId,
         return AcceleratorId(f'uri:{bmc}:{device.primary.ref.uri}'), IdentitySource.URI
 
     found = [named(device) for device in devices]
-    # A serial number may be written so that it looks like another one with its location: then it is neither's.
+    # A serial number may be spelled like another one with its location: then it identifies neither device.
     times = Counter(identity for identity, _ in found)
     return [one if times[one[0]] == 1 else by_uri(device) for device, one in zip(devices, found, strict=True)]
 
 
 def attributed(gaps: Iterable[Gap], accelerators: Iterable[Accelerator]) -> tuple[Gap, ...]:
-    """Each gap with the device that it concerns, where its resource is that device's, its firmware's or its function's."""
+    """The gaps, each with the accelerator that its resource is, or is firmware or a function of."""
     owner: dict[Ref, AcceleratorId] = {}
     for a in accelerators:
         items = [s.item for s in a.slots if s.item is not None]
@@ -81,7 +85,7 @@ def attributed(gaps: Iterable[Gap], accelerators: Iterable[Accelerator]) -> tupl
 
 
 def _mention(device: Device, walk: Walk) -> None:
-    """Say of what may be an accelerator, and is none by all that is known, that it was seen."""
+    """Note a gap for a device that may be an accelerator, but that no table row and no standard property identifies."""
     if device.row is not None:
         return
     for view in device.processors.values():
@@ -96,7 +100,7 @@ def _mention(device: Device, walk: Walk) -> None:
 
 
 def _is_baseboard(device: Device, tree: Tree) -> bool:
-    """An FPGA that shows no model, no number, no ids and nothing to program manages the baseboard.
+    """Whether an FPGA manages the baseboard: it shows no model, number or ids, and nothing to program.
 
     The standard has no word for it. Seen: recordings/nvidia/gh200, FPGA_0, whose FPGA object has FpgaType alone.
     """
@@ -122,9 +126,9 @@ def _is_baseboard(device: Device, tree: Tree) -> bool:
 
 
 def _chassis_alone(walk: Walk, devices: Devices, found: list[Device]) -> list[Device]:
-    """Cards that a BMC shows as Chassis and as nothing else, where it shows no other device of their kind.
+    """Cards that a BMC shows only as Chassis, if it shows no other device of their kind.
 
-    Beside other views of a device its chassis adds nothing: a module that carries a GPU often has the GPU's name.
+    If it shows other devices of that kind, such a chassis may be a module that carries one of them and has its name.
     """
     kinds = {device.kind for device in found}
     alone = []
@@ -140,7 +144,7 @@ def _chassis_alone(walk: Walk, devices: Devices, found: list[Device]) -> list[De
 
 
 def _complete(device: Device, walk: Walk) -> None:
-    """Add the resources that are the device too, but tell nothing more of it."""
+    """Add the URIs of resources that are part of the device, but have no properties that are read."""
     found: set[str | None] = set()
     for f in device.functions:
         found.add(f.ref.uri)
@@ -156,7 +160,7 @@ def _complete(device: Device, walk: Walk) -> None:
 
 
 def _interfaces(found: list[Device], walk: Walk) -> None:
-    """Give each NetworkInterface to the device whose adapter it is."""
+    """Add each NetworkInterface to the device of its NetworkAdapter."""
     owner = {uri: device for device in found for uri in device.adapters}
     if not owner:
         return
@@ -167,9 +171,9 @@ def _interfaces(found: list[Device], walk: Walk) -> None:
 
 
 def _extend(found: list[Device], walk: Walk, devices: Devices) -> list[Device]:
-    """Give each extension resource to the one device that has its serial number.
+    """Add each OEM extension resource to the one device with its serial number.
 
-    :returns: devices that nothing else shows.
+    :returns: devices that only an extension shows.
     """
     alone: list[Device] = []
     if not walk.tree.extensions:
@@ -201,10 +205,10 @@ def _extend(found: list[Device], walk: Walk, devices: Devices) -> list[Device]:
 
 
 def _of_two(walk: Walk, devices: Devices) -> Iterator[Gap]:
-    """A gap for each PCI function that two extensions say is theirs: one of them is another card.
+    """A gap for each PCI function that two extensions claim: one of them is another card.
 
-    It hides unless both are known by name for something else, as two adapters of one maker are whose functions a BMC mixes up
-    (seen: HewlettPackard/ilo-redfish-emulator, mockups/DL325_Gen10Plus_FC).
+    It hides a device unless the table knows both by name as no accelerators, such as two adapters of one vendor whose functions
+    a BMC mixes up (seen: HewlettPackard/ilo-redfish-emulator, mockups/DL325_Gen10Plus_FC).
     """
 
     def is_none(view: View) -> bool:
@@ -222,9 +226,9 @@ def _of_two(walk: Walk, devices: Devices) -> Iterator[Gap]:
 
 
 def _note_alone(device: Device, view: View, found: list[Device], alone: list[Device], walk: Walk, devices: Devices) -> None:
-    """Say what an extension is that no device has the serial number of: a device, none, or one that may be there already.
+    """Decide what an extension is whose serial number no device has: a new device, none, or one that is already known.
 
-    That it is called a GPU there says nothing: baseboards and switches are, too (facts of HPE iLO 5).
+    DeviceType GPU alone does not decide: baseboards and switches have it too (facts of HPE iLO 5).
     """
     if device.recognise(devices) is None:
         if device.row is None and view.body.get('DeviceType') == 'GPU' and not any(i.vendor_id for i in device.ids):

@@ -1,13 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Ask the roots of trust of a BMC's devices to sign, with a nonce that was never used before, and read what they sign.
+"""Read SPDM measurements: ask the ComponentIntegrity resources of the accelerators to sign them over a fresh random nonce.
 
-Nothing is judged here: what a BMC brings is passed on as it is (:class:`SignedMeasurements`). A root of trust that offers to
-sign and brings nothing, and one of which nobody can tell what it is for, is a reading that is not known.
+Nothing is verified here: transcript and certificates are passed on as the BMC returned them (:class:`SignedMeasurements`). A
+root of trust that offers the action and returns no measurements, and one that could not be read, give a reading of state
+``unknown``.
 
-Seen on real BMCs: a TargetComponentURI that is the root of trust, and only ComponentsProtected is the device; an action URI
-without the prefix of the schema; members that are listed and not there; answers by a Task, whose Payload then names the place
-of the result among its HttpHeaders (facts/redfish.md, section 3.4).
+Seen on real BMCs: a TargetComponentURI that is the root of trust, where only ComponentsProtected names the device; an action
+URI without the prefix of the schema; members that are listed and do not exist; answers by a Task whose Payload.HttpHeaders then
+holds the Location of the result (facts/redfish.md, section 3.4).
 
 Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, SPDMGetSignedMeasurements; Certificate; DSP0266, asynchronous operations.
 """
@@ -40,21 +41,21 @@ LOG = logging.getLogger(__name__)
 ACTION = '#ComponentIntegrity.SPDMGetSignedMeasurements'
 
 SLOT = 0
-"""The certificate slot that is asked for: the one that the maker fills. Source: DSP0274 1.2.3, certificate slots."""
+"""The certificate slot that is requested: the one that the vendor provisions. Source: DSP0274 1.2.3, certificate slots."""
 
 ALL = 255
-"""MeasurementIndices for all of them."""
+"""MeasurementIndices for all measurements."""
 
 TASK_TIMEOUT = 120.0
-"""Seconds that one root of trust may take to sign. Two seconds for each of some fifty blocks over a slow bus."""
+"""Seconds for one root of trust to sign: two seconds for each of some fifty measurement blocks over a slow bus."""
 
 TASK_BEAT, LONGEST_BEAT = 0.2, 2.0
 
 MAX_ENCODED = 512 * 1024
-"""Characters of SignedMeasurements."""
+"""Characters of SignedMeasurements that are accepted."""
 
 MAX_CHAIN = 64 * 1024
-"""Characters of a chain of certificates, all of them together."""
+"""Characters of a certificate chain, all certificates together."""
 
 _MOST_ISSUERS = 6
 
@@ -65,24 +66,25 @@ Brought = SignedMeasurements | MeasurementReading
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Root:
-    """One ComponentIntegrity, and the devices that it speaks of."""
+    """One ComponentIntegrity resource, and the devices that it measures."""
 
     view: View
     devices: tuple[AcceleratorId, ...]
 
 
 def offered(root: View) -> str | None:
-    """Where the BMC keeps what its roots of trust say; None where it has none."""
+    """The URI of the ComponentIntegrity collection; None if the BMC has none."""
     return root.link('ComponentIntegrity')
 
 
 def measure(
     connector: Connector, reader: Reader, place: str, accelerators: Iterable[Accelerator], now: datetime, why_not: str | None
 ) -> tuple[Brought, ...]:
-    """Ask every root of trust of these devices to sign what they run. One after the other: they share a slow bus.
+    """Have every ComponentIntegrity resource of these devices sign its measurements, one at a time: they share a slow bus.
 
-    :param place: of the collection.
-    :param why_not: do not ask, for this reason; who offers to sign is told all the same.
+    :param place: URI of the collection.
+    :param why_not: do not send the action, for this reason; each root of trust that offers it gets a reading with the reason.
+    :returns: signed measurements, or a reading of state ``unknown``, for each device and root of trust.
     """
     devices = tuple(a for a in accelerators if any(ref.bmc == reader.name for ref in a.refs))
     asked = _Asked(connector=connector, reader=reader, at=now)
@@ -102,7 +104,7 @@ class _Asked:
     at: datetime
 
     def unknown(self, accelerator: AcceleratorId, ref: Ref, integrity: str, reason: str) -> MeasurementReading:
-        """Nobody knows what the device runs."""
+        """A reading of state ``unknown`` for a device."""
         return MeasurementReading(
             accelerator=accelerator,
             ref=ref,
@@ -115,13 +117,13 @@ class _Asked:
 
 
 def _roots(asked: _Asked, place: str, devices: tuple[Accelerator, ...]) -> Iterator[_Root | MeasurementReading]:
-    """The roots of trust of the devices. One that cannot be read may be any device's."""
+    """The ComponentIntegrity resources that offer SPDMGetSignedMeasurements. One that cannot be read may be any device's."""
     reader = asked.reader
     try:
         listed = members(reader.collection(place).body)
     except BmcError as exc:
         if is_not_found(exc):
-            return  # a link that leads to nothing
+            return  # a dangling link
         where = Ref(bmc=reader.name, uri=normal(place)[:512])
         yield from (asked.unknown(a.id, where, 'all', f'who signs could not be read: {exc.what}') for a in devices)
         return
@@ -133,7 +135,7 @@ def _roots(asked: _Asked, place: str, devices: tuple[Accelerator, ...]) -> Itera
             view = View.of(reader.get(link), [])
         except BmcError as exc:
             if is_not_found(exc):
-                continue  # listed, and not there: seen on a real BMC
+                continue  # listed, but 404: seen on a real BMC
             name = normal(link).rpartition('/')[2]
             where = Ref(bmc=reader.name, uri=normal(link)[:512])
             yield from (asked.unknown(a.id, where, name, f'could not be read: {exc.what}') for a in devices)
@@ -143,7 +145,7 @@ def _roots(asked: _Asked, place: str, devices: tuple[Accelerator, ...]) -> Itera
 
 
 def _of(asked: _Asked, view: View, devices: tuple[Accelerator, ...]) -> Iterator[AcceleratorId]:
-    """The devices that a root of trust speaks of; none for one of the baseboard."""
+    """The devices that a ComponentIntegrity resource measures; none for one of the baseboard."""
     named = {*_places(asked, view.links('Links', 'ComponentsProtected')), *_places(asked, _target(view))}
     spelled = Spellings(ref.uri for a in devices for ref in a.refs if ref.bmc == asked.reader.name)
     found = [a.id for a in devices if any(_within(uri, a, asked.reader, spelled) for uri in named)]
@@ -174,7 +176,7 @@ def _places(asked: _Asked, uris: Iterable[str]) -> Iterator[str]:
 
 
 def _within(uri: str, accelerator: Accelerator, reader: Reader, spelled: Spellings) -> bool:
-    """A link leads to a resource of a device, or below one, in whatever case it is written."""
+    """Whether a URI is a resource of a device, or below one, in any letter case."""
     mine = {ref.uri for ref in accelerator.refs if ref.bmc == reader.name}
     while uri:
         if spelled.of(uri) in mine:
@@ -187,7 +189,7 @@ def _within(uri: str, accelerator: Accelerator, reader: Reader, spelled: Spellin
 
 
 def _from(asked: _Asked, root: _Root, why_not: str | None) -> Iterator[Brought]:
-    """What one root of trust brings, for each device that it speaks of."""
+    """Measurements of one root of trust, for each device that it measures."""
     if not root.devices:
         return
     view = root.view
@@ -224,9 +226,9 @@ def _from(asked: _Asked, root: _Root, why_not: str | None) -> Iterator[Brought]:
 
 
 def _signed(asked: _Asked, view: View, nonce: bytes) -> View:
-    """The answer of the action, when it has come.
+    """Send the action and return its result.
 
-    :raises BmcError: it did not.
+    :raises BmcError: there is none.
     """
     connector = asked.connector
     target = view.text('Actions', ACTION, 'target')
@@ -244,9 +246,9 @@ def _signed(asked: _Asked, view: View, nonce: bytes) -> View:
 
 
 def _ended(asked: _Asked, place: Ref) -> View:
-    """The result of a task, once it has ended.
+    """Wait for a task and return its result.
 
-    :raises BmcError: it fails, or takes too long.
+    :raises BmcError: the task fails, or takes too long.
     """
     connector = asked.connector
     until = time.monotonic() + min(TASK_TIMEOUT, max(0.0, asked.reader.left()))
@@ -273,9 +275,9 @@ def _ended(asked: _Asked, place: Ref) -> View:
 
 
 def _fetched(asked: _Asked, done: View) -> View:
-    """What a task that has ended well leads to.
+    """Read the result of a successful task at the Location in its Payload.HttpHeaders.
 
-    :raises BmcError: it leads to no measurements.
+    :raises BmcError: there are no measurements.
     """
     headers = done.part('Payload')
     listed = headers.body.get('HttpHeaders') if headers is not None else None
@@ -291,13 +293,16 @@ def _fetched(asked: _Asked, done: View) -> View:
 
 
 def _result(asked: _Asked, answer: Answer) -> View | None:
-    """The answer's body where it is the action's own response."""
+    """The body of an answer if it is the action's response, else None."""
     view = task.view_of(answer, asked.reader.name) if answer.status == 200 else None
     return view if view is not None and view.has('SignedMeasurements') else None
 
 
 def _decoded(asked: _Asked, view: View, body: View) -> bytes:
-    """:raises BmcAnswerInvalid: it is no Base64."""
+    """Decode SignedMeasurements.
+
+    :raises BmcAnswerInvalid: it is not Base64, or too long.
+    """
     encoded = body.body.get('SignedMeasurements')
     try:
         if isinstance(encoded, str) and len(encoded) <= MAX_ENCODED:
@@ -308,11 +313,11 @@ def _decoded(asked: _Asked, view: View, body: View) -> bytes:
 
 
 def _chain(asked: _Asked, view: View, body: View) -> str:
-    """The certificates of the one who signed: those that the answer names, else those of the root of trust.
+    """The certificates of the signer in PEM: those that the answer links to, else those of the ComponentIntegrity resource.
 
-    A BMC that gives a single one links to that of its issuer. None at all is left to whoever judges.
+    A BMC that returns single certificates links each to that of its issuer. An empty chain is left to the verifier.
 
-    :raises BmcError: one could not be read.
+    :raises BmcError: a certificate could not be read.
     """
     link = body.link('Certificate') or view.link(
         'SPDM', 'IdentityAuthentication', 'ResponderAuthentication', 'ComponentCertificate'
@@ -336,14 +341,17 @@ def _chain(asked: _Asked, view: View, body: View) -> str:
 
 
 def _repeats_secrets(connector: Connector, text: str) -> bool:
-    """Names in a certificate are shown and stored, and whoever made it may have put into them what it was sent at login."""
+    """Whether a certificate contains our credentials.
+
+    The names in a certificate are shown and stored, and its maker may have put into them what the BMC was sent at login.
+    """
     shown = [text]
     for block in _PEM.findall(text):
         try:
             data = binascii.a2b_base64(block)
         except ValueError:
-            continue  # whoever judges refuses it
-        # A name may be in any of these; UTF-16 may begin at an odd byte.
+            continue  # the verifier refuses it
+        # A name may have any of these encodings; UTF-16 may begin at an odd byte.
         shown += [data.decode('latin-1'), data.decode('utf-8', 'ignore')]
         shown += [data[at:].decode('utf-16-be', 'ignore') for at in (0, 1)]
     return any(connector.redact(one) != one for one in shown)

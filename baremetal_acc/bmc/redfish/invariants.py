@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The table of what a BMC says of what exists, in several places: where these contradict each other, a device may be hidden.
+"""Consistency checks of a Redfish tree: where a BMC contradicts itself about which resources exist, a device may be hidden.
 
-Each is checked on every look, from what is read anyway. The page doc/source/inventory.rst shows the table.
+Each contradiction is reported as a gap. All checks run at every inventory, on what was read anyway. doc/source/inventory.rst
+shows the table :data:`INVARIANTS`.
 """
 
 from collections import Counter
@@ -23,30 +24,33 @@ from baremetal_acc.model.ref import Ref
 from baremetal_acc.model.uri import differ_in_case_only, normal
 
 _DEVICE_LISTS = frozenset({'PCIeDevices', 'PCIeFunctions', 'Processors', 'NetworkAdapters', 'GraphicsControllers', 'Chassis'})
-"""Arrays of links to what may be a device, which may have a count next to them."""
+"""Arrays of links to resources that may be devices, and that may have a count next to them."""
 
 
 _ITEM_LISTS = frozenset({'FirmwareInventory', 'SoftwareInventory'})
-"""Lists that have a member twice on a real BMC, and count it twice. Seen: recordings/nvidia/gh200."""
+"""Collections in which a real BMC lists, and counts, a member twice. Seen: recordings/nvidia/gh200."""
 
 _IMAGES = ('ActiveSoftwareImage', 'SoftwareImages')
-"""Links to images. Source: DSP8010 2025.4: Manager, NetworkAdapter.Controllers."""
+"""Links to software images. Source: DSP8010 2025.4: Manager, NetworkAdapter.Controllers."""
 
 _NUMBERED = frozenset({Kind.GPU.value, Kind.DPU.value})
 
 _ROOT = 'ERoT'
-"""In the Id of a root of trust beside the device that it guards. Seen: recordings nvidia/gh200 and supermicro/hgx-h100-8gpu."""
+"""Part of the Id of a root of trust next to its device. Seen: recordings nvidia/gh200 and supermicro/hgx-h100-8gpu."""
 
 _NO_TYPE = 'a processor without a type: it may be an accelerator (a file in [baremetal_acc] devices may name its model)'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What was read, and what it was taken for.
+    """The input of the checks: what was read, and what discovery made of it.
 
-    :ivar documents: all that was read, by URI.
-    :ivar platform: URIs of parts of the baseboard.
-    :ivar slot: where an item names the slot of its device, None where it does not.
+    :ivar tree: the resources that discovery read.
+    :ivar documents: all documents that were read, by URI.
+    :ivar devices: the table of devices.
+    :ivar found: the accelerators; ``items`` the firmware of each.
+    :ivar platform: URIs of baseboard devices.
+    :ivar slot: path of the property in which an item names the slot of its device, None if the BMC has none.
     """
 
     tree: Tree
@@ -60,10 +64,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invariant:
-    """One of them.
+    """One consistency check.
 
-    :ivar says: what says that something exists; ``other`` with what it has to agree.
-    :ivar check: a gap for each contradiction.
+    :ivar says: the property that states that something exists; ``other`` what has to agree with it.
+    :ivar check: yields a gap for each contradiction.
     """
 
     name: str
@@ -73,7 +77,7 @@ class Invariant:
 
 
 def contradictions(seen: Seen) -> Iterator[Gap]:
-    """A gap that hides for each contradiction of a BMC with itself."""
+    """A gap with ``hides`` for each contradiction of a BMC with itself."""
     for invariant in INVARIANTS:
         yield from invariant.check(seen)
 
@@ -87,7 +91,7 @@ def _members(seen: Seen) -> Iterator[Gap]:
 
 
 def miscounted(documents: Iterable[Document]) -> Iterator[Gap]:
-    """Collections that count more members than they list."""
+    """A gap for each collection that counts more members than it lists."""
     for document in documents:
         listed, count = document.body.get('Members'), document.body.get('Members@odata.count')
         if not isinstance(listed, list) or count is None:
@@ -105,24 +109,24 @@ def _arrays(seen: Seen) -> Iterator[Gap]:
             for at, body in (('', view.body), ('Links/', links if isinstance(links, dict) else {})):
                 for name in _DEVICE_LISTS & body.keys():
                     listed, count = body[name], body.get(f'{name}@odata.count')
-                    # A real BMC has links twice in such an array, and counts them twice.
+                    # A real BMC lists links twice in such an array, and counts them twice.
                     if isinstance(listed, list) and not _agrees(count, len(listed)):
                         yield _gap(view.ref, f'{at}{name}@odata.count', f'it counts {count} links, and has {len(listed)}')
 
 
 def _agrees(count: object, listed: int) -> bool:
-    """Not more are counted than are there: that more are there was seen on a real BMC, and hides nothing."""
+    """Whether no more are counted than are listed. More listed than counted was seen on a real BMC, and hides nothing."""
     return not isinstance(count, int) or isinstance(count, bool) or count <= listed
 
 
 def _distinct(listed: list[object]) -> int:
-    """How many there are: a link that stands there twice may have taken the place of another one."""
+    """Number of distinct members: a link that is listed twice may have taken the place of another."""
     links = [link_of(one) for one in listed]
     return len({normal(link) for link in links if link is not None}) + links.count(None)
 
 
 def _themselves(seen: Seen) -> Iterator[Gap]:
-    """A resource at a URI that says that it is what is at another one: what was to be there is not seen."""
+    """A gap for each resource whose ``@odata.id`` is that of another: the resource that should be at its URI is not seen."""
     for uri, document in seen.documents.items():
         said = document.body.get('@odata.id')
         if said == uri:
@@ -132,13 +136,13 @@ def _themselves(seen: Seen) -> Iterator[Gap]:
             continue
         if own not in seen.documents and not _has_members_of(own, document):
             continue
-        # Whose it is says what it says, which may be another machine's: the list of both tells it to everybody.
+        # The resource may belong to another machine, so the gap is noted at the collection of both, for every machine.
         place = replace(document.ref, uri=parent(uri))
         yield _gap(place, f'Members ({short(last(uri))})', f'it gives itself the URI of another one, {short(own)}')
 
 
 def _put_in_twice(seen: Seen) -> Iterator[Gap]:
-    """Members that a collection has with their contents, of which two say that they are the same one, and are not."""
+    """A gap for each collection with two expanded members of the same ``@odata.id`` and different contents."""
     for document in seen.documents.values():
         listed = document.body.get('Members')
         whole = [one for one in listed if isinstance(one, dict) and 'Id' in one] if isinstance(listed, list) else []
@@ -153,12 +157,12 @@ def _put_in_twice(seen: Seen) -> Iterator[Gap]:
 
 
 def _what(body: JsonObject) -> tuple[object, ...]:
-    """What tells one member of a collection from another one."""
+    """Properties that tell one member of a collection from another."""
     return (*identity_of(body), body.get('Version'))
 
 
 def _has_members_of(collection: str, document: Document) -> bool:
-    """It is a collection whose members are those of another one, all of them: where that is, nobody may have read."""
+    """Whether a document is a collection whose members all belong to another collection, which may not have been read."""
     listed = document.body.get('Members')
     if not isinstance(listed, list) or not listed:
         return False
@@ -171,7 +175,7 @@ def _images(seen: Seen) -> Iterator[Gap]:
 
 
 def unlisted(documents: Iterable[Document], items: Mapping[str, View]) -> Iterator[Gap]:
-    """Images that a resource says it has, and that are no firmware items: nobody knows what version they are of."""
+    """A gap for each software image that a resource links to and that is no firmware item: its version is unknown."""
     for document in documents:
         links = document.body.get('Links')
         for name in [name for name in _IMAGES if name in links] if isinstance(links, dict) else ():
@@ -185,7 +189,7 @@ def _in_another_case(place: str, items: Iterable[str]) -> bool:
 
 
 def _absent(seen: Seen) -> Iterator[Gap]:
-    """What a vendor's extension shows is there, whatever else says that it is absent."""
+    """A gap for each absent resource whose serial number a vendor's extension shows as present."""
     tree = seen.tree
     gone = {serial.casefold(): view for view in tree.absent.values() if (serial := serial_of(view)) is not None}
     for view in tree.extensions.values():
@@ -196,7 +200,10 @@ def _absent(seen: Seen) -> Iterator[Gap]:
 
 
 def _processors(seen: Seen) -> Iterator[Gap]:
-    """Sockets are counted, and may be empty; accelerators are counted by some BMCs and not by others."""
+    """A gap for each System that counts more processors than it lists.
+
+    Sockets are counted and may be empty; accelerators are counted by some BMCs and not by others.
+    """
     tree = seen.tree
     for view in tree.systems.values():
         summary = view.part('ProcessorSummary')
@@ -221,7 +228,10 @@ def _untyped(seen: Seen) -> Iterator[Gap]:
 
 
 def _numbered(seen: Seen) -> Iterator[Gap]:
-    """Items that are numbered as the devices are. An FPGA of a baseboard has items, and is not always shown."""
+    """A gap if firmware items number more GPUs or DPUs than there are devices.
+
+    FPGAs are left out: an FPGA of a baseboard has items, and is not always shown.
+    """
     numbers: dict[str, set[int]] = {}
     shown: dict[str, View] = {}
     for view in seen.tree.items.values():
@@ -238,7 +248,7 @@ def _numbered(seen: Seen) -> Iterator[Gap]:
 
 
 def _unowned(seen: Seen) -> Iterator[Gap]:
-    """An item that is called like an accelerator belongs to one."""
+    """A gap for each unassigned item that has the name of an accelerator, if no such device is there."""
     owned = {c.ref.uri for items in seen.items for c in (*items.components, *items.slots.values())}
     kinds = {device.kind for device in seen.found}
     slots = {(device.location or '').casefold() for device in seen.found}
@@ -253,7 +263,7 @@ def _unowned(seen: Seen) -> Iterator[Gap]:
 
 
 def _roots(seen: Seen) -> Iterator[Gap]:
-    """A root of trust that is named after a numbered device, and of which the device is not there."""
+    """A gap for each root of trust that is named after a numbered device that is not there."""
     known = {last(uri).casefold() for device in seen.found for uri in device.uris()} | {
         last(uri).casefold() for uri in seen.platform
     }
@@ -267,7 +277,7 @@ def _roots(seen: Seen) -> Iterator[Gap]:
 
 
 def _modules(seen: Seen) -> Iterator[Gap]:
-    """There are at least as many devices of a product as there are cards and modules that are called so."""
+    """A gap if more cards and modules have the name of an accelerator than there are devices of that kind."""
     owned = {uri for device in seen.found for uri in device.uris()}
     named: dict[str, list[View]] = {}
     for uri, view in seen.tree.chassis.items():

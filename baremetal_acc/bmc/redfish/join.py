@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Join the resources that are one physical device.
+"""Device correlation: decide which Redfish resources (Processor, PCIeDevice, NetworkAdapter, ...) are one physical device.
 
-They are joined by their links first, then by what they say of themselves, the strongest first; never two members of one
-collection. What joined them is kept as evidence. See doc/source/inventory.rst. All work is near linear in the number of
-resources: a hostile BMC lists thousands.
+Resources are joined by their links first, then by the values that they show (UUID, serial number, PCI address, location,
+number), the strongest first; two members of one collection are never joined. The reason of each join is kept as evidence. See
+doc/source/inventory.rst. All work is near linear in the number of resources, as a hostile BMC may list thousands.
 """
 
 from collections import Counter
@@ -29,11 +29,11 @@ from baremetal_acc.model.accelerator import Kind, MergeBasis
 from baremetal_acc.model.inventory import Gap
 
 NO_DEVICE = frozenset({'CPU', 'Core', 'Thread', 'Partition'})
-"""ProcessorTypes that are no accelerator, or only a part of one (the instances of a divided GPU)."""
+"""ProcessorTypes of no accelerator, or only of a part of one (an instance of a partitioned GPU)."""
 
 
 def physical_devices(walk: Walk, devices: Devices) -> list[Device]:
-    """Every physical device of a tree that may be an accelerator, with its kind where it is one."""
+    """Every physical device of a tree that may be an accelerator, with its kind if it is one."""
     linked, refused = _by_links(walk, devices)
     found = _by_value(linked, walk, devices)
     _note_refused(found, refused, walk)
@@ -41,13 +41,16 @@ def physical_devices(walk: Walk, devices: Devices) -> list[Device]:
 
 
 _LINKS = frozenset({MergeBasis.LINK, MergeBasis.PCI_FUNCTIONS})
-"""Of a chassis that holds several devices nothing says that they are one."""
+"""Reasons for a join that come from links. If such a join is refused, the BMC contradicts itself.
+
+MergeBasis.CHASSIS is left out: nothing says that the devices in a chassis are one.
+"""
 
 
 class _Groups:
-    """Which URIs are one device. Two members of one collection never are, nor two that contradict each other.
+    """Union-find of the URIs of devices. Members of one collection, or resources that contradict each other, stay apart.
 
-    :ivar joints: what made one group of two. ``refused``: links that would have, were they not two devices.
+    :ivar joints: the joins and their reasons. ``refused``: links that would have joined two different devices.
     """
 
     def __init__(self) -> None:
@@ -58,9 +61,9 @@ class _Groups:
         self._said: dict[str, dict[str, set[str]]] = {}
 
     def add(self, uri: str, said: Iterable[tuple[str, set[str]]] = (), *, member: bool = True) -> None:
-        """A group of one.
+        """Add a URI as a group of its own.
 
-        :param said: what must not differ between two views of one device.
+        :param said: values that must not differ between two resources of one device.
         :param member: it is a device of its collection; a chassis or manager is not.
         """
         if uri not in self._above:
@@ -72,7 +75,7 @@ class _Groups:
         return uri in self._above
 
     def find(self, uri: str) -> str:
-        """The name of its group."""
+        """The representative of a URI's group."""
         above = self._above
         while above[uri] != uri:
             above[uri] = above[above[uri]]
@@ -80,7 +83,7 @@ class _Groups:
         return uri
 
     def join(self, one: str | None, other: str | None, basis: MergeBasis = MergeBasis.LINK) -> None:
-        """Make two groups one, if both are there and they are not two devices."""
+        """Join two groups, if both URIs are known and the groups are not two different devices."""
         if one is None or other is None or one not in self._above or other not in self._above:
             return
         a, b = self.find(one), self.find(other)
@@ -103,7 +106,7 @@ class _Groups:
 
 
 def _by_links(walk: Walk, devices: Devices) -> tuple[list[Device], list[tuple[str, str]]]:
-    """One Device for each set of resources that links hold together, and the links that would have joined two devices."""
+    """A Device for each set of resources joined by links, and the refused links."""
     tree = walk.tree
     groups = _Groups()
     for name in TABLES:
@@ -125,7 +128,7 @@ def _by_links(walk: Walk, devices: Devices) -> tuple[list[Device], list[tuple[st
             groups.join(uri, link)
         for f in functions:
             groups.join(uri, link_of(walk, f, 'Links', 'Processor'))
-        # One device below Systems and below Chassis: two lists of functions, and links to the same ones.
+        # One device may be listed below Systems and below Chassis, with links to the same functions.
         for place in (*(f.ref.uri for f in functions), *links_of(walk, device, 'Links', 'PCIeFunctions')):
             groups.join(uri, shared.setdefault(place, uri), MergeBasis.PCI_FUNCTIONS)
     for uri, view in tree.adapters.items():
@@ -142,7 +145,10 @@ def _by_links(walk: Walk, devices: Devices) -> tuple[list[Device], list[tuple[st
 
 
 def _may_be_device(table: str, view: View, tree: Tree, devices: Devices) -> bool:
-    """CPUs and parts of processors are not, but those of a network adapter are; Systems only where they are cards."""
+    """Whether a resource may be a device.
+
+    CPUs (except a network adapter's), parts of processors, and Systems of hosts are not.
+    """
     if table == 'processors':
         said = view.literal('ProcessorType')
         return said not in NO_DEVICE or (said == 'CPU' and view.ref.uri in tree.offload)
@@ -163,7 +169,7 @@ def _built(walk: Walk, groups: _Groups) -> list[Device]:
         device = found[groups.find(uri)]
         known = {f.ref for f in device.functions}
         for f in functions:
-            # A board with several processors: each of them has its own functions.
+            # On a board with several processors each has functions of its own.
             processor = link_of(walk, f, 'Links', 'Processor')
             its = found[groups.find(processor)] if processor is not None and processor in groups else device
             if its is not device:
@@ -182,7 +188,7 @@ def _built(walk: Walk, groups: _Groups) -> list[Device]:
 
 
 def _note_refused(found: list[Device], refused: list[tuple[str, str]], walk: Walk) -> None:
-    """A gap for each link that would have made one accelerator of two. That a card has several processors is none."""
+    """A gap for each refused link that would have made one accelerator of two. A board with several processors is none."""
     if not refused:
         return
     tables = (*TABLES, 'chassis', 'managers')
@@ -201,7 +207,7 @@ def _note_refused(found: list[Device], refused: list[tuple[str, str]], walk: Wal
 
 
 def _is_board(uri: str, link: str, one: Device, other: Device, walk: Walk) -> bool:
-    """Nothing but processors makes them two, and the card does not say that it is another processor's."""
+    """Whether the two are processors of one board, and the board links to no other processor instead."""
     both = one.collections() & other.collections()
     if not both or not both <= {parent(u) for u in one.processors}:
         return False
@@ -214,7 +220,7 @@ def _is_board(uri: str, link: str, one: Device, other: Device, walk: Walk) -> bo
 
 
 def _join_chassis(walk: Walk, groups: _Groups) -> None:
-    """A chassis is a device when it is a card or module and everything in it is that one device."""
+    """Join a chassis to a device, if it is a card or module and everything in it is that one device."""
     tree = walk.tree
     residents: dict[str, dict[str, None]] = {
         uri: {} for uri, view in tree.chassis.items() if view.literal('ChassisType') in OWN_CHASSIS and not absent(view)
@@ -254,9 +260,9 @@ def _join_chassis(walk: Walk, groups: _Groups) -> None:
 
 
 def _by_place(tree: Tree, residents: dict[str, dict[str, None]]) -> set[str]:
-    """A chassis in which nothing is said to be holds the one processor that is at its very place, by label and context.
+    """Put into each chassis without contents the one processor with the same location label and context, and the same number.
 
-    :returns: those chassis.
+    :returns: these chassis.
     """
     placed: set[str] = set()
     places: dict[str, list[str]] = {}
@@ -276,10 +282,10 @@ def _by_place(tree: Tree, residents: dict[str, dict[str, None]]) -> set[str]:
 
 
 def _carries(tree: Tree, chassis: str, inside: Iterable[str]) -> bool:
-    """The chassis is not the card but what it is plugged into: a riser, say, or one with a serial number of its own.
+    """Whether a chassis is not the card but what it is plugged into, such as a riser.
 
-    A processor or PCIeDevice that has another serial number than the chassis is another thing. A network adapter may well
-    have another one than its card (recordings/dmtf/smartnic).
+    A chassis whose serial number differs from that of the processor or PCIeDevice in it is another device. A network adapter
+    may have another one than its card (recordings/dmtf/smartnic).
     """
     view = tree.chassis[chassis]
     own = serial_of(view)
@@ -292,7 +298,7 @@ def _carries(tree: Tree, chassis: str, inside: Iterable[str]) -> bool:
 
 
 def _join_card_bmcs(walk: Walk, devices: Devices, groups: _Groups) -> None:
-    """A card with a BMC of its own: its chassis contains chassis, a System and a Manager that are all this card."""
+    """Join the resources of a card with a BMC of its own: its chassis, the chassis in it, its System and its Manager."""
     tree = walk.tree
     managers: dict[str, list[str]] = {}
     for uri, view in tree.managers.items():
@@ -326,9 +332,9 @@ def _join_card_bmcs(walk: Walk, devices: Devices, groups: _Groups) -> None:
 
 
 def _is_cards_own(walk: Walk, system: View, card: View, chassis: set[str]) -> bool:
-    """A System that a card links to is its own where it is the card by its number, or lies in the card alone.
+    """Whether a System that a card links to is the card's own: same serial number or UUID, or located only in the card.
 
-    The System of the host into which the card is plugged may be linked, too.
+    A card may also link to the System of the host into which it is plugged.
     """
     serial, uuid = serial_of(card), uuid_of(card, 'UUID') if card.has('UUID') else None
     if serial is not None and (own := serial_of(system)) is not None:
@@ -340,13 +346,13 @@ def _is_cards_own(walk: Walk, system: View, card: View, chassis: set[str]) -> bo
 
 
 _Key = Callable[[Device], Iterable[tuple[object, str]]]
-"""What a device says of itself, each with the URI of the resource that says it."""
+"""A function that returns identifying values of a device, each with the URI of the resource that shows it."""
 
 
 def _by_value(groups: list[Device], walk: Walk, devices: Devices) -> list[Device]:
-    """Join groups that links leave apart, by what they say of themselves, the strongest first.
+    """Join groups that are not linked by the values that they show, the strongest value first.
 
-    Only where one of them is an accelerator: whether two halves of a plain NIC belong together is nobody's question here.
+    Only if one of them is an accelerator: parts of a plain NIC need not be joined here.
     """
     for device in groups:
         device.recognise(devices)
@@ -361,9 +367,10 @@ def _by_value(groups: list[Device], walk: Walk, devices: Devices) -> list[Device
 def _joined(
     groups: list[Device], basis: MergeBasis, keys: _Key, walk: Walk, devices: Devices, *, trusted: bool
 ) -> list[Device]:
-    """Make one device of all that share a key.
+    """Join all devices that share a value.
 
-    :param trusted: the key names a device; else it names a place or a number, and joins only different views of one kind.
+    :param trusted: the value identifies a device. Otherwise it is a location or number, and joins only different views of one
+        kind.
     """
     buckets: dict[object, list[tuple[Device, str]]] = {}
     for device in groups:
@@ -393,10 +400,10 @@ def _joined(
 
 
 def _in_two_lists(groups: list[Device], walk: Walk, devices: Devices) -> list[Device]:
-    """Make one device of a card that a System lists and its Chassis too, each with functions of its own.
+    """Join a card that both a System and its Chassis list, each with functions of its own.
 
-    They have the same Id and the same ids of four numbers, and nothing that tells one from the other. Where several lists of
-    Systems, or of Chassis, have such a one, nobody can tell which are the same: they stay, with a gap.
+    The two have the same Id and the same four PCI ids, and nothing that distinguishes them. If more than two devices match, it
+    is unknown which are the same: they stay apart, with a gap.
     """
     buckets: dict[object, list[Device]] = {}
     for device in groups:
@@ -426,7 +433,7 @@ def _in_two_lists(groups: list[Device], walk: Walk, devices: Devices) -> list[De
 
 
 def _note_half_shown(groups: list[Device], walk: Walk) -> None:
-    """A gap that hides for a card of a System that may be one of a Chassis: one Id, and one of them does not show its ids."""
+    """A gap with ``hides`` for a System's card that may be one of a Chassis: same Id, but not both show all PCI ids."""
     named: dict[str, list[Device]] = {}
     for device in groups:
         if len(device.pcie_devices) == 1:
@@ -443,13 +450,13 @@ def _note_half_shown(groups: list[Device], walk: Walk) -> None:
 
 
 def _all_ids(device: Device) -> tuple[object, ...]:
-    """The ids of its functions, where all of them are shown."""
+    """The four PCI ids of each function; empty if not all are shown."""
     ids = tuple((i.vendor_id, i.device_id, i.subsystem_vendor_id, i.subsystem_id) for i in device.ids)
     return ids if ids and all(all(one) for one in ids) else ()
 
 
 def _are_several(alive: list[Device]) -> bool:
-    """They cannot be one device: two are members of one collection, or they contradict each other."""
+    """Whether devices cannot be one: two are members of one collection, or they contradict each other."""
     collections: set[str] = set()
     said: dict[str, set[str]] = {}
     for device in alive:
@@ -466,7 +473,7 @@ def _are_several(alive: list[Device]) -> bool:
 
 
 def _says(device: Device) -> Iterator[tuple[str, set[str]]]:
-    """What must not differ between two views of one device: UUID and serial number by kind of resource, and PCI address."""
+    """Values that must not differ between two views of one device: PCI address; UUID and serial number by resource type."""
     for name in TABLES:
         said: dict[str, set[str]] = {}
         for view in getattr(device, name).values():
@@ -486,17 +493,17 @@ def _view_says(table: str, view: View) -> Iterator[tuple[str, set[str]]]:
 
 
 def _are_views_of_one(alive: list[Device]) -> bool:
-    """One kind, and no two of them are the same sort of resource."""
+    """Whether devices are of one kind, and no two of them have the same type of resource."""
     tables = [name for device in alive for name in TABLES if getattr(device, name)]
     return len(set(tables)) == len(tables) and len({device.kind for device in alive}) == 1
 
 
 def _paired(groups: list[Device], walk: Walk, devices: Devices) -> list[Device]:
-    """Put cards that nothing identifies to the processors or adapters of their kind, where there are as many of each.
+    """Pair cards without identity with the processors or adapters of their kind, in their order, if there are as many of each.
 
-    A BMC that links nothing, and gives nothing that tells its cards apart, still has each of them once. Which processor is
-    which card is a guess then, and a gap says so. To a device that has a card already such a one adds its URIs alone: the list
-    of PCIe devices that a BIOS hands to a BMC may be in any order.
+    A BMC that links nothing and shows nothing to tell its cards apart still has each of them once. Which processor is which
+    card is a guess, and a gap says so. If the device already has a card, only the URIs of such a card are added, as the list of
+    PCIe devices that a BIOS passes to a BMC may be in any order.
     """
     kinds: dict[tuple[object, object], tuple[list[Device], list[Device], list[Device]]] = {}
     for device in groups:
@@ -531,7 +538,7 @@ def _paired(groups: list[Device], walk: Walk, devices: Devices) -> list[Device]:
 
 
 def _same_products(whole: list[Device], cards: list[Device]) -> bool:
-    """Cards without any identity, of the same ids, and not known to stand at other addresses."""
+    """Whether cards have no identity and the same PCI ids as the devices, and no device has a PCI address."""
     if any(card.serial or card.uuid for card in cards):
         return False
     ids = [{(i.vendor_id, i.device_id) for i in d.ids if i.vendor_id} for d in whole]
@@ -540,12 +547,12 @@ def _same_products(whole: list[Device], cards: list[Device]) -> bool:
 
 
 def _mixed(devices: list[Device]) -> bool:
-    """They stand in several collections."""
+    """Whether devices are members of several collections."""
     return len({parent(d.primary.ref.uri) for d in devices}) > 1
 
 
 def _differ(one: Device, other: Device) -> bool:
-    """They are members of one collection, or have serial numbers that differ."""
+    """Whether two devices are members of one collection, or have different serial numbers."""
     return not one.collections().isdisjoint(other.collections()) or bool(
         one.serial and other.serial and one.serial.casefold() != other.serial.casefold()
     )
@@ -577,7 +584,7 @@ def _uuids(device: Device) -> Iterable[tuple[object, str]]:
 
 
 def _serials(device: Device) -> Iterable[tuple[object, str]]:
-    """Serial number with each text that says which product it is, and with the kind."""
+    """The serial number with each text that names the product, and with the kind."""
     found: list[tuple[object, str]] = []
     for view in device.views:
         serial = serial_of(view)
@@ -591,7 +598,7 @@ def _serials(device: Device) -> Iterable[tuple[object, str]]:
 
 
 def _addresses(device: Device) -> Iterable[tuple[object, str]]:
-    """PCI address with the ids: one card stands there."""
+    """The PCI address with the PCI ids, as only one card is at an address."""
     return [
         ((i.address, i.vendor_id, i.device_id), f.ref.uri)
         for f, i in zip(device.functions, device.ids, strict=True)
@@ -600,13 +607,13 @@ def _addresses(device: Device) -> Iterable[tuple[object, str]]:
 
 
 def _labels(device: Device) -> Iterable[tuple[object, str]]:
-    """What is printed at its slot."""
+    """The location label."""
     label = device.location if device.kind is not None else None
     return () if label is None else ((label.casefold(), device.primary.ref.uri),)
 
 
 def _ordinals(device: Device) -> Iterable[tuple[object, str]]:
-    """The word and number of its Ids."""
+    """Kind and number in its Ids."""
     if device.kind is None:
         return ()
     uris = [uri for name in ('processors', 'pcie_devices', 'graphics') for uri in getattr(device, name)]
@@ -620,4 +627,4 @@ _KEYS: dict[MergeBasis, tuple[_Key, bool]] = {
     MergeBasis.LOCATION: (_labels, False),
     MergeBasis.NUMBER: (_ordinals, False),
 }
-"""What a device says of itself that may join it, the strongest first, and whether that names a device."""
+"""Values that may join devices, the strongest first, and whether each identifies a device."""

@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""One login to a BMC for all threads of a connection: a Redfish session is opened, renewed once it has ended, and closed.
+"""Redfish session of one connection, shared by its threads: log in, renew the session once it has ended, log out.
+
+Basic authentication is used where the BMC has no sessions, or has none free and the operator allows it.
 
 Source: DSP0266, section "Session login".
 """
@@ -29,17 +31,17 @@ from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuth
 LOG = logging.getLogger(__name__)
 
 MAX_LOGINS = 32
-"""Over one connection. Sessions that end sooner than a look lasts are an endless loop."""
+"""Logins over one connection. Sessions that end sooner than one inventory takes would be an endless loop."""
 
 _NO_SESSIONS = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
-"""What a BMC without sessions, or with sessions elsewhere, answers to a login."""
+"""Answers to a login from a BMC that has no sessions, or has its session collection elsewhere."""
 
 SESSIONS = '/redfish/v1/SessionService/Sessions'
-"""Source: DSP2043 2025.4, SessionCollection, URIs."""
+"""URI of the session collection on nearly all BMCs. Source: DSP2043 2025.4, SessionCollection, URIs."""
 
 
 _TRIES = 3
-"""To log in where no session is free: each after a session of our own was closed."""
+"""Attempts to log in while no session is free: each after a session of our own was closed."""
 
 _BEAT = 0.01
 
@@ -47,28 +49,28 @@ _LINGER_BEAT = 0.25
 """Seconds between two logins to a BMC that still counts a session which we have closed."""
 
 _AT_ONCE = 1.0
-"""Seconds within which a connection that was kept turns out to be closed."""
+"""Seconds within which it shows that the BMC had closed a kept connection."""
 
 _PRIVILEGE = frozenset({'InsufficientPrivilege', 'InsufficientPrivilegeForProperty', 'InsufficientPrivilegeForOperation'})
-"""HTTP 403 is a matter of the role."""
+"""MessageIds of an HTTP 403 that is about the user's role."""
 
 _ENDED = frozenset({'NoValidSession', 'SessionTerminated'})
-"""HTTP 403 is a matter of the session. Source: DSP8011 (Base registry)."""
+"""MessageIds of an HTTP 403 that is about the session. Source: DSP8011 (Base registry)."""
 
 MAX_PLACE = 2048
-"""Characters of a session's URI. Real ones have fewer than 100."""
+"""Characters of a session's URI. Real URIs have fewer than 100."""
 
 _SEGMENT = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@%-]+/?")
 
 _UNCLEAR = re.compile(r'/\.{1,2}(?:/|\Z)|%2[ef]|%5c', re.IGNORECASE)
-"""Segments that a service resolves, and what unquotes to them: such a path may be that of another resource."""
+"""Dot segments, and what decodes to one or to a slash: such a path may be that of another resource."""
 
 
 class _End(Enum):
-    """What became of a session that was to be closed.
+    """Result of closing a session.
 
-    ``CLOSED``: the BMC has closed it, or has no such session. ``LEFT``: it is open, or may be, and its token may be good.
-    ``UNKNOWN``: the BMC takes its token no more, and whether the session has ended by that nobody knows.
+    ``CLOSED``: the BMC has closed it, or has no such session. ``LEFT``: it is or may be open, and its token may be good.
+    ``UNKNOWN``: the BMC no longer accepts its token; whether the session has ended is unknown.
     """
 
     CLOSED = auto()
@@ -77,7 +79,7 @@ class _End(Enum):
 
 
 class Answered(Protocol):
-    """An answer to a login."""
+    """The answer to a login."""
 
     @property
     def headers(self) -> Mapping[str, str]: ...
@@ -87,7 +89,7 @@ class Answered(Protocol):
 
 
 class Sender(Protocol):
-    """What a login needs of a connector."""
+    """The methods of a :class:`.Connector` that a login uses."""
 
     label: str
 
@@ -113,15 +115,18 @@ class Sender(Protocol):
 
 
 class Login(sushy.auth.AuthBase):
-    """A Redfish session, or Basic authentication where the BMC has none. Logs in once, whoever asks.
+    """A Redfish session of one connection, or Basic authentication where the BMC has none. One login serves all threads.
 
     Source: DSP0266, section "Session login".
+
+    :ivar generation: number of logins so far. A request notes it, so that of several threads which find the session ended only
+        one renews it.
     """
 
     def __init__(self, address: BmcAddress, account: Account | None = None) -> None:
-        """Nothing is sent yet.
+        """Create the login; nothing is sent.
 
-        :param account: of these credentials; one of its own where nobody else in the process has sessions with the BMC.
+        :param account: the sessions of these credentials; a new one if nothing else in the process has sessions with the BMC.
         """
         super().__init__(address.username, address.password)
         self.generation = 0
@@ -131,7 +136,7 @@ class Login(sushy.auth.AuthBase):
         self._failed: BmcError | None = None
         self._lock = threading.Lock()
         self._renewals = 0
-        self._guard = threading.Lock()  # of what follows; never held while anything is waited for
+        self._guard = threading.Lock()  # protects the attributes below; never held during a wait
         self._held: Held | None = None
         self._in_use = 0
         self._given_up = False
@@ -140,9 +145,9 @@ class Login(sushy.auth.AuthBase):
         self._forbids = False
 
     def ahead(self, connector: Sender) -> Callable[[], None]:
-        """Log in where sessions lie on nearly all BMCs, while the caller reads what this one says.
+        """Log in at the usual session collection in a thread, while the caller reads the service root.
 
-        :returns: to be called before anything else; waits until it has come to an end, and raises nothing.
+        :returns: a function to call before anything else; it waits for the end of the attempt, and raises nothing.
         """
         self._connector = connector
         self._sessions = SESSIONS
@@ -160,10 +165,10 @@ class Login(sushy.auth.AuthBase):
         return thread.join
 
     def begin(self, connector: Sender, sessions: str | None) -> None:
-        """Log in for the first time, unless :meth:`ahead` has done it.
+        """Log in for the first time, unless :meth:`ahead` has succeeded.
 
         :param sessions: URI of the session collection, None when the BMC has none.
-        :raises BmcError: it was refused, or did not come.
+        :raises BmcError: the login was refused, or was not answered.
         """
         self._connector = connector
         connector.set_auth(self)
@@ -179,9 +184,9 @@ class Login(sushy.auth.AuthBase):
             self._do_authenticate()
 
     def again(self, generation: int) -> None:
-        """Close the session and open another one, unless another thread did since that generation.
+        """Close the session and open another, unless another thread has done so since that generation.
 
-        :raises BmcError: it was refused, or was done too often.
+        :raises BmcError: the login was refused, or the session has ended too often.
         """
         with self._alone():
             if self.generation != generation:
@@ -190,17 +195,17 @@ class Login(sushy.auth.AuthBase):
                 if self._renewals >= MAX_LOGINS - 1:
                     raise self._connector.not_authorised(None, f'the session ended {MAX_LOGINS} times')
                 self._renewals += 1
-            # It may live on: some services answer 401 for single resources. BMCs take few sessions.
+            # Close it, as it may still be open: some services answer 401 for single resources, and BMCs allow few sessions.
             self.close()
             self._do_authenticate()
 
     # ---- around each request ----
 
     def use(self) -> int:
-        """Begin a request that goes with the session: nobody closes it meanwhile. One that was given up is opened again.
+        """Begin a request that uses the session, so that no thread closes it meanwhile; open a session if it was given up.
 
         :returns: the generation of the session.
-        :raises BmcError: it could not be opened.
+        :raises BmcError: no session could be opened.
         """
         while True:
             with self._guard:
@@ -211,9 +216,9 @@ class Login(sushy.auth.AuthBase):
             self.again(generation)
 
     def used(self, generation: int, *, accepted: bool) -> None:
-        """That request has ended.
+        """End that request.
 
-        :param accepted: the BMC has done what it was asked for.
+        :param accepted: the BMC accepted the request with this session.
         """
         with self._guard:
             self._in_use -= 1
@@ -223,8 +228,8 @@ class Login(sushy.auth.AuthBase):
     def may_have_ended(self, generation: int, status: int, ids: frozenset[str]) -> bool:
         """Whether a refused request may be sent once more over another session.
 
-        HTTP 403 is most often a matter of the role of the user. It counts for an ended session where the BMC says that, or
-        where the session was good before and the BMC does not speak of privileges; unless a new session did not help before.
+        HTTP 403 is mostly about the user's role. It counts as an ended session if the BMC says so, or if the session was
+        accepted before and the BMC does not mention privileges; but not once a new session did not help.
         """
         if not self.can_refresh_session():
             return False
@@ -235,27 +240,30 @@ class Login(sushy.auth.AuthBase):
         return bool(ids & _ENDED) or self._accepted == generation > 0
 
     def forbids(self) -> None:
-        """A new session did not help against HTTP 403: it is a matter of the role."""
+        """Note that a new session did not help against HTTP 403: it is about the user's role."""
         self._forbids = True
 
     def can_refresh_session(self) -> bool:
         return self._username is not None and self._sessions is not None
 
-    # ---- taking turns with others ----
+    # ---- sharing the BMC's sessions with other connections ----
 
     @property
     def token(self) -> str | None:
-        """Of the session that this connection holds."""
+        """The token of the session that this connection has opened; None without one."""
         held = self._held
         return None if held is None else held.token
 
     @property
     def in_use(self) -> bool:
-        """A request goes with it at the moment."""
+        """Whether a request uses the session now."""
         return self._in_use > 0
 
     def give_up(self) -> bool:
-        """Close the session for another connection that needs one, unless it is in use. The next request opens one again."""
+        """Close the session for another connection that needs one, unless it is in use. The next request opens a session again.
+
+        :returns: whether it was closed.
+        """
         with self._guard:
             held = self._held
             if held is None or self._in_use or held is self._stuck:
@@ -264,7 +272,7 @@ class Login(sushy.auth.AuthBase):
         became = self._end(held)
         if became is _End.LEFT:
             with self._guard:
-                if self._given_up:  # nobody has opened another one meanwhile: it is still good, and can be shared
+                if self._given_up:  # no thread has opened another meanwhile: the session is still good, and can be shared
                     self._held, self._given_up, self._stuck = held, False, held
         return became is _End.CLOSED
 
@@ -272,7 +280,7 @@ class Login(sushy.auth.AuthBase):
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """One login at a time. In a hub nobody may hold up the thread that has to go on with the other one."""
+        """Serialise logins. In a hub (:mod:`baremetal_acc.wait`) a caller must not block the thread that runs another login."""
         while not self._lock.acquire(blocking=wait.hub() is None):
             wait.sleep(_BEAT)
         try:
@@ -300,9 +308,9 @@ class Login(sushy.auth.AuthBase):
         self._take(None, None)
 
     def _opened(self, uri: str) -> Held:
-        """A new session. Where none is free, those of our own that nobody uses are closed first.
+        """Open a session. If none is free, idle sessions of our own are closed first.
 
-        :raises BmcBusy: none is free. ``BmcRefused``, ``BmcError``: it was refused.
+        :raises BmcBusy: none is free. ``BmcRefused``, ``BmcError``: the login was refused.
         """
         account = self._account
         if account.scarce:
@@ -316,7 +324,7 @@ class Login(sushy.auth.AuthBase):
             except BmcBusy as exc:
                 refused: BmcError = exc
             except HttpRefused as exc:
-                # While another session of ours is open, it is no matter of the credentials, in whatever words.
+                # While another session of ours is open, the credentials are good, whatever the refusal says.
                 if exc.status in _NO_SESSIONS or not account.holds_another(self):
                     raise
                 refused = exc
@@ -336,12 +344,15 @@ class Login(sushy.auth.AuthBase):
         return Held(token=token, places=self._places(answer))
 
     def _share(self) -> bool:
-        """Use a session that another connection of ours has, or could not close. When it ends, HTTP 401 comes, and a session is
-        asked for again.
+        """Use the session of another connection of ours, or one that could not be closed.
+
+        When that session ends, the BMC answers HTTP 401, and this connection asks for a session again.
+
+        :returns: whether there was one.
         """
         token = self._account.token_of_another(self)
         if token is not None:
-            self._take(token, None)  # it is not ours to close
+            self._take(token, None)  # the other connection closes it
             return True
         left = self._account.take_left()
         if left is not None:
@@ -349,7 +360,7 @@ class Login(sushy.auth.AuthBase):
         return left is not None
 
     def _basic_instead(self, why: BmcBusy) -> bool:
-        """Use Basic authentication, if it is allowed and the BMC takes it: the sessions are shown to who is logged in only."""
+        """Use Basic authentication, if the operator allows it and the BMC accepts it for a GET of the session collection."""
         if not self._basic_allowed or self._account.basic_refused or self._sessions is None:
             return False
         connector = self._connector
@@ -367,7 +378,10 @@ class Login(sushy.auth.AuthBase):
         return True
 
     def _take(self, token: str | None, held: Held | None) -> None:
-        """Use these credentials from now on."""
+        """Use a session (or Basic authentication: None) from now on.
+
+        :param token: of the session. ``held``: the session, if it is ours to close.
+        """
         if token is not None:
             self._connector.set_http_session_auth(token)
         with self._guard:
@@ -379,7 +393,7 @@ class Login(sushy.auth.AuthBase):
     # ---- logging out ----
 
     def _places(self, answer: Answered) -> tuple[str, ...]:
-        """Where the session may be closed, the likeliest place first; empty when the BMC does not say.
+        """URIs at which the session may be deleted, the likeliest first; empty when the BMC does not name one.
 
         Location comes first, then the body's ``@odata.id``, then its ``Id`` below the collection.
         """
@@ -396,12 +410,12 @@ class Login(sushy.auth.AuthBase):
         return ()
 
     def _place(self, uri: str, collection: str) -> str | None:
-        """A session's URI as a path on this BMC, None when it is none of a session.
+        """A session's URI as a path on this BMC, None when it is not the URI of a session.
 
         A URI of another authority (BMCs behind NAT write their own) counts by its path, if that is below the collection.
         One that begins with ``redfish/v1/`` lacks its first slash (DMTF/python-redfish-library#57).
         """
-        for base in ('/', collection, f'{collection}/'):  # RFC 3986 resolves "7" next to the collection: BMCs mean below it
+        for base in ('/', collection, f'{collection}/'):  # RFC 3986 resolves "7" beside the collection; BMCs mean below it
             try:
                 path = self._connector.path(uri, base=base)
             except BmcAnswerInvalid:
@@ -416,16 +430,16 @@ class Login(sushy.auth.AuthBase):
         return path if _is_session(path, collection) else None
 
     def close(self) -> None:
-        """Log out. That the BMC cannot be told any more is no error: sessions end by themselves."""
+        """Log out. If the BMC cannot be reached, no error is raised: sessions time out."""
         with self._guard:
             held, self._held = self._held, None
         if held is not None:
             self._end(held)
 
     def _end(self, held: Held) -> _End:
-        """Close a session, with its own token: whatever else lies at its place now is not ended.
+        """Delete a session, authorised by its own token, so that no other session at the same URI is closed.
 
-        That a BMC refuses the token (HTTP 401) is no end of the session: it may refuse to delete it, too.
+        That a BMC refuses the token (HTTP 401) does not mean that the session has ended: it may only refuse the DELETE.
         """
         what = 'the BMC does not say where it is'
         became = _End.LEFT
@@ -459,8 +473,9 @@ class Login(sushy.auth.AuthBase):
         return became
 
     def _refused_to_end(self, place: str, token: str) -> _End:
-        """What is known of a session whose end was refused for its token: what stands at its place for that same token, and for
-        Basic authentication where that is allowed.
+        """What is known of a session whose DELETE was refused for its token.
+
+        A GET of its URI with the same token decides, then one with Basic authentication where that is allowed.
         """
         is_good = self._stands(place, {'X-Auth-Token': token})
         if is_good is False:
@@ -469,7 +484,7 @@ class Login(sushy.auth.AuthBase):
         if not self._basic_allowed or self._account.basic_refused:
             return became
         basic = {'Authorization': basic_authorization(self._username or '', self._password or '')}
-        if not is_good:  # another session may stand there by now: it is looked at, and not closed
+        if not is_good:  # another session may have this URI by now: read it, but do not close it
             return _End.CLOSED if self._stands(place, basic) is False else became
         try:
             self._connector.send('DELETE', place, headers=basic, anonymous=True)
@@ -482,7 +497,7 @@ class Login(sushy.auth.AuthBase):
         return became
 
     def _stands(self, place: str, headers: Mapping[str, str]) -> bool | None:
-        """Whether a session is there; None: the BMC does not say."""
+        """Whether a session exists at a URI; None: the BMC does not say."""
         try:
             self._connector.send('GET', place, headers=headers, anonymous=True)
         except BmcRefused as exc:
@@ -496,9 +511,9 @@ class Login(sushy.auth.AuthBase):
         return True
 
     def _delete(self, place: str, token: str) -> None:
-        """Close a session. Once more where the connection breaks at once or the BMC is busy: to close it twice changes nothing.
+        """Delete a session. Repeated once if the connection breaks at once or the BMC is busy, as DELETE is idempotent.
 
-        :raises BmcError: it was not closed, or nobody knows.
+        :raises BmcError: the session was not closed, or that is unknown.
         """
         began = time.monotonic()
         try:
@@ -511,9 +526,9 @@ class Login(sushy.auth.AuthBase):
             self._connector.send('DELETE', place, headers={'X-Auth-Token': token}, anonymous=True)
 
     def _only_one(self, held: Held) -> tuple[str, ...]:
-        """The place of the only session that the BMC shows to this session: it is this session itself.
+        """The URI of the only session that the BMC lists for this token: then it is this session.
 
-        :raises BmcError: the sessions could not be read.
+        :raises BmcError: the session collection could not be read.
         """
         collection = (self._sessions or SESSIONS).rstrip('/')
         answer = self._connector.send('GET', collection, headers={'X-Auth-Token': held.token}, anonymous=True)
@@ -529,9 +544,9 @@ class Login(sushy.auth.AuthBase):
 
 
 def _is_session(path: str, collection: str, named: str | None = None) -> bool:
-    """A path is that of one session of a collection.
+    """Whether a path is that of one session of a collection.
 
-    :param named: the last segment of the collection has to be this, in whatever case.
+    :param named: required last segment of the collection, in any letter case.
     """
     if named is not None and collection.rpartition('/')[2].casefold() != named:
         return False
@@ -540,5 +555,5 @@ def _is_session(path: str, collection: str, named: str | None = None) -> bool:
 
 
 def basic_authorization(username: str, password: str) -> str:
-    """The value of the header Authorization. Source: RFC 7617, section 2; UTF-8 as in section 2.1."""
+    """The value of the Authorization header. Source: RFC 7617, section 2; UTF-8 as in section 2.1."""
     return 'Basic ' + base64.b64encode(f'{username}:{password}'.encode()).decode()

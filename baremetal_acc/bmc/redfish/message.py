@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read the messages in the body of a Redfish answer: whatever shape it has, a short text comes out and nothing raises.
+"""Read Redfish messages (``@Message.ExtendedInfo``, ``error``) from an answer's body, of any shape, without ever raising.
+
+The result is a short printable text, the MessageIds, and whether an answer of success nevertheless reports a failure.
 
 Source: DSP0266, section "Error responses"; DSP8010 2025.4, Message v1.
 """
@@ -18,12 +20,12 @@ from baremetal_acc.bmc.quirks import RESTART_MESSAGES, RESTART_NAMES, RESTART_WO
 from baremetal_acc.model.inventory import Objection
 
 LONGEST = 300
-"""Characters of a BMC's own text that we repeat."""
+"""Characters of a BMC's text that we repeat in messages."""
 
 INFO = '@Message.ExtendedInfo'
 
 NO_SESSION_FREE = frozenset({'SessionLimitExceeded', 'CreateLimitReachedForResource', 'RAC0218'})
-"""Names of the messages to a login that finds all sessions in use.
+"""MessageIds in the answer to a login while all sessions are in use.
 
 Source: DSP8011 (Base registry), SessionLimitExceeded and CreateLimitReachedForResource; Dell's registry of messages, RAC0218.
 """
@@ -32,13 +34,13 @@ NO_SESSION_WORDS = re.compile(
     r'(?=.*\bsessions?\b)(?=.*\b(?:limit|maximum|too many|no (?:free|more|available)|exceed\w*|exhaust\w*|all .*in use)\b)',
     re.IGNORECASE | re.DOTALL,
 )
-"""Words by which a refused login means the same, where its message has another name: makers have names of their own."""
+"""Words with the same meaning in a refused login, as vendors have MessageIds of their own."""
 
 FAILURE_NAMES = re.compile(
     r'(?<!No)(?:Fail|Error)|Invalid|Denied|Abort|Reject|Refus|Unsupported|Mismatch|Corrupt|Incompatible|Insufficient|Conflict|'
     r'Unable|Malformed|Missing|Unknown|Unrecognized|Not(?:Supported|Allowed|Applicable|Accepted|Writable|InList|Found)'
 )
-"""Names of messages that say of what was asked for that it has failed, where their severity does not tell.
+"""MessageIds that mean that the request has failed, for messages whose severity does not tell.
 
 Source: DSP8011, message registries Base and Update.
 """
@@ -48,33 +50,33 @@ FAILURE_WORDS = re.compile(
     r'cannot|could not|unable|not (?:supported|allowed|permitted|applicable|accepted))\b',
     re.IGNORECASE,
 )
-"""Words that say the same, where a message has neither a severity nor a name."""
+"""Words with the same meaning, for messages without severity and MessageId."""
 
 _NO_FAILURE = re.compile(r'\b(?:no|without|0)\s+(?:errors?|failures?)\b', re.IGNORECASE)
 
 _BAD, _GOOD = frozenset({'critical', 'error', 'fatal'}), frozenset({'ok', 'informational', 'info'})
-"""Severities. Source: DSP8010 2025.4, Message v1, MessageSeverity (OK, Warning, Critical); the others are words of makers."""
+"""Severities in lower case; some are vendors' words. Source: DSP8010 2025.4, Message v1, MessageSeverity."""
 
 _MOST_PLACES = 500
-"""Objects and lists of a body that are searched for annotations."""
+"""Objects and arrays of a body that are searched for annotations."""
 
 _NAME = re.compile(r'[A-Za-z][A-Za-z0-9_]{0,63}')
 
 _PART = 5
-"""Characters in a row that a text and a password have in common by chance only."""
+"""Length of a run of characters from which a text is assumed to repeat a part of the password, not to share it by chance."""
 
 _SECRET_PLACE = re.compile(r'/[A-Za-z0-9_-]{43}(?=/)')
-"""Where an image is served (:mod:`~baremetal_acc.bmc.redfish.serve`): a BMC that could not fetch it repeats the address."""
+"""The random part of an image's URL (:mod:`~baremetal_acc.bmc.redfish.serve`), which a BMC that could not fetch it repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What a BMC said.
+    """The messages of one answer.
 
-    :ivar text: one line, printable, at most 300 characters; empty when it said nothing.
-    :ivar ids: the names at the end of all MessageIds: ``ServiceTemporarilyUnavailable``.
-    :ivar critical: one of the messages has the severity Critical.
-    :ivar about: what the messages speak of, as their arguments and related properties name it.
+    :ivar text: one printable line of at most 300 characters; empty if there are no messages.
+    :ivar ids: the last part of each MessageId: ``ServiceTemporarilyUnavailable``.
+    :ivar critical: one of the messages has severity Critical, or a vendor's word for it.
+    :ivar about: MessageArgs and RelatedProperties: what the messages refer to.
     """
 
     text: str
@@ -86,7 +88,7 @@ class Said:
 def said(body: object, redact: Callable[[str], str] = str) -> Said:
     """The messages of a parsed body: of an error, of a success with annotations, or of anything else.
 
-    :param redact: takes our secrets out of a text. It comes before texts are cut: the first half of a password is one, too.
+    :param redact: removes our secrets from a text. It is applied before texts are truncated: half a password is a secret too.
     """
     texts: list[str] = []
     ids: set[str] = set()
@@ -120,17 +122,19 @@ def said(body: object, redact: Callable[[str], str] = str) -> Said:
 
 
 def _named_by(info: Mapping[str, object]) -> Iterator[str]:
-    """Source: DSP8010 2025.4, Message v1: MessageArgs and RelatedProperties."""
+    """What a message refers to. Source: DSP8010 2025.4, Message v1: MessageArgs and RelatedProperties."""
     for key in ('MessageArgs', 'RelatedProperties'):
         values = info.get(key)
         yield from (one[:LONGEST] for one in (values[:20] if isinstance(values, list) else ()) if isinstance(one, str))
 
 
 def objection(body: object, redact: Callable[[str], str] = str) -> Objection | None:
-    """What the body of an answer of success says against what was asked for; None: nothing.
+    """A failure or warning that the body of an answer of success reports about the request; None if there is none.
 
-    Messages stand in annotations of the body and of its properties, in an error object, or by themselves. Those that are
-    informational are left out, and that a restart is needed is no failure, whatever severity it has.
+    Messages may be annotations of the body or of its properties, in an error object, or in ``Messages``. Informational ones are
+    left out. A message that a restart is needed is not a failure, whatever its severity.
+
+    :param redact: removes our secrets from a text.
     """
     texts: list[str] = []
     fails = False
@@ -149,13 +153,13 @@ def objection(body: object, redact: Callable[[str], str] = str) -> Objection | N
 
 
 def _severity(entry: Mapping[str, object]) -> str:
-    """In lower case; empty where there is none."""
+    """Severity in lower case; empty if there is none."""
     found = entry.get('MessageSeverity') or entry.get('Severity')
     return found.strip().casefold() if isinstance(found, str) else ''
 
 
 def _id_of(entry: object) -> str | None:
-    """The name at the end of a MessageId, or of the code of an error."""
+    """The last part of a message's MessageId, or of an error's code."""
     found = _full_id_of(entry)
     return None if found is None else found.rsplit('.', 1)[-1]
 
@@ -166,7 +170,7 @@ def _full_id_of(entry: object) -> str | None:
 
 
 def _says_failure(name: str | None, text: str) -> bool:
-    """By its name; by its words where it has none, or one that only says where to read on."""
+    """Whether a message reports a failure: by its MessageId; by its words if it has none, or only ``ExtendedInfo``."""
     if name is not None and name != 'ExtendedInfo':
         return FAILURE_NAMES.search(name) is not None
     return FAILURE_WORDS.search(_NO_FAILURE.sub('', text)) is not None
@@ -179,7 +183,7 @@ def _asks_for_restart(name: str | None, text: str) -> bool:
 
 
 def _said_anywhere(body: object) -> Iterator[Mapping[str, Any] | str]:
-    """Every message in the body of an answer of success, annotations of inner properties among them."""
+    """Every message in the body of an answer of success, including annotations of nested properties."""
     if not isinstance(body, dict):
         return
     error = body.get('error')
@@ -205,22 +209,22 @@ def _listed(body: Mapping[str, Any]) -> list[Mapping[str, Any] | str]:
 
 
 def said_to_login(body: object, username: str | None, password: str | None) -> Said:
-    """The messages of a refused login, with the names of their MessageIds; nothing that may repeat the password in any form.
+    """The messages and MessageIds of a refused login, without any text that may contain the password in some form.
 
-    A BMC may put what it was sent into its message, encoded in a way of its own. A text that shares five characters in a row
-    with the password is left out; what a registry calls the message is not.
+    A BMC may repeat what it was sent, in an encoding of its own. A text that has five characters in a row in common with the
+    password is left out; a MessageId of a known "no session free" message is kept.
     """
 
     def discreet(text: str) -> str:
         return '' if _repeats(text, username, password) else text
 
-    words = said(body, discreet)  # before it is cut: the first half of a password is one, too
+    words = said(body, discreet)  # applied before texts are truncated: half a password is a secret too
     names = sorted(i for i in words.ids if _NAME.fullmatch(i) and (i in NO_SESSION_FREE or discreet(i)))
     return Said(text=short(': '.join(filter(None, (', '.join(names), words.text)))), ids=words.ids)
 
 
 def _repeats(text: str, username: str | None, password: str | None) -> bool:
-    """The text holds the password, or a part of it, in a form that is known."""
+    """Whether a text contains the password, or a part of it, in a known encoding."""
     if not password:
         return False
     raw, pair = password.encode(), f'{username or ""}:{password}'.encode()
@@ -239,7 +243,7 @@ def _folded(text: str) -> str:
 
 
 def short(text: object) -> str:
-    """One printable line of a BMC's text, at most 300 characters, without the secret addresses of images."""
+    """A BMC's text as one printable line of at most 300 characters, without the random part of image URLs."""
     if not isinstance(text, str):
         return ''
     line = ' '.join(''.join(c if c.isprintable() else ' ' for c in text[: 4 * LONGEST]).split())
@@ -248,7 +252,7 @@ def short(text: object) -> str:
 
 
 def _infos(body: object, depth: int = 0) -> Iterator[Any]:
-    """Every ExtendedInfo entry at the top, in ``error``, and at single properties (``Name@Message.ExtendedInfo``)."""
+    """Every ExtendedInfo entry of the body, of ``error``, and of single properties (``Name@Message.ExtendedInfo``)."""
     if not isinstance(body, dict) or depth > 2:
         return
     for key, value in body.items():

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where does a resource lie in a folder of the DMTF's mockup layout, and how does such a folder come to be whole or not at all?
+"""Write a folder in the DMTF's Redfish mockup layout: map URIs to safe paths, and rename the folder into place once complete.
 
-One folder for each URI with the resource in ``index.json``. URIs come from a BMC and are hostile: what is no plain path below
-``/redfish/v1`` has no place.
+There is one folder for each URI, with the resource in ``index.json``. URIs come from a BMC and may be hostile: a URI that is
+not a plain path below ``/redfish/v1`` is refused (:class:`NoPlace`).
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _RESERVED = re.compile(r'(con|prn|aux|nul|clock\$|com\d|lpt\d)(\..*)?', re.IGNOR
 class Missed:
     """A URI that is not in the recording.
 
-    :ivar harmless: nothing is there (404), or it leads off the BMC.
+    :ivar harmless: nothing is there (HTTP 404), or the URI is not followed: off the BMC, or not below ``/redfish/v1``.
     """
 
     uri: str
@@ -44,13 +44,13 @@ class Missed:
 
 
 class NoPlace(ValueError):
-    """A URI that cannot be a folder; the message says why."""
+    """A URI that cannot be mapped to a folder; the message says why."""
 
 
 def place(uri: str) -> tuple[str, ...]:
-    """The folders of a URI, below the top. Each part is decoded once, as servers of such folders do.
+    """The path of a URI's folder, below the top folder. Each segment is decoded once, as servers of mockups do.
 
-    :raises NoPlace: it would lie elsewhere, or could not be a folder's name everywhere.
+    :raises NoPlace: the folder would be outside, or its name is not valid on every system.
     """
     parts = tuple(unquote(part) for part in uri.strip('/').split('/'))
     if parts[:2] != ROOT or len(parts) > _DEEPEST or sum(len(p.encode('utf-8', 'replace')) + 1 for p in parts) > _LONGEST_PATH:
@@ -66,7 +66,11 @@ def place(uri: str) -> tuple[str, ...]:
 
 
 class Folder:
-    """A new folder while it is written. It has its name only when it is whole."""
+    """A mockup folder while it is written, under a temporary name.
+
+    :ivar path: the temporary folder.
+    :ivar bytes: bytes written so far.
+    """
 
     def __init__(self, partial: Path) -> None:
         self.path = partial
@@ -76,7 +80,7 @@ class Folder:
     def resource(self, uri: str, body: Any) -> None:
         """Write one resource.
 
-        :raises NoPlace: its URI has no place here, or another one has it.
+        :raises NoPlace: its URI cannot be mapped to a folder, or differs only in letter case from another one.
         :raises OSError: it cannot be written.
         """
         parts = place(uri)
@@ -93,14 +97,14 @@ class Folder:
         self._write(folder / INDEX, text)
 
     def file(self, name: str, text: str) -> None:
-        """Write a file beside the tree.
+        """Write a file next to the tree.
 
         :raises OSError: it cannot be written.
         """
         self._write(self.path / name, text.encode('utf-8', 'backslashreplace'))
 
     def texts(self) -> Iterator[tuple[Path, str]]:
-        """What was written, read back."""
+        """The files that were written, read back: relative path and text."""
         for path in sorted(self.path.rglob('*')):
             if path.is_file():
                 yield path.relative_to(self.path), path.read_text('utf-8')
@@ -112,9 +116,9 @@ class Folder:
 
 
 def encoded(body: Any) -> bytes:
-    """A resource as it is written.
+    """A resource as the bytes of its ``index.json``.
 
-    :raises NoPlace: it holds what is no text.
+    :raises NoPlace: it cannot be written as JSON.
     """
     try:
         return (json.dumps(body, indent=2, ensure_ascii=False) + '\n').encode()
@@ -125,15 +129,15 @@ def encoded(body: Any) -> bytes:
 
 
 def is_free(path: Path) -> bool:
-    """A folder of that name can be made: nothing is there, or an empty folder."""
+    """Whether a folder of that name can be created: the path does not exist, or is an empty folder."""
     return not path.is_symlink() and (not path.exists() or (path.is_dir() and not any(path.iterdir())))
 
 
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Folder]:
-    """Make a folder. It appears under its name when the block has ended well; else nothing of it is left.
+    """Create a folder: it gets its name when the block ends without an exception; otherwise nothing of it remains.
 
-    :raises OSError: it cannot be made, or something has appeared there meanwhile.
+    :raises OSError: it cannot be created, or the path exists by now.
     """
     path = path.absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -141,6 +145,6 @@ def new_folder(path: Path) -> Iterator[Folder]:
     partial.mkdir(mode=0o700)
     try:
         yield Folder(partial)
-        os.rename(partial, path)  # takes the place of an empty folder, and of nothing else
+        os.rename(partial, path)  # replaces an empty folder, and nothing else
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Find out which of several machines behind a BMC each of its resources belongs to, by links and containment only.
+"""Find out to which of several machines (ComputerSystems) behind one BMC each resource belongs, by links and containment only.
 
-A resource below a System's URI is that System's, and so is what the System lists (Processors, PCIeDevices, NetworkInterfaces).
-A Chassis is that of the Systems that link to it or to which it links; one without such a link has what it is contained in, or
-what it contains. What is in a Chassis, and linked to no System itself, belongs to the machines of the Chassis. A Manager is a
-machine's own where every machine says who manages it, and nobody else names this one.
+A resource below a System's URI belongs to that System, and so does what the System lists (Processors, PCIeDevices,
+NetworkInterfaces). A Chassis belongs to the Systems that link to it or to which it links; a Chassis without such a link belongs
+to the machines of the Chassis that contains it, or that it contains. A resource in a Chassis that no System links to belongs to
+the machines of the Chassis. A Manager belongs to one machine only if every machine says who manages it, and no other machine
+names this Manager.
 
 Sources: DSP8010 2025.4: ComputerSystem Links.Chassis and Links.ManagedBy; Chassis Links.ComputerSystems, Contains, ContainedBy.
 """
@@ -33,10 +34,10 @@ _Owners = dict[str, frozenset[str]]
 def ownership(
     walk: Walk, reader: Reader, devices: Devices, found: list[Device], items: list[Items], named: str | None
 ) -> Ownership:
-    """Whose the resources of a BMC are.
+    """Compute the machines of a BMC, and to which of them each resource belongs.
 
-    :param found: its accelerators; ``items`` what belongs to each of them.
-    :param named: the System that the target names: it is a machine of its own, whatever it looks like.
+    :param found: the accelerators; ``items`` the firmware items of each.
+    :param named: URI of the System that the target names: it counts as a machine whatever its properties are.
     """
     tree = walk.tree
     machines = _machines(walk, reader, devices)
@@ -49,7 +50,7 @@ def ownership(
         return Ownership(machines=machines, ids=ids)
     listed = {machine: frozenset(_listed(walk, reader, machine)) for machine in machines}
     chassis = _chassis(walk, machines)
-    # A list of Systems that cannot be read stands for machines that nobody has seen: it is none itself.
+    # A System collection that cannot be read stands for unknown machines, and is not a machine itself.
     owners: _Owners = {machine: frozenset({machine}) for machine in machines if machine != systems_place(walk)}
     owners |= chassis
     owners |= {uri: of for uri, view in tree.systems.items() if uri not in machines and (of := _part(walk, view, chassis))}
@@ -66,9 +67,10 @@ def ownership(
 
 
 def _machines(walk: Walk, reader: Reader, devices: Devices) -> frozenset[str]:
-    """Systems that may run somebody's code of their own: all but those of cards, and parts of another one.
+    """Systems that may run a tenant's code: all but those of cards, and those that are part of another machine.
 
-    One that is listed and cannot be read may be a machine. So may be all of a list that cannot be read.
+    A System that is listed and cannot be read may be a machine. If the collection itself cannot be read, it stands for unknown
+    machines.
     """
     tree = walk.tree
     place = systems_place(walk)
@@ -86,7 +88,7 @@ def _machines(walk: Walk, reader: Reader, devices: Devices) -> frozenset[str]:
     machines = {
         uri for uri in found if (view := tree.systems.get(uri)) is None or not _is_no_machine(walk, reader, view, devices)
     }
-    # One that is called as a machine is, but for its number (Node0, Node1), is another one, whatever it does not show just now.
+    # A System named like a machine except for its number (Node0, Node1) is a machine too, even if it shows no CPU now.
     words = {_word(uri) for uri in machines} - {''}
     machines |= {uri for uri in found - machines if _word(uri) in words and not is_dpu(tree.systems[uri], devices)}
     for uri in sorted(found - machines if machines else ()):
@@ -100,17 +102,21 @@ _TAKEN_FOR_PART = 'can be reset, and shows processors without a CPU and nothing 
 
 
 _NUMBERED = re.compile(r'(.*[A-Za-z])[^A-Za-z0-9]?[0-9]{1,4}')
-"""Of Ids such as ``Node0`` and ``System_1``; the two of ``437XR1138R2`` and ``Card1-SoC`` say nothing of each other."""
+"""Ids of a word and a number, such as ``Node0`` and ``System_1``.
+
+The Ids ``437XR1138R2`` and ``Card1-SoC`` of one BMC have no word in common, so that neither System makes a machine of the
+other.
+"""
 
 
 def _word(uri: str) -> str:
-    """What the Id of a System has before its number; empty where it has no word or no number."""
+    """The part of a System's Id before its number, case-folded; empty if the Id has another form."""
     found = _NUMBERED.fullmatch(last(uri)[:64])
     return '' if found is None else found[1].casefold()
 
 
 def systems_place(walk: Walk) -> str:
-    """Where the Systems are listed."""
+    """The URI of the System collection."""
     usual = f'{ROOT}/Systems'
     return walk.settled(walk.tree.root.link('Systems') or usual) or usual
 
@@ -121,7 +127,10 @@ def _gone(reader: Reader, uri: str) -> bool:
 
 
 def _is_no_machine(walk: Walk, reader: Reader, view: View, devices: Devices) -> bool:
-    """A card's own System; or a baseboard, which cannot be reset, or has processors, no CPU among them, and nothing to boot."""
+    """Whether a System is a card's own or a baseboard.
+
+    A baseboard has no Reset action; or it has processors without a CPU among them, and nothing to boot.
+    """
     if is_dpu(view, devices) or _is_baseboard(view):
         return True
     boots = any(view.has(name) for name in ('Boot', 'BootProgress', 'Bios', 'BiosVersion'))
@@ -133,7 +142,11 @@ def _is_baseboard(view: View) -> bool:
 
 
 def _may_have_cpu(walk: Walk, reader: Reader, view: View) -> bool:
-    """One is listed, though its socket be empty; or not all processors could be read; or there are none."""
+    """Whether a System may have a CPU.
+
+    So if a CPU (even absent) or a processor without a type is listed, if not all processors could be read, or if there are
+    none.
+    """
     place = view.link('Processors') if isinstance(view.body.get('Processors'), dict) else None
     listed = reader.peek(place) if place is not None else None
     inside = [p.body for uri, p in walk.tree.processors.items() if within(uri, view.ref.uri)]
@@ -147,7 +160,7 @@ def _may_have_cpu(walk: Walk, reader: Reader, view: View) -> bool:
 
 
 def _listed(walk: Walk, reader: Reader, machine: str) -> Iterator[str]:
-    """What a System lists, wherever that lies."""
+    """URIs that a System lists in its collections and arrays, wherever they are."""
     view = walk.tree.systems.get(machine)
     if view is None:
         return
@@ -184,7 +197,7 @@ def _chassis(walk: Walk, machines: frozenset[str]) -> _Owners:
 
 
 def _spread(owners: _Owners, sources: dict[str, set[str]]) -> _Owners:
-    """What is attributed to none has the machines of its sources, near or far."""
+    """Give each resource without machines those of its sources, directly or through several steps."""
     found = dict(owners)
     waiting = [uri for uri in sources if uri not in owners]
     while waiting:
@@ -197,7 +210,7 @@ def _spread(owners: _Owners, sources: dict[str, set[str]]) -> _Owners:
 
 
 def _part(walk: Walk, view: View, chassis: _Owners) -> frozenset[str]:
-    """The machines of a System that is none itself: of what hosts it, and of its Chassis."""
+    """The machines of a System that is no machine itself: its HostingComputerSystem, else those of its Chassis."""
     host = link_of(walk, view, 'Links', 'HostingComputerSystem')
     if host is not None:
         return frozenset({host})
@@ -243,7 +256,7 @@ def _chassis_of(uri: str, chassis: _Owners) -> str | None:
 
 
 def _items(walk: Walk, owners: _Owners) -> None:
-    """An item that is related to parts of several machines is written for all of them."""
+    """Add to each assigned item the machines of all its RelatedItem."""
     place_owners = Ownership(machines=frozenset({'', '/'}), owners=dict(owners))
     for uri, view in walk.tree.items.items():
         if uri in owners:

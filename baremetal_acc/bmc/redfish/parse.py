@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read what a resource says, once everything odd in it is taken out.
+"""Parse properties of Redfish resources (texts, links, UUIDs, versions, PCI ids) into types, and note malformed ones as gaps.
 
-A BMC's JSON is hostile: nulls, wrong types, a string for a list, sentinels for "none". Here it is read once; what is odd
-becomes a Gap, and the rest comes. After this module there are only types.
+A BMC's JSON is hostile: nulls, wrong types, a string for a list, sentinels for "none". It is parsed here once: a malformed
+property becomes a Gap, and the rest of the resource is still read. After this module there are only types.
 """
 
 import functools
@@ -22,13 +22,13 @@ from baremetal_acc.model.inventory import Gap, PowerState
 from baremetal_acc.model.ref import Ref
 
 LONGEST = 256
-"""Characters of one text. Longer ones are no names, versions or numbers."""
+"""Characters of one text. Longer texts are no names, versions or numbers."""
 
 MOST = 2000
-"""Elements of one array. Real ones have up to a few hundred; what comes after is told as one gap."""
+"""Elements of one array. Real arrays have up to a few hundred; for further elements one gap is noted."""
 
 _NO_TEXT = '\ufffd'
-"""What :func:`.reader.text_of` has put for bytes that are no text."""
+"""The character by which :func:`.reader.text_of` replaces undecodable bytes."""
 
 _NAMES = frozenset({'Name', 'Model', 'Manufacturer', 'Description'})
 
@@ -41,21 +41,21 @@ HEX32 = re.compile('[0-9a-f]{32}', re.ASCII)
 HEX = re.compile(r'(?P<prefix>0x)?(?P<digits>[0-9a-f]{1,8})(?P<suffix>h)?', re.ASCII)
 
 COMPUTES = frozenset({0x03, 0x0B, 0x12})
-"""Base classes of what may be an accelerator: display, coprocessor, processing accelerator.
+"""PCI base classes of devices that may be accelerators: display, coprocessor, processing accelerator.
 
 Source: PCI Code and ID Assignment Specification, class codes.
 """
 
 
 class Gaps(list[Gap]):
-    """Gaps in the order in which they were noticed, each of them once. A hostile BMC makes tens of thousands."""
+    """A list of gaps in the order in which they were noted, without duplicates. A hostile BMC causes tens of thousands."""
 
     def __init__(self) -> None:
         super().__init__()
         self._known: set[Gap] = set()
 
     def append(self, gap: Gap) -> None:
-        """Add one that is not there yet."""
+        """Add a gap unless it is there already."""
         if gap not in self._known:
             self._known.add(gap)
             super().append(gap)
@@ -63,11 +63,13 @@ class Gaps(list[Gap]):
 
 @dataclass(slots=True, eq=False)
 class View:
-    """One resource, or an object within it, read field by field.
+    """Typed access to the properties of one resource, or of an object within it.
 
-    :ivar gaps: what was odd is added here; one list is shared by a whole look.
-    :ivar at: the place of this object in its resource: ``FPGA/ReconfigurationSlots/0``.
-    :ivar ids: of a PCIeFunction, once :func:`pci_ids` has worked them out.
+    :ivar ref: the resource.
+    :ivar body: its JSON object, or the nested one.
+    :ivar gaps: malformed properties are noted here; one list is shared by a whole inventory.
+    :ivar at: path of a nested object in its resource: ``FPGA/ReconfigurationSlots/0``.
+    :ivar ids: of a PCIeFunction, once :func:`pci_ids` has parsed them.
     """
 
     ref: Ref
@@ -83,15 +85,15 @@ class View:
 
     @property
     def id(self) -> str:
-        """Id; where it is missing, the last segment of the URI."""
+        """Id; the last segment of the URI if there is none."""
         return self.text('Id') or last(self.ref.uri)
 
     def has(self, name: str) -> bool:
-        """The property is there and not null."""
+        """Whether a property is present and not null."""
         return self.body.get(name) is not None
 
     def text(self, *path: str) -> str | None:
-        """A text without blanks around it; None for null, absent and sentinels."""
+        """A text, with whitespace stripped and collapsed; None for null, absent, sentinels and texts of zeros only."""
         value = self._value(path)
         if value is None:
             return None
@@ -115,9 +117,9 @@ class View:
         return _plain_text(text)
 
     def literal(self, *path: str) -> str | None:
-        """A text as it is, stripped: for versions and words of an enumeration, where ``0`` is a value.
+        """A text as it is, stripped; None for null, absent and sentinels. For versions and enumerations: ``0`` is a value.
 
-        Two texts that differ stay different: what cannot be printed becomes a question mark, it does not vanish.
+        An unprintable character becomes U+FFFD; it is not removed, so that a changed text does not look unchanged.
         """
         value = self._value(path)
         if value is None:
@@ -137,12 +139,16 @@ class View:
         return None if _is_sentinel(text) else text
 
     def _is_lost(self, path: tuple[str, ...]) -> bool:
-        """Note bytes that are no text. What is left of a name tells a product; what is left of a number is another one."""
+        """Note undecodable bytes in a text.
+
+        :returns: whether the text is unusable: the rest of a name still tells a product, the rest of a number is another
+            number.
+        """
         self._odd(path, 'holds bytes that are no text')
         return path[-1] not in _NAMES
 
     def boolean(self, *path: str) -> bool | None:
-        """True or false; None for null, absent and anything else."""
+        """True or false; None for null, absent and any other type."""
         value = self._value(path)
         if value is None or isinstance(value, bool):
             return value
@@ -150,7 +156,7 @@ class View:
         return None
 
     def integer(self, *path: str) -> int | None:
-        """A whole number."""
+        """A whole number; None for null, absent and any other type."""
         value = self._value(path)
         if isinstance(value, bool) or not isinstance(value, int):
             if value is not None:
@@ -159,7 +165,7 @@ class View:
         return value
 
     def part(self, *path: str) -> 'View | None':
-        """An object within this one; None when it is null or absent."""
+        """A nested object; None if it is null, absent or of another type."""
         value = self._value(path)
         if value is None:
             return None
@@ -169,7 +175,7 @@ class View:
         return View(self.ref, value, self.gaps, self._place(path))
 
     def parts(self, *path: str) -> tuple['View | None', ...]:
-        """The objects of an array, None where an element is none, so that positions stay."""
+        """The objects of an array; None for an element of another type, so that indexes are kept."""
         value = self._value(path)
         if value is None:
             return ()
@@ -182,9 +188,9 @@ class View:
         )
 
     def link(self, *path: str) -> str | None:
-        """The URI of a link, its fragment kept.
+        """The URI of a link, with its fragment.
 
-        An array of one link is that one, and a path is a link: both are said to be odd.
+        An array of one link, and a path in place of a link object, are accepted, and noted as malformed.
         """
         value = self._value(path)
         if value is None:
@@ -225,16 +231,16 @@ class View:
         return tuple(dict.fromkeys(found))
 
     def _written(self, path: tuple[str, ...], text: str) -> str:
-        """A link that is written as its path alone."""
+        """Accept a path in place of a link object, and note it as malformed."""
         self._odd(path, 'link expected, a path found: taken as a link')
         return text
 
     def oem_links(self, name: str) -> tuple[str, ...]:
-        """The links of that name in the ``Oem`` object of ``Links``, whoever's extension it is."""
+        """The links of a name in ``Links.Oem``, of any vendor."""
         return tuple(uri for oem in self._oems('Links', 'Oem') for uri in oem.links(name))
 
     def below(self, *path: str) -> Iterator[str]:
-        """Every @odata.id anywhere below a place: resources that an extension nests."""
+        """Every @odata.id at any depth below a property: resources that an extension nests."""
         waiting = [self._value(path)]
         for _ in range(1000):
             if not waiting:
@@ -280,7 +286,7 @@ class View:
             self.gaps.append(gap)
 
     def odd(self, name: str, reason: str) -> None:
-        """Note a property that has the right type and no sense."""
+        """Note a property of the right type whose value makes no sense."""
         self._odd((name,), reason)
 
 
@@ -290,12 +296,12 @@ def last(uri: str) -> str:
 
 
 def parent(uri: str) -> str:
-    """The URI without its last segment."""
+    """A URI without its last segment."""
     return uri.rstrip('/').rsplit('/', 1)[0]
 
 
 def uuid_of(view: View, *path: str) -> str | None:
-    """A UUID in lower case; None for all zero or all one, and for what is no UUID."""
+    """A UUID in lower case; None for all zeros or all ones, and for a text that is no UUID."""
     text = view.text(*path)
     if text is None:
         return None
@@ -312,7 +318,7 @@ _NO_VERSION_YET = re.compile(
     r'(?:updat|upgrad|flash|initiali[sz]|load|refresh)ing[.…]*|(?:(?:update|upgrade) )?in progress|0+(?:[.:_-]0+){2,}',
     re.IGNORECASE,
 )
-"""Words and zeros in the place of a version; none of the recordings has a version like that."""
+"""Words and zeros in place of a version during an update; no recording has such a version."""
 
 
 def serial_of(view: View) -> str | None:
@@ -321,26 +327,26 @@ def serial_of(view: View) -> str | None:
 
 
 def version_of(view: View, *path: str) -> str | None:
-    """A version, stripped; None for sentinels, and for what stands in its place while a component is written."""
+    """A version, stripped; None for sentinels, and for the placeholder while a component is being updated."""
     found = view.literal(*path)
     return None if found is None or _NO_VERSION_YET.fullmatch(found) else found
 
 
 def pci_id(view: View, name: str, *, base: int = 10) -> str | None:
-    """A PCI id as ``0x10de``; None for sentinels, and a gap for what is no id.
+    """A PCI id as ``0x10de``; None for sentinels; None and a gap for a malformed id.
 
     BMCs write ``0x10de``, ``0X10DE``, ``10DE`` and decimal numbers, also as text (``"4139"`` is 0x102b).
 
-    :param base: of digits alone, without a prefix; :func:`pci_ids` finds it out from all ids of the function.
+    :param base: the base of digits without a prefix; :func:`pci_ids` infers it from all ids of the function.
     """
     number = _whole(view, name, base=base, most=0xFFFF)
     return f'0x{number:04x}' if number is not None and 0 < number < 0xFFFF else None
 
 
 def class_code(view: View) -> str | None:
-    """ClassCode as ``0x030200``; None where it does not say all three bytes (``0x000003`` was seen on two BMCs).
+    """ClassCode as ``0x030200``; None for one byte only (``0x000003`` was seen on two BMCs).
 
-    Bytes in the wrong order and a missing last byte are put right where that gives a class that computes.
+    A missing last byte is added. A wrong byte order is corrected if that gives a class of :data:`COMPUTES`.
     """
     digits = _class_digits(view)
     if digits is None:
@@ -366,14 +372,14 @@ def base_class(view: View) -> int | None:
 
 
 def pci_ids(view: View) -> PciIds:
-    """The ids of a PCIeFunction, worked out once."""
+    """The PCI ids of a PCIeFunction; parsed once."""
     if view.ids is None:
         view.ids = _pci_ids(view)
     return view.ids
 
 
 def instance_function(view: View) -> View:
-    """A PCI function as an extension shows it, under the standard's names. Its class stands in two numbers.
+    """A PCI function of an OEM extension, as a view with the standard's property names. Its class is in two numbers.
 
     Seen: HpeServerPciDevice v2_0_0 (iLO 5 and 7), with decimal numbers.
     """
@@ -411,7 +417,7 @@ def _pci_ids(view: View) -> PciIds:
 
 
 def _address(view: View) -> str | None:
-    """``dddd:bb:dd.f``. The first of all is the host bridge's: no card is there, it means that nobody knows."""
+    """The PCI address as ``dddd:bb:dd.f``. ``0000:00:00.0`` is the host bridge's, and means that the address is unknown."""
     bus = _whole(view, 'BusNumber', most=0xFF)
     device = _whole(view, 'DeviceNumber', most=0x1F)
     function = _whole(view, 'FunctionNumber', most=0xFF)
@@ -422,10 +428,10 @@ def _address(view: View) -> str | None:
 
 
 def _base_of(values: list[object]) -> int:
-    """The base of the ids of one function that have no prefix: letters in one of them tell it for all.
+    """The base of the ids of one function that have no prefix: a letter in one of them makes all of them hexadecimal.
 
-    ``8086`` is meant as it stands, and vendor ids below 0x1000 were hardly ever given: digits that would be such a number
-    in decimal (``1002``) are hexadecimal.
+    ``8086`` is hexadecimal. Vendor ids below 0x1000 are rare: four digits that would be such a number in decimal (``1002``) are
+    hexadecimal.
     """
     bare = [text for v in values if isinstance(v, str) and not (text := v.strip().lower()).startswith('0x')]
     if not bare:
@@ -438,7 +444,7 @@ def _base_of(values: list[object]) -> int:
 
 
 def _whole(view: View, name: str, *, most: int, base: int = 10) -> int | None:
-    """A number, also as text: with ``0x`` or a final ``h``, with letters, or digits alone of that base."""
+    """A number, also as text: hexadecimal with ``0x``, a final ``h`` or letters; digits alone in the given base."""
     value = view.body.get(name)
     if value is None:
         return None
@@ -487,9 +493,9 @@ def _class_digits(view: View) -> str | None:
 
 
 def component(view: View, *, certain: bool = True) -> Component:
-    """A SoftwareInventory.
+    """Parse a SoftwareInventory item.
 
-    An item that says it is staged and not active holds a version that will run; :mod:`.firmware` puts it to its twin.
+    An item that is staged and not active has the version to come; :mod:`.firmware` merges it into its active counterpart.
     """
     software_id = view.text('SoftwareId')
     return Component(
@@ -508,12 +514,12 @@ def component(view: View, *, certain: bool = True) -> Component:
 
 
 def state_of(view: View) -> str | None:
-    """Status.State: Enabled, Disabled, StandbyOffline, ..., as the BMC writes it."""
+    """Status.State as the BMC writes it: Enabled, Disabled, StandbyOffline, ..."""
     return view.literal('Status', 'State')
 
 
 def power_state(view: View) -> PowerState:
-    """PowerState; an unknown word is Unknown."""
+    """PowerState; an unknown or missing word is UNKNOWN."""
     word = view.literal('PowerState')
     try:
         return PowerState(word) if word is not None else PowerState.UNKNOWN
@@ -522,13 +528,13 @@ def power_state(view: View) -> PowerState:
 
 
 def absent(view: View) -> bool:
-    """Status.State says that nothing is there (an empty slot or socket)."""
+    """Whether Status.State is Absent (an empty slot or socket)."""
     return (state_of(view) or '').casefold() == 'absent'
 
 
 @functools.lru_cache(maxsize=8192)
 def _plain_text(value: str) -> str | None:
-    """A text without blanks around it or doubled in it; None for sentinels. Machines of one product say much the same."""
+    """A text with whitespace stripped and collapsed; None for sentinels and zeros. Cached, as machines repeat texts."""
     text = value.strip()
     if not text.isprintable() or '  ' in text:
         text = _squeezed(text)
@@ -536,7 +542,7 @@ def _plain_text(value: str) -> str | None:
 
 
 def _squeezed(text: str) -> str:
-    """With one blank for what cannot be printed, and for many blanks."""
+    """A text with one blank in place of unprintable characters and of several blanks."""
     return ' '.join(''.join(c if c.isprintable() else ' ' for c in text).split())
 
 
@@ -545,12 +551,12 @@ def _is_sentinel(text: str) -> bool:
 
 
 def _digits(number: int) -> str:
-    """A number as text. Python writes none of more than 4300 digits."""
+    """A number as text. Python refuses to convert numbers of more than 4300 digits."""
     return str(number) if -(10**LONGEST) < number < 10**LONGEST else '9' * (LONGEST + 1)
 
 
 def _is_path(value: object) -> TypeGuard[str]:
-    """A text that can only be meant for a link."""
+    """Whether a value is a path that can only be meant as a link."""
     return isinstance(value, str) and value.startswith('/redfish/')
 
 

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a BMC have at a URI? Each is asked for once in a look, several at a time, collections with $expand where that wins.
+"""Reader of Redfish resources for one inventory: each URI at most once, several at a time, by ``$expand`` where faster.
 
-Bounds: 8 MiB and 400,000 values for an answer, four times that for a look, 2,000 members of a collection, 5,000 resources, and
-the address's budget for a look.
+It follows the pages of collections, keeps expanded members as read, and sends its requests through a work queue
+(:mod:`.agenda`). Limits: 8 MiB and 400,000 values for an answer, four times that for an inventory, 2,000 members of a
+collection, 5,000 resources, and the time budget of the BMC's address.
 """
 
 import contextlib
@@ -27,45 +28,51 @@ from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.uri import Spellings, differ_in_case_only, normal
 
 GONE = frozenset({'ResourceNotFound', 'ResourceMissingAtURI'})
-"""MessageIds of a body that stands for a 404 but comes with 200, as seen on a real BMC. Source: DMTF Base registry."""
+"""MessageIds of a body that means 404 but comes with status 200, as seen on a real BMC. Source: DMTF Base registry."""
 
 
 DEEPEST = 24
-"""Segments of a URI that are taken off to find a resource above it. Real ones have up to sixteen."""
+"""Segments that are removed from a URI to find a resource above it. Real URIs have up to sixteen."""
 
 MAX_MEMBERS = 2000
 MAX_RESOURCES = 5000
 MAX_PAGES = 200
 
 MAX_VALUES = 400_000
-"""Values in one answer, counted by their separators: unpacked JSON takes up to twenty times its bytes."""
+"""Values in one answer, counted by their separators: parsed JSON takes up to twenty times its bytes."""
 
 MAX_BYTES = 32 * 1024 * 1024
 MAX_ALL_VALUES = 1_600_000
-"""Of a whole look. The largest recorded tree, with all that an inventory needs, has 2.7 MiB."""
+"""Values of a whole inventory. The largest recorded tree, with all that an inventory needs, has 2.7 MiB."""
 
 UNCHANGED = frozenset({'PCIeFunction', 'NetworkInterface'})
-"""Types that hold no lock, version or state. What has not changed since the last look over this connection need not be sent
-again; all else is read anew each time, whatever a BMC says of its ETags: many share one (facts/redfish.md, section 7)."""
+"""Types without locks, versions or states, for which the ETag of the last inventory over this connection is sent.
+
+All other types are read in full each time, whatever their ETags: many share one (facts/redfish.md, section 7).
+"""
 
 KEPT = frozenset({'NetworkInterface', 'NetworkInterfaceCollection'})
-"""Types that say nothing but which System uses which adapter. Over one connection they are not asked for again, while the
-Systems and adapters are those of the last look."""
+"""Types that say only which System uses which adapter.
+
+Over one connection they are not read again while Systems and adapters are those of the last inventory.
+"""
 
 BELOW = {'PCIeDevices': 'PCIeFunctions'}
-"""Collections, by the end of their URI, each of whose members has a collection in a property that is nearly always wanted too:
-where the BMC expands three levels (members, their collections, the members of those) all of it is one request."""
+"""Collections, by last segment, whose members each link to another collection that is nearly always needed too.
+
+If the BMC expands three levels (members, their collections, the members of those), one request reads all of it.
+"""
 
 _LEVELS = 3
 
 _ONLY = '?only'
-"""Brings the one member of a collection in place of it. Source: DSP0266, section "Query parameters", only."""
+"""Query that returns a collection's only member in its place. Source: DSP0266, section "Query parameters", only."""
 
 _OF_ONE = 'PCIeFunctions'
-"""Collections, by the end of their URI, that mostly have one member."""
+"""Collections, by last segment, that mostly have one member."""
 
 _OF_SEVERAL = 'Processors'
-"""Collections that mostly have several members: their answer shows whether a BMC that offers ``only`` does it right."""
+"""Collections that mostly have several members: their answer shows whether a BMC that advertises ``only`` does it right."""
 
 Found = Document | BmcError
 Then = Callable[[Found], None]
@@ -73,10 +80,13 @@ Then = Callable[[Found], None]
 
 @dataclass(slots=True)
 class _Place:
-    """What is known of one URI in this look.
+    """The state of one URI in this inventory.
 
-    :ivar wanted: somebody asked for it, and it was not only read ahead.
-    :ivar waiting: whom to tell when it is there; ``whole`` those that want a collection with all its pages.
+    :ivar found: the document or error, None while it was not read.
+    :ivar running: it is queued or being read.
+    :ivar whole: a collection that is read with all its pages.
+    :ivar wanted: it was requested, not only read ahead.
+    :ivar waiting: callbacks for the result, each with whether it needs all pages of a collection.
     """
 
     found: Found | None = None
@@ -87,17 +97,17 @@ class _Place:
 
 
 LATE_LOOK = 120.0
-"""Seconds for a whole look past the deadline of whoever looks."""
+"""Seconds for a whole inventory once the caller's deadline has passed."""
 
 
 class Reader:
-    """Reads for one look. Safe to use from several threads.
+    """Reads resources for one inventory, each at most once. Safe to use from several threads.
 
-    A walk says what it wants and what to do then (:meth:`want`), and lets it all happen (:meth:`run`); what is done then may
-    want more. Only one ``then`` runs at a time.
+    A walk says what it needs and what to do with it (:meth:`want`), and has it read (:meth:`run`); a callback may want more.
+    Only one callback runs at a time.
 
-    :ivar session: names the session.
-    :ivar name: of the BMC.
+    :ivar session: name of the session.
+    :ivar name: name of the BMC.
     """
 
     def __init__(
@@ -111,11 +121,11 @@ class Reader:
         before: Mapping[str, Document] | None = None,
         frugal: bool = False,
     ) -> None:
-        """Nothing is read yet.
+        """Create the reader; nothing is read.
 
-        :param root: the service root, which counts as read; it says whether $expand works.
-        :param before: what the last look over this connection has read.
-        :param frugal: few requests are worth more than quick answers: collections are expanded wherever the BMC can.
+        :param root: the service root, which counts as read; its ProtocolFeaturesSupported tells whether $expand works.
+        :param before: documents of the last inventory over this connection.
+        :param frugal: prefer few requests to quick answers: expand collections wherever the BMC can.
         """
         self.session = session
         self.name: BmcName = address.name
@@ -141,17 +151,17 @@ class Reader:
         self._agenda = Agenda(habits.pace)
         self._turn = threading.Lock()
 
-    # ---- for whoever asks now ----
+    # ---- direct reads ----
 
     def ref(self, uri: str) -> Ref:
-        """The resource of a URI, whatever way the URI was written.
+        """The reference to a resource, however its URI is spelled.
 
         :raises BmcAnswerInvalid: it leads off the BMC.
         """
         return Ref(bmc=self.name, uri=self.place(uri))
 
     def place(self, uri: str) -> str:
-        """The URI of a resource, whatever way it was written.
+        """The URI of a resource in normal form.
 
         :raises BmcAnswerInvalid: it leads off the BMC.
         """
@@ -165,16 +175,16 @@ class Reader:
         return known
 
     def settled(self, place: str) -> str:
-        """The URI of the resource that a place means, once everything was read.
+        """The URI of the resource that a URI means, once everything was read; for URIs that differ in letter case.
 
-        A place in another case means a resource where the BMC said so itself, when it was asked there; and where it has nothing
-        at the place as it is written, and one resource only that differs in its case alone.
+        A URI in another case means a resource if the BMC answered so when asked there; or if nothing is at the URI as spelled
+        and only one resource differs from it in case alone.
         """
         above = place
         for _ in range(DEEPEST):
             known = self._known_as(above)
             if known is not None:
-                # What was never read is written as what it lies below is.
+                # The rest of a URI that was not read keeps its spelling, below the resource's own.
                 return f'{known}{place[len(above) :]}'
             above = above.rpartition('/')[0]
             if not above:
@@ -182,7 +192,7 @@ class Reader:
         return place
 
     def _known_as(self, place: str) -> str | None:
-        """The URI of a resource that was read; None where a place means none."""
+        """The URI of the read resource that a URI means; None if there is none."""
         if place in self._aliases:
             return self._aliases[place]
         known = self._places.get(place)
@@ -192,7 +202,7 @@ class Reader:
         return meant if meant != place else None
 
     def means(self, place: str, other: str) -> None:
-        """Note that a place is another one's, written in another case."""
+        """Note that a URI means the resource of another URI."""
         with self._lock:
             self._aliases[place] = other
 
@@ -205,23 +215,22 @@ class Reader:
         return self._spellings[1].of(place)
 
     def get(self, uri: str) -> Document:
-        """Read a resource; what this look has read (or failed to read) is not asked for again.
+        """Read a resource; the result, also an error, is kept for this inventory.
 
         :raises BmcError: with the reason.
         """
         return self._now(self.place(uri), whole=False)
 
     def collection(self, uri: str) -> Document:
-        """Read a collection with all its pages; expanded members that are complete are remembered as read.
+        """Read a collection with all its pages; complete expanded members are kept as read.
 
-        The body that is remembered has all members in Members.
-
+        :returns: the collection with all members in Members.
         :raises BmcError: the collection itself could not be read.
         """
         return self._now(self.place(uri), whole=True)
 
     def peek(self, uri: str) -> Document | None:
-        """What this look has read there, else None. Never asks the BMC."""
+        """The document that was read at a URI, else None. Sends no request."""
         try:
             place = self.place(uri)
         except BmcAnswerInvalid:
@@ -230,7 +239,7 @@ class Reader:
         return next((one.found for one in both if one is not None and isinstance(one.found, Document)), None)
 
     def at(self, place: str) -> Found | None:
-        """What this look knows of a place, as :meth:`place` gives it: what was read, or why it could not be."""
+        """The result for a normal-form URI (see :meth:`place`), None if there is none yet. Marks it as wanted."""
         known = self._places.get(place)
         if known is None or known.running:
             return None
@@ -238,7 +247,7 @@ class Reader:
         return known.found
 
     def so_far(self, uri: str) -> Found | None:
-        """What this look has read there, or why it could not; None while nobody knows. Says nothing of who needs it.
+        """The document or error of a URI, None if there is none yet. Does not mark it as wanted.
 
         :raises BmcAnswerInvalid: it leads off the BMC.
         """
@@ -247,16 +256,16 @@ class Reader:
 
     @property
     def at_once(self) -> int:
-        """Requests that the BMC gets at a time."""
+        """The BMC's concurrency limit now."""
         return self._habits.pace.limit
 
     def left(self) -> float:
-        """Seconds that are left for this look."""
+        """Seconds left for this inventory."""
         return self._deadline - time.monotonic()
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """What was asked for and came, in order: paths, some with the query that expands."""
+        """Successful requests for wanted resources, in order: paths, some with the ``$expand`` or ``only`` query."""
         return tuple(target for target in self._asked if self._is_wanted(target))
 
     def _is_wanted(self, target: str) -> bool:
@@ -265,36 +274,36 @@ class Reader:
 
     @property
     def documents(self) -> dict[str, Document]:
-        """All that was read."""
+        """All documents that were read, by URI."""
         return {place: known.found for place, known in self._places.items() if isinstance(known.found, Document)}
 
     @property
     def gone(self) -> tuple[str, ...]:
-        """Places that were asked for and have nothing (HTTP 404), sorted; without those that mean another one."""
+        """Wanted URIs that do not exist (HTTP 404), sorted; without other spellings of existing ones."""
         wanted = [(p, one.found) for p, one in tuple(self._places.items()) if one.wanted]
         found = [p for p, answer in wanted if is_not_found(answer)]
         return tuple(sorted(place for place in found if self.peek(place) is None))
 
     @property
     def expands(self) -> bool:
-        """Collections are expanded, as far as is known."""
+        """Whether collections are expanded, as far as is known."""
         expansion = self._habits.expansion
         wins = not expansion.hopeless if self._frugal else expansion.wins(self._habits.pace.limit)
         return self._query is not None and wins
 
     @property
     def should_try(self) -> bool:
-        """Nobody knows yet whether expanding wins, and it may."""
+        """Whether it is still unknown if expanding is faster."""
         return self._query is not None and not self._habits.expansion.known
 
-    # ---- for a walk ----
+    # ---- queued reads ----
 
     def want(self, uri: str, then: Then, *, whole: bool = False, rank: int = 0, ahead: bool = False) -> None:
-        """Read a resource when its turn comes, and do something then.
+        """Queue a read, and call ``then`` with the result.
 
-        :param whole: it is a collection: all its pages, expanded where that wins.
-        :param rank: lower ones come first.
-        :param ahead: somebody else is going to ask for it, or nobody: what becomes of it is no matter until then.
+        :param whole: it is a collection: read all pages, expanded if that is faster.
+        :param rank: lower ranks are read first.
+        :param ahead: a read in advance: the result matters only if the URI is wanted later.
         """
         try:
             place = self.place(uri)
@@ -319,7 +328,7 @@ class Reader:
         then(found)
 
     def expect(self, targets: Iterable[str], rank: int = 0) -> None:
-        """Read what was needed last time, all at once: the walk will ask for it."""
+        """Queue what the last inventory needed, all at once, as the walk will want it."""
         for target in targets:
             path, mark, query = target.partition('?')
             if self.may_keep(path):
@@ -329,12 +338,12 @@ class Reader:
                 self.want(path, _nothing, whole=bool(mark), rank=rank)
 
     def may_keep(self, uri: str) -> bool:
-        """The last look over this connection has read it, and :meth:`keep` may take it over."""
+        """Whether the last inventory over this connection has read a URI that :meth:`keep` may take over."""
         before = self._before.get(normal(uri))
         return before is not None and _kind(before) in KEPT
 
     def keep(self, systems: Mapping[str, Document], adapters: Mapping[str, Document]) -> None:
-        """Take over what the last look has read of KEPT, if these are its Systems and adapters, all of them and no others."""
+        """Take over documents of KEPT types from the last inventory, if Systems and adapters are exactly the same as then."""
         before = {place: found for place, found in self._before.items() if _kind(found) in ('ComputerSystem', 'NetworkAdapter')}
         now = {**systems, **adapters}
         if set(before) != set(now) or any(identity_of(before[place].body) != identity_of(now[place].body) for place in now):
@@ -347,13 +356,13 @@ class Reader:
 
     @property
     def wanting(self) -> bool:
-        """Something is wanted that nobody has begun to read."""
+        """Whether a queued read was not begun."""
         return self._agenda.waiting
 
     def run(self) -> None:
-        """Let all that is wanted happen, and all that is wanted then.
+        """Read everything that is queued, and what the callbacks want in turn.
 
-        :raises BaseException: what a ``then`` raised.
+        :raises BaseException: an exception of a callback.
         """
         self._agenda.run()
 
@@ -364,7 +373,7 @@ class Reader:
             known.running = False
             waiting, known.waiting = known.waiting, []
             if _has_more(found) and any(whole for _, whole in waiting):
-                # Somebody wanted the resource, somebody else all of its pages.
+                # One callback wanted the first page only, another one all pages.
                 known.running = known.whole = True
                 known.waiting = [w for w in waiting if w[1]]
                 waiting = [w for w in waiting if not w[1]]
@@ -373,7 +382,7 @@ class Reader:
             with self._turn:
                 then(self._taken(place, found, whole=whole))
 
-    # ---- reading ----
+    # ---- requests ----
 
     def _now(self, place: str, *, whole: bool) -> Document:
         with self._lock:
@@ -394,7 +403,10 @@ class Reader:
         return found
 
     def _taken(self, place: str, found: Found, *, whole: bool) -> Found:
-        """What was read, for whoever wants a collection: that it is one was not asked when it was read ahead."""
+        """The result, or an error if a collection is needed and the result is none, or is too large.
+
+        A read in advance does not check that.
+        """
         if whole and isinstance(found, Document):
             try:
                 self._check_number(place, _member_list(found.body, self._connector.label, place))
@@ -411,7 +423,7 @@ class Reader:
         return self._as_it_says(place, found)
 
     def _as_it_says(self, place: str, found: Document) -> Document:
-        """A resource under the URI that it gives itself, where that differs from the place in its case alone."""
+        """The document under its own ``@odata.id``, if that differs from the requested URI in letter case alone."""
         uri = found.body.get('@odata.id')
         if not isinstance(uri, str) or not uri or uri == place:
             return found
@@ -426,7 +438,7 @@ class Reader:
         return replace(found, ref=Ref(bmc=self.name, uri=own))
 
     def _only_of(self, place: str) -> str:
-        """The query that asks a collection for its only member where that wins; empty where it does not."""
+        """The query ``only`` for a collection if that saves requests, else an empty string."""
         if not self._offers_only or self.expands or self._habits.only is False:
             return ''
         name = place.rpartition('/')[2]
@@ -435,9 +447,9 @@ class Reader:
         return _ONLY if name == _OF_SEVERAL and self._habits.only is None else ''
 
     def _only_page(self, place: str) -> Document:
-        """A collection that was asked for its only member; what comes is that, or the collection as if nobody had asked.
+        """Read a collection with ``only``: the answer is its only member, or the collection as without the query.
 
-        That a BMC brings one of several members shows where there are several: what it brings there is not taken.
+        A BMC that wrongly returns one of several members is found out at a collection of several: that answer is discarded.
         """
         try:
             answer = self._ask(place + _ONLY)
@@ -457,7 +469,7 @@ class Reader:
             first = Document(ref=Ref(bmc=self.name, uri=place), body=found.body, etag=found.etag)
             return self._all_pages(place, first) if 'Members@odata.nextLink' in found.body else first
         if self._habits.only is None or self._place_in(place, found.body) is None:
-            # It may be one of several, or of another collection.
+            # The answer may be one of several members, or a member of another collection.
             self._habits.only = False
             return self._pages(place)
         self._remember(found.body, place)
@@ -498,10 +510,10 @@ class Reader:
         body = {k: v for k, v in first.body.items() if k != 'Members@odata.nextLink'}
         body['Members'] = self._distinct(found, place)
         self._check_number(place, body['Members'])
-        return Document(ref=first.ref, body=body)  # the ETag of one page says nothing of the others
+        return Document(ref=first.ref, body=body)  # the ETag of one page does not cover the others
 
     def _distinct(self, found: Iterable[object], collection: str) -> list[object]:
-        """Each member once: nextLink may lead to members that are there already. What is no link stays, to be told."""
+        """Each member once, as nextLink may lead to members read before. Elements that are no links are kept, to be noted."""
         by_place: dict[str, JsonObject] = {}
         odd: list[object] = []
         for member in found:
@@ -519,9 +531,9 @@ class Reader:
         return [*by_place.values(), *odd]
 
     def _deep_page(self, place: str, name: str) -> Document | None:
-        """The first page of a collection with what is below its members, expanded too.
+        """The first page of a collection, with the collections below its members expanded too.
 
-        :returns: None where the BMC does not do that, or not right; then one level may still work.
+        :returns: None if the BMC does not do that correctly; one level may still work.
         """
         if self._deep is None:
             return None
@@ -540,9 +552,9 @@ class Reader:
         return Document(ref=Ref(bmc=self.name, uri=place), body=page.body, etag=page.etag)
 
     def _deep_answer(self, place: str, query: str) -> tuple[Document, float] | None:
-        """What comes, and how many seconds it took; None where it is not as it should be.
+        """The answer to a deep ``$expand`` and its seconds; None if it is refused or incomplete.
 
-        404 says that the collection is not there; anything else may be about the query.
+        404 means that the collection does not exist; any other error may be due to the query.
         """
         try:
             answer = self._ask(place + query)
@@ -568,7 +580,7 @@ class Reader:
         self._habits.expansion.failed_deep()
 
     def _taken_apart(self, page: Document, name: str, collection: str) -> list[object]:
-        """The members of a collection as they are when they are read singly; what is below them is kept as read."""
+        """The members of a deeply expanded collection as if read singly; the collections below them are kept as read."""
         found: list[object] = []
         for member in page.body['Members']:
             place = self._place_in(collection, member) if isinstance(member, dict) else None
@@ -582,9 +594,9 @@ class Reader:
         return found
 
     def _is_whole(self, below: JsonObject, owner: str) -> bool:
-        """A collection below a member has come with all that is in it.
+        """Whether an expanded collection below a member is complete.
 
-        One without any members, or with mere links, may be as far as the BMC went: it is read singly.
+        One without members, or with links only, may show that the BMC expanded no further: it is read singly.
         """
         listed, count, link = below.get('Members'), below.get('Members@odata.count'), link_of(below)
         if link is None or not isinstance(listed, list) or not listed or 'Members@odata.nextLink' in below:
@@ -612,14 +624,14 @@ class Reader:
                 answer = self._ask(place + query)
                 page = self._document(answer)
             except BmcRefused as exc:
-                # 404 says that the collection is not there; anything else may be about the query.
+                # 404 means that the collection does not exist; any other error may be due to the query.
                 if is_not_found(exc):
                     raise
                 self._query = None
             except BmcAnswerInvalid:
                 self._query = None
             except (BmcBusy, BmcUnreachable):
-                # Putting in hundreds of members may take longer than anybody waits, where each of them comes at once.
+                # Expanding hundreds of members may take longer than the timeout, while each single read is quick.
                 if self.left() <= 0:
                     raise
                 self._query = None
@@ -628,10 +640,10 @@ class Reader:
             else:
                 got = _member_list(page.body, self._connector.label, place)
                 if not all(map(link_of, got)):
-                    self._query = None  # it expands and loses whose members they are
+                    self._query = None  # the expanded members lack @odata.id
                     page = self._fetch(place)
                 elif got and all(isinstance(member, dict) and set(member) == {'@odata.id'} for member in got):
-                    self._query = None  # it takes the query and ignores it
+                    self._query = None  # the BMC accepts the query and ignores it
                 else:
                     self._habits.expansion.expanded(answer.seconds, len(got))
                 page = Document(ref=Ref(bmc=self.name, uri=place), body=page.body, etag=page.etag)
@@ -645,9 +657,9 @@ class Reader:
             raise BmcAnswerInvalid(bmc=self._connector.label, uri=place, what=f'more than {MAX_MEMBERS} members')
 
     def _remember(self, member: JsonObject, collection: str) -> None:
-        """Keep an expanded member as read, if it has what every resource must have; else it is read singly later.
+        """Keep an expanded member as read, if it has the required properties; otherwise it is read singly later.
 
-        So is one that claims to be a resource elsewhere: what stands in one collection must not speak for another.
+        A member whose URI is outside the collection is not kept either, so that one collection cannot speak for another.
 
         Source: DSP0266, sections "Common resource properties" and "Use of the $expand query parameter"; seen broken on real
         BMCs (facts/redfish.md, section 5).
@@ -658,7 +670,7 @@ class Reader:
             self._keep(Document(ref=Ref(bmc=self.name, uri=place), body=member, etag=etag if isinstance(etag, str) else None))
 
     def _place_in(self, collection: str, member: JsonObject) -> str | None:
-        """The place of a member that is complete, and is one of that collection."""
+        """The URI of an expanded member, if it is complete and belongs to that collection; else None."""
         uri, identifier, name = member.get('@odata.id'), member.get('Id'), member.get('Name')
         if not (uri and identifier and name and isinstance(uri, str) and isinstance(identifier, str) and isinstance(name, str)):
             return None
@@ -669,7 +681,7 @@ class Reader:
         return place if parent(place) == collection else None
 
     def _keep(self, found: Document) -> None:
-        """Take something for read, unless it was, or is about to be."""
+        """Keep a document as read, unless its URI was read or is being read."""
         place = found.ref.uri
         known = self._places.get(place)
         if known is not None and (known.found is not None or known.running):
@@ -712,7 +724,10 @@ class Reader:
 
 
 class SoFar:
-    """What a look has read so far, for whoever says by reading what is to be read next. It asks for nothing."""
+    """A reader that returns only what was read so far in this inventory, and sends no request.
+
+    Code that reads with it shows by :class:`.NotReadYet` which URI to read next.
+    """
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -720,9 +735,9 @@ class SoFar:
         self.name = reader.name
 
     def get(self, uri: str) -> Document:
-        """What was read there.
+        """The document at a URI.
 
-        :raises NotReadYet: nobody has. ``BmcError``: it could not be read.
+        :raises NotReadYet: it was not read yet. ``BmcError``: it could not be read.
         """
         found = self._reader.so_far(uri)
         if found is None:
@@ -732,9 +747,9 @@ class SoFar:
         return found
 
     def collection(self, uri: str) -> Document:
-        """As :meth:`get`: one whose pages are not all there was not read yet.
+        """As :meth:`get`; a collection of which only some pages were read counts as not read.
 
-        :raises NotReadYet: nobody has. ``BmcError``: it could not be read.
+        :raises NotReadYet: it was not read yet. ``BmcError``: it could not be read.
         """
         found = self.get(uri)
         if _has_more(found):
@@ -742,12 +757,12 @@ class SoFar:
         return found
 
     def peek(self, uri: str) -> Document | None:
-        """What was read there, else None."""
+        """The document that was read at a URI, else None."""
         return self._reader.peek(uri)
 
 
 def _nothing(found: Found) -> None:
-    """What is read ahead is asked for again by the walk."""
+    """Do nothing: what is read in advance is wanted again by the walk."""
 
 
 def _has_more(found: Found) -> bool:
@@ -755,13 +770,13 @@ def _has_more(found: Found) -> bool:
 
 
 def _kind(document: Document) -> str:
-    """The type of a resource without its version: PCIeFunction."""
+    """The type of a resource without its version: ``PCIeFunction``."""
     name = document.body.get('@odata.type')
     return name.lstrip('#').partition('.')[0] if isinstance(name, str) else ''
 
 
 def identity_of(body: JsonObject) -> tuple[object, ...]:
-    """What tells whether it is the same thing that stands at its URI."""
+    """Properties that tell whether a URI still has the same resource."""
     return tuple(body.get(name) for name in ('Id', 'UUID', 'SerialNumber', 'Model', 'PartNumber'))
 
 
@@ -771,7 +786,7 @@ def _may_be_unchanged(document: Document) -> bool:
 
 
 def fresh(connector: Connector, name: BmcName, uri: str) -> Document:
-    """Read a resource now, past everything remembered.
+    """Read a resource now, without any cache.
 
     :raises BmcError: the read failed.
     """
@@ -779,10 +794,11 @@ def fresh(connector: Connector, name: BmcName, uri: str) -> Document:
 
 
 def document(answer: Answer, name: BmcName, connector: Connector, place: str | None = None) -> Document:
-    """The resource in an answer.
+    """Parse the resource in an answer.
 
-    :param place: its URI as it is compared, when that is known already.
-    :raises BmcAnswerInvalid: it is no JSON object, or has more values than any resource.
+    :param place: its URI in normal form, if known.
+    :raises BmcAnswerInvalid: the body is no JSON object, has too many values, or is an error message.
+    :raises BmcRefused: the body says that the resource does not exist.
     """
     if _values(answer.content) > MAX_VALUES:
         raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what=f'the answer has more than {MAX_VALUES} values')
@@ -808,11 +824,11 @@ def document(answer: Answer, name: BmcName, connector: Connector, place: str | N
 
 
 class _Ambiguous(ValueError):
-    """One name, two values."""
+    """A JSON object has one name twice, with different values."""
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object whose names mean one thing each. Source: RFC 8259, section 4: otherwise its meaning is unpredictable."""
+    """A JSON object whose names are unique. Source: RFC 8259, section 4: otherwise its meaning is unpredictable."""
     found = dict(pairs)
     if len(found) != len(pairs):
         for name, value in pairs:
@@ -824,7 +840,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 _SMALL = 32 * 1024
 
 _JSON = json.JSONDecoder(object_pairs_hook=_object, strict=False)
-"""BMCs put control characters into texts as they are, which RFC 8259, section 7, does not allow: a text is a text."""
+"""Accepts control characters in texts, which BMCs send although RFC 8259, section 7, does not allow them."""
 
 _ESCAPED_QUOTE = b'\\u0022'
 
@@ -832,11 +848,11 @@ _QUICK, _BACK = msgspec.json.Decoder(), msgspec.json.Encoder()
 
 
 def _decoded(content: bytes) -> object:
-    """The value of JSON in which no name has two meanings.
+    """Parse JSON in which no name has two different values.
 
-    Nearly all answers are clean, and a quick decoder that takes the last of two values will do for them: a value that is lost
-    takes the quotes of its name with it, so that what was decoded has fewer of them when it is written again. Quotes that are
-    written as numbers could make up for that. Whatever does not come out even is decoded by the slow one, which tells why.
+    Nearly all answers are well-formed, so a fast decoder that keeps the last of two values comes first. A lost value takes the
+    quotes of its name with it, so that the result, encoded again, has fewer quotes. Quotes that are escaped as numbers could
+    hide that. If the counts differ, the slow decoder runs and reports the cause.
 
     :raises ValueError: it is no JSON, or ambiguous. ``RecursionError``: it is nested too deep.
     """
@@ -848,7 +864,7 @@ def _decoded(content: bytes) -> object:
 
 
 def text_of(content: bytes) -> str:
-    """The text of an answer. Bytes that are no text, which BMCs copy from what a device calls itself, are replaced by U+FFFD.
+    """The text of an answer. Undecodable bytes, which BMCs copy from a device's own strings, are replaced by U+FFFD.
 
     Source: RFC 8259, section 8.1; Unicode 16, section 5.22.
     """
@@ -860,7 +876,7 @@ def text_of(content: bytes) -> str:
 
 
 def _values(content: bytes) -> int:
-    """At least as many as there are values in JSON: each begins, or follows, one of these; a guess for small answers."""
+    """An upper bound of the values in JSON, as each begins with, or follows, a separator; an estimate for small answers."""
     if len(content) < _SMALL:
         return len(content) // 4
     return content.count(b',') + content.count(b'[') + content.count(b'{')
@@ -868,7 +884,7 @@ def _values(content: bytes) -> int:
 
 @functools.lru_cache(maxsize=8192)
 def _is_place(uri: str) -> bool:
-    """The URI is written as it is compared. Machines of one product have the same ones."""
+    """Whether a URI is in normal form. Cached, as machines of one product have the same URIs."""
     return PLACE.fullmatch(uri) is not None
 
 
@@ -879,9 +895,9 @@ def members(body: JsonObject) -> tuple[JsonObject, ...]:
 
 
 def expand_query(features: JsonObject | None, levels: int = 1) -> str | None:
-    """The $expand query that a BMC says it takes, None when it says none.
+    """The $expand query that a BMC advertises, None if it advertises none.
 
-    :param levels: more than one only where it says how many it takes at most, and not together with what Links lead to.
+    :param levels: more than one only if the BMC advertises MaxLevels, and expansion without Links.
     Source: DSP8010 2025.4, ServiceRoot v1_20_0, ProtocolFeaturesSupported.ExpandQuery.
     """
     expand = features.get('ExpandQuery') if isinstance(features, Mapping) else None
@@ -897,7 +913,7 @@ def expand_query(features: JsonObject | None, levels: int = 1) -> str | None:
 
 
 def _link_to(value: object, owner: str) -> object:
-    """A link in place of a resource that was put in below its owner; anything else as it is."""
+    """A link in place of an expanded resource below its owner; any other value unchanged."""
     if not isinstance(value, dict) or '@odata.type' not in value or not ('Id' in value or 'Members' in value):
         return value
     link = link_of(value)
@@ -905,13 +921,13 @@ def _link_to(value: object, owner: str) -> object:
 
 
 def link_of(member: object) -> str | None:
-    """The URI of a member; None when it is no link."""
+    """The URI of a member; None if it is no link."""
     link = member.get('@odata.id') if isinstance(member, dict) else None
     return link if isinstance(link, str) and link else None
 
 
 def _member_list(body: JsonObject, label: str, place: str) -> list[object]:
-    """The members of one page, whatever they are. Null is an empty list: seen on real BMCs.
+    """The members of one page, of any type. Null is an empty list: seen on real BMCs.
 
     :raises BmcAnswerInvalid: it is no collection.
     """

@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Find what in a tree identifies a machine, its place, its network or its people, and put something else there.
+"""Scrub a recorded Redfish tree: replace serial numbers, UUIDs, MACs, addresses, host and user names, and remove secrets.
 
-Two passes. The first learns every value that a property's name gives away (``SerialNumber``, ``HostName``). The second replaces
-those wherever they stand, in URIs, Ids, names and longer texts too, and with them whatever has a telling form: UUIDs, MACs,
-addresses, certificates. A value becomes another one of the same length and shape, chosen by a secret key: equal stays equal,
-different stays different, letter case and padding stay, and without the key nobody can turn it back.
+There are two passes. The first learns every value that its property's name classifies (``SerialNumber``, ``HostName``). The
+second replaces these values wherever they occur, also in URIs, Ids, names and longer texts, and with them whatever has a
+recognisable form: UUIDs, MACs, addresses, certificates. A value is replaced by another of the same length and shape, chosen
+with a secret key: equal values stay equal, different ones stay different, letter case and padding are kept, and without the key
+the replacement cannot be reversed.
 """
 
 import base64
@@ -20,25 +21,25 @@ from urllib.parse import quote, unquote
 
 from baremetal_acc.bmc.placeholders import SENTINELS
 
-SECRET = 'scrubbed'  # noqa: S105 - what stands there instead of one
-"""Stands for passwords, keys and certificates, whatever they were: not even their length is told."""
+SECRET = 'scrubbed'  # noqa: S105 - the replacement of a secret
+"""Replaces passwords, keys and certificates, whatever they were: not even their length is kept."""
 
 DEEPEST = 64
-"""Levels of nesting. Real resources have less than ten."""
+"""Levels of nesting that are accepted. Real resources have fewer than ten."""
 
 LONGEST = 100
-"""Characters of a value that is looked for elsewhere. Longer ones are replaced in their own place only."""
+"""Characters of a value that is replaced everywhere. Longer values are replaced only where their property is."""
 
 
 LONGEST_TEXT = 16 * 1024
-"""Characters. A longer text is replaced as a whole: nobody looks through it, and real ones are a tenth of that."""
+"""Characters. A longer text is replaced as a whole instead of being searched; real texts are a tenth of that."""
 
 SHORTEST_HASH = 16
-"""Characters. Shorter ones, as in ETags, tell nothing and may be any number."""
+"""Characters. A shorter hash, as in ETags, identifies nothing and may equal any number."""
 
 
 class Kind(StrEnum):
-    """What was replaced, for counting."""
+    """Kinds of values that are replaced, for counting."""
 
     SERIAL = 'serial'
     TAG = 'tag'
@@ -86,10 +87,10 @@ _NAMES: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
         ),
     )
 )
-"""Which property names tell what their value is. A name is compared without case and marks, its last dotted part only."""
+"""Property names that classify their value. Of a name the last dotted part is compared, without letter case and punctuation."""
 
 _PLACES = frozenset({'postaladdress', 'placement', 'contacts', 'geolocation'})
-"""Objects in which every text says where a machine is, or who cares for it. Source: DSP8010 2025.4, Resource.Location."""
+"""Objects in which every text says where a machine is, or who looks after it. Source: DSP8010 2025.4, Resource.Location."""
 
 _VERSIONS = re.compile(r'.*(version|revision|firmware|release|build)')
 _ADDRESSES = re.compile(r'.*address(es)?|.*gateway|.*(ip|ipv4|ipv6)(address)?|.*subnet|.*server')
@@ -98,7 +99,7 @@ _HARDWARE = frozenset({
     'softwareid', 'vendorid', 'deviceid', 'subsystemid', 'subsystemvendorid', 'classcode', 'identificationregisters',
     'effectivefamily', 'deviceclass',
 })  # fmt: skip
-"""Numbers that name a product and no single piece of it."""
+"""Properties that identify a product, not a single piece of hardware."""
 
 _WORDS = SENTINELS | {
     'enabled', 'disabled', 'default', 'true', 'false', 'yes', 'no', 'on', 'off', 'auto', 'manual', 'static', 'dhcp', 'absent',
@@ -108,13 +109,13 @@ _WORDS = SENTINELS | {
     '123456789', '1234567890', 'asset tag', 'no asset tag', 'no asset information', 'asset-1234567890', 'localhost',
     'localhost.local', 'localhost.localdomain',
 }  # fmt: skip
-"""Values that identify nothing, without case."""
+"""Values that identify nothing, case-folded."""
 
 _KEPT_LABELS = frozenset(
     {'com', 'net', 'org', 'edu', 'gov', 'local', 'localdomain', 'localhost', 'lan', 'internal', 'www', 'arpa'}
 )
 _KEPT_DOMAINS = ('dmtf.org', 'snia.org', 'w3.org', 'ietf.org')
-"""Hosts that stand in the standard's own links."""
+"""Hosts in the standard's own links."""
 
 _ALGORITHM = re.compile(r'(tpm_alg|sha|md5|hmac|rsa|ecdsa|aes|none)[\w-]{0,16}', re.IGNORECASE)
 _ORDINAL = re.compile(r'[a-z]{2,}[ _.-]?\d{1,3}', re.IGNORECASE)
@@ -152,7 +153,7 @@ _AFTER: tuple[tuple[str, str], ...] = (
     ('hex', _BARE),
     ('base64', r'(?-i:(?<![A-Za-z0-9+])(?=[a-z0-9+]*[A-Z])(?=[A-Z0-9+]*[a-z])(?=(?:[A-Za-z+]*\d){4})[A-Za-z0-9+]{40,}={0,2})'),
 )
-"""What has a telling form. Tried at each place in this order, with the learned values between the two tables."""
+"""Recognisable forms. At each place they are tried in this order, with the learned values between the two tables."""
 
 _NUMBERS = frozenset({'ip4', 'ip6', 'hex', 'base64'})
 """Forms that a version may have."""
@@ -160,13 +161,13 @@ _NUMBERS = frozenset({'ip4', 'ip6', 'hex', 'base64'})
 _FORMS = frozenset(name for name, _ in _AFTER)
 
 Json = Any
-"""What json.loads gives."""
+"""The result of json.loads."""
 
 
 class Own:
-    """Our own credentials of the BMC, which must stand nowhere.
+    """Our own credentials for the BMC, which must not appear in a recording.
 
-    :param redact: a text without password and token; the connector knows the token.
+    :param redact: removes the password and the session token from a text; the connector knows the token.
     """
 
     def __init__(self, username: str | None, password: str | None, redact: Callable[[str], str] = str) -> None:
@@ -179,13 +180,13 @@ class Own:
         self._encoded = tuple(f(p.encode()).decode().rstrip('=') for p in pairs for f in (base64.b64encode,) if len(p) > 3)
 
     def without_secrets(self, text: str) -> str:
-        """The text without password and token."""
+        """A text without password and token."""
         for secret in (self._password, *self._encoded):
             text = text.replace(secret, SECRET) if secret else text
         return self._redact(text)
 
     def stands_in(self, text: str) -> str | None:
-        """Which of the credentials stands in a text, in words; None: none."""
+        """Which of the credentials a text contains, in words; None: none."""
         rest = text.replace('/redfish/v1', '')
         if self.without_secrets(rest) != rest:
             return 'the password or the session token'
@@ -195,12 +196,13 @@ class Own:
 
 
 class Scrubber:
-    """Replaces what identifies. Feed all bodies to :meth:`learn` first."""
+    """Replaces identifying values in the bodies of a tree. Pass all bodies to :meth:`learn` before :meth:`body` is called."""
 
     def __init__(self, key: bytes, own: Own | None = None) -> None:
-        """Nothing is learned yet.
+        """Create a scrubber that has learned nothing.
 
         :param key: secret; the same key gives the same replacements.
+        :param own: our credentials for the BMC.
         """
         self._key = hashlib.sha256(key).digest()
         self._own = own or Own(None, None)
@@ -221,9 +223,9 @@ class Scrubber:
     # ---- first pass
 
     def learn(self, body: Json) -> None:
-        """Take note of every value that its property's name gives away.
+        """Learn every value of a body that its property's name classifies, and every UUID, MAC and GUID in its texts.
 
-        :raises ValueError: it is nested too deeply.
+        :raises ValueError: the body is nested too deeply.
         """
         self._all = None
         self._remembered.clear()
@@ -249,7 +251,7 @@ class Scrubber:
                 self._note(kind, value)
 
     def learn_host(self, name: str) -> None:
-        """Take note of a host's name or address."""
+        """Learn a host's name or address."""
         self._all = None
         if re.fullmatch(_IP4, name):
             self._addresses.add(name)
@@ -285,16 +287,16 @@ class Scrubber:
     # ---- second pass
 
     def body(self, body: Json) -> Json:
-        """A whole resource.
+        """Scrub a whole resource.
 
         :raises ValueError: it is nested too deeply.
         """
         return self._value(body, '', None, 0)
 
     def text(self, text: str, keep: frozenset[str] = frozenset()) -> str:
-        """A text with everything replaced that was learned or has a telling form.
+        """Scrub a text: replace everything in it that was learned or has a recognisable form.
 
-        :param keep: names of forms that stay.
+        :param keep: names of forms that are not replaced.
         """
         if len(text) > LONGEST_TEXT:
             self._count(Kind.SECRET, text)
@@ -307,7 +309,7 @@ class Scrubber:
         return known
 
     def field(self, kind: Kind, value: str) -> str:
-        """The whole value of a property that gives it away; blanks around it stay."""
+        """Replace the whole value of a property whose name classifies it; leading and trailing blanks are kept."""
         bare = value.strip()
         if len(value) > LONGEST_TEXT:
             self._count(Kind.SECRET, value)
@@ -331,18 +333,18 @@ class Scrubber:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many different values were replaced, by kind."""
+        """Number of different values that were replaced, by kind."""
         return {kind.value: len(self._counted[kind]) for kind in Kind if kind in self._counted}
 
     def is_property(self, word: str) -> bool:
-        """Whether a word is the name of a property here: it cannot be replaced everywhere without ruining the tree."""
+        """Whether a word is a property name in this tree: then replacing it everywhere would ruin the tree."""
         return word in self._properties
 
     def leaks(self, text: str) -> bool:
-        """Whether one of the longer learned values still stands in a text that was scrubbed."""
+        """Whether a scrubbed text still contains one of the longer learned values."""
         return self._long.search(text) is not None
 
-    # ---- how
+    # ---- implementation
 
     def _value(self, value: Json, name: str, kind: Kind | None, depth: int) -> Json:
         if depth > DEEPEST:
@@ -373,7 +375,7 @@ class Scrubber:
                 return value
 
     def _name(self, name: str) -> str:
-        """A property's name: what it may hold of a value, as in names of a vendor's settings."""
+        """Scrub a property's name, which may contain a value, as names of vendors' settings do."""
         return self.text(name, frozenset({'base64'}))
 
     def _text(self, text: str, keep: frozenset[str]) -> str:
@@ -391,7 +393,7 @@ class Scrubber:
         return self._all.sub(lambda match: self._replaced(match, keep), text)
 
     def _seal(self) -> None:
-        """Build the one pattern of all that is looked for. One pass replaces each place once."""
+        """Build one pattern of everything that is replaced, so that one pass replaces each place once."""
         free = {digits for digits in self._hex if len(digits) <= LONGEST}
         groups: dict[str, list[str]] = {'free': [], 'digits': [], 'words': [], 'hosts': []}
         properties = {name.casefold() for name in self._properties}
@@ -407,11 +409,11 @@ class Scrubber:
         if groups['words']:
             parts.append(rf'(?<![a-z0-9])(?:{_trie(groups["words"])})(?![a-z0-9])')
         if groups['hosts']:
-            # A host may stand there with a domain that no property tells.
+            # A host name may be followed by a domain that no property shows.
             parts.append(rf'(?<![a-z0-9])(?:{_trie(groups["hosts"])})(?:\.[a-z][a-z0-9-]{{1,62}}){{0,5}}(?![a-z0-9])')
         own = self._own.pattern
         if own is not None and self.is_property(self._own.username or ''):
-            own = None  # it would make the tree unreadable; whoever writes the recording checks for it
+            own = None  # replacing it would make the tree unreadable; the code that writes the recording checks for it
         known = [('own', own)] if own is not None else []
         known += [('known', '|'.join(parts))] if parts else []
         self._all = _compiled(
@@ -452,7 +454,7 @@ class Scrubber:
                 return self._hexed(text)
 
     def _tokens(self, text: str, kind: Kind) -> str:
-        """Each run of letters and digits becomes another one, letter for letter, digit for digit."""
+        """Replace each run of letters and digits by another, letter for letter and digit for digit."""
 
         def one(match: re.Match[str]) -> str:
             token = match.group()
@@ -467,7 +469,7 @@ class Scrubber:
         return _TOKEN.sub(one, text)
 
     def _hexed(self, text: str) -> str:
-        """Digits of a hexadecimal number, marks and letter case kept. A MAC becomes a locally administered one."""
+        """Replace the digits of a hexadecimal number; punctuation and case stay. A MAC becomes locally administered."""
         digits = _nibbles(text)
         if len(set(digits)) <= 1:
             return text
@@ -530,7 +532,7 @@ class Scrubber:
         return f'{head}{mark}{SECRET + at if at else ""}{made}'
 
     def _chosen(self, family: str, original: str, make: Callable[[bytes], str]) -> str:
-        """What an original becomes: the first that nobody else became, and that is no original itself while there is choice."""
+        """The replacement of an original: the first that is not in use yet and, as long as possible, is no original itself."""
         table = self._tables.setdefault(family, {})
         if original not in table:
             used = self._used.setdefault(family, set())
@@ -564,10 +566,10 @@ def _named(name: str) -> Kind | None:
 
 
 def kind_of(name: str, value: Json, outer: Kind | None, pair: Kind | None = None) -> Kind | None:
-    """What a property's name says of its value.
+    """The kind of value that a property's name indicates.
 
-    :param outer: what holds for the object around it.
-    :param pair: what holds for ``Value`` beside a ``Name`` that tells.
+    :param outer: the kind of the enclosing object.
+    :param pair: the kind for ``Value`` next to a ``Name`` that classifies it.
     """
     if outer is Kind.PLACE or normal(name) in _PLACES:
         return None if normal(name).endswith('units') else Kind.PLACE
@@ -577,12 +579,12 @@ def kind_of(name: str, value: Json, outer: Kind | None, pair: Kind | None = None
 
 
 def is_constant(value: str) -> bool:
-    """The value is the same on many machines: it says that there is none, or has one character only."""
+    """Whether a value is the same on many machines: a word for "none", or a repetition of one character."""
     return value.casefold() in _WORDS or len({c for c in value.casefold() if c.isalnum()}) <= 1
 
 
 def stays(kind: Kind, value: str) -> bool:
-    """The value identifies nothing: a constant, the name of an algorithm where a hash is expected, a product's number."""
+    """Whether a value identifies nothing: a constant, an algorithm's name instead of a hash, a SKU that is no service tag."""
     match kind:
         case Kind.SECRET:
             return value.casefold() in _WORDS or not value.strip('*xX-. ')
@@ -595,13 +597,13 @@ def stays(kind: Kind, value: str) -> bool:
 
 
 def _pair_kind(body: Mapping[str, Json]) -> Kind | None:
-    """``{"Name": "SerialNumber", "Value": "..."}``: what the name says of the value."""
+    """For ``{"Name": "SerialNumber", "Value": "..."}``, the kind of value that the name indicates."""
     names = (body.get(k) for k in ('Name', 'AttributeName', 'PropertyName', 'Key', 'MetricId'))
     return next((kind for n in names if isinstance(n, str) and (kind := _named(n))), None)
 
 
 def _leaves(body: Json) -> Iterator[tuple[str, Kind | None, Json]]:
-    """Every property that is no object, with what its name says."""
+    """Every property with the kind that its name indicates; None instead of the value of an object or array."""
     waiting: list[tuple[str, Kind | None, Json, int]] = [('', None, body, 0)]
     while waiting:
         name, kind, value, depth = waiting.pop()
@@ -616,9 +618,9 @@ def _leaves(body: Json) -> Iterator[tuple[str, Kind | None, Json]]:
 
 
 def _bounds(kind: Kind, value: str) -> str | None:
-    """Where else a learned value is looked for: ``free`` anywhere, ``digits`` not within a longer number, ``words`` as a word.
+    """Where else a learned value is replaced: ``free`` anywhere, ``digits`` not within a longer number, ``words`` as a word.
 
-    None: nowhere else, since it is too short or too common to tell from other text.
+    None: nowhere else, as it is too short or too common to be told from other text.
     """
     has_digit, has_letter = any(c.isdigit() for c in value), any(c.isalpha() for c in value)
     if kind in (Kind.HOST, Kind.USER, Kind.PLACE, Kind.EMAIL) or not has_digit:
@@ -631,7 +633,7 @@ def _bounds(kind: Kind, value: str) -> str | None:
 
 
 def _canonical(text: str) -> str:
-    """Without letter case, of the same length."""
+    """A text in lower case, of the same length."""
     return ''.join(low if len(low := c.lower()) == 1 else c for c in text)
 
 
@@ -646,7 +648,7 @@ def _nibbles_of_run(text: str) -> str | None:
 
 
 def _shaped(token: str, noise: bytes) -> str:
-    """Letters for letters, digits for digits; a number keeps its leading zeros and gets no new one."""
+    """Replace letters by letters and digits by digits; a number keeps its leading zeros and gets no new one."""
     made, leading = [], True
     for c, byte in zip(token, noise, strict=False):
         if c.isdigit():
@@ -662,7 +664,7 @@ def _shaped(token: str, noise: bytes) -> str:
 
 
 def _documentation_address(noise: bytes) -> str:
-    """An address of the documentation's networks (RFC 5737); of the benchmarks' (RFC 2544) where those are used up."""
+    """An address of the documentation networks (RFC 5737) or, once those are used up, of the benchmark networks (RFC 2544)."""
     if noise[3] < 250:
         return f'{("192.0.2", "198.51.100", "203.0.113")[noise[0] % 3]}.{1 + noise[1] % 254}'
     return f'198.{18 + noise[0] % 2}.{noise[1]}.{1 + noise[2] % 254}'
@@ -673,7 +675,7 @@ def _compiled(groups: Iterable[tuple[str, str]]) -> re.Pattern[str]:
 
 
 def _trie(values: Iterable[str]) -> str:
-    """A pattern of many values that looks at each character once, longer values first."""
+    """A pattern of many values that reads each character once, longer values first."""
     root: dict[str, Any] = {}
     for value in values:
         node = root

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a BMC that fetches images itself get the very bytes that were checked?
+"""Image server for SimpleUpdate (pull): serves the checked copy of a firmware image to one BMC over HTTP or HTTPS.
 
-They are served by this process, from the copy that was checked, at an address that only the BMC is told, and only until it has
-them. Nobody else can guess the address, nothing else is served, and nothing is served twice as long as it takes.
+The image is served by this process at a random URL that only the BMC is told, and only while the update waits for the BMC to
+fetch it. Nothing else is served, and the number of connections, the bytes sent and the time of a connection are limited.
 """
 
 import contextlib
@@ -30,39 +30,41 @@ T = TypeVar('T')
 CHUNK = 256 * 1024
 
 CONNECTIONS = 4
-"""Served at a time. A BMC may open a second one, to look before it fetches."""
+"""Downloads at a time. A BMC may open a second connection, to probe before it fetches."""
 
 MOST = 64
-"""Connections at a time, those that say nothing included: each has a thread."""
+"""Connections at a time, idle ones included: each has a thread."""
 
 STRANGERS = 16
-"""Connections of one client at a time that have not asked for the image yet: it leaves room for the BMC."""
+"""Connections of one client that have not requested the image yet, at a time: it leaves room for the BMC."""
 
 OTHERS = 32
-"""Of all clients together that have another address than the BMC: half of the room is kept for it."""
+"""The same for all clients together whose address is not the BMC's: half of MOST is kept for the BMC."""
 
 NAMING = 20.0
-"""Seconds in which a connection has to ask for the image, however slowly it speaks, TLS included."""
+"""Seconds for a connection to request the image, including TLS, however slowly it sends."""
 
 TIMES = 3
-"""The image is sent so many times at most: a BMC may begin anew, and is not served for ever."""
+"""How many times the image's size is sent at most: a BMC may start again, but not for ever."""
 
 PIECE_TIMEOUT = 60.0
-"""Seconds for one piece to be taken, and for a request to be told."""
+"""Seconds for a client to take one piece, and to send a request."""
 
 
 class Fetched:
-    """Serves one image while it is a context manager's body.
+    """HTTP server of one image, in a thread of its own. Use it as a context manager: leaving it withdraws the image.
 
-    :ivar url: what the BMC is told.
+    :ivar url: the URL for the BMC.
+    :ivar addresses: IP addresses at which we reach the BMC.
     """
 
     def __init__(self, upload: Upload, where: ImageServer, bmc: str, *, host: str | None = None) -> None:
-        """Listen.
+        """Listen and begin to serve.
 
         :param bmc: the BMC, for the log.
-        :param host: name or address at which we reach the BMC. It may fetch from another one, and is then one of many.
-        :raises UsageError: no port of those that are allowed is free, or the certificate cannot be used.
+        :param host: name or address at which we reach the BMC. A BMC that fetches from another address is counted with the
+            other clients.
+        :raises UsageError: no allowed port is free, or the certificate cannot be used.
         """
         self._upload = upload
         self._bmc = bmc
@@ -91,7 +93,7 @@ class Fetched:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Withdraw it: whoever comes now, or is being served, gets no more."""
+        """Stop serving: new and running downloads get no more bytes."""
         with self._lock:
             self._left = 0
             self._path = ''
@@ -101,24 +103,24 @@ class Fetched:
         self._file.close()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until somebody has the whole image; false when it was not in time."""
+        """Wait until the whole image was sent; False after the given seconds."""
         return self._whole.wait(seconds)
 
-    # ---- for the requests ----
+    # ---- called by the request handlers ----
 
     def is_asked_for(self, path: str) -> bool:
-        """The path is the image's, and it has not been withdrawn."""
+        """Whether a path is the image's, and the image has not been withdrawn."""
         with self._lock:
             return bool(self._path) and hmac.compare_digest(path.encode('utf-8', 'replace'), self._path.encode())
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size of the image in bytes."""
         return self._upload.size_bytes
 
     @contextlib.contextmanager
     def slot(self) -> Iterator[bool]:
-        """Whether one more may be served."""
+        """Take one of the CONNECTIONS download slots; False if none is free."""
         got = self._slots.acquire(blocking=False)
         try:
             yield got
@@ -127,7 +129,7 @@ class Fetched:
                 self._slots.release()
 
     def piece(self, start: int, size: int) -> bytes:
-        """Bytes of the image; none when it was withdrawn or sent often enough."""
+        """Bytes of the image; none once it was withdrawn or sent TIMES times."""
         with self._lock:
             if self._left <= 0:
                 return b''
@@ -137,7 +139,7 @@ class Fetched:
             return found
 
     def sent(self, start: int, count: int) -> None:
-        """So much of it was taken. All of it has been when no part is missing: some BMCs read the end first."""
+        """Note that bytes were sent. The image is complete once no part is missing: some BMCs read the end first."""
         with self._lock:
             if start <= self._upto:
                 self._upto = max(self._upto, start + count)
@@ -162,7 +164,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Request)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin a thread for a connection, while there are not too many, nor too many of one client or of all but the BMC."""
+        """Start a thread for a connection, unless there are too many: in all, of one client, or of all but the BMC."""
         ours = self.image.addresses
         with self._guard:
             many = sum(known[0] == client_address[0] for known in self._strangers) >= STRANGERS
@@ -173,16 +175,16 @@ class _Server(ThreadingHTTPServer):
             return
         try:
             with self._guard:
-                # A second handle of it: TLS takes the first one for itself.
+                # A duplicate handle, as TLS takes over the first one.
                 self._strangers[client_address] = (time.monotonic(), request.dup())
             super().process_request(request, client_address)
-        except (OSError, RuntimeError):  # no handle, or no thread, is left: the server closes the connection
+        except (OSError, RuntimeError):  # no file handle or thread is available: the server closes the connection
             self.knows(client_address)
             self._room.release()
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """In the thread."""
+        """Serve a connection in its thread, and count it off at the end."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -190,14 +192,14 @@ class _Server(ThreadingHTTPServer):
             self._room.release()
 
     def knows(self, client_address: Any) -> None:
-        """It has asked for the image, or is gone."""
+        """Note that a client has requested the image, or is gone: it no longer counts as a stranger."""
         with self._guard:
             known = self._strangers.pop(client_address, None)
         if known is not None:
             known[1].close()
 
     def service_actions(self) -> None:
-        """Now and then: end what has not asked for the image in time. Its thread sees the end of the connection."""
+        """Called now and then: shut down connections that have not requested the image within NAMING seconds."""
         latest = time.monotonic() - NAMING
         with self._guard:
             for since, connection in self._strangers.values():
@@ -206,7 +208,7 @@ class _Server(ThreadingHTTPServer):
                         connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away, or speaks no TLS, is nothing to print a trace for."""
+        """Log a client that disconnects, or does not speak TLS, without a traceback on stderr."""
         LOG.debug('A connection to the image server broke', exc_info=True)
 
 
@@ -217,7 +219,7 @@ class _Request(BaseHTTPRequestHandler):
     timeout = PIECE_TIMEOUT
 
     def setup(self) -> None:
-        """TLS is spoken in the thread of the connection: one that says nothing holds up nobody."""
+        """Do the TLS handshake in the connection's thread, so that a silent client blocks no other."""
         if self.server.context is not None:
             self.request.settimeout(PIECE_TIMEOUT)
             self.request = self.server.context.wrap_socket(self.request, server_side=True)
@@ -266,9 +268,9 @@ class _Request(BaseHTTPRequestHandler):
             at += len(piece)
 
     def _start(self) -> int | None:
-        """Where to begin: 0, or what a BMC that was interrupted asks for; None when there is nothing there.
+        """First byte to send: 0, or the one that an interrupted BMC asks for; None if it is past the end.
 
-        Other ranges are answered with the whole, as the standard allows. Source: RFC 9110, section 14.2.
+        Other ranges are answered with the whole image, as the standard allows. Source: RFC 9110, section 14.2.
         """
         text = self.headers.get('Range', '')
         begin = text.removeprefix('bytes=').removesuffix('-')
@@ -284,11 +286,11 @@ class _Request(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that the library calls it by
-        """Nothing: the path is a secret."""
+        """Log nothing: the path is a secret."""
 
 
 def _addresses(host: str | None) -> frozenset[str]:
-    """The addresses of a host, as connections show them; none where it has none."""
+    """The IP addresses of a host, as connections show them; empty if it does not resolve."""
     if host is None:
         return frozenset()
     try:
@@ -311,9 +313,9 @@ def _context(where: ImageServer) -> ssl.SSLContext | None:
 
 
 def check(where: ImageServer) -> None:
-    """Whether images could be served now; nothing listens afterwards.
+    """Check that images could be served now; nothing listens afterwards.
 
-    :raises UsageError: no port of those that are allowed is free, or the certificate cannot be used.
+    :raises UsageError: no allowed port is free, or the certificate cannot be used.
     """
     _context(where)
     _at_free_port(where, lambda port: socket.create_server((where.listen, port), family=_family(where)).close())

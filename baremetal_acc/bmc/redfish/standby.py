@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Find the action that cycles the standby power of a machine, and ask for it.
+"""Find and send the action that cycles the standby (auxiliary) power of a machine.
 
-The standard has the ResetType ``FullPowerCycle`` for it, of a Chassis: as if the utility lines were removed and restored.
-``PowerCycle`` is none: external power stays; and ``FullPowerCycle`` of a System starts it. Makers have actions of their own
-(:data:`baremetal_acc.bmc.quirks.STANDBY_RESETS`).
+The standard has ResetType ``FullPowerCycle`` of a Chassis for it: as if the utility lines were removed and restored.
+``PowerCycle`` does not do it, as external power stays; and ``FullPowerCycle`` of a System starts the host. Vendors have OEM
+actions (:data:`baremetal_acc.bmc.quirks.STANDBY_RESETS`).
 
 Source: DSP8010 2025.4, Resource v1_22, ResetType; Chassis v1_28_0, Reset.
 """
@@ -31,18 +31,18 @@ _CHASSIS_RESET = '#Chassis.Reset'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """What is sent where."""
+    """A POST of the action: its target and its body."""
 
     target: str
     body: Mapping[str, str]
 
 
 def place(system: View, chassis: Mapping[str, View], get: Callable[[str], Document]) -> Ref | None:
-    """Whose action cycles the standby power of a System; None where none is known.
+    """The resource whose action cycles the standby power of a System; None if none is known.
 
-    What makers have for it comes first: it starts no host. That of the standard is looked for at the Chassis of the System.
+    Vendors' OEM actions come first, as they start no host. The standard action is looked for at the System's Chassis.
 
-    :param chassis: of its BMC, which serves no other machine, by URI.
+    :param chassis: all Chassis of the BMC, by URI; the BMC serves no other machine.
     :param get: reads an ActionInfo.
     """
     views = [*(chassis[uri] for uri in sorted(chassis)), system]
@@ -54,11 +54,11 @@ def place(system: View, chassis: Mapping[str, View], get: Callable[[str], Docume
 
 
 def cycle(connector: Connector, ref: Ref) -> Objection | None:
-    """Ask for it.
+    """Send the action that cycles the standby power.
 
-    :param ref: as of :func:`place`.
-    :returns: what the BMC says against it although it has accepted it.
-    :raises BmcUnsupported: there is no such action any more. ``BmcError``: it was not accepted.
+    :param ref: the resource that :func:`place` returned.
+    :returns: a failure or warning in the BMC's answer of success.
+    :raises BmcUnsupported: the resource no longer has such an action. ``BmcError``: the BMC did not accept it.
     """
     view = View.of(fresh(connector, ref.bmc, ref.uri), [])
     get = partial(fresh, connector, ref.bmc)
@@ -76,12 +76,12 @@ def cycle(connector: Connector, ref: Ref) -> Objection | None:
 
 
 def _quiet(view: View) -> View:
-    """The same, of which nothing odd is told: who reads it for something else has done so."""
+    """The same view, with a throw-away list of gaps: its oddities were noted when it was read for the inventory."""
     return View(view.ref, view.body, [])
 
 
 def _of_maker(view: View, get: Callable[[str], Document]) -> _Request | None:
-    """A maker's own action of a resource."""
+    """The request of a vendor's OEM action of a resource; None if it has none."""
     oem = view.part('Actions', 'Oem')
     parts = [] if oem is None else [oem, *(View(view.ref, part, []) for part in oem.body.values() if isinstance(part, dict))]
     for row in STANDBY_RESETS:
@@ -93,14 +93,14 @@ def _of_maker(view: View, get: Callable[[str], Document]) -> _Request | None:
 
 
 def _standard(view: View, get: Callable[[str], Document]) -> _Request | None:
-    """The action of the standard, of a Chassis."""
+    """The request of Chassis.Reset with FullPowerCycle; None if the resource does not offer it."""
     actions = view.part('Actions')
     target = None if actions is None else _target(actions, _CHASSIS_RESET, _FULL, get)
     return None if target is None else _Request(target=target, body={'ResetType': _FULL})
 
 
 def _target(actions: View, name: str, reset_type: str, get: Callable[[str], Document]) -> str | None:
-    """Where an action of that name is sent; None where it does not advertise the ResetType."""
+    """The target of an action; None if it does not advertise the ResetType."""
     action = actions.part(name)
     target = None if action is None else action.text('target')
     if action is None or target is None:

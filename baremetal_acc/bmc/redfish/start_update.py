@@ -1,15 +1,15 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Start an update that waits for UpdateService.StartUpdate: one POST, in a turn of its own, then the task is followed.
+"""Send UpdateService.StartUpdate for an uploaded image that waits for it, then return the task to follow.
 
-What was uploaded waits where the BMC offers OnStartUpdateRequest alone, or where its task says that it waits for the action.
-The turn is stored as begun before the request goes out. It is sent once: when its answer is lost, the next turn only looks.
-The action starts everything that waits, so it is not sent while a task that is not ours waits, too.
+An uploaded image waits where the BMC offers only OnStartUpdateRequest, or where its task says that it waits for the action. The
+step is stored as begun before the request is sent. The request is sent once: when its answer is lost, the next step only reads
+the task. The action starts every update that waits, so it is not sent while another client's task waits too.
 
-Two forms are known: the task of the upload goes on, or it ends once the image was checked, and the answer names another one.
+Two behaviours are known: the task of the upload continues, or it ends once the image was checked and the answer names another.
 
 Source: DSP8010 2025.4, UpdateService v1_7, StartUpdate, and Settings v1_3_4, OperationApplyTime OnStartUpdateRequest; DSP8011,
-message registry Update, AwaitToUpdate; bmc-toolbox/bmclib, internal/redfishwrapper/firmware.go, for the second form.
+message registry Update, AwaitToUpdate; bmc-toolbox/bmclib, internal/redfishwrapper/firmware.go, for the second behaviour.
 """
 
 import contextlib
@@ -40,22 +40,22 @@ from baremetal_acc.model.ref import Ref
 LOG = logging.getLogger(__name__)
 
 UNSENT = 'StartUpdate was not sent'
-"""How far an upload is whose turn is to come. Without it nobody knows whether it was sent."""
+"""Progress.so_far of an upload whose StartUpdate was not sent yet. With any other value it may have been sent."""
 
 BEGINS = 15.0
-"""Seconds that a task has to begin once it was started, before it counts as one that waits for something else."""
+"""Seconds for a started task to begin, before it counts as waiting for something else."""
 
 BEAT = 1.0
-"""Seconds between two looks."""
+"""Seconds between two reads of the task."""
 
 
 def deferred(
     connector: Connector, view: View, answer: TaskReading | Objection | None, asked: str | None
 ) -> TaskReading | Objection | Progress | None:
-    """What an upload comes to that was taken: where it has to be started, the turn that does so.
+    """The result of an accepted upload; a Progress if the update has to be started by StartUpdate.
 
     :param view: the UpdateService.
-    :param asked: the apply time that was asked for.
+    :param asked: the OperationApplyTime that was requested.
     """
     if start_target(view) is None or isinstance(answer, Objection):
         return answer
@@ -69,7 +69,7 @@ def deferred(
 
 
 def later(view: View, ref: Ref) -> Progress | None:
-    """The turn that starts an update whose task has said only after a while that it waits for that; None: there is no action.
+    """The Progress of an update whose task says only later that it waits for StartUpdate; None if there is no such action.
 
     :param view: the UpdateService.
     """
@@ -77,7 +77,7 @@ def later(view: View, ref: Ref) -> Progress | None:
 
 
 def _says_so(connector: Connector, answer: TaskReading | None) -> bool:
-    """Whether the task of an upload waits for the action, though it was asked for another time."""
+    """Whether the task of an upload waits for StartUpdate, although another OperationApplyTime was requested."""
     if answer is None:
         return False
     with contextlib.suppress(BmcError):
@@ -88,14 +88,14 @@ def _says_so(connector: Connector, answer: TaskReading | None) -> bool:
 def go_on(
     connector: Connector, view: View, progress: Progress, active: Callable[[], Sequence[TaskReading]]
 ) -> TaskReading | Objection | None:
-    """Start what was uploaded; where that may have been done already, only look.
+    """Send StartUpdate for an uploaded image; if it may have been sent before, only read the task.
 
     :param view: the UpdateService as it is now.
-    :param active: tells the tasks of the BMC that run.
-    :returns: the task to follow; what the BMC says against it where there is none, None for nothing.
-    :raises BmcBusy: the image is still being checked, or something else waits to be started; nothing was sent.
+    :param active: returns the BMC's active tasks.
+    :returns: the task to follow; without one, the failure or warning in the answer, or None.
+    :raises BmcBusy: the image is still being checked, or another update waits to be started; nothing was sent.
     :raises BmcUnreachable: its ``sent`` tells whether the action may have arrived.
-    :raises BmcRefused: the BMC did not take the image, or does not start it. ``BmcNotAuthorised``: we may not.
+    :raises BmcRefused: the BMC did not accept the image, or does not start it. ``BmcNotAuthorised``: our role may not.
     """
     uploaded = _uploaded(connector, view, progress)
     if progress.so_far != UNSENT:
@@ -120,7 +120,7 @@ def go_on(
 
 
 def _uploaded(connector: Connector, view: View, progress: Progress) -> TaskReading | None:
-    """The task of the upload; None where it has none.
+    """The task of the upload; None if it has none.
 
     :raises BmcBusy: it cannot be read now. ``BmcUnreachable``: likewise; nothing was sent.
     """
@@ -137,11 +137,12 @@ def _uploaded(connector: Connector, view: View, progress: Progress) -> TaskReadi
 def _refuse_too_early(
     connector: Connector, view: View, uploaded: TaskReading | None, active: Callable[[], Sequence[TaskReading]]
 ) -> None:
-    """See that the image was taken, and that nothing but ours would be started.
+    """Check that the image was accepted, and that StartUpdate would start only our update.
 
-    A monitor tells nothing but that its operation has not ended: a Task that waits beside it is the same.
+    A task monitor says only that its operation has not ended: one waiting Task next to it is taken for the same update.
 
-    :raises BmcRefused: it was not taken. ``BmcBusy``: it is still being checked, or somebody else's waits, too.
+    :raises BmcRefused: the image was not accepted. ``BmcBusy``: it is still being checked, or another client's update waits
+        too.
     """
     if uploaded is not None and uploaded.state is TaskState.FAILED:
         what = f'it took the upload, and not the image: {uploaded.message or uploaded.raw}'
@@ -163,12 +164,13 @@ def _refuse_too_early(
 def _not_started(
     connector: Connector, uploaded: TaskReading | None, exc: BmcAnswerInvalid | BmcNotAuthorised | BmcRefused
 ) -> TaskReading | Objection | None:
-    """What an answer to the action means that is none of success.
+    """The result of a StartUpdate that was not answered with success.
 
-    One that leaves open whether it was carried out is looked at. One that refuses it, where the task of the upload has ended
-    well, may come from a BMC that needed no start: then the device tells. Else what waits is cancelled, as nobody starts it.
+    If the answer leaves open whether the action was carried out, the task or device is read. If the BMC refused it and the
+    upload's task has ended well, the BMC may have needed no start: the device tells. Otherwise the waiting task is cancelled,
+    as nothing would start it.
 
-    :raises BmcError: it was refused, and what was uploaded waits.
+    :raises BmcError: the action was refused, and the uploaded image waits.
     """
     LOG.warning('%s: StartUpdate: %s', connector.label, exc.what)
     unknown = isinstance(exc, BmcAnswerInvalid) or (
@@ -187,7 +189,7 @@ def _not_started(
 
 
 def _begun(connector: Connector, found: TaskReading) -> TaskReading:
-    """A task that was started, once it has begun. One that still waits after a moment waits for something else."""
+    """A started task, once it has begun. One that still waits after BEGINS seconds waits for something else."""
     until = time.monotonic() + BEGINS
     while found.state is TaskState.ACTIVE and found.is_waiting and time.monotonic() < until:
         wait.sleep(BEAT)

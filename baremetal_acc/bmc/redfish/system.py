@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read the power state of a System and what shows its last start; switch it, and reset it or a Manager.
+"""Power and reset of a ComputerSystem or Manager: read PowerState, LastResetTime and BootProgress; send ComputerSystem.Reset.
 
 Source: DSP8010 2025.4, ComputerSystem v1_27_0 (LastResetTime, BootProgress) and Manager v1_24_0, Reset; ActionInfo v1.
 """
@@ -34,19 +34,20 @@ WORDS: dict[ResetKind, tuple[str, ...]] = {
     ResetKind.AUX_POWER_CYCLE: (),
     ResetKind.AC_POWER_CYCLE: (),
 }
-"""The ResetTypes that bring about a kind, the preferred first. A restart is no power cycle. How standby power is cycled is in
-:mod:`baremetal_acc.bmc.redfish.standby`.
+"""The ResetTypes for each kind of reset, the preferred first. A restart is not a power cycle.
+
+For standby power see :mod:`baremetal_acc.bmc.redfish.standby`.
 """
 
 SWITCH: dict[PowerState, tuple[str, ...]] = {PowerState.ON: ('On', 'ForceOn'), PowerState.OFF: ('ForceOff',)}
 
 
 _LONGEST_BOOT = 10**9
-"""Seconds. What is more is no time that a boot has taken."""
+"""Seconds. A larger LastBootTimeSeconds is not a boot time."""
 
 
 def host(view: View) -> HostReading:
-    """Whether a System is on, and what it says of its last start: no request more."""
+    """PowerState of a System and the properties that show its last start, without a further request."""
     return HostReading(
         power=power_state(view),
         last_reset=view.literal('LastResetTime'),
@@ -55,9 +56,9 @@ def host(view: View) -> HostReading:
 
 
 def _boot_progress(progress: View | None) -> str | None:
-    """Its state with its time, and how long the last boot took, those that there are.
+    """BootProgress as one text: LastState, its time, and LastBootTimeSeconds, as far as they are present.
 
-    The state of a host that is off is the word ``None``, which is a value like any other.
+    The LastState of a host that is off is the word ``None``, which is a value like any other.
     """
     if progress is None:
         return None
@@ -74,7 +75,7 @@ def _boot_progress(progress: View | None) -> str | None:
 
 
 def read(connector: Connector, system: Ref) -> View:
-    """The System now.
+    """Read a System now.
 
     :raises BmcError: it could not be read.
     """
@@ -82,10 +83,10 @@ def read(connector: Connector, system: Ref) -> View:
 
 
 def set_power(connector: Connector, system: Ref, wanted: PowerState) -> Objection | None:
-    """Ask for On or Off.
+    """Request On or Off of a System.
 
-    :returns: what the BMC says against it although it has accepted it.
-    :raises BmcUnsupported: it offers no ResetType for it. ``BmcError``: it was not accepted.
+    :returns: a failure or warning in the BMC's answer of success.
+    :raises BmcUnsupported: the System offers no ResetType for it. ``BmcError``: the BMC did not accept it.
     """
     words = SWITCH.get(wanted)
     if words is None:
@@ -94,10 +95,10 @@ def set_power(connector: Connector, system: Ref, wanted: PowerState) -> Objectio
 
 
 def reset(connector: Connector, system: Ref, kind: ResetKind) -> Objection | None:
-    """Ask for a reset of that kind, of a System or, where it is one of the BMC, of a Manager.
+    """Request a reset of that kind of a System or, for a BMC reset, of a Manager.
 
-    :returns: what the BMC says against it although it has accepted it.
-    :raises BmcUnsupported: it offers none. ``BmcError``: it was not accepted.
+    :returns: a failure or warning in the BMC's answer of success; None too for a kind that has no ResetType.
+    :raises BmcUnsupported: the resource offers no ResetType for it. ``BmcError``: the BMC did not accept it.
     """
     words = WORDS[kind]
     if not words:
@@ -107,29 +108,30 @@ def reset(connector: Connector, system: Ref, kind: ResetKind) -> Objection | Non
 
 
 def restartable(view: View) -> bool:
-    """The Manager offers Manager.Reset."""
+    """Whether a Manager offers Manager.Reset."""
     action = view.part('Actions', MANAGER_RESET)
     return action is not None and action.text('target') is not None
 
 
 def resettable(view: View) -> bool:
-    """The System offers ComputerSystem.Reset."""
+    """Whether a System offers ComputerSystem.Reset."""
     action = view.part('Actions', RESET)
     return action is not None and action.text('target') is not None
 
 
 def action_info(view: View) -> str | None:
-    """Where the ResetTypes of a System are, if its action does not list them itself."""
+    """The URI of the ActionInfo with a System's ResetTypes, if its action does not list them itself."""
     action = view.part('Actions', RESET)
     return None if action is None or action.text('target') is None else _action_info(action)
 
 
 def resets(view: View, get: Callable[[str], Document]) -> frozenset[ResetKind] | None:
-    """The resets that can be asked for of a System; ``none`` among them: it can be powered off and on.
+    """The kinds of reset that a System offers; ``none`` among them if it can be powered off and on.
 
-    A power cycle can also be had by powering it off and on. None where its ResetTypes are not advertised, or could not be read.
+    Powering off and on counts as a restart and as a power cycle. None if the ResetTypes are not advertised or could not be
+    read.
 
-    :param get: reads an ActionInfo, which is asked for only where the action itself does not list its ResetTypes.
+    :param get: reads an ActionInfo, which is read only if the action itself does not list its ResetTypes.
     """
     action = view.part('Actions', RESET)
     values = None if action is None else offered(action, get)
@@ -141,7 +143,7 @@ def resets(view: View, get: Callable[[str], Document]) -> frozenset[ResetKind] |
 
 
 def offers_reset(connector: Connector, system: Ref, kind: ResetKind) -> bool:
-    """A System takes a reset of that kind in one request.
+    """Whether a System offers a reset of that kind in one request, or does not advertise its ResetTypes.
 
     :raises BmcError: it could not be read.
     """
@@ -176,7 +178,7 @@ def _reset(connector: Connector, view: View, words: tuple[str, ...], name: str =
 
 
 def offered(action: View, get: Callable[[str], Document]) -> frozenset[str] | None:
-    """The ResetTypes that are advertised, at the action or in its ActionInfo; None when nothing is said."""
+    """The ResetTypes that an action advertises, itself or in its ActionInfo; None if it advertises none."""
     values = action.body.get(_ALLOWED)
     info = _action_info(action)
     if info is not None:

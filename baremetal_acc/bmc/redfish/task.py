@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read a Task, a Job or a task monitor of a BMC: whether it is running, how it ended, or that it is gone.
+"""Read a Redfish Task, Job or task monitor: whether the operation is running, how it ended, or that the BMC no longer has it.
 
-Each is recognised by what it answers, never by how its URI is spelled.
+Each is recognised by the content of the answer, never by the spelling of its URI. sushy's task monitor is not used, as it takes
+the answer 200 to a GET of a Task for the end of the task (facts/redfish.md, section 4.2).
 
-Source: DSP8010 2025.4, Task v1_7_4 and Job v1_2_4; DSP0266, section "Asynchronous operations". sushy's task monitor is not
-used: it takes a Task's answer 200 for its end (facts/redfish.md, section 4.2).
+Source: DSP8010 2025.4, Task v1_7_4 and Job v1_2_4; DSP0266, section "Asynchronous operations".
 """
 
 import json
@@ -26,12 +26,12 @@ from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.uri import normal
 
 _MOST_MESSAGES = 2000
-"""Of one task that are looked at: a package for a whole tray leaves some for each of its components."""
+"""Messages of one task that are read: a package for a whole tray leaves some for each of its components."""
 
 _GOOD = frozenset({'OK', 'Warning'})
 
 MAX_PLACE = 512
-"""Characters of a task's URI: jobs are stored with one for each write, and Ironic gives them 48 KiB."""
+"""Characters of a task's URI: a stored job has one for each write, and Ironic gives a job 48 KiB."""
 
 STATES: dict[str, TaskState | None] = {
     'New': TaskState.ACTIVE,
@@ -48,9 +48,10 @@ STATES: dict[str, TaskState | None] = {
     'Exception': TaskState.FAILED,
     'Cancelled': TaskState.FAILED,
 }
-"""Every TaskState of the standard; None: TaskStatus decides.
+"""Meaning of every TaskState of the standard; None: TaskStatus decides.
 
-Interrupted counts as active: the standard says that it may go on. A caller's own limit of time ends what never does.
+Interrupted counts as active, as the standard says that such a task may continue. The caller's own timeout ends one that never
+does.
 """
 
 
@@ -60,18 +61,18 @@ JOB_STATES: dict[str, TaskState | None] = {
     'Continue': TaskState.ACTIVE,
     'Invalid': TaskState.FAILED,
     'Validating': TaskState.ACTIVE,
-    # Words of Jobs of makers. Source: Dell, registry of DellJob v1, JobState.
+    # Vendors' words. Source: Dell, registry of DellJob v1, JobState.
     'Failed': TaskState.FAILED,
     'CompletedWithErrors': TaskState.FAILED,
     'RebootFailed': TaskState.FAILED,
 }
-"""Every JobState of the standard, and words of makers that are ends; None: JobStatus decides. Others are active."""
+"""Meaning of every JobState of the standard, and of vendors' words for ends; None: JobStatus decides. Others are active."""
 
 _AWAITS_RESTART = frozenset({'Pending', 'Scheduled', 'RebootPending', 'PendingActivation'})
-"""States in which a task or a job waits for something that only a restart of the host can be, where one is planned.
+"""States in which a task or job waits for what can only be a restart of the host, where a restart is planned.
 
 Source: DSP8010 2025.4, Task v1_7_4, TaskState: Pending "has not started, and is waiting for a condition" by its meaning; the
-others are words of Jobs of makers.
+others are words of vendors' Jobs.
 """
 
 _RUNNING = 'Running'
@@ -80,32 +81,32 @@ _UNBEGUN = frozenset({'New', 'Starting'})
 """States before the first step. Source: DSP8010 2025.4, Task v1_7_4, TaskState."""
 
 _WAITS = frozenset({'New', 'Pending', 'Suspended', 'Interrupted'}) | _AWAITS_RESTART
-"""States in which nothing of a task or a job goes on."""
+"""States in which a task or job makes no progress."""
 
 _MAY_WAIT = _UNBEGUN | {'Suspended', 'Interrupted', 'Service', 'UserIntervention', 'Waiting', 'Queued'}
-"""States in which the words of a message are read, too: a task that runs may speak of a restart that follows."""
+"""States in which the words of the last message are read too. A running task is left out, as it may mention a later restart."""
 
 _START = re.compile(r'\bStart ?Update\b|StartUpdate(?:Required|Pending|Request)')
-"""How a message names the action that starts an update."""
+"""How a message names the action StartUpdate."""
 
 _NO_DELETE = frozenset({400, 404, 405, 409, 501})
 """Statuses by which BMCs say that a task cannot be deleted. Source: RFC 9110, section 15.5 and 15.6."""
 
 _MOST_ARGUMENTS, _LONGEST_ARGUMENT, _MOST_COMPLAINTS = 4, 200, 256
-"""Of messages that are kept."""
+"""Limits of the messages that are kept: arguments of each, characters of an argument, messages."""
 
 MOST_LINKS = 3
-"""Links of an answer that may be its task: no real one has more than two."""
+"""Links of an answer that are tried as its task: no real answer has more than two."""
 
 
 def state(
     task_state: str | None, task_status: str | None, states: Mapping[str, TaskState | None] = MappingProxyType(STATES)
 ) -> TaskState:
-    """What TaskState and TaskStatus mean together, or JobState and JobStatus.
+    """The meaning of TaskState and TaskStatus together, or of JobState and JobStatus.
 
-    Completed with OK or Warning is success, with Critical failure (seen on a real BMC at 100 %), and without a status success
-    too, as older services send none. An unknown word is active: calling it an end, either end, would be a guess, and an active
-    task is only looked at again until the caller's time is up.
+    Completed with OK or Warning is success, with Critical failure (seen on a real BMC at 100 %), and without a status success,
+    as older services send none. An unknown word is active: to call it success or failure would be a guess, and an active task
+    is only read again until the caller's timeout.
     """
     if task_state is None:
         return TaskState.ACTIVE
@@ -119,11 +120,11 @@ _NO_UPDATES = frozenset({
     'AccountService', 'CertificateService', 'EventService', 'LicenseService', 'LogServices', 'SessionService',
     'TelemetryService',
 })  # fmt: skip
-"""Services that write no firmware, by a segment of their URIs. Source: DSP8010 2025.4, ServiceRoot and LogServiceCollection."""
+"""Services that write no firmware, as a segment of their URIs. Source: DSP8010 2025.4, ServiceRoot and LogServiceCollection."""
 
 
 def _may_write(payload: View | None) -> bool:
-    """Whether a task may write firmware: unless what it was asked for is at a service that cannot.
+    """Whether a task may write firmware: True unless its request was sent to a service that cannot.
 
     Source: DSP8010 2025.4, Task v1_7_4, Payload.TargetUri. Many BMCs leave it out.
     """
@@ -132,7 +133,7 @@ def _may_write(payload: View | None) -> bool:
 
 
 def _is_update(view: View) -> bool:
-    """Whether a task says that it is an update of firmware: by what it was asked for, or by a message of its own.
+    """Whether a task says that it is a firmware update: by the URI of its request, or by a message of registry Update.
 
     Source: DSP8010 2025.4, Task v1_7_4, Payload.TargetUri; DSP8011, message registry Update.
     """
@@ -146,7 +147,7 @@ def _is_update(view: View) -> bool:
 
 
 def reading(view: View) -> TaskReading:
-    """The reading of a Task or a Job."""
+    """Parse a Task or a Job."""
     word = view.literal('TaskState')
     status = view.literal('TaskStatus')
     means = state(word, status)
@@ -175,9 +176,10 @@ def reading(view: View) -> TaskReading:
 
 
 def _written(view: View) -> tuple[str, ...]:
-    """What messages say was written. A device is named first in both.
+    """Devices that UpdateSuccessful messages name, without those that ComponentUpdateSkipped messages name.
 
-    Sources: DSP8011, registry Update, UpdateSuccessful; openbmc/pldm as NVIDIA ships it, ComponentUpdateSkipped.
+    In both, the first argument is the device. Sources: DSP8011, registry Update, UpdateSuccessful; openbmc/pldm as NVIDIA ships
+    it, ComponentUpdateSkipped.
     """
     named: dict[str, set[str]] = {'UpdateSuccessful': set(), 'ComponentUpdateSkipped': set()}
     messages = view.body.get('Messages')
@@ -191,7 +193,7 @@ def _written(view: View) -> tuple[str, ...]:
 
 
 def _complaints(view: View) -> tuple[Complaint, ...]:
-    """What messages of a severity say, with their arguments, in their order. Source: DSP8010 2025.4, Message v1_3_0."""
+    """Messages of severity Warning or Critical with their arguments, in their order. Source: DSP8010 2025.4, Message v1_3_0."""
     found = []
     messages = view.body.get('Messages')
     for entry in messages[:_MOST_MESSAGES] if isinstance(messages, list) else ():
@@ -209,10 +211,10 @@ def _complaints(view: View) -> tuple[Complaint, ...]:
 def read(connector: Connector, ref: Ref) -> TaskReading:
     """Read a Task, a Job or a task monitor.
 
-    A monitor that still answers 202 is active; when its operation has ended it answers with that operation's own result: a body
-    or none, or a client error.
+    A monitor that answers 202 is active. Once its operation has ended, it answers with the operation's own result: a body, no
+    body, or a client error.
 
-    :raises BmcError: it could not be asked, or is something else. That it is gone is a reading.
+    :raises BmcError: it could not be read, or is another resource. A task that is gone (404) is a reading of state GONE.
     """
     try:
         answer = connector.read(ref.uri)
@@ -240,11 +242,11 @@ def read(connector: Connector, ref: Ref) -> TaskReading:
 
 
 def cancel(connector: Connector, ref: Ref) -> None:
-    """Ask for the operation of a task to be cancelled: DELETE of its task monitor, where it names one, else of the task itself.
+    """Request that a task be cancelled: DELETE of its task monitor, if it names one, else of the task itself.
 
     Source: DSP0266, section "Asynchronous operations"; DSP8010 2025.4, Task v1_7_4, TaskMonitor.
 
-    :raises BmcUnsupported: the BMC deletes neither. ``BmcError``: it was not accepted.
+    :raises BmcUnsupported: the BMC allows DELETE of neither. ``BmcError``: it did not accept the request.
     """
     view = view_of(connector.read(ref.uri), ref.bmc)
     monitor = None if view is None else view.literal('TaskMonitor')
@@ -261,14 +263,17 @@ def cancel(connector: Connector, ref: Ref) -> None:
 
 
 def answered(connector: Connector, answer: Answer, name: BmcName) -> TaskReading | Objection | None:
-    """The task that an accepted request started, with what the answer says against it; that alone where there is no task."""
+    """The task that an accepted request started, with the answer's failure or warning; only the latter without a task."""
     against = said_against(connector, answer, name)
     found = accepted(connector, answer, name)
     return against if found is None else replace(found, objection=against)
 
 
 def said_against(connector: Connector, answer: Answer, name: BmcName) -> Objection | None:
-    """What an answer of success says against the request. The messages of a Task in it are the Task's own."""
+    """The failure or warning that an answer of success reports about the request.
+
+    The messages of a Task in the answer count only if that Task has failed.
+    """
     view = view_of(answer, name)
     if view is None:
         return None
@@ -281,11 +286,11 @@ def said_against(connector: Connector, answer: Answer, name: BmcName) -> Objecti
 
 
 def accepted(connector: Connector, answer: Answer, name: BmcName) -> TaskReading | None:
-    """The task that an accepted request started; None when it started none.
+    """The task that an accepted request started; None if it started none.
 
-    The Task in the body comes first: bmcweb's Location is the monitor, whose URI dies when the task has ended. Then a link of
-    the body that leads to a Task or a Job, then Location, be it absolute, with whatever authority the BMC believes it has: only
-    its path counts, and only this BMC is asked. None is followed that is longer than MAX_PLACE.
+    A Task in the body comes first, as bmcweb's Location is the task monitor, whose URI ends with the task. Next comes a link in
+    the body that leads to a Task or Job, and last Location. Location may be absolute, with any authority that the BMC believes
+    to have: only its path counts, and only this BMC is asked. URIs longer than MAX_PLACE are ignored.
     """
     view = view_of(answer, name)
     if view is not None and isinstance(uri := view.body.get('@odata.id'), str) and _is_task(view):
@@ -305,7 +310,7 @@ def accepted(connector: Connector, answer: Answer, name: BmcName) -> TaskReading
 
 
 def _task_at(connector: Connector, ref: Ref) -> TaskReading | None:
-    """The Task or Job that stands there; None where something else does, or where nobody can tell."""
+    """The Task or Job at a URI; None if it is another resource or could not be read."""
     try:
         view = view_of(connector.read(ref.uri), ref.bmc)
     except BmcError:
@@ -314,7 +319,7 @@ def _task_at(connector: Connector, ref: Ref) -> TaskReading | None:
 
 
 def _links(body: object, depth: int = 0) -> Iterator[str]:
-    """Every text of a body that is a URI of a resource, the nearest to its top first."""
+    """Every text in a body that contains ``/redfish/``, those nearest to the top first."""
     if depth > 6:
         return
     values = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
@@ -329,7 +334,7 @@ def _links(body: object, depth: int = 0) -> Iterator[str]:
 
 
 def _place(connector: Connector, uri: str) -> str | None:
-    """A place on this BMC that a job can remember; None where it is none, or too long."""
+    """A URI as a path on this BMC that a job can store; None if it is not one, or too long."""
     try:
         parts = urlsplit(uri.strip())
         if parts.scheme not in ('', 'http', 'https'):
@@ -341,7 +346,7 @@ def _place(connector: Connector, uri: str) -> str | None:
 
 
 def view_of(answer: Answer, name: BmcName) -> View | None:
-    """The JSON object of an answer, None when there is none."""
+    """The JSON object of an answer, None if there is none."""
     try:
         body = json.loads(answer.content) if answer.content else None
     except (ValueError, RecursionError):
@@ -356,12 +361,12 @@ def _is_task(view: View) -> bool:
 
 
 def _is_resource(view: View) -> bool:
-    """Something that stands there by itself: it says nothing of the end of an operation, even if one has created it."""
+    """Whether the body is a resource of its own, which does not show that an operation has ended, even one that created it."""
     return isinstance(view.body.get('@odata.id'), str)
 
 
 def _awaits_restart(view: View, word: str | None) -> bool:
-    """Whether a task that is active waits for a restart of the host: by its state, its last message, or the words of that."""
+    """Whether an active task waits for a restart of the host: by its state, or its last message's MessageId or words."""
     if _names_start(view):
         return False
     if word in _AWAITS_RESTART:
@@ -378,11 +383,11 @@ _PART_ENDS = frozenset({
     'ActivateFailed', 'ApplyFailed', 'AwaitToActivate', 'AwaitToUpdate', 'ComponentUpdateSkipped', 'TransferFailed',
     'UpdateSuccessful', 'VerificationFailed',
 })  # fmt: skip
-"""Messages after which no more is written to a component. Source: DSP8011, message registry Update."""
+"""MessageIds after which nothing more is written to a component. Source: DSP8011, message registry Update."""
 
 
 def _has_more_to_write(view: View) -> bool:
-    """Whether a task that runs has components before it: what its last message says is of another one.
+    """Whether a running task has components left to write, so that its last message is only about one of several.
 
     Source: DSP8011, message registry Update: TargetDetermined names each component before it is written, as its first argument,
     by its name or its URI.
@@ -403,10 +408,10 @@ def _has_more_to_write(view: View) -> bool:
 
 
 def _awaits_start(view: View) -> bool:
-    """Whether a task that waits says that StartUpdate starts it: by a message for just that, or by naming the action.
+    """Whether a waiting task says that StartUpdate starts it: by naming the action, or by AwaitToUpdate.
 
-    The message AwaitToUpdate leaves open for which action it waits. Where its words speak of a restart, it is not this one.
-    Source: DSP8011, message registry Update.
+    AwaitToUpdate does not say which action it waits for: if its text mentions a restart, it is not StartUpdate. Source:
+    DSP8011, message registry Update.
     """
     if _names_start(view):
         return True
@@ -422,7 +427,7 @@ def _names_start(view: View) -> bool:
 
 
 def _last_id(view: View) -> str | None:
-    """The last MessageId of Messages, without its registry; of a Job of a maker its own."""
+    """The last MessageId of Messages, without its registry; of a vendor's Job, its own MessageID."""
     found = view.body.get('Messages')
     last = next((m for m in reversed(found if isinstance(found, list) else []) if isinstance(m, dict)), view.body)
     name = last.get('MessageId') or last.get('MessageID')
@@ -430,7 +435,7 @@ def _last_id(view: View) -> str | None:
 
 
 def _last_message(view: View) -> str | None:
-    """The last of Messages, as text."""
+    """The text of the last of Messages; of a Job without Messages, its own Message."""
     found = view.body.get('Messages')
     for entry in reversed(found if isinstance(found, list) else []):
         if isinstance(entry, dict):

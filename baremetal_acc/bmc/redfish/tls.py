@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""By what is the certificate of a BMC verified?"""
+"""TLS contexts for BMCs: verify the certificate by the system's CAs, a CA file or directory, or not at all (``verify_ca``)."""
 
 import functools
 import os
@@ -13,7 +13,7 @@ from baremetal_acc.errors import BmcUntrusted
 
 
 def context(address: BmcAddress) -> ssl.SSLContext:
-    """The TLS context for a BMC; BMCs that are trusted by the same file share one.
+    """The TLS context for a BMC; BMCs with the same ``verify_ca`` share one.
 
     :raises BmcUntrusted: verify_ca cannot be used.
     """
@@ -32,14 +32,14 @@ def context(address: BmcAddress) -> ssl.SSLContext:
 
 
 _TRUSTING = threading.Lock()
-"""Reading the system's trust roots takes 50 ms: not in every thread that begins at the same time."""
+"""Reading the system's CAs takes 50 ms: the lock keeps threads that begin at the same time from each doing it."""
 
 
 @functools.lru_cache(maxsize=64)
 def _trusting(verify_ca: bool | str, changed: int) -> ssl.SSLContext:
-    """The context for one way of trusting.
+    """The context for one value of ``verify_ca``.
 
-    :param changed: when the file was written: a new one is read anew.
+    :param changed: modification time of the file, so that a changed file is read again.
     """
     if verify_ca is True:
         return ssl.create_default_context()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The errors of a request: a refusal, by its HTTP status, and in words why an answer did not come."""
+"""Errors of a Redfish request: :class:`HttpRefused` for an HTTP error status, and the cause of a connection error in words."""
 
 import socket
 import ssl
@@ -17,9 +17,10 @@ _REASONS: dict[int, BmcRefusalReason] = {
 
 
 class HttpRefused(BmcRefused):
-    """A request was answered with an HTTP status that is no success.
+    """A request was answered with an HTTP error status, or with a redirect that is not followed.
 
-    :ivar about: the names of its messages, and of what they speak of.
+    :ivar status: the HTTP status.
+    :ivar about: MessageIds of the answer, and what its messages refer to.
     """
 
     def __init__(self, *, bmc: str, what: str, uri: str, status: int, about: frozenset[str] = frozenset()) -> None:
@@ -29,7 +30,7 @@ class HttpRefused(BmcRefused):
 
 
 def _reason(status: int) -> BmcRefusalReason:
-    """Source: RFC 9110, section 15."""
+    """The reason for an HTTP status. Source: RFC 9110, section 15."""
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return BmcRefusalReason.INTERNAL_ERROR
     if status < HTTPStatus.BAD_REQUEST:
@@ -38,7 +39,7 @@ def _reason(status: int) -> BmcRefusalReason:
 
 
 def reason(exc: OSError) -> str:
-    """Why there is no answer, in words."""
+    """Why there was no answer, in words."""
     match exc:
         case TransportError():
             return str(exc)

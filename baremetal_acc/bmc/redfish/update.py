@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Send an image to a BMC: one POST, streamed, with one Target and the time to apply it.
+"""Send a firmware image to a BMC's UpdateService: one request, with its Targets and its OperationApplyTime.
 
-That is a multipart push; where the BMC takes none, a push by HttpPushUri (:mod:`.http_push`) whose targets can be named. Else,
-where the operator allows it, the BMC fetches our checked copy from us (:mod:`.serve`): SimpleUpdate can name targets, too.
+The image is sent by a multipart push; where the BMC has no MultipartHttpPushUri, by HttpPushUri if its targets can be named
+(:mod:`.http_push`). Otherwise, where the operator allows it, the BMC pulls our checked copy (:mod:`.serve`) by SimpleUpdate,
+which can name targets too.
 
-Source: DSP8010 2025.4, UpdateService v1_17_0, MultipartHttpPushUri; DSP0266, section "Software update types". A request
-without Targets goes to everything that the image fits, as only bundles are sent; with two of them bmcweb refuses
+Source: DSP8010 2025.4, UpdateService v1_17_0, MultipartHttpPushUri; DSP0266, section "Software update types". A request without
+Targets updates everything that the image fits, so only bundles are sent so; bmcweb refuses a request with two Targets
 (facts/redfish.md, sections 3.1, 8).
 """
 
@@ -35,7 +36,7 @@ MULTIPART = 'MultipartHttpPushUri'
 NAMES_NO_TARGET = (
     'it takes images by HttpPushUri alone, and has no HttpPushUriTargets: an image would go to everything that it fits'
 )
-"""Why an image for one component is not pushed to such a service."""
+"""Why an image for one component is not pushed to a service with HttpPushUri and without HttpPushUriTargets."""
 
 SIMPLE_UPDATE = '#UpdateService.SimpleUpdate'
 
@@ -43,23 +44,23 @@ _SCHEMA = re.compile(r'#UpdateService\.v(\d{1,3})_(\d{1,3})_\d{1,3}\.UpdateServi
 _FORCES_SINCE = (1, 11)
 
 FETCH_TIMEOUT = 600.0
-"""Seconds that a BMC has to fetch an image, as many as it has to take one that is pushed."""
+"""Seconds for a BMC to pull an image, as many as for a pushed one."""
 
 TASK_BEAT = 5.0
-"""Seconds between two looks at the task of a BMC that fetches: one that has failed fetches no more."""
+"""Seconds between two reads of the task of a BMC that pulls an image: once the task has failed, waiting is useless."""
 
 
 def sending(view: View, images: ImageServer | None) -> Sending | None:
-    """How :func:`push` would send an image; None when it would not. The BMC is not asked.
+    """How :func:`push` would send an image; None if it would not. Sends no request.
 
     :param view: the UpdateService.
-    :param images: where BMCs find us; None: nothing is served.
+    :param images: where BMCs reach our image server; None: no image is served.
     """
     if unavailable(view) is not None:
         return None
     way = way_of(view, images)
     if way is None:
-        # What can be fetched needs an operator who lets us serve it, and no other hint.
+        # If the service has SimpleUpdate, the operator only has to let us serve images: no obstacle is reported.
         untold = view.text(http_push.PUSH_URI) is not None and pull_target(view) is None
         return Sending(way=Way.HTTP_PUSH, apply_time=None, obstacle=NAMES_NO_TARGET) if untold else None
     try:
@@ -71,13 +72,13 @@ def sending(view: View, images: ImageServer | None) -> Sending | None:
 
 
 def way_of(view: View, images: ImageServer | None, *, targeted: bool = True) -> Way | None:
-    """How a service takes an image, the best way first; None where it takes none.
+    """How a service takes an image, the best way first; None if it takes none.
 
-    A push by HttpPushUri whose targets cannot be named would go to everything that the image fits: then SimpleUpdate is better,
-    which can name them.
+    An image pushed to HttpPushUri whose targets cannot be named would go to everything that it fits: then SimpleUpdate is
+    better, as it can name targets.
 
-    :param images: where BMCs find us; None: nothing is served.
-    :param targeted: the image is for some targets; else it is for all that the BMC takes it for.
+    :param images: where BMCs reach our image server; None: no image is served.
+    :param targeted: the image is for named targets; else for all that the BMC applies it to.
     """
     if view.text(MULTIPART) is not None:
         return Way.MULTIPART_PUSH
@@ -87,7 +88,7 @@ def way_of(view: View, images: ImageServer | None, *, targeted: bool = True) -> 
 
 
 def asked_time(view: View, way: Way) -> str | None:
-    """The OperationApplyTime that is asked for; None when the BMC is asked for none.
+    """The OperationApplyTime that is requested; None if none is.
 
     :raises BmcUnsupported: only maintenance windows are offered.
     """
@@ -108,16 +109,17 @@ def _supported_time(view: View, support: View | None) -> str:
 
 
 def facts(view: View, parallel: int, images: ImageServer | None = None) -> UpdateFacts:
-    """How an UpdateService takes images.
+    """The properties of an UpdateService that planning needs.
 
-    :param images: where it may fetch them from us.
+    :param parallel: updates at a time that the BMC is allowed.
+    :param images: where BMCs reach our image server; None: no image is served.
     """
     how = sending(view, images)
     limit = view.integer('MaxImageSizeBytes')
     return UpdateFacts(
         push=how is not None,
         pull=unavailable(view) is None and pull_target(view) is not None,
-        # StartUpdate starts all that waits.
+        # StartUpdate starts every update that waits.
         parallel=1 if how is not None and how.apply_time == ON_START else parallel,
         max_size=limit if limit is not None and limit > 0 else None,
         sending=how,
@@ -127,10 +129,10 @@ def facts(view: View, parallel: int, images: ImageServer | None = None) -> Updat
 
 
 def forces(view: View) -> bool:
-    """Whether the service may be told to write an image whatever version is there: its schema has that, or it shows it.
+    """Whether the service takes ForceUpdate: its schema version has it, or HttpPushUriOptions shows it.
 
     Source: DSP8010 2025.4, UpdateService v1_11, SimpleUpdate and UpdateParameters, ForceUpdate. BMCs that show
-    HttpPushUriOptions.ForceUpdate with a schema before that take it, too (facts/redfish.md, point 11).
+    HttpPushUriOptions.ForceUpdate with an earlier schema take it, too (facts/redfish.md, point 11).
     """
     kind = view.body.get('@odata.type')
     version = _SCHEMA.fullmatch(kind) if isinstance(kind, str) else None
@@ -141,13 +143,13 @@ def forces(view: View) -> bool:
 
 
 def pull_target(view: View) -> str | None:
-    """Where SimpleUpdate is posted to, None when the service has none."""
+    """The target of the action SimpleUpdate; None if the service has no such action."""
     action = view.part('Actions', SIMPLE_UPDATE)
     return action.text('target') if action is not None else None
 
 
 def unavailable(view: View) -> str | None:
-    """Why the service takes nothing at all, None when it does."""
+    """Why the service takes no image at all; None if it is available."""
     if view.boolean('ServiceEnabled') is False:
         return 'its UpdateService is disabled (ServiceEnabled is false)'
     state = view.literal('Status', 'State')
@@ -160,21 +162,21 @@ _BUSY_WORDS = frozenset({
     'activating', 'applying', 'busy', 'downloading', 'flashing', 'inprogress', 'preparing', 'running', 'staging', 'starting',
     'updateinprogress', 'updating', 'uploading', 'verifying', 'writing',
 })  # fmt: skip
-"""What an update service that writes calls its state.
+"""State words of an update service that is writing.
 
 Sources: DSP8010 2025.4, Resource v1, Status.State (Updating); HPE iLO 5 and 6, HpeiLOUpdateServiceExt, State (Uploading,
 Verifying, Writing, Updating); canonical/testflinger#255.
 """
 
 _IDLE_WORDS = frozenset({'complete', 'completed', 'error', 'failed', 'idle'})
-"""What one that writes nothing calls it. The same sources; Enabled says that it takes requests, and nothing of what it does."""
+"""State words of one that writes nothing. The same sources; Enabled only says that it takes requests."""
 
 _STATE_NAMES = frozenset({'state', 'updatestate', 'updatestatus', 'flashstate', 'flashstatus'})
-"""What a maker may call the state of its update service."""
+"""Names of a vendor's property for the state of its update service, in lower case."""
 
 
 def activity(view: View) -> UpdateActivity | None:
-    """What the update service says of itself; None: nothing.
+    """Whether the update service says that it is busy or idle, by Status.State, Oem or HttpPushUriTargetsBusy; None: neither.
 
     :param view: the UpdateService.
     """
@@ -204,15 +206,15 @@ def _plain(word: str) -> str:
 def push(
     connector: Connector, view: View | None, target: Ref, upload: Upload, images: ImageServer | None = None
 ) -> TaskReading | Objection | Progress | None:
-    """Send an image to one target, once; or let the BMC fetch it, if it takes none.
+    """Send an image to one target, once; or let the BMC pull it, if it takes no push.
 
-    :param view: the UpdateService as it is now, None when there is none.
-    :param images: where BMCs find us; None: nothing is served.
-    :returns: the task; where the BMC accepted without one what it says against that, None for nothing; where it has to be
-        started, where :func:`.start_update.go_on` begins.
-    :raises BmcUnsupported: it takes no image in a way that is allowed. ``BmcBusy``: it has taken nothing. ``BmcUnreachable``:
-        whether it arrived is unknown. ``BmcRefused``: it refused. ``ImageMismatch``: the file changed while it was sent.
-        ``UsageError``: nothing can be served as the operator wants it.
+    :param view: the UpdateService as it is now, None if there is none.
+    :param images: where BMCs reach our image server; None: no image is served.
+    :returns: the task; without one, the failure or warning in the answer, or None; a Progress for :func:`.start_update.go_on`
+        if the update waits for StartUpdate.
+    :raises BmcUnsupported: the BMC takes no image in a way that is allowed. ``BmcBusy``: it has taken nothing.
+        ``BmcUnreachable``: whether the image arrived is unknown. ``BmcRefused``: it refused. ``ImageMismatch``: the file
+        changed while it was sent. ``UsageError``: the image cannot be served as the operator configured.
     """
     if view is None:
         raise BmcUnsupported(bmc=connector.label, what='it has no UpdateService: it takes no firmware')
@@ -242,7 +244,7 @@ def push(
 
 
 def _push_multipart(connector: Connector, view: View, target: Ref, upload: Upload) -> TaskReading | Objection | None:
-    """Send an image with its parameters in one request."""
+    """Send an image and its UpdateParameters in one request."""
     uri = _on_this_bmc(connector, view.text(MULTIPART))
     parameters = named(target, upload) | {'@Redfish.OperationApplyTime': asked_time(view, Way.MULTIPART_PUSH)}
 
@@ -259,9 +261,7 @@ def _push_multipart(connector: Connector, view: View, target: Ref, upload: Uploa
 
 
 def _forced(connector: Connector, upload: Upload, send: Callable[[dict[str, object]], Answer]) -> Answer:
-    """Send an image with ForceUpdate where it is to be forced. A BMC that refuses just that, and so has taken nothing, is sent
-    it without.
-    """
+    """Send an image with ForceUpdate if it is to be forced; again without, if the BMC refused just that."""
     if not upload.forced:
         return send({})
     try:
@@ -274,9 +274,9 @@ def _forced(connector: Connector, upload: Upload, send: Callable[[dict[str, obje
 
 
 def _on_this_bmc(connector: Connector, uri: str | None) -> str:
-    """Where an image is sent to.
+    """The path to which an image is sent.
 
-    :raises BmcUnsupported: it leads to another machine, and nothing is sent there.
+    :raises BmcUnsupported: the URI leads to another machine; nothing is sent there.
     """
     try:
         return connector.path(uri or '')
@@ -287,7 +287,10 @@ def _on_this_bmc(connector: Connector, uri: str | None) -> str:
 def _let_fetch(
     connector: Connector, view: View, target: Ref, upload: Upload, images: ImageServer | None
 ) -> TaskReading | Objection | None:
-    """Tell the BMC where the image is, and serve it until it has it. Source: DSP8010 2025.4, UpdateService, SimpleUpdate."""
+    """Send SimpleUpdate with the URL of our image server, and serve the image until the BMC has it.
+
+    Source: DSP8010 2025.4, UpdateService, SimpleUpdate.
+    """
     if pull_target(view) is None:
         plain = view.text(http_push.PUSH_URI) is not None
         what = NAMES_NO_TARGET if plain else 'it offers neither MultipartHttpPushUri nor HttpPushUri nor SimpleUpdate'
@@ -319,7 +322,7 @@ def _protocol(images: ImageServer) -> str:
 
 
 def _other_protocol(view: View, images: ImageServer) -> str | None:
-    """Why the BMC cannot fetch what we serve, None when it can."""
+    """Why the BMC cannot pull by the protocol that we serve; None if it can."""
     action = view.part('Actions', SIMPLE_UPDATE)
     allowed = None if action is None else action.body.get('TransferProtocol@Redfish.AllowableValues')
     if not isinstance(allowed, list) or not allowed or _protocol(images) in allowed:
@@ -329,9 +332,9 @@ def _other_protocol(view: View, images: ImageServer) -> str | None:
 
 
 def _until_fetched(connector: Connector, served: Fetched, answer: TaskReading | Objection | None) -> None:
-    """Wait until the BMC has the image, has ended its task, or has had enough time. What became of it, the caller looks at.
+    """Wait until the BMC has the whole image, its task has ended, or FETCH_TIMEOUT is over. The caller checks the result.
 
-    One that has said without a task that it failed is given a moment.
+    A BMC whose answer reports a failure and no task is given TASK_BEAT seconds.
     """
     until = time.monotonic() + FETCH_TIMEOUT
     while not served.wait(min(TASK_BEAT, max(0.0, until - time.monotonic()))):
@@ -343,7 +346,7 @@ def _until_fetched(connector: Connector, served: Fetched, answer: TaskReading | 
         try:
             ended = isinstance(answer, TaskReading) and task.read(connector, answer.ref).state is not TaskState.ACTIVE
         except BmcError as exc:
-            LOG.info('%s', exc)  # it may be busy with fetching
+            LOG.info('%s', exc)  # the BMC may be busy pulling the image
             continue
         if ended:
             LOG.warning('%s: has ended its task without fetching its image', connector.label)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What an update service is told with an image: where it goes, when it is applied, and whether it is forced.
+"""Parameters of a firmware update request: Targets, OperationApplyTime and ForceUpdate.
 
 Source: DSP8010 2025.4, UpdateService v1_17_0: SimpleUpdate, UpdateParameters, HttpPushUriOptions; Settings v1_4_0,
 OperationApplyTimeSupport.
@@ -16,26 +16,26 @@ from baremetal_acc.model.image import Upload
 from baremetal_acc.model.ref import Ref
 
 APPLY_TIMES = ('Immediate', 'OnReset')
-"""Those that need no maintenance window, the preferred first."""
+"""OperationApplyTimes that need no maintenance window, the preferred first."""
 
 ON_START = 'OnStartUpdateRequest'
-"""The time of what waits for the action StartUpdate. It is asked for only where nothing better is offered."""
+"""OperationApplyTime of an update that waits for StartUpdate. It is requested only if no other is offered."""
 
 START = '#UpdateService.StartUpdate'
 
 FORCE = 'ForceUpdate'
 
 _NAMES_FORCE = re.compile(r'force[\s_-]?update', re.IGNORECASE)
-"""How a refusal names it."""
+"""How a refusal names ForceUpdate."""
 
 _UNREAD = frozenset({'MalformedJSON', 'UnrecognizedRequestBody'})
-"""Messages that say of a whole request that it cannot be read. Source: DSP8011 (Base registry)."""
+"""MessageIds of a request whose body could not be read at all. Source: DSP8011 (Base registry)."""
 
 
 def targets(target: Ref, upload: Upload) -> tuple[str, ...]:
-    """Where an image goes to: one component as a rule; a tray, or an empty list, where its maker says so.
+    """The Targets of an image: one component as a rule; a tray, or an empty list, where its vendor documents that.
 
-    Of an upload that is told no targets at all it is empty, too.
+    Empty too for an upload that is sent without Targets.
     """
     if upload.untargeted:
         return ()
@@ -43,14 +43,14 @@ def targets(target: Ref, upload: Upload) -> tuple[str, ...]:
 
 
 def named(target: Ref, upload: Upload) -> dict[str, object]:
-    """The parameter Targets, where there is one."""
+    """The parameter Targets as a dict; empty for an upload that is sent without Targets."""
     return {} if upload.untargeted else {'Targets': list(targets(target, upload))}
 
 
 def apply_time(view: View, values: object) -> str:
-    """The OperationApplyTime to ask for: what is advertised, Immediate before OnReset; Immediate when nothing is.
+    """The OperationApplyTime to request: Immediate, else OnReset, of those advertised; Immediate when none is advertised.
 
-    OnStartUpdateRequest comes last, and where there is an action to start it alone.
+    OnStartUpdateRequest comes last, and only if the service has the action StartUpdate.
 
     :param view: the UpdateService.
     :param values: the values that it advertises.
@@ -68,13 +68,13 @@ def apply_time(view: View, values: object) -> str:
 
 
 def start_target(view: View) -> str | None:
-    """Where StartUpdate is posted to; None where the service has no such action."""
+    """The target of the action StartUpdate; None if the service has no such action."""
     action = view.part('Actions', START)
     return None if action is None else action.text('target')
 
 
 def refuses_force(exc: BmcRefused) -> bool:
-    """A client error that names ForceUpdate, in whatever spelling, or that says of the whole request that it cannot be read."""
+    """Whether an error refuses ForceUpdate, in any spelling, or says that the request body could not be read."""
     if not isinstance(exc, HttpRefused) or not (400 <= exc.status < 500 or exc.status == 501):
         return False
     return bool(exc.about & _UNREAD) or any(_NAMES_FORCE.search(text) for text in (exc.what, *exc.about))

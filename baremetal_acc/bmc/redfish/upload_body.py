@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies of requests that carry an image, read piece by piece: memory does not grow with the image."""
+"""HTTP request bodies that stream a firmware image in pieces (octet stream or multipart), in constant memory.
+
+The file is compared with the size that was checked: an image that has changed length is not sent whole.
+"""
 
 import json
 import secrets
@@ -15,18 +18,18 @@ CHUNK = 256 * 1024
 
 
 class Octets:
-    """The bytes of an image as they are.
+    """The bytes of an image as they are, as a request body.
 
-    :ivar content_type: for the request's header.
-    :ivar is_sent: all of it was taken by what sends it, which asks for more only once it has sent what it has.
+    :ivar content_type: for the Content-Type header.
+    :ivar is_sent: the sender has taken every piece; it asks for the next one only once it has sent the last.
     """
 
     content_type = 'application/octet-stream'
 
     def __init__(self, upload: Upload, file: BinaryIO, *, head: bytes = b'', tail: bytes = b'') -> None:
-        """Nothing is read yet.
+        """Create the body; nothing is read.
 
-        :param file: the upload, opened. ``head`` and ``tail``: what stands before its bytes and after them.
+        :param file: the upload, opened. ``head`` and ``tail``: bytes before and after it.
         """
         self._head, self._tail = head, tail
         self._upload = upload
@@ -41,7 +44,7 @@ class Octets:
         return self._pieces
 
     def rewind(self) -> None:
-        """Begin again with the first byte."""
+        """Start again at the first byte."""
         self._file.seek(0)
         self._pieces = self._all()
         self.is_sent = False
@@ -56,7 +59,7 @@ class Octets:
             if not piece:
                 raise ImageMismatch(image=self._upload.file, what=f'ends {left} bytes early: it changed since it was checked')
             left -= len(piece)
-            # Before the last piece goes out: without it the BMC cannot take what it got for whole.
+            # Checked before the last piece is sent: without that piece the BMC does not have a complete image.
             self._refuse_more(left)
             yield piece
         if self._tail:
@@ -64,16 +67,16 @@ class Octets:
         self.is_sent = True
 
     def _refuse_more(self, left: int) -> None:
-        """See that the file ends where it did when it was checked.
+        """Check that the file is not longer than when it was checked.
 
-        :raises ImageMismatch: it does not.
+        :raises ImageMismatch: it is.
         """
         if not left and self._file.read(1):
             raise ImageMismatch(image=self._upload.file, what='has more bytes than when it was checked')
 
 
 class Multipart(Octets):
-    """The body of a multipart push: parameters, then the file. Source: DSP0266, section "Software update types"."""
+    """The body of a multipart push: UpdateParameters, then UpdateFile. Source: DSP0266, section "Software update types"."""
 
     def __init__(self, parameters: object, upload: Upload, file: BinaryIO) -> None:
         boundary = secrets.token_hex(16)

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read the resources of a BMC that are needed to know its accelerators, and note those that could not be read.
+"""Discovery: walk a BMC's Redfish tree and read the resources that an accelerator inventory needs; what fails becomes a gap.
 
-Several requests at a time, those that lead to more first. A resource that fails is a Gap; the walk goes on.
+Several requests are sent at a time, those from which most follows first. The walk continues when a resource cannot be read.
 """
 
 import functools
@@ -30,18 +30,18 @@ ROOT = '/redfish/v1'
 MAX_TASKS = 100
 
 _FIRST, _EARLY, _DEEP, _CHAIN, _LATE, _LAST = -1, 1, 2, 7, 8, 9
-"""Ranks: what much may follow from goes first, what nothing follows from fills the gaps.
+"""Ranks: resources from which much follows are read first; those from which nothing follows fill the gaps.
 
-Places of locks that lead to others are between: one after the other at the end, they would take a round each.
+Resources of locks that lead to others have a rank in between: one after the other at the end, each would take a round trip.
 """
 
 CARRIER = re.compile(
     r'riser|backplane|carrier|tray|switch|baseboard|\bUBB\b|retimer|expander|enclosure|processor.?module', re.IGNORECASE
 )
-"""Names of chassis that carry devices and are none."""
+"""Names of chassis that carry devices and are none themselves."""
 
 _NETWORKED = frozenset({Kind.DPU, Kind.NIC, Kind.FPGA})
-"""Accelerators that may be network adapters too."""
+"""Accelerators that may also be network adapters."""
 
 _ACCELERATORS = frozenset({'GPU', 'FPGA', 'DSP', 'Accelerator'})
 """ProcessorTypes of accelerators. Source: DSP8010 2025.4, Processor v1_22_0."""
@@ -50,7 +50,7 @@ _ACCELERATORS = frozenset({'GPU', 'FPGA', 'DSP', 'Accelerator'})
 NOTHING = 'a link leads to nothing (HTTP 404), where something was to be'
 
 _LONGEST_PLACE = 512
-"""Characters of a URI that are looked at for a device. Real ones are shorter than 200."""
+"""Characters of a URI that are searched for a device. Real URIs are shorter than 200."""
 
 _PARTS = ('/PCIeFunctions', '/SubProcessors')
 
@@ -75,7 +75,7 @@ _KINDS = {
     'graphics': 'GraphicsController',
     'items': 'SoftwareInventory',
 }
-"""Which kind of resource is in which table. Source: DSP8010 2025.4."""
+"""The resource type of each table. Source: DSP8010 2025.4."""
 
 _KNOWN_KINDS = frozenset(kind + tail for kind in _KINDS.values() for tail in ('', 'Collection'))
 
@@ -83,24 +83,27 @@ _OTHER_SERVICES = frozenset({
     'AccountService', 'CertificateService', 'EventService', 'JobService', 'LicenseService', 'ServiceRoot', 'SessionService',
     'TaskService', 'TelemetryService',
 })  # fmt: skip
-"""Kinds of what stands beside the UpdateService. Source: DSP8010 2025.4, ServiceRoot."""
+"""Types of the services next to the UpdateService. Source: DSP8010 2025.4, ServiceRoot."""
 
 _ROUNDS = 5
-"""How often links that no collection covers are followed. The longest chain of chassis in chassis seen has three."""
+"""Rounds in which links outside collections are followed. The longest chain of nested chassis seen has three."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Tree:
-    """What was read, by URI.
+    """The resources that discovery has read, by URI.
 
-    :ivar functions: PCIeFunctions by the URI of their PCIeDevice; ``function_tables`` while they are read.
-    :ivar acceleration: AccelerationFunctions by the URI of their Processor; ``acceleration_tables`` while they are read.
+    :ivar gaps: what could not be read, or is malformed.
+    :ivar root: the service root.
+    :ivar functions: PCIeFunctions by the URI of their PCIeDevice; ``function_tables`` while they are being read.
+    :ivar acceleration: AccelerationFunctions by the URI of their Processor; ``acceleration_tables`` while they are being read.
     :ivar graphics: GraphicsControllers of Systems.
     :ivar offload: URI of the NetworkAdapter, by the URI of a Processor below it.
-    :ivar items: of FirmwareInventory, then of SoftwareInventory.
-    :ivar absent: processors, PCIeDevices and adapters that say that they are not there.
-    :ivar extensions: a vendor's own resources that are devices too; ``instances`` what says which PCI functions they are.
-    :ivar listed_again: URIs of PCIeDevices under which a System lists one of ``pcie_devices`` again, with that one's URI.
+    :ivar update: the UpdateService.
+    :ivar items: members of FirmwareInventory and SoftwareInventory.
+    :ivar absent: Processors, PCIeDevices and NetworkAdapters whose Status.State is Absent.
+    :ivar extensions: OEM resources of devices; ``instances`` OEM resources that show which PCI functions these are.
+    :ivar listed_again: second URIs under which a System lists a device of ``pcie_devices``, with the device's own URI.
     """
 
     gaps: list[Gap]
@@ -127,14 +130,19 @@ class Tree:
 
 
 class Walk:
-    """One walk through a BMC: what a resource says decides what is read next, as soon as it is there."""
+    """One walk through a BMC's tree: each answer decides, as soon as it arrives, what is read next.
+
+    :ivar gaps: what could not be read, or is malformed.
+    :ivar tree: the resources read so far.
+    :ivar guessed: URIs that were tried although no resource links to them.
+    """
 
     def __init__(
         self, reader: Reader, root: Document, quirks: Quirks, devices: Devices, leads: Iterable[Lead | CardLead] = ()
     ) -> None:
-        """Nothing is asked yet.
+        """Create the walk; nothing is read.
 
-        :param leads: what is going to be read afterwards where there is an accelerator.
+        :param leads: resources that locks read after the inventory, to be read in advance if there is an accelerator.
         """
         self._reader = reader
         self._so_far = SoFar(reader)
@@ -157,13 +165,13 @@ class Walk:
         self._listed: set[str] = set()
         self._dangling: list[tuple[str, dict[str, View], bool]] = []
         self.guessed: set[str | None] = set()
-        self._usual: set[str | None] = set()  # guesses of which nothing is said where nothing is there
+        self._usual: set[str | None] = set()  # guesses for which a 404 is not noted as a gap
         self._kinds = {id(getattr(self.tree, name)): kind for name, kind in _KINDS.items()}
 
     def run(self) -> Tree:
         """Read everything.
 
-        :raises BmcError: neither Systems nor Chassis could be read: that is no answer.
+        :raises BmcError: neither Systems nor Chassis could be read.
         """
         tree, root = self.tree, self.tree.root
         names = ('Systems', 'Chassis', 'Managers')
@@ -176,7 +184,7 @@ class Walk:
         self._shown = _Stage(self._devices_listed_again)
         self._named_by_chassis = _Stage(self._devices_of_arrays)
         self._systems_here = _Stage(lambda: None)
-        self._known = _Stage(lambda: None)  # all Systems, and which Chassis there are
+        self._known = _Stage(lambda: None)  # ends when all Systems were read, and the Chassis were listed
         both = _Stage(self._all_listed_are_here)
         top = _Stage(lambda: None)
 
@@ -191,7 +199,7 @@ class Walk:
             error=failed('Systems'),
             stages=(top,),
             inner=(both, self._systems_here, self._known),
-            inner_rank=0,  # there are few, from which much follows
+            inner_rank=0,  # few resources, from which much follows
         )
         self._members(
             places['Chassis'],
@@ -203,7 +211,7 @@ class Walk:
             inner=(both,),
         )
         self._managers_ahead()
-        # Last, so that its time tells how long a plain read waits in the BMC's queue (see habits.Expansion).
+        # Sent last, so that its time shows how long a plain read waits in the BMC's queue (see habits.Expansion).
         self._updates(root.link('UpdateService') or guess, top)
         self._systems_here.end()
         self._known.end()
@@ -221,18 +229,18 @@ class Walk:
         self._tidy()
         return tree
 
-    # ---- what follows from what ----
+    # ---- which reads follow from a resource ----
 
     def _all_listed_are_here(self) -> None:
-        """All Systems and Chassis that are listed have come."""
+        """Called when all listed Systems and Chassis were read."""
         self._named_by_chassis.end()
         self._standby_ahead()
 
     def _contained(self, view: View, name: str) -> None:
-        """Chassis that only a link of a resource that is listed leads to. It is known by now which Chassis are listed.
+        """Read Chassis that only a link of a listed resource leads to. It is known by now which Chassis are listed.
 
-        What they lead to in turn is seen when all else is done: see :meth:`_linked`. So is all of it where a System lists
-        devices one by one: what a chassis shows may be one of them.
+        Chassis further down are read at the end (:meth:`_linked`). So are all of them if a System lists its devices one by one,
+        as a chassis may list the same devices.
         """
         if not self._array and view.ref.uri in self._listed:
             quiet = View(view.ref, view.body, [])
@@ -311,9 +319,9 @@ class Walk:
         self._each(listed, found, self._function, hides=True, rank=_DEEP)
 
     def _functions_listed(self, device: View) -> tuple[str, ...]:
-        """All functions of a device, where it lists them itself, or its System does: a request less than by their collection.
+        """All functions of a device, if the device or its System lists them: this saves the request for their collection.
 
-        Empty where they may not be all: lists that differ, one function of a device that says it has several, and what lies
+        Empty if the list may be incomplete: the lists differ, a MultiFunction device has one function, or a function lies
         elsewhere.
         """
         uri = device.ref.uri
@@ -331,7 +339,7 @@ class Walk:
         return tuple(sorted(found)) if all(device_of(place) == uri for place in found) else ()
 
     def _functions_of_systems(self) -> dict[str, frozenset[str]]:
-        """The PCIeFunctions that Systems list, by the device below which they lie."""
+        """The PCIeFunctions that Systems list, by the URI of their PCIeDevice."""
         if self._by_device[0] != len(self.tree.systems):
             found: dict[str, set[str]] = {}
             for system in self.tree.systems.values():
@@ -356,10 +364,10 @@ class Walk:
             self._functions_again(device)
 
     def _managers_ahead(self) -> None:
-        """Managers, and that of the BMC itself: the look reads it in the end, and locks do.
+        """Read the Managers and the BMC's own Manager in advance, as the inventory's end and the locks need them.
 
-        Beside Systems and Chassis a request is free where several are sent at a time. Whether there is an accelerator is
-        seen later, and whoever waits for that waits for the Managers after it.
+        In parallel with Systems and Chassis this costs no time. Whether there is an accelerator is known only later, and the
+        Managers would then have to be waited for.
         """
         root = View(self.tree.root.ref, self.tree.root.body, [])
         link = root.link('Managers')
@@ -381,7 +389,7 @@ class Walk:
         self._ahead(link, listed, whole=True)
 
     def _standby_ahead(self) -> None:
-        """What says which resets there are for the standby power of the machine, as it is asked for in the end."""
+        """Read in advance the ActionInfos that tell which resets of standby power the machine has."""
         found = handed_out(self.tree)
         if len(found) != 1:
             return
@@ -391,14 +399,14 @@ class Walk:
             self._ahead(exc.uri, lambda _: self._standby_ahead())
 
     def _card_ahead(self, lead: CardLead, system: Document) -> None:
-        """Read what is going to be read afterwards below the System of a card, one resource after the other."""
+        """Read in advance what locks read below the System of a card, one resource after the other."""
         try:
             lead.read(self._so_far, system)
         except NotReadYet as exc:
             self._ahead(exc.uri, lambda _: self._card_ahead(lead, system))
 
     def _follow_leads(self) -> None:
-        """Read what is going to be read afterwards, where slots idle: an accelerator was recognised."""
+        """Read in advance what locks will read, as an accelerator was found."""
         leads, self._leads = self._leads, ()
         by_list: dict[str, list[Lead]] = {}
         for lead in leads:
@@ -432,36 +440,36 @@ class Walk:
             if isinstance(found, Document):
                 then(found)
 
-        # One at a time, nobody waits for anybody: devices come first, should the time run out.
+        # With one request at a time nothing is gained by an early read: devices come first, in case the time runs out.
         leads_on = then is not _no_more and self._reader.at_once > 1
         self._reader.want(link, here, whole=whole, rank=_CHAIN if leads_on else _LAST, ahead=True)
 
     def _named(self, view: View) -> Row | None:
-        """What the table of devices says of a name."""
+        """The row of the table of devices for a resource's Model or Name."""
         rows = [row for name in ('Model', 'Name') if (row := self._devices.by_name(view.text(name))) is not None]
         return next((row for row in rows if row.kind is not None), rows[0] if rows else None)
 
     def _kind(self, view: View) -> Kind | None:
-        """The kind of accelerator that a name is known for."""
+        """The kind of accelerator for a resource's Model or Name."""
         row = self._named(view)
         return None if row is None else row.kind
 
     def _look_at_managers(self) -> None:
-        """Managers are devices only on a card with a BMC of its own."""
+        """Read the Managers: they are devices only on a card with a BMC of its own."""
         if not self._managers_matter:
             self._managers_matter = True
             place = self.tree.root.link('Managers') or f'{ROOT}/Managers'
             self._members(place, self.tree.managers, hides=True, rank=_LATE)
 
     def _look_at_interfaces(self) -> None:
-        """NetworkInterfaces only say which adapters a System uses: they are read where one may be an accelerator."""
+        """Read the NetworkInterfaces, which show only which adapters a System uses, as an adapter may be an accelerator."""
         if not self._adapters_matter:
             self._adapters_matter = True
             for system in self.tree.systems.values():
                 self._interfaces(system)
 
     def _interfaces(self, system: View, *, decided: bool = False) -> None:
-        """The NetworkInterfaces of a System; those that may be kept when all adapters are known."""
+        """Read the NetworkInterfaces of a System; decide later if those of the last inventory may be kept instead."""
         link = system.link('NetworkInterfaces') if isinstance(system.body.get('NetworkInterfaces'), dict) else None
         if not decided and link is not None and self._reader.may_keep(link):
             self._undecided.append(system)
@@ -469,7 +477,7 @@ class Walk:
             self._collection(system, 'NetworkInterfaces', self.tree.interfaces, rank=_LATE)
 
     def _decide(self) -> None:
-        """Keep what was read of NetworkInterfaces, or read it anew."""
+        """Keep the NetworkInterfaces of the last inventory, or read them again."""
         undecided, self._undecided = self._undecided, []
         if undecided:
             tree = self.tree
@@ -479,26 +487,26 @@ class Walk:
             self._interfaces(system, decided=True)
 
     def _extensions(self, table: str, view: View) -> None:
-        """A vendor's own resources; they tell more of devices that are known, so that nothing hides behind them."""
+        """Read OEM extension resources. A failed read is not noted as hiding devices: extensions mostly add to known ones."""
         for name, path in self._quirks.device_extensions():
             link = view.link(*path) if name == table else None
             if link is not None:
                 self._members(link, self.tree.extensions, hides=False, rank=_LATE)
 
     def _updates(self, link: str | None, top: '_Stage') -> None:
-        """What is installed. An item that cannot be read may be firmware that nobody protects."""
+        """Read the UpdateService and the firmware items. An item that cannot be read may be firmware that is not protected."""
         if link is None:
             return
 
         def service(view: View) -> None:
-            # A collection is none, whatever it calls itself.
+            # A collection is no UpdateService, whatever its @odata.type.
             if _kind(view.body) in _KNOWN_KINDS | _OTHER_SERVICES or isinstance(view.body.get('Members'), list):
                 self.gaps.append(
                     Gap(ref=view.ref, field='@odata.type', reason=_OTHER_KIND.format(kind='UpdateService'), hides=True)
                 )
                 return
             self.tree.update = view
-            # The largest collections: whether they are worth expanding is known once the first ones are there.
+            # These are the largest collections: wait until the first answers show whether expanding is faster.
             if self._reader.should_try:
                 top.after(lambda: self._items(view))
             else:
@@ -510,7 +518,7 @@ class Walk:
         for name in ('FirmwareInventory', 'SoftwareInventory'):
             collection = service.link(name)
             if collection is None and name == 'FirmwareInventory' and not service.has(name):
-                # No service of updates is without: one that does not link it may have it.
+                # Every UpdateService has a FirmwareInventory: one that does not link to it may still have it.
                 collection = f'{service.ref.uri}/{name}'
                 self.guessed.add(collection)
                 self._usual.add(collection)
@@ -518,9 +526,9 @@ class Walk:
                 self._members(collection, self.tree.items, hides=True, rank=_EARLY, inner_rank=_LATE)
 
     def _devices_of_arrays(self) -> None:
-        """Devices that a System lists one by one, but those that a collection of a chassis brings anyway.
+        """Read PCIeDevices that a System lists one by one, except those that a collection of a chassis lists too.
 
-        Those that have the Id of a chassis's device may be that one: they wait until it is here.
+        Devices with the same Id as one of a chassis may be that device: they wait until it was read.
         """
         links = [uri for uri in self._array if parent(self.place(uri) or uri) not in self._offered]
         ids = {last(uri).casefold() for uri in self._listed if parent(uri) in self._offered}
@@ -530,9 +538,9 @@ class Walk:
         self._shown.end()
 
     def _devices_listed_again(self) -> None:
-        """Devices that a System lists and a chassis too: the same ones, where the functions of the chassis's lie below them.
+        """Note devices that both a System and a chassis list: the functions of the chassis's are below the System's.
 
-        They are not read. Seen: recordings dell/r750-h100-bluefield2, where all are listed twice.
+        They are not read again. Seen: recordings dell/r750-h100-bluefield2, where all are listed twice.
         """
         waiting, self._waiting = self._waiting, []
         places = {place for uri in waiting if (place := self.place(uri)) is not None}
@@ -552,7 +560,7 @@ class Walk:
         self._each(waiting, self.tree.pcie_devices, self._device, hides=True)
 
     def _functions_again(self, device: str) -> None:
-        """Read the functions of a device below its other URI, where it may be an accelerator: more may be named there."""
+        """Read the functions of a device below its second URI if it may be an accelerator, as more may be listed there."""
         found, view = self.tree.function_tables.get(device), self.tree.pcie_devices[device]
         if found is not None and (self._kind(view) is not None or any(map(self._may_compute, found.values()))):
             self._each(view.links('Links', 'PCIeFunctions'), found, hides=True, rank=_DEEP)
@@ -563,7 +571,10 @@ class Walk:
         return row.kind is not None if row is not None else base_class(function) in COMPUTES
 
     def _linked(self) -> bool:
-        """Ask for what only links lead to. Nothing of it is usual; false when there was nothing."""
+        """Queue resources that no collection lists and only links lead to. Most BMCs have none.
+
+        :returns: whether there is something to read.
+        """
         tree = self.tree
         before = len(self._seen)
         for chassis in list(tree.chassis.values()):
@@ -595,7 +606,7 @@ class Walk:
         return len(self._seen) > before or self._reader.wanting
 
     def _ask_instances(self) -> None:
-        """Ask for the PCI ids of what an extension calls an accelerator, where no PCIeDevice of that number shows them."""
+        """Read the PCI ids of devices that an extension calls accelerators, if no PCIeDevice of that serial has any."""
         tree = self.tree
         known = {serial_of(view) for uri, view in tree.pcie_devices.items() if tree.function_tables.get(uri)}
         for view in tree.extensions.values():
@@ -604,7 +615,7 @@ class Walk:
                 self._each(view.links('DeviceInstances'), tree.instances, hides=False, rank=_LATE)
 
     def _tidy(self) -> None:
-        """Put the tables in an order that does not depend on which answer came first; leave out what is not there."""
+        """Sort the tables, so that the order of answers does not matter; move absent devices; note dangling links."""
         tree = self.tree
         for uri, into, hides in self._dangling:
             if self.settled(uri) not in into and uri not in self._usual:
@@ -624,9 +635,9 @@ class Walk:
         self.gaps.sort(key=lambda g: (g.ref, g.field or '', g.reason))
 
     def _join_cases(self, table: dict[str, View]) -> None:
-        """Leave one of two resources that are alike in all but their case: a BMC repeats a URI as it was asked for.
+        """Remove one of two resources that are alike but for the case of their URIs: a BMC may repeat a URI as requested.
 
-        Two that are both listed are left, and a gap says that one of them may be the other.
+        If both are listed, both are kept, and a gap says that they may be one.
         """
         folded: dict[str, list[str]] = {}
         for uri in table:
@@ -659,9 +670,9 @@ class Walk:
         inner: tuple['_Stage', ...] = (),
         rank: int = 0,
     ) -> None:
-        """A collection below a resource, or an array of links in its place.
+        """Read the members of a collection below a resource, or of an array of links in its place.
 
-        :param stages: as of :meth:`_members`, and ``inner``.
+        :param stages: see :meth:`_members`; likewise ``inner``.
         """
         if isinstance(view.body.get(name), list):
             self._each(view.links(name), into, then, hides=True, stages=inner, rank=rank)
@@ -687,7 +698,10 @@ class Walk:
     ) -> None:
         """Read the members of a collection into a table.
 
-        :param stages: that the collection itself holds up; ``inner`` those that its members hold up too.
+        :param into: the table. ``then``: called with each member.
+        :param hides: devices may be hidden if the read fails.
+        :param error: called with the error if the collection cannot be read.
+        :param stages: stages that wait for the collection itself; ``inner`` those that wait for its members too.
         """
 
         def here(found: Found) -> None:
@@ -698,7 +712,7 @@ class Walk:
             else:
                 links = self._links_of(uri, found, hides=hides)
                 if into is self.tree.processors:
-                    links.sort(key=_may_be_cpu)  # from what an accelerator says more follows
+                    links.sort(key=_may_be_cpu)  # CPUs last, as more reads follow from an accelerator
                 self._is_other_kind(into, found, 'Collection')
                 below = inner_rank if inner_rank is not None else rank + 1
                 self._each(links, into, then, hides=hides, stages=inner, rank=below)
@@ -710,7 +724,7 @@ class Walk:
         self._reader.want(uri, here, whole=True, rank=rank)
 
     def _links_of(self, uri: str, collection: Document, *, hides: bool) -> list[str]:
-        """The URIs of a collection's members. One that is no link may be a device that nobody can ask."""
+        """The URIs of a collection's members. A member that is no link may be a device that cannot be read."""
         listed = collection.body.get('Members')
         links = []
         for number, member in enumerate(listed if isinstance(listed, list) else ()):
@@ -776,9 +790,9 @@ class Walk:
             stage.end()
 
     def _is_other_kind(self, into: dict[str, View], found: Document, tail: str = '') -> bool:
-        """A resource says that it is of another kind than what belongs into a table: what was to be there is not seen.
+        """Whether a resource is of another type than its table holds: then the expected one is not seen, and a gap is noted.
 
-        Only a kind that is read elsewhere counts: BMCs have names of their own for some.
+        Only types that are read elsewhere count, as BMCs have type names of their own.
         """
         wanted, said = self._kinds.get(id(into)), _kind(found.body)
         if wanted is None or said == f'{wanted}{tail}' or said not in _KNOWN_KINDS:
@@ -789,32 +803,32 @@ class Walk:
         return True
 
     def place(self, uri: str) -> str | None:
-        """A URI as the tree's keys are; None when it leads off the BMC."""
+        """A URI in normal form, as in the tree's tables; None if it leads off the BMC."""
         try:
             return self._reader.place(uri)
         except BmcAnswerInvalid:
             return None
 
     def settled(self, uri: str) -> str | None:
-        """The resource that a link means, once everything was read; None when it leads off the BMC."""
+        """The URI of the resource that a link means, once everything was read; None if it leads off the BMC."""
         place = self.place(uri)
         return None if place is None else self._reader.settled(place)
 
     def promise(self, view: View, field: str, uri: str) -> None:
-        """Note a link of a resource to a device that is nowhere: something of which nobody knows belongs to it."""
+        """Note a gap if a resource links to a device that was not found: the resource belongs to something unknown."""
         place = self.settled(uri.partition('#')[0])
         if place is None:
             self.gaps.append(Gap(ref=view.ref, field=field, reason=_OFF, hides=True))
             return
         match = DEVICE.fullmatch(place[:_LONGEST_PLACE])
         device = match[1] if match is not None else ''
-        # Parts of a device are not always read; the device is.
+        # Parts of a device are not always read, but the device is.
         above = (device, parent(parent(device))) if parent(device).endswith(_PARTS) else (device,)
         if device and not any(self._reader.peek(uri) is not None for uri in above) and not CARRIER.search(last(device)):
             self.gaps.append(Gap(ref=view.ref, field=field, reason=_PROMISED.format(place=short(place)), hides=True))
 
     def gap(self, uri: str, exc: BmcError, *, hides: bool) -> None:
-        """Note what could not be read, and what is not there (HTTP 404) where something was to be."""
+        """Note that a resource could not be read, or does not exist (HTTP 404) although something links to it."""
         gone = is_not_found(exc)
         if gone and uri in self._usual:
             return
@@ -826,18 +840,18 @@ class Walk:
 
 
 class _Stage:
-    """Counts what is under way; when nothing is any more, what waits for it is done."""
+    """Counts pending reads, and runs callbacks when none is left."""
 
     def __init__(self, then: Callable[[], None]) -> None:
         self._waiting = [then]
         self._open = 1
 
     def begin(self) -> None:
-        """One thing more is under way."""
+        """Count one more pending read."""
         self._open += 1
 
     def end(self) -> None:
-        """One thing is done."""
+        """Count one read as done."""
         self._open -= 1
         if not self._open:
             waiting, self._waiting = self._waiting, []
@@ -845,7 +859,7 @@ class _Stage:
                 then()
 
     def after(self, then: Callable[[], None]) -> None:
-        """Do something when all is done, at once if it is."""
+        """Run a callback when all reads are done; at once if they are."""
         if self._open:
             self._waiting.append(then)
         else:
@@ -853,7 +867,7 @@ class _Stage:
 
 
 def handed_out(tree: Tree) -> list[View]:
-    """The Systems that may be handed out: where there are several, those that can be reset and are no card's own."""
+    """The Systems that may be a machine for a tenant: of several, those that can be reset and are no card's own."""
     found = list(tree.systems.values())
     for narrower in (lambda v: v.literal('SystemType') in (None, 'Physical', 'Composed'), resettable):
         if len(found) > 1:
@@ -862,7 +876,7 @@ def handed_out(tree: Tree) -> list[View]:
 
 
 def own_manager(root: View, home: View | None) -> str | None:
-    """The URI of the Manager that answers us: that of the service, else the only one that manages the System."""
+    """The URI of the Manager that we talk to: ManagerProvidingService, else the only Manager that manages the System."""
     links = View(root.ref, root.body, []).links('Links', 'ManagerProvidingService')
     if not links and home is not None:
         links = View(home.ref, home.body, []).links('Links', 'ManagedBy')
@@ -870,15 +884,15 @@ def own_manager(root: View, home: View | None) -> str | None:
 
 
 def _nothing(found: Found) -> None:
-    """Whoever asks for it afterwards sees what came."""
+    """Do nothing: the result is used when the URI is wanted later."""
 
 
 def _no_more(found: Document) -> None:
-    """Whoever asks for it afterwards knows what to do with it."""
+    """Do nothing: the document is used when the URI is wanted later."""
 
 
 def _may_be_cpu(uri: str) -> bool:
-    """By its name alone, which decides nothing but who is asked first."""
+    """Whether a URI looks like a CPU's. Used only for the order of reads."""
     return 'cpu' in last(uri).casefold()
 
 
@@ -890,15 +904,15 @@ def _at(body: JsonObject, path: tuple[str, ...]) -> object:
 
 
 def _kind(body: JsonObject) -> str:
-    """The kind of a resource without its version; empty where it does not say."""
+    """The type of a resource without its version; empty if it has none."""
     said = body.get('@odata.type')
     return said.lstrip('#').partition('.')[0] if isinstance(said, str) else ''
 
 
 def device_of(function: str) -> str | None:
-    """The PCIeDevice above a PCIeFunction's URI, where the URI tells it. Source: DSP2043 2025.4, PCIeFunction, URIs."""
+    """The URI of the PCIeDevice above a PCIeFunction, if the URI shows it. Source: DSP2043 2025.4, PCIeFunction, URIs."""
     head, mark, tail = function.rstrip('/').rpartition('/PCIeFunctions/')
-    # Some BMCs list functions below a System, which is no PCIeDevice for that (seen: Lenovo XCC).
+    # Some BMCs list functions directly below a System, which is not a PCIeDevice (seen: Lenovo XCC).
     return head if mark and '/' not in tail and parent(head).endswith('/PCIeDevices') else None
 
 
@@ -916,7 +930,7 @@ def _sorted(table: dict[str, View]) -> tuple[View, ...]:
 
 
 def within(uri: str, outer: str) -> bool:
-    """The URI is the other, or lies below it."""
+    """Whether a URI is another one, or below it."""
     return uri == outer or uri.startswith(outer + '/')
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Write settings of a BMC: PATCH on the condition that nothing has changed, and actions that have no task of ours.
+"""Write Redfish settings: PATCH with If-Match of the resource that was judged, and POST of actions.
 
 Source: DSP0266, sections "ETags", "PATCH (update)" and "Asynchronous operations"; RFC 9110, sections 8.8.3 and 13.1.1.
 """
@@ -21,10 +21,10 @@ from baremetal_acc.model.ref import BmcName, Ref
 LOG = logging.getLogger(__name__)
 
 _ENTITY_TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
-"""Source: RFC 9110, section 8.8.3."""
+"""A well-formed ETag. Source: RFC 9110, section 8.8.3."""
 
 _SENDABLE = re.compile(r'[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]{0,254}[\x21-\x7e\x80-\xff])?')
-"""What can be the value of a header at all, however malformed it is as an ETag."""
+"""What may be a header's value, even if it is malformed as an ETag."""
 
 _ANY = '*'
 
@@ -32,7 +32,14 @@ _ACCEPTED, _BAD_REQUEST = 202, 400
 
 
 class Writer:
-    """Writes to one BMC, each once: what is refused for its condition has not been done, and is sent with another one."""
+    """Writes settings and sends actions to one BMC, each write once.
+
+    Only a PATCH that was refused because of its If-Match, and so was not carried out, is sent again with another condition.
+
+    :ivar accepted: writes that the BMC accepted but whose effect is not shown yet, with their tasks.
+    :ivar unconditional: resources that were written without an effective If-Match.
+    :ivar objections: failures and warnings in answers of success.
+    """
 
     def __init__(self, connector: Connector, name: BmcName, session: str) -> None:
         self.session = session
@@ -50,12 +57,13 @@ class Writer:
         return fresh(self._connector, self.name, uri)
 
     def patch(self, document: Document, body: JsonObject) -> None:
-        """PATCH the resource of a document that was judged, with its ETag as If-Match.
+        """PATCH the resource of a document that was judged, with the document's ETag as If-Match.
 
-        A BMC that has answered with success, and does not show the change yet, has accepted it only, as with HTTP 202.
+        A write that the BMC answered with success, but does not show when read back, is noted in ``accepted``, as after HTTP
+        202.
 
-        :raises BmcConflict: what is to be written changed since it was judged.
-        :raises BmcError: anything else.
+        :raises BmcConflict: a property to be written has changed since the document was read.
+        :raises BmcError: any other failure.
         """
         tag = _sendable(document.etag)
         try:
@@ -67,7 +75,7 @@ class Writer:
         except HttpRefused as exc:
             if exc.status != _BAD_REQUEST or tag is None or _ENTITY_TAG.fullmatch(tag):
                 raise
-            # It shows what is no ETag, and cannot read it as one.
+            # The BMC shows a malformed ETag, and cannot parse it in If-Match.
             answer = self._sent_otherwise(document, body, tag, exc)
         against = self._note(document.ref, answer)
         refused = against is not None and against.fails
@@ -77,7 +85,7 @@ class Writer:
     def post(self, uri: str, body: JsonObject) -> None:
         """POST an action.
 
-        :raises BmcError: it was not accepted.
+        :raises BmcError: the BMC did not accept it.
         """
         answer = self._connector.send('POST', uri, body=dict(body))
         self._note(Ref(bmc=self.name, uri=uri), answer)
@@ -89,9 +97,9 @@ class Writer:
     def _sent_otherwise(
         self, document: Document, body: JsonObject, tag: str | None, refusal: BmcConflict | HttpRefused
     ) -> Answer:
-        """The answer to the same write with other conditions, once a second read has shown that nothing has changed.
+        """Send a refused write with other conditions, after a second read has shown that nothing to be written has changed.
 
-        :raises BmcConflict: something has. ``BmcRefused``: none of them is accepted.
+        :raises BmcConflict: it has changed. ``BmcRefused``: no condition is accepted.
         """
         again = self.fresh(document.ref.uri)
         if not _unchanged(document.body, again.body, body):
@@ -116,7 +124,7 @@ class Writer:
         raise BmcRefused(bmc=self._connector.label, uri=document.ref.uri, what=what)
 
     def _shows(self, ref: Ref, answer: Answer, body: JsonObject) -> bool:
-        """Whether a resource shows what was written to it: in the answer to that, else read again. Unread it shows nothing."""
+        """Whether a resource shows what was written: in the answer to the write, else in a new read. False if that fails."""
         told = task.view_of(answer, self.name)
         if told is not None and _holds(told.body, body):
             return True
@@ -127,7 +135,10 @@ class Writer:
             return False
 
     def _note(self, ref: Ref, answer: Answer) -> Objection | None:
-        """Keep what the BMC has accepted only, and the task for that which it names; and what it says against it."""
+        """Note in ``accepted`` a write answered with 202, and in ``objections`` what the answer reports against it.
+
+        :returns: the failure or warning in the answer.
+        """
         against = task.said_against(self._connector, answer, self.name)
         if against is not None:
             self.objections.append(against)
@@ -142,14 +153,15 @@ def _sendable(tag: str | None) -> str | None:
 
 
 def _requoted(tag: str) -> str:
-    """An ETag without its quotation marks, or with them where it has none: BMCs show the one form and compare the other."""
+    """An ETag without its quotation marks, or with them if it has none: some BMCs show one form and compare the other."""
     return tag.removeprefix('W/').strip('"') if _ENTITY_TAG.fullmatch(tag) else f'"{tag.strip(chr(34))}"'
 
 
 def _conditions(again: Document, refused: str | None) -> Iterator[str | None]:
-    """What a write may be sent with after its condition was refused: the ETags of a new answer, the strong forms of those that
-    are weak (which match nothing by RFC 9110, section 13.1.1), both with and without quotation marks, no condition, and any
-    state of the resource.
+    """The If-Match values to try after one was refused; None: no If-Match.
+
+    In this order: the ETags of the new read; the strong forms of weak ETags (which match nothing by RFC 9110, section 13.1.1);
+    each with or without quotation marks; no condition; ``*``.
     """
     inner = again.body.get('@odata.etag')
     shown = [tag for tag in (again.etag, inner if isinstance(inner, str) else None) if tag is not None and _sendable(tag)]
@@ -163,14 +175,14 @@ def _conditions(again: Document, refused: str | None) -> Iterator[str | None]:
 
 
 def _unchanged(before: object, after: object, body: object) -> bool:
-    """What is to be written is as it was judged: the same values at every place of the body."""
+    """Whether the properties to be written have the same values in both documents."""
     if not isinstance(body, Mapping) or not isinstance(before, Mapping) or not isinstance(after, Mapping):
         return before == after
     return all(_unchanged(before.get(name), after.get(name), value) for name, value in body.items())
 
 
 def _holds(shown: object, written: object) -> bool:
-    """What is shown has every value that was written. Of an array an element that was left out (``{}``) may be anything."""
+    """Whether every written value is shown. An array element left out of the write (``{}``) may have any value."""
     if isinstance(written, Mapping):
         return isinstance(shown, Mapping) and all(_holds(shown.get(name), value) for name, value in written.items())
     if isinstance(written, list):
