@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What ought to happen: pure functions from values to values. No I/O, clock, configuration or log."""
+"""Pure functions that plan, verify and schedule work on accelerators: no I/O, clock, configuration or log."""

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which accounts of a BMC does the administrator expect, and which of those that there are does he not?
+"""Compare the user accounts of a BMC with the accounts that a baseline rule expects.
 
-Each is named, and may be given the most that it may be: ``monitor=user``. Whoever was root on the host can raise an account,
-and give it a password that he knows; an account that is expected to do little is not expected to do more.
+A rule names each expected account, and may limit its privilege: ``monitor=user``. Root on the host can raise the privilege of
+an existing account and set its password, so an expected account with more privilege than its limit is reported, too.
 """
 
 from collections import Counter
@@ -15,13 +15,14 @@ from baremetal_acc.model.ref import BmcName
 from baremetal_acc.model.toml import did_you_mean
 
 NAME_BYTES = 16
-"""Of the longest name of an account. Source: IPMI 2.0 revision 1.1, section 22.28."""
+"""Longest account name, in bytes. Source: IPMI 2.0 revision 1.1, section 22.28."""
 
 
 def limits(expected: Iterable[str]) -> Mapping[str, str | None]:
-    """The most that each expected account may be, by its name; None: that is not said.
+    """Return the highest privilege that each expected account may have, by its name; None where the rule gives no limit.
 
-    What stands behind the last ``=`` is the privilege: a name that holds one has its privilege behind.
+    The text after the last ``=`` is the privilege. So an expected account whose name contains ``=`` has to be written with its
+    privilege.
 
     :raises ValueError: an account is named twice.
     """
@@ -35,7 +36,7 @@ def limits(expected: Iterable[str]) -> Mapping[str, str | None]:
 
 
 def flaw(text: str) -> tuple[str, str | None] | None:
-    """Why no account could be meant, with a hint; None where one could."""
+    """Return why the text of an expected account is invalid, with a hint; None if it is valid."""
     name, privilege = _parts(text)
     if privilege is not None and (name != name.rstrip() or privilege != privilege.lstrip()):
         return f"{text!r} has blanks beside the '='", f'write {f"{name.rstrip()}={privilege.lstrip()}"!r}'
@@ -56,7 +57,7 @@ def _parts(text: str) -> tuple[str, str | None]:
 
 
 def _size(name: str) -> int:
-    """Bytes of a name, by the fewest that a BMC could show it with."""
+    """Return the size of a name in bytes, in the shortest encoding in which a BMC could report it."""
     try:
         return len(name.encode('latin-1'))
     except UnicodeEncodeError:
@@ -66,7 +67,7 @@ def _size(name: str) -> int:
 def audit(
     accelerator: Accelerator, inventory: Inventory, expected: Iterable[str]
 ) -> Iterator[tuple[BmcName, tuple[str, ...], str | None]]:
-    """Each BMC of a device that tells who may log in, what is wrong with that, and why not all accounts could be read."""
+    """Yield for each BMC of a device that reports accounts: its name, what is wrong with them, and why some were not read."""
     wanted = tuple(expected)
     for name in sorted({ref.bmc for ref in accelerator.refs}):
         facts = inventory.bmc(name)
@@ -75,9 +76,9 @@ def audit(
 
 
 def strange(users: Iterable[BmcUser], expected: Iterable[str]) -> list[str]:
-    """What is wrong with accounts that may log in, one text each.
+    """Describe the accounts that may log in and are not as expected, one text each.
 
-    Of two with the same name one is not the expected one, and nobody knows which.
+    Of two accounts with the same expected name, one is not the expected account, and nobody knows which: both are reported.
     """
     users, most = tuple(users), limits(expected)
     often = Counter(user.name for user in users)
@@ -85,7 +86,7 @@ def strange(users: Iterable[BmcUser], expected: Iterable[str]) -> list[str]:
 
 
 def _strange(user: BmcUser, most: Mapping[str, str | None], times: int) -> str | None:
-    """Why one is not as expected, '' where its name says it; None where it is."""
+    """Return why an account is not as expected ('' if its name alone says so); None if it is as expected."""
     if user.name not in most:
         return ''
     if times > 1:
@@ -97,5 +98,5 @@ def _strange(user: BmcUser, most: Mapping[str, str | None], times: int) -> str |
 
 
 def _height(privilege: str) -> int:
-    """What is not known counts as more than everything."""
+    """Rank a privilege; an unknown privilege ranks above all known ones."""
     return PRIVILEGES.index(privilege) if privilege in PRIVILEGES else len(PRIVILEGES)

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How often is a BMC asked again that has refused our credentials?
+"""Back off from a BMC that has rejected the credentials of a job: how often to retry, and when.
 
-Waiting hardly helps, and each wrong login counts: BMCs lock an account out after three to five of them within minutes, and its
-owner with it. But one that has just started may know no accounts for a moment, and what a job has opened there nobody else
-closes. So it is asked a few times, at growing distances: never more than twice in two minutes, nor three times in five.
+A rejected login rarely succeeds later, and each attempt counts: BMCs lock an account after three to five failures within
+minutes, which also locks out its owner. But a BMC that has just started may not know its accounts for a moment, and nobody else
+closes the locks that a job has opened there. So the job retries a few times, at growing intervals: at most twice in two
+minutes, and at most three times in five.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,36 +16,43 @@ from baremetal_acc.model.job import Job, Reset, ResetPurpose, Right, TurnedAway
 from baremetal_acc.model.ref import BmcName
 
 PAUSES = (timedelta(seconds=10), timedelta(minutes=2), timedelta(minutes=5), timedelta(minutes=5))
-"""After the first refusal, the second, and so on."""
+"""How long to wait after the first rejected login, after the second, and so on."""
 
 LATER = timedelta(hours=1)
-"""After all others, for who may not give up: one wrong login an hour locks nobody out."""
+"""How long to wait after every further rejected login, for a job that may not give up: one wrong login an hour locks no
+account.
+"""
 
 FEW, MANY = 3, 1 + len(PAUSES)
-"""How often a job asks: while nothing of it could have made the BMC refuse; and once there is no way but through."""
+"""How often a job tries to log in: FEW while nothing that it did could have made the BMC reject it; MANY once it has to finish.
+"""
 
 Kind = tuple[BmcName, Right]
-"""A BMC, and what was wanted of it."""
+"""A BMC, and the right that the rejected request needed there."""
 
 
 def most(job: Job) -> int:
-    """How often a job asks. What it has opened or written has to be closed; and what it has written or reset may just start."""
+    """Return how often a job tries to log in.
+
+    A job that has opened a lock or sent an image has to close the locks again, and a BMC that it has written or reset may just
+    be starting.
+    """
     resets = (i for i in job.items if isinstance(i.action, Reset) and i.action.purpose is ResetPurpose.ENFORCE)
     return MANY if job.opened or any(i.state.begun for i in resets) else FEW
 
 
 def next_time(refused: TurnedAway) -> datetime:
-    """When it may be asked again."""
+    """Return when the BMC may be asked again."""
     return refused.at + (PAUSES[refused.times - 1] if refused.times <= len(PAUSES) else LATER)
 
 
 def noted(
     before: Iterable[TurnedAway], refused: Mapping[Kind, BmcNotAuthorised], passed: Collection[Kind], now: datetime
 ) -> tuple[TurnedAway, ...]:
-    """What is remembered after BMCs were asked.
+    """Return the rejected logins to remember after BMCs were asked.
 
-    :param refused: what has refused now.
-    :param passed: where something was done that would not have been without good credentials: that ends the row.
+    :param refused: the logins that were rejected now.
+    :param passed: where a request succeeded that needs valid credentials: the row of rejections there ends.
     """
     known = {(one.bmc, one.right): one for one in before}
     found = {kind: one for kind, one in known.items() if kind not in passed}

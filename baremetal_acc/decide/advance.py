@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How a job goes on: which of its actions are due, given what was seen. The job is a value; nothing is done here.
+"""Advance a job: record what was read of its writes and resets, and select the actions that are due.
 
-Stages follow one another (:class:`~baremetal_acc.model.job.Stage`). Before the first write a failure ends the job at once.
-After it what failed is put back (:mod:`~baremetal_acc.decide.restore`) and every lock is still engaged, then the job ends as
-failed: nothing is left open because something else went wrong.
+The job is a value, and no action is performed here. Stages follow one another (:class:`~baremetal_acc.model.job.Stage`). After
+a failure no further action up to the writes is started. If by then the host was held off, a lock released or an image sent,
+failed flashes are rolled back (:mod:`~baremetal_acc.decide.restore`) and the locks are still engaged, and then the job ends as
+failed: no lock stays open because something else went wrong. Otherwise only the publication is left.
 """
 
 from collections import Counter
@@ -44,22 +45,22 @@ from baremetal_acc.planning import activation, succession
 from baremetal_acc.planning.waiting_tasks import UNPLANNED, shut_out
 
 UNASKED = 1_000_000
-"""As a number of updates that run: the BMC could not be asked, and gets no more."""
+"""Stands for the number of running updates when the BMC could not be asked: it gets no further update."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
     """How long a job waits for what.
 
-    :ivar poll: between two looks.
-    :ivar settle: a device may take this long to show the version after its task has ended.
+    :ivar poll: between two polls.
+    :ivar settle: a device may take this long to report the version after its task has ended.
     :ivar reset: a System may take this long to come back.
-    :ivar stall: a task may claim to run this long without moving; then the device is asked. The slowest write that is known
-        takes 40 minutes (facts/peers.md, section 3, no. 20), and nobody knows whether its task moves meanwhile.
-    :ivar claims: an instance may take this long to let go of what it has claimed.
-    :ivar person: somebody who has to do by hand what no BMC can may take this long.
-    :ivar blind: a host that was read off at both ends of this time has not run code of its own meanwhile: no machine that
-        carries accelerators has its firmware, and a loader after it, done by then.
+    :ivar stall: a task may claim to run this long without progress; then the device is read instead. The slowest known write
+        takes 40 minutes (facts/peers.md, section 3, no. 20), and nobody knows whether its task reports progress meanwhile.
+    :ivar claims: an instance may take this long to release what it has claimed.
+    :ivar person: a person may take this long to do by hand what no BMC can.
+    :ivar blind: a host that was read off at both ends of this interval has not run code of its own in between: no machine that
+        carries accelerators gets through its firmware and a boot loader in this time.
     """
 
     poll: timedelta = timedelta(seconds=5)
@@ -73,22 +74,22 @@ class Patience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSight:
-    """What was seen of one write.
+    """What was read about one write.
 
-    :ivar stalled: the device was asked, as the task does not move any more.
-    :ivar shown: the version that runs; None where nobody asked, or the device does not show it.
-    :ivar task: the BMC's task for it, where the answer to the upload named none, or a monitor that does not say that it waits
-        for a restart, and there is just one that it can be.
-    :ivar waits: its task has not begun, or waits for a restart of the host.
-    :ivar lost: its task was gone before anybody has seen it run: what it was is not known.
+    :ivar stalled: the device was read, because the task makes no progress any more.
+    :ivar shown: the version that runs; None if it was not read, or if the device does not report it.
+    :ivar task: the BMC's task for the write, if the answer to the upload named none, or named a monitor that does not say that
+        it waits for a restart, and only one task can be it.
+    :ivar waits: its task has not started, or waits for a restart of the host.
+    :ivar lost: its task was gone before it was ever seen running: what it was is not known.
     :ivar wrote_nothing: its task was cancelled before it wrote anything.
-    :ivar told_written: its task says of the very component that it was written.
-    :ivar installed: when the component was written last, as the BMC says it.
-    :ivar successor: the item that shows the component now, where the update has given it another URI.
-    :ivar told_busy: without its task, the component or the update service says that it writes.
-    :ivar complaints: what the task of a bundle says against parts that no item of the job is about.
-    :ivar start: the turn that starts it, where its task waits for that.
-    :ivar task_started: StartTime of its task as the BMC says it, while the task runs and waits for nothing.
+    :ivar told_written: its task reports that this very component was written.
+    :ivar installed: when the component was last written, as the BMC reports it.
+    :ivar successor: the item that represents the component now, where the update has given it another URI.
+    :ivar told_busy: the component or the update service reports a write in progress, and the BMC has no task for it (any more).
+    :ivar complaints: what the task of a bundle reports against components that no item of the job is about.
+    :ivar start: the turn that starts the task, where the task waits for that.
+    :ivar task_started: StartTime of its task as the BMC reports it, while the task runs and waits for nothing.
     """
 
     seen: Seen
@@ -111,13 +112,13 @@ class WriteSight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What was seen of what the job has under way.
+    """What was read about the writes and resets that the job has started, and about the BMCs and hosts that it uses.
 
     :ivar writes: by position of the item.
-    :ivar resets: True: it came; False: not yet; None: the BMC is silent.
-    :ivar foreign: updates that run and are not the job's, or that the job has given up, by BMC; :data:`UNASKED` where the BMC
-        does not tell.
-    :ivar hosts: what was read of the Systems that the job holds off; one that could not be read is missing.
+    :ivar resets: True: the reset took place; False: not yet; None: the BMC does not answer.
+    :ivar foreign: number of running updates that are not the job's, or that the job has given up, by BMC; :data:`UNASKED` where
+        the BMC does not report it.
+    :ivar hosts: power readings of the Systems that the job holds off; one that could not be read is missing.
     :ivar foreign_writes: a task of somebody else that may write firmware, by BMC to which the job has not written yet.
     :ivar changes: the tasks by which BMCs carry out changes of locks; one that could not be read is missing.
     """
@@ -132,7 +133,10 @@ class Sight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """The job after looking, and the items that are due: mark them by :func:`sent` and store that before performing them."""
+    """The job after a poll, and the positions of the items that are due.
+
+    Mark these items by :func:`sent` and store the job before performing them.
+    """
 
     job: Job
     perform: tuple[int, ...] = ()
@@ -151,7 +155,7 @@ def begin(
     requester: str | None = None,
     demands_met: bool = True,
 ) -> Job:
-    """The job that executes a plan."""
+    """Create the job that executes a plan."""
     return Job(
         id=identity,
         target=made.target,
@@ -169,7 +173,10 @@ def begin(
 
 
 def current(job: Job) -> Stage | None:
-    """The stage that the job is in; None when every stage has ended. VERIFY is due once all before PUBLISH has ended."""
+    """Return the current stage of the job; None when all stages have ended.
+
+    VERIFY is due once all stages before PUBLISH have ended.
+    """
     open_stages = [stage(i.action) for i in job.items if not i.state.ended]
     first = min(open_stages, default=None)
     if first in (None, Stage.PUBLISH) and job.verdict is None and not job.ended:
@@ -178,9 +185,9 @@ def current(job: Job) -> Stage | None:
 
 
 def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
-    """Take what was seen into account, and say what is due."""
+    """Update the job from what was read, and select the items that are due."""
     under_way = [n for n, i, _ in _open_writes(job) if i.state is not ItemState.PLANNED]
-    # What has ended before the deadline, and was only not told yet, has ended well.
+    # A job whose stages had all ended before the deadline is not expired, although its end was not reported yet.
     if now > job.deadline and current(job) is not None:
         job = expire(job, now)
     job = _writes_seen(job, sight, now, patience)
@@ -193,7 +200,7 @@ def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
         case None | Stage.VERIFY:
             return Move(job=job)
         case Stage.WRITE if any(job.items[n].state is ItemState.FAILED for n in under_way):
-            # What has just been given up may still run, and was not counted as somebody else's: look first.
+            # A write that was given up just now may still run, and was not counted in sight.foreign: poll again first.
             return Move(job=job)
         case Stage.WRITE:
             return _due(job, _next_writes(job, sight))
@@ -206,7 +213,7 @@ def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
 
 
 def sent(job: Job, positions: Iterable[int], now: datetime) -> Job:
-    """The job with items marked as about to be performed: the intent is stored before the deed."""
+    """Mark items as about to be performed. The job is stored with these marks before the actions are performed."""
     items = list(job.items)
     for position in positions:
         item = items[position]
@@ -218,10 +225,11 @@ def sent(job: Job, positions: Iterable[int], now: datetime) -> Job:
 
 
 def taken_up(job: Job) -> Job:
-    """The job as it goes on after it was stored, whoever died meanwhile.
+    """Return the job as it is resumed after it was stored, whichever process stopped meanwhile.
 
-    An image that was on its way begins anew: nothing of it is in force, and nobody knows how much of it has arrived. One that
-    may have been brought in force is looked at like anything that was sent.
+    If a turn of an image that is sent in several turns had begun, the image is sent again from the beginning: nothing of it is
+    in force, and nobody knows how much of it has arrived. If that turn may have activated the image, the write is polled like
+    any write that was sent.
     """
     return replace(job, items=tuple(_taken_up(item) for item in job.items))
 
@@ -235,7 +243,11 @@ def _taken_up(item: Item) -> Item:
 
 
 def expire(job: Job, now: datetime) -> Job:
-    """What still waits past the deadline has failed. Locks and the host's return are not waited for, and still tried."""
+    """Fail the actions up to the writes that have started and not ended by the deadline, and the planned rollbacks.
+
+    Locks, and the return of the host, are still tried past the deadline. Other planned actions are not failed; the reason that
+    is added to the job has them skipped.
+    """
 
     def late(item: Item) -> Item:
         if stage(item.action) > Stage.WRITE or item.state.ended:
@@ -248,7 +260,7 @@ def expire(job: Job, now: datetime) -> Job:
 
     both = [(item, late(item)) for item in job.items]
     reasons = job.reasons if 'the deadline has passed' in job.reasons else (*job.reasons, 'the deadline has passed')
-    # Who reads that it took too long has to learn what took so long.
+    # The reasons also name what took so long.
     causes = (
         f'{describe(item.action)}: {item.message}'
         for before, item in both
@@ -269,16 +281,16 @@ def ended(
     untouched: bool = False,
     unsure: bool = False,
 ) -> Job:
-    """The job with one item in another state. A failure of a stage up to the writes is a reason of the job.
+    """Return the job with one item in another state.
 
-    :param untouched: it failed before anything of it could reach the device.
-    :param unsure: it was given up, and whether the write has ended nobody knows.
+    The failure of an action up to the writes, of a reset, or of a publication is added to the reasons of the job.
+
+    :param untouched: the action failed before anything of it could reach the device.
+    :param unsure: the write was given up, and nobody knows whether it has ended.
     """
     item = replace(job.items[position].to(state, now, message), untouched=untouched, unsure=unsure, progress=None)
     if state.ended:
-        item = replace(
-            item, managers=(), task_started=None
-        )  # what they said is asked for no more, and stored jobs have their bounds
+        item = replace(item, managers=(), task_started=None)  # not needed any more, and the size of a stored job is limited
     items = (*job.items[:position], item, *job.items[position + 1 :])
     reasons = job.reasons
     counts = stage(item.action) <= Stage.WRITE or isinstance(item.action, Reset) or stage(item.action) is Stage.PUBLISH
@@ -289,35 +301,35 @@ def ended(
 
 
 def _again(item: Item) -> str:
-    """How the failure of what follows a failure begins."""
+    """Prefix for the reason of a failed retry or rollback."""
     if isinstance(item.action, Flash) and item.action.retry:
         return 'sent once more: '
     return 'put back: ' if item.restoring else ''
 
 
 def with_item(job: Job, position: int, item: Item) -> Job:
-    """The job with one of its items replaced."""
+    """Return the job with one of its items replaced."""
     return replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
 
 
 def objected(item: Item) -> str:
-    """What a BMC has said against what it took, for the end of a sentence; empty where it said nothing."""
+    """Return the objection with which a BMC accepted a request, as the end of a sentence; empty if it made none."""
     return '' if item.objection is None else f' (the BMC took it, and said: {item.objection.text})'
 
 
 def complained(complaint: Complaint) -> str:
-    """What a task says against something, with its names where the words have none of them."""
+    """Return what a task reports against a component, with the names of the component where the text lacks them."""
     named = any(name in complaint.text for name in complaint.names)
     return complaint.text if named else f'{", ".join(complaint.names)}: {complaint.text}'
 
 
 def stalls(item: Item, now: datetime, patience: Patience) -> bool:
-    """The task of a write has not moved for longer than anything takes."""
+    """Whether the task of a write has made no progress for longer than any write takes."""
     return item.moved is not None and now - item.moved > patience.stall
 
 
 def describe(action: Action) -> str:
-    """One action in a few words, for logs and errors."""
+    """Describe an action in a few words, for logs and errors."""
     match action:
         case Flash():
             return f'flash {action.component} of {action.accelerator} with {action.image}'
@@ -343,7 +355,7 @@ def describe(action: Action) -> str:
 
 
 def _protected(action: Release | Engage) -> str:
-    """What a lock is of. One of a whole machine is of no card, though it is engaged in the name of one."""
+    """Name what a lock protects: a lock of a whole machine protects its BMC, though it is engaged in the name of one card."""
     return f'BMC {action.ref.bmc}' if action.scope is Scope.BMC else action.accelerator
 
 
@@ -357,12 +369,12 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
             continue
         action = item.action
         follows = _next(job, item, action, seen.seen)
-        # Why it was sent without an answer is told too, when nothing better is known.
+        # Where nothing better is known, report also why the upload got no answer.
         asks = follows.effect is Effect.ASK
         said = seen.message or (item.message if item.state is ItemState.SENT and not asks else None)
         told = '; '.join(filter(None, (said, _answered(item))))
         says = ' '.join(filter(None, (follows.why and follows.why + _instead(item.action, seen), told and f'({told})')))
-        # Who was killed over the answer looks late: the time to settle begins with the first look.
+        # A process that was killed while it waited for the answer polls late: the time to settle begins with the first poll.
         unseen = item.state is ItemState.SENT and item.task is None and item.moved is None
         too_long = not unseen and _too_long(follows.effect, item, now, patience)
         if seen.lost or (seen.seen is Seen.AWAITS and seen.task is not None):
@@ -393,7 +405,7 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         if item.objection is not None and not _stands_still(action, seen):
             item = replace(item, objection=replace(item.objection, fails=False))
         if item.state is ItemState.STAGED and seen.seen is Seen.AWAITS:
-            # How long it stands still is counted from the first look after the restart.
+            # The stall is counted from the first poll after the restart.
             item = replace(item, follows=True, moved=None)
         if (unseen or (item.moved is None and asks)) and not item.state.ended:
             item = replace(item, moved=now)
@@ -401,12 +413,12 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
             item = replace(item, message=f'{says}; waiting for it until {_by(item, now, patience)}')
         if seen.task is not None and item.task is None and not item.state.ended:
             item = replace(item, task=seen.task)
-        # The time to settle begins when nothing moves any more; a task that only claims to run is another matter.
+        # The time to settle begins when progress ends; a task that only claims to run has its own limit (stall).
         if not item.state.ended and follows.effect is Effect.WAIT:
             item = replace(item, since=now, moved=now if _moved(item, seen) else item.moved, message=seen.message)
             if seen.seen in (Seen.WORKING, Seen.AWAITS):
                 evidence = item.evidence or _progressed(action, seen)
-                # A task that waited may be started again, and says when that was.
+                # A task that waited may be started again, and then reports another StartTime.
                 started = None if seen.waits else item.task_started or seen.task_started
                 item = replace(item, percent=seen.percent, waits=seen.waits, evidence=evidence, task_started=started)
             if seen.start is not None and not item.started:
@@ -416,19 +428,19 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
 
 
 def _answered(item: Item) -> str:
-    """What the BMC has said against a write in its answer to the upload."""
+    """Return the objection in the BMC's answer to the upload, as part of a message; empty if there was none."""
     return '' if item.objection is None else f'it answered the upload with: {item.objection.text}'
 
 
 def _strays(action: Flash | Program, seen: WriteSight) -> bool:
-    """The component was read, and shows something else than it ran before the write, or no version."""
+    """Whether the component was read and shows another version than before the write, or none."""
     if seen.shown is None:
         return seen.seen in (Seen.UNTOLD, Seen.UNSHOWN, Seen.MISSING) and action.expects is not None
     return seen.shown != action.expects and not same_version(seen.shown, action.expects)
 
 
 def _stands_still(action: Flash | Program, seen: WriteSight) -> bool:
-    """Nothing is seen to go on that may be the write, and the component is as it was; or nothing is seen at all."""
+    """Whether nothing is seen in progress that may be the write, and the component is as before; or nothing can be read."""
     if seen.seen is Seen.SILENT:
         return True
     as_before = seen.shown == action.expects or same_version(seen.shown, action.expects)
@@ -436,7 +448,10 @@ def _stands_still(action: Flash | Program, seen: WriteSight) -> bool:
 
 
 def _next(job: Job, item: Item, action: Flash | Program, seen: Seen) -> Next:
-    """What a write does next. One that waits for a restart is given up where that restart cannot help it, or does not come."""
+    """Return the next state of a write.
+
+    A write that waits for a restart of the host is given up if that restart cannot help it, or does not come.
+    """
     follows = following(item.state, seen, _reset_of(action))
     if seen is Seen.AWAITS and (why := shut_out(job, action)) is not None:
         return Next(state=ItemState.FAILED, effect=Effect.GIVE_UP, why=why)
@@ -446,14 +461,14 @@ def _next(job: Job, item: Item, action: Flash | Program, seen: Seen) -> Next:
 
 
 def _may_be_cancelled(item: Item, now: datetime, patience: Patience) -> bool:
-    """A task that is to be given up has not been cancelled yet, or may still end by that."""
+    """Whether a task that is to be given up can still be cancelled, or may still end because it was."""
     if item.task is None or item.uncancelled is not None:
         return False
     return item.cancelled is None or now - item.cancelled <= patience.settle
 
 
 def _not_cancelled(item: Item) -> str:
-    """What became of the attempt to cancel a task that is given up."""
+    """Return what became of the attempt to cancel a task that is given up, as the end of a message."""
     if item.cancelled is None:
         return ''
     return f'; task {item.task} ' + (
@@ -462,9 +477,9 @@ def _not_cancelled(item: Item) -> str:
 
 
 def _too_long(effect: Effect, item: Item, now: datetime, patience: Patience) -> bool:
-    """Nothing has moved for as long as this may take."""
+    """Whether nothing has changed for as long as this effect may take."""
     limit = {Effect.SETTLE: patience.settle, Effect.ASK: patience.stall}.get(effect)
-    # What is asked for was last seen to move when it was sent, or when something of it moved.
+    # A write that is polled by its device made its last progress when it was sent, or when its task last reported some.
     since = item.moved or item.since if effect is Effect.ASK else max(item.since, item.moved or item.since)
     return limit is not None and now - since > limit
 
@@ -474,9 +489,9 @@ def _by(item: Item, now: datetime, patience: Patience) -> str:
 
 
 def _progressed(action: Flash | Program, seen: WriteSight) -> WriteEvidence | None:
-    """A task that is on its way has begun to write: one that is skipped goes from its beginning to its end at once.
+    """Return PROGRESS as evidence if the task is between 0 and 100 percent: a skipped task goes from 0 to 100 at once.
 
-    That of a bundle says nothing of a single component, which may be skipped while others are written.
+    The task of a bundle says nothing about a single component, which may be skipped while others are written.
     """
     if isinstance(action, Flash) and action.upload is not None:
         return None
@@ -484,7 +499,7 @@ def _progressed(action: Flash | Program, seen: WriteSight) -> WriteEvidence | No
 
 
 def _ended_by(action: Flash | Program, seen: WriteSight) -> WriteEvidence | None:
-    """What shows of a write that has ended well, and was not seen on its way, that it has reached the component."""
+    """Return the evidence that a write that ended well, and was not seen in progress, has reached its component."""
     if seen.told_written:
         return WriteEvidence.OUTCOME
     is_later = None not in (action.installed, seen.installed) and seen.installed != action.installed
@@ -492,7 +507,7 @@ def _ended_by(action: Flash | Program, seen: WriteSight) -> WriteEvidence | None
 
 
 def _instead(action: Flash | Program, seen: WriteSight) -> str:
-    """What runs in place of what was sent; and where nothing else is wrong, what the catalogue may not have said."""
+    """Say which version runs instead of the one that was sent; and if nothing else is wrong, what the catalogue may lack."""
     if seen.shown is None or same_version(seen.shown, action.version):
         return ''
     found = f': {seen.shown} runs, {action.version} was sent'
@@ -502,21 +517,21 @@ def _instead(action: Flash | Program, seen: WriteSight) -> str:
 
 
 def _moved(item: Item, seen: WriteSight) -> bool:
-    """A task gives signs of life: its percentage, or where it has none its message. What was not seen may have moved."""
+    """Whether a task makes progress: by its percentage, or without one by its message. An unread task counts as moving."""
     if seen.seen not in (Seen.WORKING, Seen.AWAITS) or item.moved is None:
         return True
     return seen.percent != item.percent if seen.percent is not None else seen.message != item.message
 
 
 def _busy_for_too_long(job: Job, sight: Sight, now: datetime, patience: Patience) -> Job:
-    """What is to be put back waits for a BMC that an update keeps busy for ever, be it the very one that failed, no longer."""
+    """Fail rollbacks that wait for longer than the stall limit for a BMC that a foreign, or the failed, update keeps busy."""
     under_way = {a.ref.bmc for _, i, a in _open_writes(job) if i.state is not ItemState.PLANNED}
     for position, item, action in tuple(_open_writes(job)):
         bmc = action.ref.bmc
         if not item.restoring or item.state is not ItemState.PLANNED:
             continue
         if bmc in under_way:
-            job = with_item(job, position, replace(item, since=now))  # its turn has not come: that is no fault of the BMC's
+            job = with_item(job, position, replace(item, since=now))  # it waits for a write of this job, not for the BMC
         elif 0 < sight.foreign.get(bmc, 0) < UNASKED and now - item.since > patience.stall:
             why = f'an update keeps BMC {bmc} busy, and did so for {patience.stall}'
             job = ended(job, position, ItemState.FAILED, now, why, untouched=True)
@@ -524,16 +539,16 @@ def _busy_for_too_long(job: Job, sight: Sight, now: datetime, patience: Patience
 
 
 def given_up(job: Job) -> Iterator[Flash | Program]:
-    """The writes that may go on unseen: they were given up, nothing proves that they have ended, and no task tells of them.
+    """Yield the writes that may continue unseen: they were given up, nothing proves that they ended, and no task reports them.
 
-    One whose task claims to run keeps its BMC busy as the task of somebody else does.
+    A write whose task claims to run keeps its BMC busy, as the task of somebody else does.
     """
     items = (i for i in job.items if i.unsure and i.state.ended and not i.stalled)
     return (a for i in items if isinstance(a := i.action, Flash | Program))
 
 
 def _not_beside_what_may_go_on(job: Job, now: datetime) -> Job:
-    """Nothing is put back by a BMC that may still carry out a write which the job has given up."""
+    """Fail rollbacks through a BMC that may still carry out a write which the job has given up."""
     writing = {a.ref.bmc: a for a in given_up(job)}
     for position, item, action in tuple(_open_writes(job)):
         other = writing.get(action.ref.bmc)
@@ -561,8 +576,8 @@ def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
                     _waited(job, item, now, patience), position, ItemState.FAILED, now, _nobody_came(job, item, patience)
                 )
         elif came is False and item.again is not None and now >= item.again and now <= job.deadline:
-            # The BMC has answered with an error of its own, and nothing shows that the reset came: it is read once more, and
-            # asked for once more where it has not.
+            # The BMC has answered with an error of its own, and nothing shows that the reset took place: it is read once more,
+            # and requested once more if it has not.
             job = with_item(job, position, replace(item, state=ItemState.PLANNED, rejected=2, again=None))
         elif (came is False and now - item.since > patience.reset) or now > job.deadline + patience.reset:
             is_hold = _is(item.action, ResetPurpose.HOLD)
@@ -573,12 +588,12 @@ def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
 
 
 def _waited(job: Job, item: Item, now: datetime, patience: Patience) -> Job:
-    """The job that has waited for a person, with its deadline as far away as it was when it began to."""
+    """Extend the deadline of a job that has waited for a person by the time that was waited."""
     return replace(job, deadline=job.deadline - patience.person + (now - item.since))
 
 
 def _nobody_came(job: Job, item: Item, patience: Patience) -> str:
-    """What is left to do where a person was waited for in vain."""
+    """Return what is left to do if nobody has done the manual reset in time."""
     if not isinstance(item.action, Reset):
         raise TypeError('a person is waited for by a reset')
     flashes = activation.brought_in_force(job, item.action)
@@ -590,9 +605,9 @@ def _nobody_came(job: Job, item: Item, patience: Patience) -> str:
 
 
 def _in_force(job: Job, position: int, reset: Reset, now: datetime) -> Job:
-    """A reset that came brings the locks in force that needed it. To be powered on resets a host that was off before.
+    """Record the reset at the locks that needed it. Powering on counts as a reset of a host that was off before.
 
-    With the standby power the BMC has restarted; what a start of the host brings in force comes with that.
+    A loss of standby power restarts the BMC; locks that need a start of the host take effect with that start.
     """
     if reset.kind.is_standby:
         restarted = (
@@ -617,7 +632,7 @@ def _in_force(job: Job, position: int, reset: Reset, now: datetime) -> Job:
 
 
 def _was_off(job: Job, position: int, resume: Reset) -> bool:
-    """The last attempt before it to have the host off has succeeded."""
+    """Whether the last hold of this System before the given item has succeeded."""
     before = (i for i in reversed(job.items[:position]) if _is(i.action, ResetPurpose.HOLD))
     last = next((i for i in before if isinstance(i.action, Reset) and i.action.system == resume.system), None)
     return last is not None and last.state is ItemState.DONE
@@ -637,7 +652,7 @@ def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
         if item.state is not ItemState.PLANNED:
             return False
         if item.restoring:
-            # What has failed is no reason against putting it back, unless the way to the device could not be opened.
+            # A failure does not prevent its own rollback, unless the host could not be held or a lock could not be released.
             return stage(item.action) <= Stage.WRITE and any(_stands_in_the_way(c, item.action) for c in closed)
         if _is(item.action, ResetPurpose.RESUME):
             return not held
@@ -645,8 +660,8 @@ def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
             return True
         at = stage(item.action)
         if at is Stage.PUBLISH:
-            return False  # what failed must not stay on offer
-        # A host that is held is given back only at proven locks, so they are engaged for that alone.
+            return False  # a device whose write failed must not stay available in placement
+        # A held host is given back only with proven locks, so locks are engaged for that alone.
         return at <= Stage.WRITE or not (job.opened or (held and at in (Stage.ENGAGE, Stage.REENGAGE)))
 
     items = tuple(i.to(ItemState.SKIPPED, now) if pointless(i) else i for i in job.items)
@@ -654,7 +669,7 @@ def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
 
 
 def _needed(job: Job, reset: Reset) -> bool:
-    """It brings something in force: an image that may have been written, or a lock. Nobody restarts a host by a bad file."""
+    """Whether a reset activates an image that may have been written, or a lock. A rejected image is no reason for one."""
 
     def takes(item: Item) -> bool:
         match item.action:
@@ -663,7 +678,7 @@ def _needed(job: Job, reset: Reset) -> bool:
                 is_enough = flash.reset.is_standby or not reset.kind.is_standby
                 return written and flash.reset is not ResetKind.NONE and is_enough
             case Reset() as cycle:
-                # Whoever was powered off for that starts again.
+                # A System that was powered off for the standby cycle starts again.
                 return item.state.begun and cycle.kind.is_standby and cycle != reset and cycle.system == reset.system
             case _ if reset.kind.is_standby:
                 return False
@@ -678,27 +693,27 @@ def _needed(job: Job, reset: Reset) -> bool:
 
 
 def _stands_in_the_way(failed: Action, action: Action) -> bool:
-    """A host that could not be powered off stands in the way of everything, a lock in the way of its card."""
+    """Whether a failed action prevents another one: a host that is not off prevents all, a lock all changes to its card."""
     if isinstance(failed, Release) and isinstance(action, Release | Flash | Program):
         return failed.ref.bmc == action.ref.bmc if failed.scope is Scope.BMC else failed.accelerator == action.accelerator
     return True
 
 
 def _next_writes(job: Job, sight: Sight) -> list[int]:
-    """Writes that may begin now: lower orders first, whichever BMC they are of, one at a time to a card, and no more than its
-    BMC takes.
+    """Return the positions of the writes that may start now.
 
-    What is sent in turns goes on.
+    Lower orders go first, on whichever BMC; each card gets one write at a time, and each BMC no more than it takes. An image
+    that is sent in turns continues.
 
-    Where something is to be put back, a BMC gets one write at a time; beside an update that is not ours it gets none, as that
-    may be of the same card.
+    A BMC with something to roll back gets one write at a time, and none while an update runs there that is not ours: that
+    update may be of the same card.
     """
     open_writes = list(_open_writes(job))
     under_way = [a for _, i, a in open_writes if i.state is not ItemState.PLANNED]
     load = Counter(a.ref.bmc for a in under_way)
     cards = {a.accelerator for a in under_way}
-    # What made one write fail may be that the BMC had several: where something is to be put back it gets no two at once.
-    # What it does besides may be the very write that has failed, going on under whatever name.
+    # A write may have failed because the BMC had several: a BMC with something to roll back gets one at a time.
+    # Another update that it runs may be the very write that has failed, under another name.
     careful = {a.ref.bmc for _, i, a in open_writes if i.restoring}
     lowest = min((a.order for _, _, a in open_writes), default=0)
     due = []
@@ -721,7 +736,7 @@ def _next_writes(job: Job, sight: Sight) -> list[int]:
 
 
 def sharing_upload(job: Job, position: int) -> tuple[int, ...]:
-    """The writes of one upload, the given one among them: of what is sent as a bundle all that are as far as this one."""
+    """Return the positions of the writes of one upload: the parts of a bundle that are in the same state as the given one."""
     item = job.items[position]
     first = item.action
     if not isinstance(first, Flash) or first.upload is None:
@@ -742,9 +757,10 @@ def _open_writes(job: Job) -> Iterator[tuple[int, Item, Flash | Program]]:
 
 
 def _next_locks(job: Job, at: Stage, now: datetime) -> list[int]:
-    """A lockdown is opened before the other locks and closed after them: under it the BMC changes nothing.
+    """Return the positions of the lock changes that may start now.
 
-    A BMC that still carries out a change gets no other one, and what it has rejected waits for its time.
+    A lockdown is released before the other locks and engaged after them: under a lockdown the BMC changes no other setting. A
+    BMC that still carries out one change gets no other, and a change that it has rejected waits for its retry time.
     """
     open_ones = [(n, i) for n, i in enumerate(job.items) if stage(i.action) is at and not i.state.ended]
     lockdowns = [n for n, i in open_ones if isinstance(i.action, Release | Engage) and i.action.wraps]
@@ -754,7 +770,7 @@ def _next_locks(job: Job, at: Stage, now: datetime) -> list[int]:
 
 
 def waits_for_lock(job: Job, position: int) -> bool:
-    """The change of a lock that has not been sent waits for another one that its BMC still carries out."""
+    """Whether a lock change that was not sent yet waits for another one that its BMC still carries out."""
     action = job.items[position].action
     return isinstance(action, Release | Engage) and any(
         item.state is ItemState.RUNNING and isinstance(item.action, Release | Engage) and item.action.ref.bmc == action.ref.bmc
@@ -763,8 +779,10 @@ def waits_for_lock(job: Job, position: int) -> bool:
 
 
 def _next_resets(job: Job, at: Stage) -> list[int]:
-    """Resets that enforce go together, but those of BMCs alone before standby power goes; the host is given back when they have
-    ended.
+    """Return the positions of the resets that may start now.
+
+    Resets that enforce a change go together, but those of BMCs go before standby power is cut; the host is given back after
+    all.
     """
     resets = [(n, i) for n, i in enumerate(job.items) if stage(i.action) is at and not i.state.ended]
     enforcing = [(n, i) for n, i in resets if _is(i.action, ResetPurpose.ENFORCE)]
@@ -773,7 +791,7 @@ def _next_resets(job: Job, at: Stage) -> list[int]:
 
 
 def _due(job: Job, positions: list[int]) -> Move:
-    """Of some items those that can be performed. A write that was sent is only looked for, unless it is sent in turns."""
+    """Select the items that can be performed now. A write that was sent is only polled, unless its image is sent in turns."""
 
     def can(item: Item) -> bool:
         if item.state is ItemState.SENT:

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of the accelerators of one instance, all of them together: prepared, plugged, and brought back?
+"""State machine of the accelerators that one instance has claimed: prepare, plug, and roll back.
 
-A total table for each one, and what follows for all. Where one cannot be prepared, every one to which anything was written is
-brought back, the last one first; what cannot be brought back keeps its name until cleaning has dealt with it.
+A total table gives the next state of each accelerator; the functions apply it to all accelerators of the instance. When one
+cannot be prepared, every accelerator that was written to is rolled back, in reverse order. An accelerator that cannot be rolled
+back stays in state ``NOT_ROLLED_BACK`` until cleaning has dealt with it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +17,10 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.refusal import Refusal
 
 MOST = 256
-"""Accelerators and slots of one instance that are remembered. Measured: 64 slots need 5 KiB, packed."""
+"""How many accelerators and slots of one instance are stored. Measured: 64 slots need 5 KiB, packed."""
 
 MOST_TEXT = 500
-"""Characters of a reason that are kept with each one."""
+"""How many characters of a reason are stored with each accelerator."""
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -39,10 +40,10 @@ _ROWS = {
     # begin, ready, break, plug, back, undone, stuck
     _S.PLANNED: (_S.PREPARING, _S.PLANNED, _S.PLANNED, _S.PLANNED, _S.GONE, _S.PLANNED, _S.PLANNED),
     _S.PREPARING: (_S.PREPARING, _S.PREPARED, _S.FAILED, _S.PREPARING, _S.UNPREPARING, _S.PREPARING, _S.PREPARING),
-    # One that was prepared by an attempt before is prepared anew: what it holds may have changed meanwhile.
+    # An accelerator that an earlier attempt has prepared is prepared again: its content may have changed meanwhile.
     _S.PREPARED: (_S.PREPARING, _S.PREPARED, _S.FAILED, _S.PLUGGED, _S.UNPREPARING, _S.PREPARED, _S.PREPARED),
     _S.PLUGGED: (_S.PREPARING, _S.PLUGGED, _S.PLUGGED, _S.PLUGGED, _S.UNPREPARING, _S.PLUGGED, _S.PLUGGED),
-    # Nobody is given what has failed before it was prepared anew.
+    # A failed accelerator is given to nobody until it was prepared again.
     _S.FAILED: (_S.PREPARING, _S.FAILED, _S.FAILED, _S.FAILED, _S.UNPREPARING, _S.FAILED, _S.FAILED),
     _S.UNPREPARING: (
         _S.PREPARING,
@@ -66,13 +67,13 @@ _ROWS = {
 }
 
 TABLE = {(state, event): to for state, row in _ROWS.items() for event, to in zip(_EVENTS, row, strict=True)}
-"""Every state with everything that can happen. What cannot happen to it leaves it as it is: an event may come twice."""
+"""The next state for every state and event. An event that does not apply leaves the state as it is: an event may come twice."""
 
 
 def after(one: Attachment, event: AttachEvent, why: str | None = None) -> Attachment:
-    """One accelerator after an event.
+    """Return one accelerator after an event.
 
-    :param why: what went wrong; what is well has nothing to say.
+    :param why: what went wrong; None if nothing did.
     """
     state = TABLE[one.state, event]
     return replace(
@@ -88,11 +89,12 @@ def after(one: Attachment, event: AttachEvent, why: str | None = None) -> Attach
 
 
 def planned(instance: str, found: Iterable[Attachment], before: Attached | None) -> Attached:
-    """The accelerators of an instance before they are prepared.
+    """Return the accelerators of an instance before they are prepared.
 
-    What an earlier attempt for the same instance has written keeps what it held before that: not the instance's own function.
+    An accelerator that an earlier attempt for the same instance has written keeps the function that it held before that
+    attempt, not the instance's own function.
 
-    :param found: what the drivers have made of what it has claimed.
+    :param found: what the attach drivers have found for the claims of the instance.
     """
     known = {(a.provider, a.accelerator): a for a in before.items} if before and before.instance == instance else {}
     items = []
@@ -105,7 +107,10 @@ def planned(instance: str, found: Iterable[Attachment], before: Attached | None)
 
 
 def begun(attached: Attached, made: Plan, job: str) -> Attached:
-    """All of them as their one job begins: in the order in which it writes; what it has not to write is prepared."""
+    """Start preparing all accelerators.
+
+    Those that the job writes come in the order in which it writes them; those that it does not write are prepared at once.
+    """
     order = _places(made.actions)
     items = [after(one, AttachEvent.BEGIN) for one in attached.items]
     ready = [after(one, AttachEvent.READY) for one in items if one.place not in order]
@@ -114,14 +119,14 @@ def begun(attached: Attached, made: Plan, job: str) -> Attached:
 
 
 def prepared(attached: Attached, job: Job, reasons: Sequence[str]) -> Attached:
-    """All of them when the job has ended that prepares them.
+    """Return all accelerators after the job that prepares them has ended.
 
-    :param reasons: why it has failed; none: it ended well.
+    :param reasons: why the job failed; empty if it ended well.
     """
     items = []
     for one in attached.items:
         written, good, why = _written(one, job)
-        # What is written well is known again, whatever was written before.
+        # After a good write the content is known again, whatever was written before.
         one = replace(one, written=one.written or written, doubtful=not good if written else one.doubtful)
         if one.state is AttachState.PREPARING:
             well = good or not reasons
@@ -132,20 +137,20 @@ def prepared(attached: Attached, job: Job, reasons: Sequence[str]) -> Attached:
 
 
 def plugged(attached: Attached) -> Attached:
-    """All of them once they were looked at before the machine is handed over."""
+    """Return all accelerators after they were verified, before the machine is handed over."""
     return replace(attached, items=tuple(after(one, AttachEvent.PLUG) for one in attached.items), job=None, reasons=())
 
 
-# ---------------------------------------------------------------------------------------------------------- bringing back
+# ----------------------------------------------------------------------------------------------------------- rolling back
 
 
 def must_go_back(attached: Attached) -> bool:
-    """Something of them was written, so that a failed deployment has something to bring back."""
+    """Whether any accelerator was written, so that a failed deployment has something to roll back."""
     return any(_may_be_written(one) for one in attached.items)
 
 
 def going_back(attached: Attached, reasons: Iterable[str]) -> Attached:
-    """All of them as they are brought back. Of what was not written nothing has to be."""
+    """Start rolling back all accelerators. One that was not written needs no rollback."""
     items = []
     for one in attached.items:
         open_one = replace(one, back=None, written=_may_be_written(one), doubtful=_is_doubtful(one))
@@ -155,28 +160,28 @@ def going_back(attached: Attached, reasons: Iterable[str]) -> Attached:
 
 
 def _may_be_written(one: Attachment) -> bool:
-    """Something was written to it, or was to be by a job of which nobody has heard how it ended."""
+    """Whether something was written to the accelerator, or may have been by a job whose end was not recorded."""
     return one.written or one.state is AttachState.PREPARING
 
 
 def _is_doubtful(one: Attachment) -> bool:
-    """Nobody can say what it holds. A job that brings it back may have been cut off in the middle of a write, too."""
+    """Whether the content is unknown. A job that rolls an accelerator back may have been interrupted in a write, too."""
     return one.doubtful or one.state in (AttachState.PREPARING, AttachState.UNPREPARING, AttachState.NOT_ROLLED_BACK)
 
 
 def in_reverse(attached: Attached) -> tuple[Attachment, ...]:
-    """Those that have to be brought back, the last that was prepared first."""
+    """Return the accelerators that have to be rolled back, the last prepared first."""
     return tuple(one for one in reversed(attached.items) if one.state is AttachState.UNPREPARING)
 
 
 def returned(
     attached: Attached, gives: Iterable[Give], kept: Mapping[str, str] = _NOTHING, failed: Mapping[str, str] = _NOTHING
 ) -> Attached:
-    """All of them once it is known how they are brought back. Those stay open that the job has to write.
+    """Return all accelerators once it is known how they are rolled back. Those that the job has to write stay open.
 
-    :param gives: what slots are to hold again.
-    :param kept: by provider why it stays as it is, which harms nobody.
-    :param failed: by provider why nobody can say how it is brought back.
+    :param gives: the functions that slots are to hold again.
+    :param kept: why a provider keeps its content, which harms nobody, by provider.
+    :param failed: why nobody can say how a provider is rolled back, by provider.
     """
     wanted = {give.place: give.function for give in gives}
     items = []
@@ -193,7 +198,7 @@ def returned(
 
 
 def in_turn(made: Plan, gives: Sequence[Give]) -> Plan:
-    """The plan with what it writes to slots in the order of these, whatever order the images ask for."""
+    """Return the plan with its writes to slots in the order of these assignments, whatever order the images ask for."""
     rank = {give.place: number for number, give in enumerate(gives)}
 
     def turn(action: Action) -> Action:
@@ -205,9 +210,9 @@ def in_turn(made: Plan, gives: Sequence[Give]) -> Plan:
 
 
 def without_refused(made: Plan, gives: Iterable[Give]) -> tuple[Plan, dict[AcceleratorId, tuple[Refusal, ...]]]:
-    """The plan without the devices of which it refuses something, and why it does: one keeps no other one from it.
+    """Remove the devices that the plan refuses, and return why: one refused device does not prevent the rollback of the others.
 
-    What is refused of the whole machine stays refused.
+    A refusal that is about the whole machine stays in the plan.
     """
     theirs = {give.accelerator for give in gives}
     why: dict[AcceleratorId, tuple[Refusal, ...]] = {}
@@ -220,11 +225,11 @@ def without_refused(made: Plan, gives: Iterable[Give]) -> tuple[Plan, dict[Accel
 
 
 def brought_back(attached: Attached, job: Job, holds: Mapping[Place, str] | None) -> Attached:
-    """All of them when the job has ended that brings them back.
+    """Return all accelerators after the job that rolls them back has ended.
 
-    Those that it has not come to, since another one has failed before, stay open: each such job settles one of them at least.
+    Accelerators that the job has not reached, because an earlier one failed, stay open: each such job settles at least one.
 
-    :param holds: what their slots verifiably hold in the end; None: nobody could look.
+    :param holds: what their slots verifiably hold in the end; None: the machine could not be read.
     """
     tried = {one.place for one in attached.items if _written(one, job)[0]}
     items = []
@@ -238,7 +243,7 @@ def brought_back(attached: Attached, job: Job, holds: Mapping[Place, str] | None
 
 
 def _why_not_back(one: Attachment, job: Job, holds: Mapping[Place, str] | None) -> str | None:
-    """Why it does not hold again what it is to hold; None: it does."""
+    """Return why the slot does not hold again what it should; None if it does."""
     if holds is None or one.place is None:
         return 'nobody could look at it in the end'
     written, good, why = _written(one, job)
@@ -248,12 +253,12 @@ def _why_not_back(one: Attachment, job: Job, holds: Mapping[Place, str] | None) 
 
 
 def stuck(attached: Attached | None) -> tuple[Attachment, ...]:
-    """Those that could not be brought back."""
+    """Return the accelerators that could not be rolled back."""
     return () if attached is None else tuple(one for one in attached.items if one.state is AttachState.NOT_ROLLED_BACK)
 
 
 def told(attached: Attached) -> tuple[str, ...]:
-    """What came of bringing them back, one sentence for each of which there is something to say, the last one first."""
+    """Describe how the rollback ended, one sentence for each accelerator with something to report, the last prepared first."""
     found = []
     for one in reversed(attached.items):
         match one.state:
@@ -268,16 +273,16 @@ def told(attached: Attached) -> tuple[str, ...]:
     return tuple(found)
 
 
-# ------------------------------------------------------------------------------------------------------------- the job
+# ----------------------------------------------------------------------------------------------------------- job items
 
 
 def _places(actions: Iterable[Action]) -> tuple[Place, ...]:
-    """The slots that a plan writes to, in its order."""
+    """Return the slots that a plan writes, in its order."""
     return tuple(dict.fromkeys((a.accelerator, a.slot) for a in actions if isinstance(a, Program)))
 
 
 def _written(one: Attachment, job: Job) -> tuple[bool, bool, str | None]:
-    """Whether a job has written to it or may have, whether that went well, and what went wrong."""
+    """Return whether a job has written the accelerator or may have, whether that ended well, and what went wrong."""
     for item in reversed(job.items):
         action = item.action
         if isinstance(action, Program) and (action.accelerator, action.slot) == one.place:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold: the operator's rules, and what they demand of one device of one node."""
+"""Parse ``baseline.toml`` and evaluate its rules: what the operator demands of one device of one node."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -23,36 +23,36 @@ from baremetal_acc.model.waiver import LONGEST, LONGEST_TEXT, Waiver, moment
 FORMAT = 1
 
 HOST_PATHS = frozenset({WritePath.HOST_DEVICE, WritePath.HOST_BMC_IPMI, WritePath.HOST_BMC_REDFISH})
-"""Every way by which the host reaches a device or its BMC."""
+"""Every path by which the host reaches a device or its BMC."""
 
 DEFAULT_RULE = 'default'
-"""Name of what holds where no rule says anything."""
+"""Name of the default that holds where no rule decides."""
 
 _PART = re.compile(r'\[(?:!?\][^\]]*|(?:![^\]]|[^\]!])[^\]]*)\]|.', re.DOTALL)
-"""A part of a shell pattern as fnmatch has it: a class of characters, or one character."""
+"""One part of an fnmatch pattern: a character class, or one character."""
 
 _WAIVER = 'waiver = { role = "WHO ANSWERS FOR IT", reason = "WHY", expires = 2027-01-31, paths = ["host-bmc-ipmi"] }'
-"""What it looks like, for hints."""
+"""Example of a waiver, for hints."""
 
 _HEX = '0123456789abcdef'
 
 _IDS = ('0', 'x', *[_HEX] * 4, ':', '0', 'x', *[_HEX] * 4)
-"""The characters that a pair of PCI ids has, one place after the other."""
+"""The characters allowed at each position of a pair of PCI ids."""
 
 _TRAIT = re.compile(r'[A-Z][A-Z0-9_]{0,254}')
 """Source: placement, trait names: ``^[A-Z0-9_]+$``, at most 255; all of os-traits begin with a letter."""
 
 
 STANDARD_CLASSES = ('FPGA', 'PGPU')
-"""Resource classes that are not ours and that a device may be claimed as. The other ones of os-resource-classes mean what
-others count: processors, memory, disks, addresses, and devices of virtual machines.
+"""The standard resource classes that a device may be claimed as. The other classes of os-resource-classes are counted by other
+services: processors, memory, disks, addresses, and devices of virtual machines.
 """
 
 _OTHER_NAMES = {'slot': 'location', 'serial_number': 'serial', 'address': 'pci_address'}
-"""Words for keys of ``match``, and the name that the inventory has for each."""
+"""Wrong names of keys of ``match`` that authors may write, with the inventory's name for each."""
 
 FUNCTION_PREFIX = 'CUSTOM_ACC_FN_'
-"""Begins the resource class and the trait of every function."""
+"""Prefix of the resource class and the trait of every function."""
 
 _CLASS = re.compile(rf'{"|".join(STANDARD_CLASSES)}|CUSTOM_[A-Z0-9_]{{1,248}}')
 """Source: placement 16.0.0, schemas/resource_class.py: ``^CUSTOM_[A-Z0-9_]+$``, at most 255."""
@@ -67,24 +67,24 @@ class Exposure(StrEnum):
 
 
 class OnMissing(StrEnum):
-    """What to do where no mechanism blocks a path that must be blocked: refuse, or what the waiver of the same rule says."""
+    """What to do if no mechanism blocks a path that must be blocked: refuse, or apply the waiver of the same rule."""
 
     REFUSE = 'refuse'
     WAIVE = 'waive'
 
 
 class Downgrade(StrEnum):
-    """What to do where the firmware that a rule demands has a lower security_version than the one that runs."""
+    """What to do if the demanded firmware has a lower security_version than the running firmware."""
 
     REFUSE = 'refuse'
     ALLOW = 'allow'
 
 
 class DriftAction(StrEnum):
-    """What to do where a machine that is somebody else's is not as it was handed over. The log and the history have it always.
+    """What to do if an active node differs from what was handed over. Every difference is logged and kept in the history, too.
 
-    ``notify``: a notification. ``reengage``: locks that are open are closed again, where that needs no reset of the host.
-    ``maintenance``: the node goes to maintenance; its host runs on.
+    ``notify``: send a notification. ``reengage``: engage open locks again, where that needs no reset of the host.
+    ``maintenance``: put the node into maintenance; its host keeps running.
     """
 
     NOTIFY = 'notify'
@@ -93,14 +93,14 @@ class DriftAction(StrEnum):
 
 
 ON_DRIFT = frozenset({DriftAction.NOTIFY, DriftAction.REENGAGE})
-"""Where no rule says anything: to close a lock opens no door."""
+"""Default where no rule decides: engaging a lock opens no path."""
 
 
 class Measure(StrEnum):
-    """Whether devices have to sign what they run.
+    """Whether devices have to sign measurements of what they run.
 
-    ``where-present``: each root of trust that offers to, and proves it. ``required``: every device has one, and the catalogue
-    knows what it has to measure.
+    ``where-present``: every root of trust that offers measurements has to prove them. ``required``: every device has a root of
+    trust, and the catalogue holds reference measurements for it.
     """
 
     REQUIRED = 'required'
@@ -111,9 +111,9 @@ class Measure(StrEnum):
 class Offering(StrEnum):
     """How a device can be claimed in placement.
 
-    ``device``: whole. ``together``: all devices of one make in a node are one number. ``function``: a slot is claimed as the
-    function that it verifiably holds, and not at all without one. ``region``: a slot is claimed whatever it holds, and can be
-    given another function for each tenant. ``nothing``: not at all.
+    ``device``: as a whole. ``together``: all devices of one make in a node are one inventory with their number as the total.
+    ``function``: a slot is claimed as the function that it verifiably holds, and not at all without one. ``region``: a slot is
+    claimed whatever it holds, and can be given another function for each tenant. ``nothing``: not at all.
     """
 
     DEVICE = 'device'
@@ -124,10 +124,10 @@ class Offering(StrEnum):
 
 
 class OnLeave(StrEnum):
-    """What becomes of the offer of a slot's function when somebody who had the machine has left it.
+    """Whether the function of a slot stays available in placement after a tenant has left the machine.
 
-    ``keep``: what it verifiably holds stays on offer. ``remove``: it offers nothing until it is programmed anew. For slots that
-    are offered as their function.
+    ``keep``: the verified function stays available. ``remove``: the slot offers nothing until it is programmed again. Applies
+    to slots that are offered as their function.
     """
 
     KEEP = 'keep'
@@ -135,14 +135,14 @@ class OnLeave(StrEnum):
 
 
 class Acceptable(StrEnum):
-    """Lock states that a rule may accept. A deploy takes ``locked-verified`` only, whatever the rule says."""
+    """Lock states that a rule may accept. A deploy accepts only ``locked-verified``, whatever the rule says."""
 
     LOCKED_VERIFIED = 'locked-verified'
     LOCKED_REPORTED = 'locked-reported'
 
 
 class Hideable(StrEnum):
-    """What a rule can ask of a device and a BMC need not show, in the words of messages."""
+    """Properties of a device that a rule can match and that a BMC may not report, named as in messages."""
 
     VENDOR = 'vendor'
     MODEL = 'model'
@@ -160,10 +160,10 @@ class _Text(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """What rules can ask about a node.
+    """The properties of a node that rules can match.
 
     :ivar name: for messages.
-    :ivar owner: the project that the machine belongs to, as Ironic knows it.
+    :ivar owner: the project that owns the node, as Ironic knows it.
     """
 
     name: str
@@ -175,11 +175,13 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Which devices and nodes a rule is for; what is None or empty is not asked. Texts are shell patterns, case ignored.
+    """The devices and nodes that a rule applies to. Fields that are None or empty match all.
 
-    :ivar location: of the slot, as the inventory shows it.
-    :ivar pci_address: over normal forms, as :func:`baremetal_acc.model.pci_address.pattern` makes it.
-    :ivar ids: these very devices; for rules that a job adds, no baseline can name them.
+    Texts are shell patterns; case is ignored.
+
+    :ivar location: location of the slot, as the inventory shows it.
+    :ivar pci_address: pattern over PCI addresses in normal form, as :func:`baremetal_acc.model.pci_address.pattern` makes it.
+    :ivar ids: only these devices; for rules that a job adds, a baseline file cannot name them.
     """
 
     kind: Kind | None = None
@@ -196,7 +198,7 @@ class Match:
     ids: frozenset[AcceleratorId] = frozenset()
 
     def node(self, node: NodeFacts) -> bool:
-        """The node's half holds."""
+        """Whether the node part of the match holds."""
         return (
             (self.resource_class is None or _like(node.resource_class, self.resource_class))
             and (self.owner is None or _like(node.owner, self.owner))
@@ -204,11 +206,14 @@ class Match:
         )  # fmt: skip
 
     def device(self, accelerator: Accelerator, node: NodeFacts) -> bool:
-        """Both halves hold."""
+        """Whether the node part and the device part hold."""
         return self._definite(accelerator, node) and all(_like(t.shown, t.pattern) for t in self._texts(accelerator))
 
     def undecided(self, accelerator: Accelerator, node: NodeFacts) -> bool:
-        """The BMC does not show all that is asked for, and what it shows holds: the rule may well be for this device."""
+        """Whether the rule may apply to the device.
+
+        The BMC does not report all properties that the rule matches, and those that it reports match.
+        """
         return (
             self._definite(accelerator, node)
             and bool(self.hidden(accelerator))
@@ -216,16 +221,16 @@ class Match:
         )
 
     def hidden(self, accelerator: Accelerator) -> tuple[Hideable, ...]:
-        """What is asked for and the BMC does not show of a device."""
+        """Return the properties that the rule matches and the BMC does not report of a device."""
         return tuple(t.what for t in self._texts(accelerator) if t.shown is None)
 
     def of_one_card(self) -> tuple[Hideable, ...]:
-        """The keys that tell one card from another of its model."""
+        """Return the matched properties that tell one card from another of its model."""
         keys = ((Hideable.LOCATION, self.location), (Hideable.SERIAL, self.serial), (Hideable.PCI_ADDRESS, self.pci_address))
         return tuple(what for what, pattern in keys if pattern is not None)
 
     def _definite(self, accelerator: Accelerator, node: NodeFacts) -> bool:
-        """Everything holds that is always known."""
+        """Whether every condition holds whose value is always known."""
         return (
             self.node(node)
             and (not self.ids or accelerator.id in self.ids)
@@ -234,7 +239,7 @@ class Match:
         )
 
     def _texts(self, accelerator: Accelerator) -> Iterator[_Text]:
-        """What the BMC shows, None where it shows nothing, and the pattern asked for."""
+        """Yield each text property that the rule matches, with the reported value (None if there is none) and the pattern."""
         pci = accelerator.pci
         ids = None if pci.vendor_id is None or pci.device_id is None else f'{pci.vendor_id}:{pci.device_id}'
         for what, shown, pattern in (
@@ -251,25 +256,25 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One ``[[rule]]``. What is None says nothing and leaves it to later rules.
+    """One ``[[rule]]`` of the baseline. A key that is None decides nothing and leaves the decision to later rules.
 
     :ivar firmware: pairs of a pattern over SoftwareInventory Ids and the version that must run.
-    :ivar functions: pairs of a pattern over SlotIds and the name of the function that must be in play.
+    :ivar functions: pairs of a pattern over SlotIds and the name of the function that must be in the slot.
     :ivar block: write paths that must be blocked.
     :ivar count: how many devices of the node must match.
-    :ivar security_floor: no image of a lower security_version.
-    :ivar downgrade: of the versions that this very rule demands; None refuses.
+    :ivar security_floor: no image with a lower security_version is written.
+    :ivar downgrade: whether the versions of this very rule may lower the security_version; None refuses.
     :ivar revocations: names of revocation images that must be in force.
-    :ivar waiver: what ``waive`` of this very rule waives.
-    :ivar tenants_program: a tenant may have functions put into slots of the device; None says no.
-    :ivar on_drift: what to do where the device is not as it was handed over, while the node is somebody else's.
-    :ivar measure: whether the device has to sign what it runs.
-    :ivar custody: what is made of the custody of the device.
-    :ivar offer: how it can be claimed; ``offer_class`` as which resource class, None as that of its kind.
-    :ivar takes: names of the functions that its slots may be given for a tenant; None: every one that fits.
-    :ivar on_leave: what becomes of the offer of its slots' functions when somebody has left the machine; None keeps it.
-    :ivar bmc_users: the accounts that may log in to BMCs that show the device, where these are asked for them (by IPMI), as
-        :func:`~baremetal_acc.decide.accounts.limits` takes them; None: whoever.
+    :ivar waiver: the paths that ``waive`` of this very rule leaves open.
+    :ivar tenants_program: whether a tenant may have functions programmed into slots of the device; None: no.
+    :ivar on_drift: what to do if the device differs from what was handed over, while a tenant has the node.
+    :ivar measure: whether the device has to sign measurements of what it runs.
+    :ivar custody: what is demanded of the custody chain of the device.
+    :ivar offer: how the device can be claimed; ``offer_class`` as which resource class, None: the class of its kind.
+    :ivar takes: names of the functions that its slots may be given for a tenant; None: every function that fits.
+    :ivar on_leave: whether the functions of its slots stay offered after a tenant has left the machine; None: they do.
+    :ivar bmc_users: the accounts that may log in to the BMCs that report the device, where the accounts of these BMCs are read
+        (by IPMI), as :func:`~baremetal_acc.decide.accounts.limits` takes them; None: any account.
     """
 
     name: str
@@ -299,7 +304,8 @@ class Rule:
 class Baseline:
     """All rules, in order.
 
-    :ivar granted: waivers that were given for the node, beside the rules: they come before those of rules, and take none away.
+    :ivar granted: rules that hold the waivers granted for the node in addition to the baseline: these waivers come before those
+        of rules, and take none away.
     """
 
     rules: tuple[Rule, ...]
@@ -308,10 +314,10 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undecided:
-    """A rule that would have decided something of a device, and of which nobody can tell whether it is for the device.
+    """A rule that would decide something for a device, if only it were known whether the rule applies to it.
 
-    :ivar hidden: what the rule asks for and the BMC does not show.
-    :ivar security_floor: that of the rule, where it would have decided it.
+    :ivar hidden: the properties that the rule matches and the BMC does not report.
+    :ivar security_floor: the floor of the rule, if the rule would decide it.
     """
 
     rule: str
@@ -321,14 +327,14 @@ class Undecided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """What the rules demand of one device; ``*_rule`` names the rule that decided.
+    """What the rules demand of one device; each ``*_rule`` names the rule that decided.
 
-    :ivar downgrade: the rule that demands the firmware allows a lower security version than that of what runs.
-    :ivar waivers: those that may cover a path, each with the rule that it is of; whether it holds is a question of time.
-    :ivar block: with the paths of every rule that is undecided and may be the one that decides.
-    :ivar undecided: rules that would have decided something, and of which nobody can tell whether they are for this device.
-    :ivar offer: None where no rule says how the device can be claimed.
-    :ivar takes: None where every function may be put into its slots that fits.
+    :ivar downgrade: the rule that demands the firmware allows a lower security_version than that of the running firmware.
+    :ivar waivers: the waivers that may cover a path, each with its rule; whether one is in force depends on the time.
+    :ivar block: includes the paths of every undecided rule that may be the one that decides.
+    :ivar undecided: rules that would have decided something, and of which nobody can tell whether they apply to this device.
+    :ivar offer: None if no rule says how the device can be claimed.
+    :ivar takes: None if every function that fits may be programmed into its slots.
     """
 
     firmware: tuple[tuple[str, str], ...]
@@ -369,14 +375,14 @@ class Demands:
 
     @property
     def highest_floor(self) -> int:
-        """``security_floor``, or a higher one that an undecided rule asks for."""
+        """``security_floor``, or a higher floor of an undecided rule."""
         return max([self.security_floor, *(u.security_floor for u in self.undecided)])
 
 
 def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> Demands:
-    """What must hold for a device of a node. The first rule that matches and says something wins, key by key.
+    """Return what must hold for a device of a node. For each key, the first rule that matches and sets it decides.
 
-    Where no rule says what to block, a tenant's node must have every host path of every device blocked.
+    If no rule says what to block, a tenant's node must have every host path of every device blocked.
     """
     undecided: dict[str, Undecided] = {}
     may_block: set[WritePath] = set()
@@ -414,7 +420,7 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
     takes, takes_rule = first('takes')
     on_leave, on_leave_rule = first('on_leave')
     bmc_users, bmc_users_rule = first('bmc_users')
-    # Of the rule that decides what a missing mechanism comes to, and of no other one.
+    # Only the waivers of the rule that decides on_missing count.
     waivers = [
         (r.name, r.waiver)
         for r in baseline.rules
@@ -455,7 +461,7 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         on_leave_rule=on_leave_rule,
         bmc_users=bmc_users if isinstance(bmc_users, tuple) else None,
         bmc_users_rule=bmc_users_rule,
-        # Not a key of its own that another rule could have decided: it speaks of the versions beside which it stands.
+        # Another rule cannot decide this key: it applies to the firmware versions of the same rule.
         downgrade=any(
             r.firmware is firmware and r.name == firmware_rule and r.downgrade is Downgrade.ALLOW for r in baseline.rules
         ),
@@ -465,11 +471,12 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
 
 
 def default_custody(firmware: object, block: frozenset[WritePath]) -> CustodyDemand:
-    """What is demanded where no rule says it.
+    """Return the custody demand that applies where no rule sets one.
 
-    Where firmware is named and a path from the host has to be blocked, the host is somebody's who shall not write that
-    firmware; then a version that a card shows is no proof of what it runs. Where no path has to be blocked, only a host that is
-    known to be off would cover the time until the next hand-over, and most BMCs do not show that.
+    A rule that names firmware and blocks a host path implies that whoever uses the host must not write that firmware; then the
+    version that a card reports does not prove what it runs, and custody is required. If no path has to be blocked, only a host
+    that is known to be off would cover the time until the next hand-over, and most BMCs do not report that; then custody is
+    only reported.
     """
     return CustodyDemand.REQUIRED if firmware and block & HOST_PATHS else CustodyDemand.REPORTED
 
@@ -481,7 +488,7 @@ def _granted(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> I
 
 
 def counts(baseline: Baseline, accelerators: Iterable[Accelerator], node: NodeFacts) -> Iterator[tuple[Rule, Counted]]:
-    """The rules that ask for a number of devices of a machine like this one, and how many there are."""
+    """Yield the rules that demand a number of devices of such a node, and how many there are."""
     seen = tuple(accelerators)
     for rule in baseline.rules:
         if rule.count is not None and rule.match.node(node):
@@ -491,9 +498,9 @@ def counts(baseline: Baseline, accelerators: Iterable[Accelerator], node: NodeFa
 
 
 def idle(baseline: Baseline, accelerators: Iterable[Accelerator], node: NodeFacts) -> tuple[str, ...]:
-    """Names of the rules that are for machines like this one, and surely for none of its devices.
+    """Return the names of the rules that apply to nodes like this one, and certainly to none of its devices.
 
-    Such a rule demands nothing here: nothing is wrong with that, unless its author meant one of these devices.
+    Such a rule demands nothing here. That is no error, unless its author meant one of these devices.
     """
     seen = tuple(accelerators)
     return tuple(
@@ -507,16 +514,17 @@ def idle(baseline: Baseline, accelerators: Iterable[Accelerator], node: NodeFact
 
 
 def components(accelerator: Accelerator, pattern: str) -> tuple[Component, ...]:
-    """The firmware components of a device whose SoftwareInventory Id matches a pattern."""
+    """Return the firmware components of a device whose SoftwareInventory Id matches a pattern."""
     return tuple(c for c in accelerator.firmware if c.id is not None and fnmatchcase(c.id.casefold(), pattern.casefold()))
 
 
 def parse(text: str, path: str, *, now: datetime | None = None) -> Baseline:
-    """The rules of a ``baseline.toml``.
+    """Parse a ``baseline.toml``.
 
     :param path: for messages.
-    :param now: a waiver that holds for too long from then on is an error. One that has ended is none: it waives nothing.
-    :raises DocumentError: it is wrong; names file and line.
+    :param now: a waiver that would end too long after this time is an error. A waiver that has ended is none: it waives
+        nothing.
+    :raises DocumentError: the file is invalid; names file and line.
     """
     document = toml.read(text, path, format_version=FORMAT)
     rules: dict[str, Rule] = {}
@@ -631,7 +639,7 @@ def _offer_class(table: toml.Table) -> str | None:
 
 def _on_missing(table: toml.Table) -> OnMissing | None:
     if table.data.get('on_missing') == 'allow':
-        # What earlier versions took. Who reads this has to say who answers for it, and until when.
+        # Earlier versions accepted "allow". The author now has to name who answers for the open path, and until when.
         what = '"allow" is no more: nobody answered for the open path, and it had no end'
         raise table.error('on_missing', what, f'take the path out of block, or write on_missing = "waive" and {_WAIVER}')
     found = table.choice('on_missing', OnMissing)
@@ -669,7 +677,7 @@ def _bounded(table: toml.Table, key: str) -> str:
 
 
 def _like(text: str | None, pattern: str) -> bool:
-    """A text that holds a bracket is matched by itself, too: labels of slots have such ones."""
+    """Match a text against a pattern. A text with brackets also matches itself literally: slot labels contain brackets."""
     if text is None:
         return False
     shown, wanted = text.casefold(), pattern.casefold()
@@ -677,13 +685,13 @@ def _like(text: str | None, pattern: str) -> bool:
 
 
 def _may_be_ids(pattern: str) -> bool:
-    """There is a pair of PCI ids, as devices show it, that a shell pattern matches."""
+    """Whether a shell pattern can match any pair of PCI ids, as devices report them."""
     return _may_be(pattern, _IDS)
 
 
 def _may_be(pattern: str, characters: tuple[str, ...]) -> bool:
-    """There is a text with these characters, one place after the other, that a shell pattern matches."""
-    # How many characters of the text the parts so far may have taken.
+    """Whether a shell pattern can match any text with these characters, position by position."""
+    # How many characters of the text the parts so far can have consumed.
     places = {0}
     for part in _PART.findall(pattern.casefold()):
         if part == '*':

@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a bundle reaches: a package is sent once, and its BMC writes every component of every device that it is for."""
+"""Find the firmware components that a firmware bundle would be written to.
+
+A bundle is one package that is uploaded once; its BMC then writes every component of every device that the package is for.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +22,7 @@ Place = tuple[AcceleratorId, Ref]
 class Reached:
     """A component that a bundle would be written to.
 
-    :ivar images: those of the bundle that are meant for it; more than one is the operator's mistake.
+    :ivar images: the images of the bundle that fit the component; more than one is the operator's mistake.
     """
 
     accelerator: Accelerator
@@ -28,17 +31,17 @@ class Reached:
 
     @property
     def place(self) -> Place:
-        """Which device, which of its items."""
+        """Device, and SoftwareInventory item."""
         return (self.accelerator.id, self.component.ref)
 
 
 def of(catalogue: Iterable[Image], name: str) -> tuple[Image, ...]:
-    """The images of a bundle."""
+    """Return the images of a bundle."""
     return tuple(i for i in catalogue if i.bundle is not None and i.bundle.name == name)
 
 
 def reached(catalogue: Iterable[Image], name: str, bmc: BmcName, inventory: Inventory) -> tuple[Reached, ...]:
-    """All that a bundle would be written to by a BMC, as far as the inventory shows it."""
+    """Return all components that a BMC would write a bundle to, as far as the inventory shows them."""
     members = of(catalogue, name)
     found = []
     for accelerator in inventory.accelerators:
@@ -54,9 +57,12 @@ def reached(catalogue: Iterable[Image], name: str, bmc: BmcName, inventory: Inve
 def without_contradiction(
     found: Iterable[Image], catalogue: Iterable[Image], inventory: Inventory, demanded: Mapping[Place, str], bmc: BmcName
 ) -> tuple[Image, ...]:
-    """Of images that bring one version those whose bundle brings nothing else than is demanded.
+    """Keep the images whose bundle brings no other version to any component than the one that is demanded of it.
 
-    :param demanded: versions, by what they are demanded of.
+    Images without a bundle are kept.
+
+    :param found: images that bring a component to one version.
+    :param demanded: the demanded version of each component.
     """
     catalogue = tuple(catalogue)
 

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Issue the hand-over certificate of a node, and say whether one holds for a node now.
+"""Issue the hand-over certificate of a node, and check whether a certificate holds for a node now.
 
-A certificate is made from one look, the verdict on it and our own records of locks. Where anything is not met there is none.
-The locks are judged once more here: where a write path that the rules want blocked is neither ``locked-verified`` nor waived
-by name there is none either, whatever the verdict says.
+A certificate is made from one inventory read, the verdict on it and our own records of locks. No certificate is issued while
+any demand is not met. The locks are judged again here: a write path that the rules want blocked and that is neither
+``locked-verified`` nor waived by name prevents the certificate, whatever the verdict says.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,20 +39,22 @@ from baremetal_acc.model.measurement import MeasurementState
 from baremetal_acc.model.ref import AcceleratorId
 
 FRESH = timedelta(minutes=15)
-"""How old a look may be that a certificate is made from. The slowest look that is allowed takes 5 minutes (``bmc_budget``), and
-a lock step before it some more; what was seen longer ago than this has nothing to do with this deploy."""
+"""Maximum age of the inventory that a certificate is made from. The slowest permitted read takes 5 minutes (``bmc_budget``),
+and a lock step before it takes some more; anything read longer ago does not belong to this deploy.
+"""
 
 SKEW = timedelta(minutes=5)
-"""How far the clocks of two machines may differ: a certificate of the future is none."""
+"""How far the clocks of two machines may differ: a certificate issued later than that in the future is invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """For whom, when and by whom a certificate is issued; the fields are those of
-    :class:`~baremetal_acc.model.certificate.Certificate`.
+    """For which node, when and by whom a certificate is issued.
 
-    :ivar known: devices that have to be there.
-    :ivar custody: of the cards, after the look that the certificate is made from.
+    The fields are those of :class:`~baremetal_acc.model.certificate.Certificate`.
+
+    :ivar known: devices that have to be present.
+    :ivar custody: custody of the cards, after the inventory read that the certificate is made from.
     """
 
     node: CertifiedNode
@@ -80,12 +82,12 @@ def issue(
     occasion: Occasion,
     sentence: Callable[[Finding], str],
 ) -> Certificate:
-    """What was proven, in writing.
+    """Issue the certificate of what was proven.
 
     :param inventory: as it was read, not yet judged; its measurements say what they were compared with.
     :param engagements: our own records: only they make a reading ``locked-verified``.
-    :param sentence: says what does not hold.
-    :raises NotMet: not all of it was proven; each reason names card and path.
+    :param sentence: renders an unmet finding.
+    :raises NotMet: not everything was proven; each reason names card and path.
     """
     records = evidence.Records(engagements)
     reasons = list(map(sentence, verdict.unmet))
@@ -134,11 +136,12 @@ def holds(
     lifecycle: int | None = None,
     deployment: str | None = None,
 ) -> tuple[str, ...]:
-    """Why a certificate, whose signature was checked, does not hold; nothing if it does. What is None is not asked.
+    """Return why a certificate does not hold for a node; empty if it does. Parameters that are None are not checked.
 
-    What it says is judged anew: a certificate that contradicts itself holds for nobody, whoever signed it.
+    The signature was checked before. The contents are judged again here: a certificate that contradicts itself does not hold,
+    whoever signed it.
 
-    :param node: UUID, or the name where it has no UUID.
+    :param node: UUID, or the name if the node has no UUID.
     """
     return tuple(_against(certificate, now, node, lifecycle, deployment))
 
@@ -185,7 +188,7 @@ def _against(
 
 
 def _custody_against(card: CertifiedAccelerator, looked: datetime, now: datetime) -> Iterator[str]:
-    """What of the custody of a card makes the certificate contradict itself, or be over."""
+    """Yield how the custody of a card contradicts the demand in the certificate, or has ended."""
     said = card.custody
     if said is None or said.demand is CustodyDemand.REPORTED:
         return
@@ -201,10 +204,10 @@ def _custody_against(card: CertifiedAccelerator, looked: datetime, now: datetime
 
 
 def _chain_against(card: CertifiedAccelerator, issued: datetime) -> Iterator[str]:
-    """How the chain of custody of a card contradicts itself, whatever the rules demand of it.
+    """Yield how the custody chain of a card contradicts itself, whatever the rules demand of it.
 
-    Each interval begins where the one before it ended. One may end before it began, and the chain may begin after the
-    certificate was issued: the clock of the machine that read the card was put back.
+    Each interval begins where the one before it ended. An interval may end before it began, and the chain may begin after the
+    certificate was issued: the clock of the machine that read the card may have been set back.
     """
     said = card.custody
     if said is None:
@@ -236,12 +239,12 @@ def _unbroken(said: CertifiedCustody | None) -> TypeGuard[CertifiedCustody]:
 
 
 def _proven(path: CertifiedPath, waived: bool) -> bool:
-    """A waiver stands for a mechanism that there is none of, never for one that is open."""
+    """Whether a path is proven blocked. A waiver replaces a mechanism that does not exist, never one that is open."""
     return path.state in DEPLOY_ACCEPTS or (waived and path.state is LockState.UNSUPPORTED)
 
 
 def _not_this_look(inventory: Inventory, verdict: Verdict, occasion: Occasion) -> Iterator[str]:
-    """What makes a verdict and a look none of this occasion."""
+    """Yield why a verdict and an inventory do not belong to this occasion."""
     if verdict.target != inventory.target:
         yield f'the verdict is on {verdict.target}, and the look was at {inventory.target}'
     if not timedelta(0) <= occasion.issued - inventory.at <= FRESH:
@@ -256,7 +259,7 @@ def _not_this_look(inventory: Inventory, verdict: Verdict, occasion: Occasion) -
 
 
 def _open(card: CertifiedAccelerator, verdict: Verdict, occasion: Occasion) -> Iterator[str]:
-    """Paths that the rules want blocked and that were not proven to be, whatever the verdict makes of them."""
+    """Yield the paths that the rules want blocked and that were not proven so, whatever the verdict says."""
     waived = {(w.accelerator, w.path) for w in verdict.waived if w.expires > occasion.issued}
     for path in card.paths:
         if path.demanded and not _proven(path, (card.id, path.path) in waived):
@@ -341,7 +344,7 @@ def _functions(accelerator: Accelerator, wanted: Demands) -> tuple[CertifiedFunc
 
 def _path(accelerator: Accelerator, wanted: Demands, path: WritePath, judged: tuple[LockReading, ...]) -> CertifiedPath:
     covered = evidence.coverage(accelerator, path, judged)
-    # What a waiver may stand for must not hide what it may not.
+    # A part that a waiver may cover must not hide a part that it may not.
     closable = [c for c in covered if c.state not in DEPLOY_ACCEPTS and c.state is not LockState.UNSUPPORTED]
     state = evidence.weakest(closable or covered).state
     return CertifiedPath(path=path, demanded=path in wanted.block, rule=wanted.block_rule, state=state)
@@ -354,7 +357,7 @@ def _lock(reading: LockReading, records: evidence.Records, occasion: Occasion) -
         if e.part == reading.part
         and (
             reading.scope is Scope.BMC or e.accelerator == reading.accelerator
-        )  # a machine's lock is closed once for all cards
+        )  # a lock of a whole machine is engaged once for all cards
         and e.lifecycle == occasion.proven_in
         and (occasion.flow is not Flow.DEPLOY or e.flow == occasion.flow)
     ]
@@ -385,7 +388,7 @@ _ORIGINS: Mapping[Origin, str] = {
 
 
 def _custody_text(card: CertifiedAccelerator) -> str:
-    """A card with when its chain began, by what, and how well it is known."""
+    """Describe a card: when its chain began, by what, and how strong the evidence is."""
     said = card.custody
     if said is None or said.begun is None:
         return card.label
@@ -400,19 +403,19 @@ def _time(at: datetime) -> str:
     return f'{at:%Y-%m-%d %H:%M:%S}Z'
 
 
-# --------------------------------------------------------------------------------------------------------- what it comes to
+# ------------------------------------------------------------------------------------------------------------------- claims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What a certificate that holds lets its reader conclude, and what it does not; one sentence each."""
+    """What a certificate that holds proves to its reader, and what it does not prove; one sentence each."""
 
     proves: tuple[str, ...]
     does_not_prove: tuple[str, ...]
 
 
 def claims(certificate: Certificate) -> Claims:
-    """What follows from a certificate, for people. Nothing here judges it: :func:`holds` does."""
+    """Say for people what follows from a certificate. The certificate is not judged here; see :func:`holds`."""
     return Claims(proves=tuple(_proves(certificate)), does_not_prove=tuple(_does_not_prove(certificate)))
 
 
@@ -440,7 +443,7 @@ def _proves(c: Certificate) -> Iterator[str]:
                 blocked = sorted(p.path for p in card.paths if p.demanded and p.path in HOST_PATHS)
                 by_paths.setdefault(tuple(blocked), []).append(_custody_text(card))
         for paths, told in by_paths.items():
-            # Locks cover the paths that rules want blocked, and no others.
+            # Locks cover only the paths that rules want blocked.
             by = f' by {", ".join(paths)}' if paths else ''
             text = f"between then and the look nobody else's code on the host could write them{by}"
             yield f'{_ORIGINS[origin]}, and {text}: {", ".join(told)}'
@@ -453,7 +456,7 @@ def _does_not_prove(c: Certificate) -> Iterator[str]:
     yield f'anything after {_time(c.looked)}: that is what the watch is for'
     yield 'that a write from the host fails: what is read back is what is configured'
     yield 'what a BMC does not show, or shows and is not so, unless a device has signed it'
-    for path in sorted(HOST_PATHS):  # nobody asks for the operator's own way to be closed
+    for path in sorted(HOST_PATHS):  # the operator's own path (bmc-network) need not be closed
         cards = [
             f'{card.label} ({p.state}, rule {p.rule})'
             for card in c.accelerators

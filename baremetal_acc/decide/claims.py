@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which regions of a machine does its instance hold, what was it promised of them, and which function does each of them get?
+"""Map the placement claims of an instance to FPGA regions, and assign the requested functions to them.
 
-Placement does not say which group of a flavor was served by which provider. Each region that an instance has claimed is its
-own, so it does not matter which of them gets which function, as long as every function that was asked for is in play.
+Placement does not say which provider served which request group of a flavor. But each region that an instance has claimed is
+its own, so it does not matter which region gets which function, as long as every requested function is programmed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,10 +31,10 @@ from baremetal_acc.model.ref import AcceleratorId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """One region that the node's instance holds.
+    """One region that the node's instance has claimed.
 
     :ivar label: of its card, for people.
-    :ivar classes: what it is claimed as.
+    :ivar classes: the resource classes that it is claimed as.
     """
 
     accelerator: AcceleratorId
@@ -52,12 +52,13 @@ class Claimed:
 
 
 def everything(held: Mapping[str, frozenset[str]], node_uuid: str, inventory: Inventory) -> tuple[Claim, ...]:
-    """All that an instance holds of a machine's accelerators, device by device and slot by slot.
+    """Return all that an instance has claimed of the accelerators of a node, device by device and slot by slot.
 
-    What stands for several devices is a claim of each of them: the machine is the instance's, whatever number it has claimed.
-    Rules may have changed since, so what a device was offered as then is as good as what it is offered as now.
+    A provider that represents several devices is a claim of each of them: the node belongs to the instance, whatever number it
+    has claimed. Rules may have changed since the claim, so what a device was offered as then counts like what it is offered as
+    now.
 
-    :param held: the classes that it holds, by the UUID of the provider; that of the machine itself among them.
+    :param held: the claimed classes, by the UUID of the provider; the node's own provider is among them.
     """
     found: list[Claim] = []
     for a in inventory.accelerators:
@@ -74,9 +75,9 @@ def everything(held: Mapping[str, frozenset[str]], node_uuid: str, inventory: In
 
 
 def not_shown(held: Mapping[str, frozenset[str]], node_uuid: str, claims: Iterable[Claim], supply: Supply) -> Iterator[str]:
-    """Accelerators that an instance holds, and that the machine does not show: a card that was swapped, for one.
+    """Yield the accelerators that an instance has claimed and that the node does not report, such as a swapped card.
 
-    A class that others than accelerators may have says nothing, unless it is one that a rule offers devices of the machine as.
+    A resource class that other services use, too, is ignored, unless a rule offers devices of the node as that class.
     """
     classes_of_ours = {*CLASSES.values(), *(made.resource_class for made in supply.offers.values())}
     known = {node_uuid, *(c.provider for c in claims)}
@@ -87,9 +88,9 @@ def not_shown(held: Mapping[str, frozenset[str]], node_uuid: str, claims: Iterab
 
 
 def regions(held: Mapping[str, frozenset[str]], node_uuid: str, inventory: Inventory) -> tuple[Claimed, ...]:
-    """The regions of a node that an instance holds, sorted.
+    """Return the regions of a node that an instance has claimed, sorted.
 
-    :param held: the classes that it holds, by the UUID of the provider; those of other nodes and of whole cards among them.
+    :param held: the claimed classes, by the UUID of the provider; those of other nodes and of whole cards may be among them.
     """
     found = [
         Claimed(accelerator=a.id, slot_id=slot_id, label=a.label, classes=classes)
@@ -101,7 +102,7 @@ def regions(held: Mapping[str, frozenset[str]], node_uuid: str, inventory: Inven
 
 
 def asked(traits: Iterable[str], supply: Supply) -> tuple[str, ...]:
-    """The functions that an instance was promised that its regions can be given, by the traits that its flavor requires.
+    """Return the functions that the regions of an instance are to be given, from the traits that its flavor requires.
 
     Nova copies the required traits of every group into the instance_info of the node (nova 34.0.0, virt/ironic/patcher.py).
     """
@@ -110,13 +111,13 @@ def asked(traits: Iterable[str], supply: Supply) -> tuple[str, ...]:
 
 
 def assign(claimed: Sequence[Claimed], functions: Sequence[str], supply: Supply) -> dict[Place, str]:
-    """Which function each claimed region gets that is offered as a region.
+    """Assign a function to each claimed region that is offered as a region.
 
-    Every function that was asked for gets a region that can be given it; one that holds it already comes first. Where there
-    are more regions than functions, a flavor asks for one function more than once: the others keep what they hold if that was
-    asked for, and get the first that they can be given if not.
+    Every requested function gets a region that can be given it; a region that holds it already is preferred. If there are more
+    regions than functions, a flavor asks for one function more than once: the remaining regions keep a function that was asked
+    for, and otherwise get the first one that they can be given.
 
-    :raises UsageError: it cannot be done.
+    :raises UsageError: there is no such assignment.
     """
     free = [c for c in claimed if _how(c, supply) is Offering.REGION]
     able = {c.place: [f for f in functions if f in supply.offers[c.accelerator].takes.get(c.slot_id, ())] for c in free}
@@ -146,7 +147,7 @@ def assign(claimed: Sequence[Claimed], functions: Sequence[str], supply: Supply)
 
 
 def broken(claimed: Iterable[Claimed], supply: Supply) -> Iterator[str]:
-    """What an instance has claimed of regions, and would not get."""
+    """Yield the functions that an instance has claimed, and that the region does not hold."""
     for c in claimed:
         holds = supply.functions.get(c.place)
         for name in sorted(c.classes):
@@ -155,9 +156,9 @@ def broken(claimed: Iterable[Claimed], supply: Supply) -> Iterator[str]:
 
 
 def changed(actions: Iterable[Action], single: Mapping[Place, str]) -> dict[Place, tuple[str, str]]:
-    """The slots that actions would give another function than the one that they are claimed as: what they hold, and would get.
+    """Return the slots that actions would give another function than the claimed one, with the present and the new function.
 
-    :param single: as :func:`baremetal_acc.decide.offer.single` says it. Another name of the same class is no other function.
+    :param single: as :func:`baremetal_acc.decide.offer.single` returns it. Another name of the same class is the same function.
     """
     gets = {(a.accelerator, a.slot): a.function for a in actions if isinstance(a, Program)}
     return {
@@ -168,11 +169,12 @@ def changed(actions: Iterable[Action], single: Mapping[Place, str]) -> dict[Plac
 
 
 def keep(claimed: Iterable[Claimed], plan: Plan, single: Mapping[Place, str], inventory: Inventory) -> None:
-    """See that a plan gives no region another function that is claimed as one, nor any that could be, while its node is in use.
+    """Refuse a plan that changes a region's function while the node is in use and the function is, or could be, claimed.
 
-    :param single: what the slots hold that are claimed as the function that they hold. Of a machine that somebody has they are
-        not on offer, and their class is what was promised when it was claimed: another one waits until the machine is free.
-    :raises UsageError: it does. A region that is claimed whatever it holds can be given any.
+    :param single: the functions of the slots that are claimed as the function that they hold. While an instance has the node,
+        they are not available in placement, and their class is what was promised at the claim: another function waits until the
+        node is free.
+    :raises UsageError: the plan does so. A region that is claimed whatever it holds can be given any function.
     """
     gets = {(a.accelerator, a.slot): a.function for a in plan.actions if isinstance(a, Program)}
     promised = set[Place]()
@@ -200,12 +202,12 @@ def keep(claimed: Iterable[Claimed], plan: Plan, single: Mapping[Place, str], in
 
 
 def unkept(traits: Iterable[str], places: Iterable[Place], supply: Supply) -> Iterator[str]:
-    """Functions that an instance was promised by the traits that its flavor requires, and that no region of its own holds.
+    """Yield the functions that a flavor's required traits promise to an instance, and that none of its regions holds.
 
-    What its regions can be given counts where the flavor asks for that to be done, by the trait that names the deploy template.
-    A function that was in play counts where it has claimed a region that is claimed whatever it holds.
+    ``CUSTOM_ACC_CAN_*`` traits count if the flavor asks for programming, by the trait that names the deploy template. Function
+    traits count if the instance has claimed a region that is claimed whatever it holds.
 
-    :param places: the slots that it has claimed.
+    :param places: the slots that the instance has claimed.
     """
     traits, places = frozenset(traits), frozenset(places)
     holds = {supply.functions[place] for place in places if place in supply.functions}
@@ -231,7 +233,7 @@ def _place(
     chosen: dict[str, Claimed],
     tried: set[Place],
 ) -> bool:
-    """Find a region for a function; another function gives way if there is another region for it (Kuhn's matching)."""
+    """Find a region for a function; another function moves if there is another region for it (Kuhn's matching)."""
     for c in sorted(free, key=lambda c: (supply.functions.get(c.place) != function, c.place)):
         if function not in able[c.place] or c.place in tried:
             continue

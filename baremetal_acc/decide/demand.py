@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that a flavor asks for, as Nova reads its extra specs.
+"""Read the FPGA functions that a flavor asks for from its extra specs, as Nova reads them.
 
-Somebody asked for a function and found none: Nova tells it in a notification, with the flavor.
+When no host has the functions, Nova reports that in a notification that carries the flavor.
 """
 
 import re
@@ -16,10 +16,10 @@ from baremetal_acc.decide.providers import CAN_PREFIX, PREFIX, function_class
 from baremetal_acc.errors import UsageError
 
 MOST_OF_A_REQUEST = 64
-"""Functions that one request counts for, at most. A flavor for one machine asks for a few."""
+"""Maximum number of functions that one request counts for. A flavor for one machine asks for a few."""
 
 MOST_FIELDS = 256
-"""Extra specs of a flavor that are read."""
+"""Maximum number of extra specs of a flavor that are read."""
 
 _EXTRA_SPEC = re.compile(r'(resources|trait)([A-Za-z0-9_-]{1,64})?:(.*)', re.DOTALL)
 """Source: nova 34.0.0, scheduler/utils.py, ResourceRequest.XS_KEYPAT."""
@@ -29,11 +29,11 @@ _AMOUNT = re.compile(r'[0-9]{1,9}')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What of functions a request asks for.
+    """The functions that a request asks for.
 
-    :ivar functions: names in the catalogue, one for each region that it needs.
-    :ivar resource_class: what the machine is asked for as; None: it names none.
-    :ivar notes: what of it is no demand, and why, for people.
+    :ivar functions: names in the catalogue, one for each region that the request needs.
+    :ivar resource_class: resource class of the machine that is asked for; None if the request names none.
+    :ivar notes: which parts of the request are no demand, and why, for people.
     """
 
     functions: tuple[str, ...] = ()
@@ -41,9 +41,9 @@ class Asked:
     notes: tuple[str, ...] = ()
 
     def demands(self, request: str, at: datetime) -> tuple[Demand, ...]:
-        """A demand for each function; a request for one has its own id, else they are counted.
+        """Return a demand for each function. The demand of a single function has the id of the request; several are numbered.
 
-        :param request: what it is called: the same one told twice is one.
+        :param request: id of the request: a request that is reported twice is one demand.
         """
         names = [request] if len(self.functions) == 1 else [f'{request}/{n + 1}' for n in range(len(self.functions))]
         return tuple(
@@ -54,7 +54,7 @@ class Asked:
 
 @dataclass(slots=True)
 class _Group:
-    """One group of a request: what one provider has to have."""
+    """One request group of a flavor: what one provider has to have."""
 
     suffix: str
     resources: dict[str, int] = field(default_factory=dict)
@@ -66,21 +66,21 @@ class _Group:
 
 
 def _group(groups: dict[str, _Group], suffix: str | None) -> _Group:
-    """The group of that suffix; that of the machine has none."""
+    """Return the group of a suffix, new if there is none yet; the group of the machine has no suffix."""
     return groups.setdefault(suffix or '', _Group(suffix or ''))
 
 
 def of_name(name: str, functions: Iterable[str]) -> str | None:
-    """The function that is meant by its name, or by its class in placement; None: none of these.
+    """Return the function that a name, or a resource class, means; None if it is none of these functions.
 
-    What placement has one name for is one function: case and punctuation do not count.
+    Functions that have one name in placement are one function: case and punctuation are ignored.
     """
     meant = (name, _class(name))
     return next((f for f in sorted(functions) if name.casefold() == f.casefold() or (_class(f) or f) in meant), None)
 
 
 def _class(function: str) -> str | None:
-    """Its class in placement; None: placement can have no name for it."""
+    """Return the resource class of a function; None if placement can have no name for it."""
     try:
         return function_class(function)
     except UsageError:
@@ -88,10 +88,10 @@ def _class(function: str) -> str | None:
 
 
 def of_flavor(extra_specs: Mapping[str, str], functions: Iterable[str], image_traits: Iterable[str] = ()) -> Asked:
-    """What the extra specs of a flavor ask for, as Nova reads them.
+    """Return what the extra specs of a flavor ask for, as Nova reads them.
 
-    :param functions: those that the catalogue knows.
-    :param image_traits: what the image requires: Nova adds it to what the machine itself has to have.
+    :param functions: the functions in the catalogue.
+    :param image_traits: traits that the image requires: Nova adds them to those that the machine itself has to have.
     """
     groups: dict[str, _Group] = {}
     notes = _too_many(len(extra_specs))
@@ -138,7 +138,7 @@ def _asked(groups: Iterable[_Group], functions: Iterable[str], notes: list[str])
 
 
 def _of_trait(trait: str, classes: Iterable[str], known: Mapping[str, str], notes: list[str]) -> Iterator[str]:
-    """The function that a region has to hold because of a required trait."""
+    """Yield the function that a region has to hold because of a required trait."""
     if trait.startswith(CAN_PREFIX):
         notes.append(
             f'{_shown(trait)}: a region that can be given a function need not hold it, and is programmed for its tenant'
@@ -148,7 +148,7 @@ def _of_trait(trait: str, classes: Iterable[str], known: Mapping[str, str], note
 
 
 def _of_region(group: _Group) -> bool:
-    """One provider has to have what the group asks for: what is required of it, it has to hold itself."""
+    """Whether one provider has to have all that the group asks for: then it has to have the required traits itself."""
     return bool(group.suffix) and any(group.resources.values())
 
 
@@ -160,7 +160,10 @@ def _known(name: str, known: Mapping[str, str], notes: list[str]) -> Iterator[st
 
 
 def _machine_class(groups: Sequence[_Group], notes: list[str]) -> str | None:
-    """The class of the node itself: one of the operator's own, asked for once, in the group of the machine if it has one."""
+    """Return the operator's resource class of the node that is requested once; None if there is none, or more than one.
+
+    The unnumbered group is preferred.
+    """
     loose = [g for g in groups if not g.suffix]
     others = [g for g in groups if g.suffix and not g.asks_for_function]
     for several in (loose, others):
@@ -183,5 +186,5 @@ def _too_many(number: int) -> list[str]:
 
 
 def _shown(text: str) -> str:
-    """For a message: a name may be anything."""
+    """Limit and escape a name for a message."""
     return text if len(text) <= 80 and text.isascii() and text.isprintable() else ascii(text[:80])

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What has changed between two looks at a target, and what is remembered of it for the next comparison?
+"""Compare two inventories of a target, report the changes, and keep what the next comparison needs.
 
-What could not be read is no change: a device that is missing while devices may be hidden is *not seen*, a version that does
-not come is *unreadable*, and both keep what was known of them (:func:`remembered`), so that a change behind a gap is told as
-soon as the gap is gone. Not compared: PCI addresses and health, which change by themselves.
+A value that could not be read is not a change: a device that is missing while devices may be hidden is *not seen*, a version
+that could not be read is *unreadable*. Both keep the last known values (:func:`remembered`), so that a change behind a gap is
+reported as soon as the gap is gone. PCI addresses and health are not compared, because they change by themselves.
 """
 
 from collections import Counter
@@ -23,15 +23,15 @@ from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.subject import Subject, SubjectKind, firmware, function
 
 CHARACTERS = 120
-"""Of one value of a BMC in a text."""
+"""Maximum length of one value of a BMC in a text."""
 
 
 class ChangeKind(StrEnum):
-    """What kind of change it is.
+    """Kinds of changes.
 
-    ``swapped``: another card at the same place. ``moved``: the same card at another place. ``identity``: a card that is known
-    by another identity than before, at the same place, and nothing says that it is another one. ``device``: kind, model or
-    ids of a card changed. ``write-path``: how well a write path is blocked changed. ``not-seen`` and ``unreadable`` are gaps.
+    ``swapped``: another card at the same place. ``moved``: the same card at another place. ``identity``: a card at the same
+    place with another identity than before, and nothing says that it is another card. ``device``: kind, model or ids of a card
+    changed. ``write-path``: how well a write path is blocked changed. ``not-seen`` and ``unreadable`` are gaps.
     """
 
     GONE = 'gone'
@@ -50,7 +50,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardNamed:
-    """Another card, by its label and identity."""
+    """A card, by its label and identity."""
 
     label: str
     id: AcceleratorId
@@ -58,14 +58,14 @@ class CardNamed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardSaying:
-    """Another card of the same identity, by what it said of itself: names and values."""
+    """A card of the same identity, by the properties that differed: names and earlier values."""
 
     facts: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """A version, and another one that comes in force with the next reset."""
+    """A version, and another version that takes effect at the next reset."""
 
     version: str | None
     staged: str
@@ -73,44 +73,44 @@ class Staged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotContent:
-    """What a slot holds: Id, version and UUID of its function, as far as they are shown; nothing of an empty one."""
+    """What a slot holds: Id, version and UUID of its function, as far as they are reported; no parts if the slot is empty."""
 
     parts: tuple[str, ...] = ()
 
 
 Value = str | bool | CardNamed | CardSaying | Staged | SlotContent
-"""What is compared: a text of the BMC; of a slot also whether the host may program it."""
+"""A compared value: a text of the BMC; of a slot, also whether the host may program it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BmcsNotAsked:
-    """A card could not be seen, since its BMCs were not asked."""
+    """A card could not be seen, because none of its BMCs was asked."""
 
     names: tuple[BmcName, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BehindGap:
-    """A card may be behind what could not be read."""
+    """A card may be hidden by a resource that could not be read."""
 
     gap: Gap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasHidden:
-    """A card that is new may have been there, and hidden."""
+    """A new card may have been present before, but hidden."""
 
     by: BmcsNotAsked | BehindGap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownByUri:
-    """A card is known by its URI only: another one of its kind in its place would not be noticed."""
+    """A card is identified only by its URI: another card of its kind at the same place would not be noticed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameCard:
-    """Why two identities are of one card; ``proof`` None: nobody can tell whether they are."""
+    """Why two identities are those of one card; ``proof`` None: nobody can tell whether they are."""
 
     proof: str | None
 
@@ -127,14 +127,14 @@ Reason = BmcsNotAsked | BehindGap | WasHidden | KnownByUri | SameCard | NotRead
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One difference between two looks. :mod:`baremetal_acc.render.changes` makes the sentence.
+    """One difference between two inventories. :mod:`baremetal_acc.render.changes` renders the sentence.
 
-    :ivar accelerator: the device; of one that was swapped, the card that is there now.
-    :ivar subject: its name is shortened as :func:`shown` does it.
-    :ivar was: what was known of it, None for nothing.
-    :ivar found: what the later look shows, None for nothing.
-    :ivar ref: the resource that shows it, or did, or None.
-    :ivar reason: why it could not be seen, or what else has to be known.
+    :ivar accelerator: the device; of a swapped card, the card that is there now.
+    :ivar subject: its name is shortened by :func:`shown`.
+    :ivar was: the earlier value; None if there was none.
+    :ivar found: the value in the later inventory; None if there is none.
+    :ivar ref: the resource that reports it, or did; or None.
+    :ivar reason: why it could not be read, or what else an operator has to know.
     """
 
     kind: ChangeKind
@@ -148,7 +148,7 @@ class Change:
 
     @property
     def certain(self) -> bool:
-        """Something has changed, as opposed to: could not be seen."""
+        """Whether something has changed; False if it only could not be read."""
         return self.kind not in (ChangeKind.NOT_SEEN, ChangeKind.UNREADABLE)
 
 
@@ -156,9 +156,9 @@ _ORDER = tuple(ChangeKind)
 
 
 def drift(before: Inventory, now: Inventory) -> tuple[Change, ...]:
-    """What has changed between two looks, the gravest kind first, then by device.
+    """Return the changes between two inventories, the gravest kind first, then by device.
 
-    :param before: what :func:`remembered` gave, or an earlier look.
+    :param before: what :func:`remembered` returned, or an earlier inventory.
     """
     met = _meet(before, now)
     found = [_gone(a, now) for a in met.missing]
@@ -169,9 +169,9 @@ def drift(before: Inventory, now: Inventory) -> tuple[Change, ...]:
 
 
 def remembered(before: Inventory | None, now: Inventory) -> Inventory:
-    """What the next look is compared with: this one, and what of the earlier ones it could not see.
+    """Return what to compare the next inventory with: this one, with the last known values of what it could not read.
 
-    It holds nothing but what a comparison needs.
+    The result holds only what a comparison needs.
     """
     known = []
     if before is not None:
@@ -191,7 +191,7 @@ def remembered(before: Inventory | None, now: Inventory) -> Inventory:
 
 
 def _bmc(facts: BmcFacts) -> BmcFacts:
-    """What was learnt of a BMC, without what changes by itself."""
+    """Keep the facts about a BMC that do not change by themselves."""
     return BmcFacts(
         name=facts.name,
         address=facts.address,
@@ -205,9 +205,9 @@ def _bmc(facts: BmcFacts) -> BmcFacts:
 
 
 def beyond(changes: Iterable[Change], actions: Iterable[Action]) -> tuple[Change, ...]:
-    """The changes that our own actions do not account for.
+    """Return the changes that our own actions do not explain.
 
-    :param actions: those that were begun.
+    :param actions: the actions that were started.
     """
     ours = tuple(actions)
     return tuple(c for c in changes if not any(_accounts_for(action, c) for action in ours))
@@ -228,12 +228,12 @@ def _accounts_for(action: Action, change: Change) -> bool:
             return False
 
 
-# ------------------------------------------------------------------------------------------------------ which is which
+# ----------------------------------------------------------------------------------------------------- pairing devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Met:
-    """Devices of two looks: those that stand for one another, and the rest."""
+    """Devices of two inventories: pairs that correspond to each other, and the rest."""
 
     pairs: tuple[tuple[Accelerator, Accelerator], ...]
     missing: tuple[Accelerator, ...]
@@ -241,7 +241,7 @@ class _Met:
 
 
 def _meet(before: Inventory, now: Inventory) -> _Met:
-    """By identity; what is left, by place."""
+    """Pair the devices by identity, and the remaining ones by place."""
     old, new = {a.id: a for a in before.accelerators}, {a.id: a for a in now.accelerators}
     pairs = [(old[i], new[i]) for i in sorted(old.keys() & new.keys())]
     missing = [old[i] for i in sorted(old.keys() - new.keys())]
@@ -260,7 +260,7 @@ def _meet(before: Inventory, now: Inventory) -> _Met:
 
 
 def _locations(inventory: Inventory) -> Mapping[AcceleratorId, tuple[str, str]]:
-    """Locations that tell devices apart: real machines give one text to many of them."""
+    """Return the locations that tell devices apart: real machines give one location to many devices."""
     times = Counter((a.primary.bmc, a.location) for a in inventory.accelerators)
     return {
         a.id: (a.primary.bmc, a.location)
@@ -275,7 +275,7 @@ def _same_place(
     was_at: Mapping[AcceleratorId, tuple[str, str]],
     is_at: Mapping[AcceleratorId, tuple[str, str]],
 ) -> int | None:
-    """How surely two devices stand at one place, 0 for best; None when they do not."""
+    """Rank how surely two devices are at one place, 0 is best; None if they are not."""
     was, here = was_at.get(old.id), is_at.get(new.id)
     if was is not None and here is not None:
         return 0 if was == here else None
@@ -289,15 +289,15 @@ _IDS = ('vendor_id', 'device_id', 'subsystem_vendor_id', 'subsystem_id')
 
 
 def _facts(a: Accelerator) -> dict[str, str | None]:
-    """What a card says of itself, by name."""
+    """Return the properties that a card reports of itself, by name."""
     facts = {name.replace('_', ' '): getattr(a, name) for name in _FACTS}
     return facts | {f'PCI {name.replace("_", " ")}': getattr(a.pci, name) for name in _IDS}
 
 
 def _is_another(old: Accelerator, new: Accelerator) -> bool:
-    """Two devices that stand for one another are two cards, because they say different things of themselves.
+    """Whether two paired devices are two cards, because they report different properties.
 
-    A card that a UUID or a serial number identifies may change its other properties, with new firmware for one.
+    A card that is identified by a UUID or a serial number may change its other properties, for example with new firmware.
     """
     if old.id == new.id and new.identity is not IdentitySource.URI:
         return False
@@ -340,12 +340,12 @@ def _card(
 
 
 def _weakness(a: Accelerator) -> KnownByUri | None:
-    """What an operator has to know of the identity."""
+    """Return what an operator has to know about the identity of a card."""
     return KnownByUri() if a.identity is IdentitySource.URI else None
 
 
 def _hidden(a: Accelerator, look: Inventory) -> BmcsNotAsked | BehindGap | None:
-    """Why a look cannot say that a device is not there; None when it can."""
+    """Return why an inventory cannot say that a device is absent; None if it can."""
     bmcs = {ref.bmc for ref in (a.primary, *a.refs)}
     if not bmcs & {b.name for b in look.bmcs}:
         return BmcsNotAsked(names=tuple(sorted(bmcs)))
@@ -353,11 +353,11 @@ def _hidden(a: Accelerator, look: Inventory) -> BmcsNotAsked | BehindGap | None:
     return None if gap is None else BehindGap(gap=gap)
 
 
-# ---------------------------------------------------------------------------------------------------- within one device
+# ------------------------------------------------------------------------------------------------ changes of one device
 
 
 def _between(old: Accelerator, new: Accelerator, before: Inventory, now: Inventory) -> Iterator[Change]:
-    """Two devices that stand for one another."""
+    """Yield the changes between two paired devices."""
     if _is_another(old, new):
         other = CardNamed(label=shown(old.label), id=old.id) if old.id != new.id else _saying(old, new)
         yield replace(_card(ChangeKind.SWAPPED, new, found=_at(new), reason=_weakness(new)), was=other)
@@ -370,11 +370,11 @@ def _between(old: Accelerator, new: Accelerator, before: Inventory, now: Invento
         yield _card(ChangeKind.MOVED, new, was=_at(old), found=_at(new))
     for kind, subject, ref, was, found in _differences(_completed(old, carried), carried):
         if was is None and any(g.hides and g.ref.bmc == ref.bmc for g in before.gaps):
-            continue  # it may have been there, unseen
+            continue  # it may have been present before, hidden by a gap
         yield Change(kind=kind, accelerator=new.id, label=shown(new.label), subject=subject, was=was, found=found, ref=ref)
     for _, subject, ref, known, _nothing in _differences(carried, new):
         if subject.kind is SubjectKind.WRITE_PATH:
-            continue  # the lock that could not be read is told
+            continue  # the lock that could not be read is reported instead
         yield Change(
             kind=ChangeKind.UNREADABLE,
             accelerator=new.id,
@@ -388,7 +388,7 @@ def _between(old: Accelerator, new: Accelerator, before: Inventory, now: Invento
 
 
 def _saying(old: Accelerator, new: Accelerator) -> CardSaying:
-    """One identity, two cards: what the card before said of itself."""
+    """Two cards with one identity: return the properties of the earlier card that differ."""
     was, found = _facts(old), _facts(new)
     return CardSaying(facts=tuple((name, shown(str(was[name]))) for name in was if _differ(was[name], found[name])))
 
@@ -403,7 +403,7 @@ _Difference = tuple[ChangeKind, Subject, Ref, Value | None, Value | None]
 
 
 def _differences(old: Accelerator, new: Accelerator) -> Iterator[_Difference]:
-    """Kind, subject, resource and the two values of everything that differs."""
+    """Yield kind, subject, resource and the two values of everything that differs."""
     pairs: list[tuple[ChangeKind, Mapping[str, _Shown], Mapping[str, _Shown]]] = [
         (ChangeKind.DEVICE, _properties(old), _properties(new)),
         (ChangeKind.FIRMWARE, _versions(old), _versions(new)),
@@ -422,7 +422,7 @@ def _differences(old: Accelerator, new: Accelerator) -> Iterator[_Difference]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    """One comparable thing: what operators call it, what it is (None if that is not known), and which resource shows it."""
+    """One value to compare: its subject, the value (None if unknown), and the resource that reports it."""
 
     subject: Subject
     value: Value | None
@@ -437,7 +437,7 @@ def _properties(a: Accelerator) -> dict[str, _Shown]:
 
 
 def _component_keys(components: Iterable[Component]) -> dict[str, Component]:
-    """Components by BMC and Id; by URI where they have none, or share one."""
+    """Index components by BMC and Id; by URI if they have no Id, or share one."""
     found: dict[str, Component] = {}
     for c in components:
         key = f'{c.ref.bmc}:{c.id}' if c.id is not None else str(c.ref)
@@ -458,7 +458,7 @@ def _version(c: Component) -> str | Staged | None:
 
 
 def _slot_keys(slots: Iterable[ReconfigurationSlot]) -> dict[str, ReconfigurationSlot]:
-    """Slots by SlotId, and by position where they share one."""
+    """Index slots by SlotId, and by position if they share one."""
     found: dict[str, ReconfigurationSlot] = {}
     for s in slots:
         found[s.slot_id if s.slot_id not in found else f'{s.slot_id} {s.index}'] = s
@@ -492,7 +492,7 @@ def _locks(a: Accelerator) -> dict[str, _Shown]:
 
 
 _AS_READ = {LockState.LOCKED_VERIFIED: 'locked', LockState.LOCKED_REPORTED: 'locked'}
-"""Which of the two it is depends on our own records, and one that has expired has changed nothing on the card."""
+"""Which of the two states it is depends on our own records, and an expired record changes nothing on the card."""
 
 
 def _paths(a: Accelerator) -> dict[str, _Shown]:
@@ -508,11 +508,11 @@ def _about(kind: SubjectKind, name: str) -> Subject:
     return Subject(kind=kind, name=name)
 
 
-# --------------------------------------------------------------------------------------------- what could not be read
+# -------------------------------------------------------------------------------------- values that could not be read
 
 
 def _unread(gaps: Iterable[Gap], ref: Ref) -> Gap | None:
-    """The gap that a resource lies behind: of itself, or of a resource above that could not be read as a whole."""
+    """Return the gap that hides a resource: a gap of the resource, or of one above it that could not be read as a whole."""
     for gap in gaps:
         above = gap.field is None and ref.uri.startswith(gap.ref.uri.rstrip('/') + '/')
         if gap.ref.bmc == ref.bmc and (gap.ref.uri == ref.uri or above):
@@ -521,16 +521,16 @@ def _unread(gaps: Iterable[Gap], ref: Ref) -> Gap | None:
 
 
 def _unseen(gaps: Iterable[Gap], ref: Ref) -> Gap | None:
-    """Why something that is missing may still be there: it is unread, or what links it to its device may be.
+    """Return why a missing resource may still exist: it could not be read, or the link from its device could not.
 
-    A BMC says by many resources what belongs to a device: a root of trust that does not answer leaves its firmware without one.
+    A BMC states in many resources what belongs to a device: if a root of trust does not answer, its firmware has no device.
     """
     gaps = tuple(gaps)
     return _unread(gaps, ref) or next((g for g in gaps if g.hides and g.ref.bmc == ref.bmc), None)
 
 
 def _carried(old: Accelerator, new: Accelerator, gaps: tuple[Gap, ...]) -> Accelerator:
-    """The later device, with what was known of everything that could not be read this time."""
+    """Return the later device, with the last known value of everything that could not be read this time."""
     facts: dict[str, Any] = {name: getattr(old, name) for name in (*_FACTS, 'location') if getattr(new, name) is None}
     ids: dict[str, Any] = {name: getattr(old.pci, name) for name in _IDS if getattr(new.pci, name) is None}
     return replace(
@@ -566,7 +566,7 @@ def _carried_slot(old: ReconfigurationSlot | None, new: ReconfigurationSlot, gap
         return new
     function: Function | None = new.function
     if function is None and old.function is not None and _unread(gaps, old.function.ref) is not None:
-        function = old.function  # a slot is empty when the BMC says so, whatever else it does not say
+        function = old.function  # a slot counts as empty only if the BMC says so
     function = _same_function(function, old.function)
     item = new.item
     if item is not None and old.item is not None:
@@ -578,7 +578,7 @@ def _carried_slot(old: ReconfigurationSlot | None, new: ReconfigurationSlot, gap
 
 
 def _completed(old: Accelerator, new: Accelerator) -> Accelerator:
-    """The earlier device, with what only the later look tells of a function that has stayed: nothing of that has changed."""
+    """Return the earlier device, with what only the later inventory reports of an unchanged function: that is no change."""
     found = _slot_keys(new.slots)
     slots = (
         replace(s, function=_same_function(s.function, found[key].function)) if key in found else s
@@ -588,7 +588,7 @@ def _completed(old: Accelerator, new: Accelerator) -> Accelerator:
 
 
 def _same_function(one: Function | None, other: Function | None) -> Function | None:
-    """A function, and where it lacks version or UUID those of the other, if that is the same one."""
+    """Return a function; if the other one is the same function, with its version or UUID where those are missing."""
     if one is None or other is None or one.id != other.id:
         return one
     return replace(one, version=one.version or other.version, uuid=one.uuid or other.uuid)
@@ -601,11 +601,11 @@ def _carried_locks(old: Accelerator, new: Accelerator, gaps: tuple[Gap, ...]) ->
     return (*both, *kept)
 
 
-# ------------------------------------------------------------------------------------------------------------- small parts
+# ------------------------------------------------------------------------------------------------------------- stored form
 
 
 def _lean(a: Accelerator) -> Accelerator:
-    """A device without what no comparison needs."""
+    """Drop what no comparison needs from a device."""
     return replace(
         a,
         firmware=tuple(_lean_component(c) for c in a.firmware),
@@ -638,6 +638,6 @@ def _lean_component(c: Component) -> Component:
 
 
 def shown(text: str, limit: int = CHARACTERS) -> str:
-    """A value of a BMC as it may stand in a log line: printable, of one line, and not too long."""
+    """Make a value of a BMC fit for a log line: printable, on one line, and not too long."""
     clean = ''.join(c if c.isprintable() else '?' for c in text)
     return clean if len(clean) <= limit else clean[: limit - 3] + '...'

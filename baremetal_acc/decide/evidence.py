@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a lock reading proves: a setting that was found closed, or one that we closed and that holds."""
+"""Judge lock readings: the state that our own records of engaged locks allow, and how write paths are covered.
+
+A lock that was found closed is ``locked-reported``; only a lock that we engaged ourselves and that still holds is
+``locked-verified``.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -34,19 +38,19 @@ _RANK = {
 }
 
 _OF_ALTERNATIVES = _RANK | {LockState.UNKNOWN: 2.5}
-"""One mechanism that blocks is enough: where one is open and of another one nobody knows, nobody knows of the path."""
+"""One mechanism that blocks is enough: if one is open and another is unknown, the state of the path is unknown."""
 
 WHERE_GONE = 'where it is gone for good, have the node inspected, or apply --forget-vanished'
-"""What to do about something that was shown before."""
+"""What to do about something that was reported before."""
 
 GONE = f'it was shown before, and is not shown any more ({WHERE_GONE})'
-"""Why nobody knows of a way whether it is closed."""
+"""Reason of an unknown state: the path was reported before, and is not any more."""
 
 _MESSAGES = '@Message.ExtendedInfo'
 
 
 class Records:
-    """Our own records of locks, found by the place at which they were engaged: there are as many of them as there are locks."""
+    """Our own records of locks, indexed by the place where they were engaged, because there are as many records as locks."""
 
     def __init__(self, engagements: Iterable[Engagement]) -> None:
         self._by_place: dict[tuple[str, Ref, str], list[Engagement]] = {}
@@ -54,7 +58,7 @@ class Records:
             self._by_place.setdefault(engagement.place, []).append(engagement)
 
     def at(self, lock: AtPlace) -> tuple[Engagement, ...]:
-        """Those of the place of a lock, in their order."""
+        """Return the records of the place of a lock, in their order."""
         return tuple(self._by_place.get(lock.place, ()))
 
 
@@ -66,14 +70,15 @@ def judge(
     flow: Flow | None = None,
     starting: Ref | None = None,
 ) -> LockReading:
-    """The reading with the state that our own records allow it.
+    """Return the reading with the state that our own records allow.
 
-    Only a reading that a mechanism calls ``locked-reported`` can become ``locked-verified``, and only by an engagement of the
-    same place, of the same card, in this lifecycle (and flow, where one is asked for), that is older than the reading, went
-    over another session, left open what is left open now, and was followed by the reset that it needs.
+    Only a reading that a mechanism reports as ``locked-reported`` can become ``locked-verified``, and only by an engagement of
+    the same place, of the same card, in this lifecycle (and flow, where one is given). That engagement has to be older than the
+    reading, to have used another session, to have left open what is left open now, and to have been followed by the reset that
+    it needs.
 
-    :param starting: a System that is about to be started: what is set, and comes in force with that start, before any code of
-        its host runs, counts as being in force if it is our own.
+    :param starting: a System that is about to be started: a lock of ours that is set, and that takes effect with that start
+        before any code of the host runs, counts as in force.
     """
     if reading.state is LockState.LOCKED_VERIFIED:
         return replace(reading, state=LockState.UNKNOWN, reason='a mechanism may not call itself verified')
@@ -83,7 +88,7 @@ def judge(
     ours = [e for e in engagements if e.place == reading.place]
     if not ours:
         return replace(reading, reason='found closed, not engaged by us')
-    # A lock of a whole machine is engaged once for all of its devices: what it is bound to is the BMC, which the place names.
+    # A lock of a whole machine is engaged once for all of its devices: it belongs to the BMC, which the place names.
     whole = reading.scope is Scope.BMC
     same_card = [e for e in ours if whole or e.accelerator == reading.accelerator]
     if not same_card:
@@ -115,14 +120,15 @@ def judge(
 
 
 def trouble(body: Mapping[str, object], field: str = '') -> str | None:
-    """What the BMC says beside a resource, or beside one of its properties, that went wrong; None where it says nothing.
+    """Return the error that the BMC reports next to a resource or one of its properties; None if it reports none.
 
-    A message that is more than information: the BMC answered, and something of the answer is not so. Some code takes what it
-    could not read for closed (facts/redfish.md, section 6.1). It may stand beside the property, or in any object that the
-    property is part of, or beside that.
+    The error is a message whose severity is not OK: the BMC answered, and part of the answer is wrong. Some code takes a value
+    that it could not read for closed (facts/redfish.md, section 6.1). The message may be next to the property, in any object
+    that contains the property, or next to such an object.
 
-    :param field: the property, a path of names and positions joined with ``/``. What comes after the property itself, to tell
-        places apart that it stands for, leads nowhere.
+    :param field: the property, a path of names and positions joined with ``/``. What follows the property itself, to
+        distinguish places that the property represents, leads to nothing.
+
     Source: DSP0266, section "Error responses": ``@Message.ExtendedInfo`` of an object and of a property.
     """
     said = [body.get(_MESSAGES)]
@@ -141,14 +147,14 @@ def trouble(body: Mapping[str, object], field: str = '') -> str | None:
 
 
 def _at(value: object, name: str) -> object:
-    """What an object has by that name, or an array at that position; None where it has nothing there."""
+    """Return the member of an object with that name, or the element of an array at that position; None if there is none."""
     if isinstance(value, list):
         return value[int(name)] if name.isdecimal() and len(name) < 10 and int(name) < len(value) else None
     return value.get(name) if isinstance(value, Mapping) else None
 
 
 def doubted(reading: LockReading, body: Mapping[str, object]) -> LockReading:
-    """A reading that says closed, unless the resource says beside it that something went wrong: then it says nothing.
+    """Turn a reading that says closed into unknown if the resource reports an error next to it.
 
     :param body: of the resource that the reading was taken from.
     """
@@ -157,7 +163,7 @@ def doubted(reading: LockReading, body: Mapping[str, object]) -> LockReading:
 
 
 def subjects(accelerator: Accelerator) -> tuple[WritablePart, ...]:
-    """Everything of a device that has to be protected."""
+    """Return every part of a device that has to be protected."""
     parts = [WritablePart(scope=Scope.COMPONENT, part=c.id) for c in accelerator.firmware if c.id is not None]
     parts += [WritablePart(scope=Scope.SLOT, part=s.slot_id) for s in accelerator.slots]
     if all(part.scope is Scope.SLOT for part in parts):
@@ -166,7 +172,7 @@ def subjects(accelerator: Accelerator) -> tuple[WritablePart, ...]:
 
 
 def covers(reading: LockReading, subject: WritablePart) -> bool:
-    """The reading's mechanism protects that subject, if it holds."""
+    """Whether the mechanism of the reading protects that part, if its lock holds."""
     match reading.scope:
         case Scope.DEVICE:
             return True
@@ -181,19 +187,19 @@ def covers(reading: LockReading, subject: WritablePart) -> bool:
 
 
 def in_the_way(reading: LockReading, subject: WritablePart, ref: Ref) -> bool:
-    """The reading's mechanism keeps us, too, from writing that subject by way of that resource."""
+    """Whether the lock also prevents our own write of that part by way of that resource."""
     if WritePath.BMC_NETWORK not in reading.blocks or reading.state in (LockState.UNLOCKED, LockState.UNSUPPORTED):
         return False
     return reading.ref.bmc == ref.bmc if reading.scope is Scope.BMC else covers(reading, subject)
 
 
 def coverage(accelerator: Accelerator, path: WritePath, readings: Iterable[LockReading]) -> tuple[Coverage, ...]:
-    """How a write path is blocked, subject by subject.
+    """Return how a write path is blocked, for each writable part.
 
-    One mechanism of the card that blocks it is enough. Where one mechanism says something at several places, each of them may
-    be a way in, so the worst of them counts. Where locks of whole machines are shown, each BMC that shows the device is a way
-    to it: what no mechanism of the card protects as well is one subject for each of these BMCs. They never close the card's
-    own way to the host.
+    One mechanism of the card that blocks a part is enough. If one mechanism reports several places, each of them may be a way
+    in, so the worst one counts. If locks of whole machines are reported, each BMC that reports the device is a way to it: the
+    parts that the card's own mechanisms protect no better than the locks of that BMC count as one subject for that BMC. Locks
+    of whole machines never close the card's own path to the host.
 
     :param readings: of this device, already judged.
     """
@@ -212,7 +218,7 @@ def coverage(accelerator: Accelerator, path: WritePath, readings: Iterable[LockR
 
 
 def ways(accelerators: Iterable[Accelerator]) -> frozenset[Way]:
-    """The ways to the BMCs of a machine that locks of whole machines show now. What could not be read may be none."""
+    """Return the places of locks of whole machines that are reported now. A place that could not be read may be none."""
     return frozenset(
         Way(mechanism=r.mechanism, ref=r.ref, field=r.field, blocks=tuple(sorted(r.blocks)))
         for a in accelerators
@@ -222,10 +228,12 @@ def ways(accelerators: Iterable[Accelerator]) -> frozenset[Way]:
 
 
 def vanished(accelerator: Accelerator, before: Iterable[Way], now: datetime) -> tuple[LockReading, ...]:
-    """What is to be read of ways to a device that are not shown any more: they may be open, and the BMC be made to hide them.
+    """Return unknown readings for the places of locks of whole machines that a device's BMCs do not report any more.
 
-    :param before: the ways that were shown at some time.
-    :param now: when the look began that does not show them.
+    These places may be open, and the BMC may have been made to hide them.
+
+    :param before: the places that were reported at some time.
+    :param now: when the inventory read began that does not report them.
     """
     shown = {r.place for r in accelerator.locks}
     bmcs = {ref.bmc for ref in accelerator.refs}
@@ -249,9 +257,10 @@ def vanished(accelerator: Accelerator, before: Iterable[Way], now: datetime) -> 
 
 
 def _by_way_of(bmc: BmcName, readings: list[LockReading]) -> Coverage:
-    """How all of a device is protected on one BMC: by a lockdown, or because each way of the host to it is closed.
+    """Return how one BMC protects all of a device: by a lockdown, or because each way of the host to the BMC is closed.
 
-    A BMC has several ways, and every mechanism is for one of them: each has to be closed. A lockdown closes all it declares.
+    A BMC has several ways in, and every mechanism closes one of them: each has to be closed. A lockdown closes all that it
+    declares.
     """
     subject = WritablePart(scope=Scope.BMC, part=bmc)
     ways = [r for r in readings if not r.wraps]
@@ -268,7 +277,7 @@ def _by_way_of(bmc: BmcName, readings: list[LockReading]) -> Coverage:
 
 
 def _by_subject(accelerator: Accelerator, relevant: list[LockReading]) -> tuple[Coverage, ...]:
-    """How the mechanisms of the card protect each of its parts."""
+    """Return how the mechanisms of the card protect each of its parts."""
     parts = subjects(accelerator)
     times = Counter(parts)
 
@@ -292,5 +301,5 @@ def _by_subject(accelerator: Accelerator, relevant: list[LockReading]) -> tuple[
 
 
 def weakest(found: Iterable[Coverage]) -> Coverage:
-    """The subject that is protected worst. At least one is needed."""
+    """Return the part that is protected worst. There has to be at least one."""
     return min(found, key=lambda c: _RANK[c.state])

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a node fit to be deployed, so that what it has may be on offer? By what Ironic shows of it, and no BMC is asked.
+"""Decide from the state of an Ironic node whether its accelerators may be available in placement.
 
-Placement does not know: Nova reserves the node itself when it is not fit, and leaves alone what lies below it. And a device can
-be claimed without its machine.
+No BMC is asked. Placement does not know the state of the node: Nova reserves the inventory of the node itself when the node is
+not available, and leaves the child providers as they are. And a device can be claimed without its node.
 """
 
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from enum import Enum, auto
 AVAILABLE = 'available'
 
 FLOWS = frozenset({'cleaning', 'clean wait'})
-"""Provision states of Ironic in which our own steps say what is on offer, from the first of them on."""
+"""Provision states in which our own steps publish to placement, from the first of these steps on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How a node stands in Ironic.
+    """The state of a node in Ironic, as far as it decides what may be available in placement.
 
     :ivar state: its provision state.
-    :ivar claimed: an instance is put down for it, whether or not its deployment has begun.
-    :ivar exposed: somebody may have written its cards since they were cleaned: no deploy of it passes.
-    :ivar said: a step of ours has said in this cleaning what is on offer, or is about to.
+    :ivar claimed: an instance is assigned to it, whether or not its deployment has begun.
+    :ivar exposed: somebody may have written its cards since they were cleaned: no deploy of the node passes.
+    :ivar said: one of our steps has published to placement in this cleaning, or is about to.
     """
 
     state: str
@@ -34,7 +34,7 @@ class Standing:
 
 
 class Due(Enum):
-    """What is to be told placement of a node at rest."""
+    """What to change in placement for a node on which no step of ours runs."""
 
     NOTHING = auto()
     WITHDRAW = auto()
@@ -42,7 +42,7 @@ class Due(Enum):
 
 
 def unfit(standing: Standing) -> str | None:
-    """Why nothing of a node may be on offer; None if it may, or if our own steps say so."""
+    """Return why nothing of a node may be available in placement; None if it may, or if our own steps decide that."""
     if standing.maintenance:
         return 'it is in maintenance'
     if standing.retired:
@@ -57,10 +57,10 @@ def unfit(standing: Standing) -> str | None:
 
 
 def due(standing: Standing, *, withdrawn: bool, doubtful: bool = False) -> Due:
-    """What is to be told.
+    """Return what to change in placement.
 
-    :param withdrawn: nothing is on offer, as far as was told placement.
-    :param doubtful: but somebody was about to offer it again.
+    :param withdrawn: the node is withdrawn from placement, as far as placement was told.
+    :param doubtful: but a process was about to offer it again.
     """
     if unfit(standing) is not None:
         return Due.NOTHING if withdrawn and not doubtful else Due.WITHDRAW

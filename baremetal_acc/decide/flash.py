@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What one write to a device does next, given how far it is and what the BMC shows: a total table.
+"""State table of one firmware or function write: its next state, from its current state and what the BMC shows.
 
-A write is begun once. After that the BMC is looked at until it shows the version that was sent, says that it failed, or has
-been given the time to settle; never is a write sent again because nobody knows whether it arrived.
+The table is total. A write is started once. After that, the BMC is polled until it shows the version that was sent, reports a
+failure, or has had the time to settle. A write is never sent again because nobody knows whether it arrived.
 """
 
 from dataclasses import dataclass
@@ -16,21 +16,20 @@ from baremetal_acc.model.lock import ResetKind
 
 
 class Seen(StrEnum):
-    """What a look at a component and the task of its write shows.
+    """What one poll of a component and of the task of its write shows.
 
     ``running``: the expected version runs. ``staged``: it waits for a reset. ``elsewhere``: another write keeps the BMC busy.
-    ``working``: our task runs. ``awaits``: it goes on only once the host is restarted. ``succeeded``: our task says that it
-    succeeded, and the version is not (yet) there. ``failed``: it says that it failed. ``stalled``: it claims to run, has not
-    moved for long, and the version is not there. ``other``: it says that it succeeded, and another version is staged.
-    ``vanished``: the BMC has forgotten the task, the version is not there, and it is proven that nothing is written any more.
-    ``forgotten``: the same, and nothing proves that: what writes may go on after the service that had the task was restarted.
-    ``nothing``: no task was ever seen, the BMC says
-    that it writes nothing, and the version is not there. ``unanswered``: nobody knows whether the BMC has taken the image, it
-    shows no task, and it may have forgotten one. ``refused``: the same, and the BMC has answered the upload with
-    a failure; the component is as it was. ``missing``: the BMC shows the card with the version under another name, and not the
-    component. ``untold``: neither a task nor the update service nor the device says whether the write has
-    ended. ``unshown``: our task says that it succeeded, and the device shows no version. ``silent``: the BMC does not answer,
-    or does not show the card.
+    ``working``: our task runs. ``awaits``: our task continues only after a restart of the host. ``succeeded``: our task reports
+    success, and the version is not there (yet). ``failed``: our task reports a failure. ``stalled``: our task claims to run,
+    has made no progress for long, and the version is not there. ``other``: our task reports success, and another version is
+    staged. ``vanished``: the BMC has forgotten the task, the version is not there, and it is proven that nothing is written any
+    more. ``forgotten``: the same, but nothing proves that the write has ended: it may continue after the service that had the
+    task was restarted. ``nothing``: no task was ever seen, the BMC reports that it writes nothing, and the version is not
+    there. ``unanswered``: nobody knows whether the BMC has accepted the image; it shows no task, and may have forgotten one.
+    ``refused``: the same, and the BMC has answered the upload with a failure; the component is as it was. ``missing``: the BMC
+    shows the card with the version under another name, and not the component. ``untold``: neither a task nor the update service
+    nor the device reports whether the write has ended. ``unshown``: our task reports success, and the device reports no
+    version. ``silent``: the BMC does not answer, or does not show the card.
     """
 
     RUNNING = 'running'
@@ -54,11 +53,12 @@ class Seen(StrEnum):
 
 
 class Effect(StrEnum):
-    """What follows.
+    """What to do after a poll.
 
-    ``settle``: wait, but only for the time that a device may take to show the truth; then fail: the write has ended. ``ask``:
-    wait, but no longer than the slowest write takes; then give up. ``give-up``: fail, and nobody knows whether the write has
-    ended, so nothing more is sent to its device.
+    ``wait``: poll again. ``settle``: wait, but only as long as a device may take to report the version; then fail: the write
+    has ended. ``ask``: wait, but no longer than the slowest write takes; then give up. ``give-up``: fail, and send nothing more
+    to the device, because nobody knows whether the write has ended. ``end``: the write has ended well. ``fail``: the write has
+    failed.
     """
 
     WAIT = 'wait'
@@ -71,7 +71,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Next:
-    """The state to go to, what follows, and why (for failures)."""
+    """The next state of a write, what to do, and why (for failures)."""
 
     state: ItemState
     effect: Effect
@@ -109,7 +109,7 @@ _DONE = Next(state=ItemState.DONE, effect=Effect.END)
 _STAGED = Next(state=ItemState.STAGED, effect=Effect.END)
 
 TABLE: dict[tuple[ItemState, Seen], Next] = {
-    # Sent, and no answer seen: whether it arrived shows in the device or nowhere.
+    # Sent, and no answer seen: only the device can show whether the image arrived.
     (_S, Seen.RUNNING): _DONE,
     (_S, Seen.STAGED): _STAGED,
     (_S, Seen.ELSEWHERE): Next(state=_S, effect=Effect.WAIT),
@@ -148,18 +148,18 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
     (_R, Seen.UNSHOWN): _ask(_R, _UNSHOWN),
     (_R, Seen.SILENT): Next(state=_R, effect=Effect.WAIT),
 }
-"""Every state in which a write is looked at, with everything a look can show.
+"""The next state for every state in which a write is polled, with everything that a poll can show.
 
-What was not begun is not looked at: it begins by :func:`~baremetal_acc.decide.advance.advance`, and only if a fresh look shows
-the very device that the plan saw. Nothing here begins a write.
+A write that was not started is not polled: :func:`~baremetal_acc.decide.advance.advance` starts it, and only if a fresh read
+shows the very device that was planned. Nothing here starts a write.
 """
 
 
 def following(state: ItemState, seen: Seen, reset: ResetKind) -> Next:
-    """What a write does next.
+    """Return the next state of a write.
 
-    A task that succeeded is an end only where the version needs a reset to show; it is verified after that. One that waits for
-    a restart of the host gets it where one is planned, and is followed to its end after that.
+    A successful task ends the write only if the version needs a reset to run; it is verified after that reset. A task that
+    waits for a restart of the host gets it if one is planned, and is polled to its end after that.
     """
     if seen in (Seen.SUCCEEDED, Seen.AWAITS) and reset is not ResetKind.NONE and state in (_S, _R):
         return _STAGED
@@ -183,26 +183,29 @@ def classify(
     is_over: bool = False,
     cut: bool = False,
 ) -> Seen:
-    """What a look shows. Running, staged and wanted version are three things: with another one staged nothing has ended.
+    """Classify what a poll of a write shows.
 
-    :param task: our own task, None when none is known.
-    :param service: what the BMC is at besides our task. Busy may be ours under another name, so nothing has vanished yet.
-    :param before: the version before the write, and ``staged_before`` what was staged then. Where one of them was the wanted
-        one already it proves nothing of the write: then the task has to say that it succeeded.
-    :param stalled: our task has not moved for longer than anything takes, so that the device is asked and not the task.
-    :param answered: the BMC has answered the upload. One that shows its tasks, and has taken an image without one, does not
-        tell of its updates by tasks; of one whose answer was lost it is believed that it does.
+    Running, staged and wanted version are three things: if another version is staged, nothing has ended.
+
+    :param task: our own task, None if none is known.
+    :param service: what the BMC does besides our task. Busy may mean our write under another name, so nothing has vanished yet.
+    :param before: the version before the write, and ``staged_before`` the version that was staged then. If one of them was
+        already the wanted version, it proves nothing about the write: then the task has to report success.
+    :param stalled: our task has made no progress for longer than anything takes, so the device decides and not the task.
+    :param answered: the BMC has answered the upload. A BMC that shows its tasks, and has accepted an image without one, does
+        not report its updates by tasks; a BMC whose answer was lost is assumed to report them so.
     :param is_over: it is proven that what was written when the image was sent is not written any more: the BMC itself has
-        restarted since (:mod:`~baremetal_acc.planning.bmc_restart`), or without the task it said that it writes, and does not
-        say so any more. A task that is gone is no such proof, nor is a service that says that it is idle after it has forgotten
-        the task: both are the memory of a service that may have been restarted while what writes goes on.
+        restarted since (:mod:`~baremetal_acc.planning.bmc_restart`), or without the task it reported that it writes, and does
+        not report that any more. A task that is gone is no such proof, nor is a service that reports that it is idle after it
+        has forgotten the task: both are the memory of a service that may have been restarted while the write continues.
     :param cut: the image was not sent to its end.
     :param restarts: the host is to be restarted after the write. A task that has not begun for longer than anything takes waits
-        for just that, though it does not say so.
-    :param failed_at_once: the BMC has answered the upload as a success, and said in that answer that it failed, and nothing was
-        seen to go on since. Such an upload has no task, so that of a BMC that shows its tasks none is one that writes nothing.
-    :param cancelled: we have asked for the task to be cancelled. That it is gone since, or that its monitor says no, is our own
-        doing, and no end of a write.
+        for that restart, though it does not say so.
+    :param failed_at_once: the BMC has answered the upload with success, and reported in that answer that the update failed, and
+        nothing was seen in progress since. Such an upload has no task, so a BMC that reports its updates by tasks, and shows
+        none, writes nothing.
+    :param cancelled: we have requested that the task be cancelled. That the task is gone since, or that its monitor reports a
+        failure, is our own doing, and not the end of a write.
     """
     state = None if task is None else task.state
     busy = service is UpdateActivity.BUSY
@@ -230,7 +233,7 @@ def classify(
     if state is TaskState.ACTIVE:
         return Seen.AWAITS if restarts and task is not None and task.unbegun else Seen.STALLED
     if version is None or state is TaskState.FAILED:
-        return Seen.UNSHOWN if succeeded else Seen.UNTOLD  # what is not shown yet is not what was there before
+        return Seen.UNSHOWN if succeeded else Seen.UNTOLD  # a version that is not reported yet is not the earlier version
     if succeeded:
         return Seen.OTHER if other else Seen.SUCCEEDED
     no_task = failed_at_once and task is None
@@ -239,7 +242,7 @@ def classify(
     if not idle and not is_over:
         return Seen.UNTOLD
     if task is not None and state is TaskState.GONE:
-        # What tells of itself that no command runs in it is no memory of a service, but what writes.
+        # A service that reports itself, without a task, that no command runs is what writes, not a memory of it.
         told = is_over or (service is UpdateActivity.IDLE and not task.opaque)
         return Seen.VANISHED if told else Seen.FORGOTTEN
     return Seen.NOTHING if is_over or cut or service is UpdateActivity.IDLE else Seen.UNANSWERED

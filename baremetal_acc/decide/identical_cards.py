@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Name the cards that no rule speaks of, while a rule for one slot, serial number or address speaks of identical ones."""
+"""Report cards that a rule for single cards leaves out although the rule covers an identical card.
+
+A rule for single cards matches by slot location, serial number or PCI address.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -11,14 +14,14 @@ from baremetal_acc.model.finding import CardLeftOut
 from baremetal_acc.model.ref import AcceleratorId
 
 _KEYS = ('firmware', 'revocations', 'functions', 'block', 'measure', 'custody', 'security_floor')
-"""What keeps a card safe, or says what it has to run."""
+"""The keys of a rule that protect a card, or say what it has to run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A card that a rule for single cards is not for.
+    """A card that a rule for single cards does not apply to.
 
-    :ivar note: the rule, and what it demands that nothing demands of the card.
+    :ivar note: the rule, and the keys of it that no rule sets for the card.
     """
 
     accelerator: AcceleratorId
@@ -27,9 +30,9 @@ class LeftOut:
 
 
 def left_out(baseline: Baseline, accelerators: Iterable[Accelerator], node: NodeFacts) -> tuple[LeftOut, ...]:
-    """What a rule for single cards demands, and no rule demands of an identical card of the machine.
+    """Return the cards for which no rule demands what a rule for single cards demands of an identical card of the machine.
 
-    Nothing is wrong with that, unless the author of the rule has forgotten the card.
+    This is no error, unless the author of the rule has forgotten the card.
     """
     return tuple(_left_out(baseline, tuple(accelerators), node))
 
@@ -51,7 +54,7 @@ def _left_out(baseline: Baseline, seen: tuple[Accelerator, ...], node: NodeFacts
 
 
 def _goes_without(wanted: Demands, rule: Rule, key: str) -> bool:
-    """A rule asks for something, and what holds for the card by default is less."""
+    """Whether a rule sets a key, and the default that applies to the card demands less."""
     if not getattr(rule, key) or getattr(wanted, f'{key}_rule') != DEFAULT_RULE:
         return False
     return getattr(wanted, key) != getattr(rule, key) and (
@@ -60,6 +63,6 @@ def _goes_without(wanted: Demands, rule: Rule, key: str) -> bool:
 
 
 def _make(a: Accelerator) -> tuple[str | None, ...]:
-    """The same for identical cards."""
+    """Return a key that is the same for identical cards."""
     names = (None if text is None else text.casefold() for text in (a.vendor, a.model))
     return (a.kind, *names, a.pci.vendor_id, a.pci.device_id)

@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which image is meant: what fits a device, what a slot or a component then reports, and over which versions it goes there."""
+"""Select firmware and function images: which image fits a device, and the upgrade path to its version.
+
+Also compares versions, and tells which image of the catalogue a component or slot reports.
+"""
 
 import re
 from collections import deque
@@ -22,13 +25,13 @@ _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 def same_version(one: str | None, other: str | None) -> bool:
-    """Two versions are the same, however they are written; they are never older or newer.
+    """Whether two versions are the same, however they are written. Versions are never older or newer.
 
-    What does not count: blanks and NULs around the text, the case of Latin letters, and a ``v`` before the first digit. BMCs
-    give one version as ``96.00.A6.00.01`` in one resource and with blanks after it in another, and print ``v2.2`` where the
-    vendor's notes say ``2.2``. Nothing else is the same: a letter that only looks like another one is another one.
+    Ignored: blanks and NULs around the text, the case of Latin letters, and a ``v`` before the first digit. BMCs report one
+    version as ``96.00.A6.00.01`` in one resource and with blanks after it in another, and print ``v2.2`` where the vendor's
+    notes say ``2.2``. Nothing else is ignored: a letter that only looks like another one differs from it.
 
-    A version that is not known is the same as none, not even as another one that is not known.
+    An unknown version equals no version, not even another unknown one.
 
     Source: facts/redfish.md, section 7, no. 7; recordings.
     """
@@ -41,29 +44,29 @@ def _plain(version: str) -> str:
     return text[1:] if text[:1] == 'v' and text[1:2] in set('0123456789') else text
 
 
-# --------------------------------------------------------------------------------------------------------- what fits what
+# --------------------------------------------------------------------------------------------------------- fitting images
 
 
 def fits(image: Image, accelerator: Accelerator, component: Component | None) -> bool:
-    """The ids of the device (and of the component, for a SoftwareId) are those that the image is for."""
+    """Whether the ids of the device (and of the component, for a SoftwareId) are those that the image is for."""
     return any(_fit(fit, accelerator, component) for fit in image.fits)
 
 
 def by_name_only(image: Image, accelerator: Accelerator, component: Component | None) -> bool:
-    """Nothing but vendor and model says that the image fits: texts that cards of several kinds share, and no id of the card."""
+    """Whether the image fits only by vendor and model: texts that several kinds of cards share, and no id of the card."""
     matching = [fit for fit in image.fits if _fit(fit, accelerator, component)]
     return bool(matching) and not any(fit.pci or fit.part_number or fit.software_id for fit in matching)
 
 
 def firmware_image(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str) -> tuple[Image, ...]:
-    """The firmware images that bring a component of a device to a version. More than one is the operator's mistake."""
+    """Return the firmware images that bring a component of a device to a version. More than one is the operator's mistake."""
     return tuple(i for i in images if same_version(i.version, version) and meant_for(i, accelerator, component))
 
 
 def written_otherwise(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str) -> str | None:
-    """The one version of an image for a component whose numbers are those of a version, as 2.01 and 2.1; None: not just one.
+    """Return the one other version of an image for the component with equal numbers, as 2.01 and 2.1; else None.
 
-    For a hint: they are two versions.
+    For a hint only: they are two different versions.
     """
     found = {
         i.version
@@ -80,7 +83,7 @@ def _numbers(version: str) -> tuple[int | str, ...]:
 
 
 def for_others(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str) -> tuple[Image, ...]:
-    """The firmware images of that version, for components of that name, whose ids are not those that the device shows."""
+    """Return the firmware images of that version, for components of that name, that are for ids other than the device's."""
     return tuple(
         image
         for image in images
@@ -93,7 +96,7 @@ def for_others(images: Iterable[Image], accelerator: Accelerator, component: Com
 
 
 def meant_for(image: Image, accelerator: Accelerator, component: Component, kind: ImageKind = ImageKind.FIRMWARE) -> bool:
-    """The image is of that kind, for components of that name, and for the ids of this device."""
+    """Whether the image is of that kind, for components of that name, and for the ids of this device."""
     return (
         image.kind is kind
         and component.id is not None
@@ -104,7 +107,7 @@ def meant_for(image: Image, accelerator: Accelerator, component: Component, kind
 
 
 def identified(image: Image, component: Component) -> bool | None:
-    """Whether the SoftwareId of a component is the identifier of an image; None: one of them has none, or it is no number.
+    """Whether the SoftwareId of a component is the identifier of an image; None if one of them is missing, or is no number.
 
     Source: openbmc/pldm as NVIDIA ships it: the SoftwareId of an item is the ComponentIdentifier of its firmware (DSP0267).
     """
@@ -119,7 +122,7 @@ def identified(image: Image, component: Component) -> bool | None:
 def function_image(
     images: Iterable[Image], accelerator: Accelerator, slot: ReconfigurationSlot, function: str
 ) -> tuple[Image, ...]:
-    """The function images that put a function into a slot of a device, those that are denied among them."""
+    """Return the function images that put a function into a slot of a device, including denied ones."""
     return tuple(
         image
         for image in images
@@ -140,18 +143,20 @@ def unfit(
     floor: int,
     back: bool = False,
 ) -> str | None:
-    """Why what the catalogue calls by the name of a planned image must not be written, or None. All may have changed since.
+    """Return why the image that now has the name of a planned image must not be written, or None.
 
-    :param component: what is written, as it is now; of a slot its item.
+    Catalogue, baseline and BMC may all have changed since the plan was made.
+
+    :param component: the component that is written, as it is now; of a slot, its item.
     :param floor: the security floor that the baseline sets now.
-    :param back: it is put back: over whatever a failed write has left.
+    :param back: it is a rollback: the image is written over whatever a failed write has left.
     """
     if action.content is not None and image.content != action.content:
         return another(image, action.content)
     if not same_version(image.version, action.version):
         return f'image {image.name} is version {image.version} now, and {action.version} was planned: plan anew'
     if isinstance(action, Flash):
-        # What was planned may be a revocation: its kind is part of the content.
+        # The planned image may be a revocation: its kind is part of the content.
         kind = ImageKind.FIRMWARE if action.content is None else image.kind
         meant = meant_for(image, accelerator, component, kind)
         denied = denial(catalogue, accelerator, component, image.version)
@@ -175,18 +180,18 @@ def unfit(
 
 
 def another(image: Image, content: str) -> str:
-    """That a name stands for something else than when it was planned with."""
+    """Say that the name of an image now refers to other contents than when it was planned."""
     return f'image {image.name} is another one than was planned ({image.content} instead of {content}): plan anew'
 
 
-# ------------------------------------------------------------------------------------------------------- what is there now
+# -------------------------------------------------------------------------------------------------------- present contents
 
 
 def holds(slot: ReconfigurationSlot, image: Image) -> bool:
-    """The slot reports the function of the image, in its version.
+    """Whether the slot reports the function of the image, in its version.
 
-    A function is known by its UUID where the catalogue gives one, else by name. Source: DSP8010 2025.4,
-    AccelerationFunction v1_0_5, UUID and Version.
+    A function is identified by its UUID if the catalogue gives one, else by name. Source: DSP8010 2025.4, AccelerationFunction
+    v1_0_5, UUID and Version.
     """
     function = slot.function
     if function is None or not same_version(function.version, image.version):
@@ -197,7 +202,7 @@ def holds(slot: ReconfigurationSlot, image: Image) -> bool:
 
 
 def held(images: Iterable[Image], accelerator: Accelerator, slot: ReconfigurationSlot) -> str | None:
-    """Which function of the catalogue a slot holds, whether or not a rule demands it; None: none, or nobody can tell which."""
+    """Return the catalogue function that a slot holds, demanded or not; None if it holds none, or nobody can tell which."""
     found = [
         image
         for image in images
@@ -213,12 +218,12 @@ def held(images: Iterable[Image], accelerator: Accelerator, slot: Reconfiguratio
 
 
 def shown(function: Function) -> str:
-    """What a function is called in texts: its name, and the resource's Id where it has none."""
+    """Return what a function is called in texts: its name, or the Id of the resource if it has none."""
     return function.name or function.id
 
 
 def other_staged(slot: ReconfigurationSlot, images: Iterable[Image]) -> bool:
-    """The next reset puts something else into the slot than one of these images."""
+    """Whether the next reset puts something else into the slot than one of these images."""
     staged = slot.item.staged if slot.item is not None else None
     return staged is not None and not any(same_version(staged, image.version) for image in images)
 
@@ -226,18 +231,18 @@ def other_staged(slot: ReconfigurationSlot, images: Iterable[Image]) -> bool:
 def security_version(
     images: Iterable[Image], accelerator: Accelerator, component: Component, version: str | None
 ) -> int | None:
-    """The security version of a version of a component, the highest that the catalogue gives; None: it does not know it."""
+    """Return the highest security version that the catalogue gives a version of a component; None if it does not know it."""
     return max((i.security_version for i in _maybe(images, accelerator, component, version)), default=None)
 
 
 def denial(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str | None) -> str | None:
-    """Why a version of a component must not run, as the catalogue says it; None: it says nothing."""
+    """Return why the catalogue denies a version of a component; None if it does not."""
     reasons = {i.denied for i in _maybe(images, accelerator, component, version) if i.denied is not None}
     return '; '.join(sorted(reasons)) or None
 
 
 def denied_functions(images: Iterable[Image], accelerator: Accelerator, slot: ReconfigurationSlot) -> tuple[Image, ...]:
-    """The images that the catalogue denies and that a slot may hold."""
+    """Return the images that the catalogue denies and that a slot may hold."""
     return tuple(
         image
         for image in images
@@ -250,7 +255,7 @@ def denied_functions(images: Iterable[Image], accelerator: Accelerator, slot: Re
 
 
 def _maybe(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str | None) -> tuple[Image, ...]:
-    """The images that a version of a component may come from. Ids that the BMC does not show rule nothing out."""
+    """Return the images that a version of a component may come from. Ids that the BMC does not report rule out no image."""
     return tuple(
         image
         for image in images
@@ -261,14 +266,14 @@ def _maybe(images: Iterable[Image], accelerator: Accelerator, component: Compone
     )
 
 
-# ------------------------------------------------------------------------------------------------------------- the way there
+# ------------------------------------------------------------------------------------------------------------- upgrade paths
 
 
 def way(images: Iterable[Image], accelerator: Accelerator, component: Component, image: Image) -> tuple[Image, ...] | None:
-    """The fewest images, one after the other, that bring a component from what it runs to an image; None: there is no way.
+    """Return the shortest sequence of images that brings a component from its version to an image; None if there is none.
 
-    The last one is the image itself. Of two ways of one length the one counts whose versions the catalogue lists first. A
-    version that several images bring, or one that is denied, is no step.
+    The last image is the given one. Of two sequences of equal length, the one counts whose versions the catalogue lists first.
+    A version that several images bring, or one that is denied, is no step.
     """
     if may_follow(image, component.version):
         return (image,)
@@ -291,9 +296,9 @@ def way(images: Iterable[Image], accelerator: Accelerator, component: Component,
 
 
 def may_follow(image: Image, version: str | None) -> bool:
-    """The image may be written where that version runs: over any, one of its ``via``, or its own.
+    """Whether the image may be written over that version: over any, one of its ``via``, or its own.
 
-    Not asked of an image that is put back: the image whose ``restore`` it is says that it may.
+    Not asked of an image that is restored: the image whose ``restore`` it is permits that.
     """
     return not image.via or any(same_version(version, over) for over in (image.version, *image.via))
 
@@ -303,7 +308,10 @@ def _names(function: Function) -> set[str]:
 
 
 def _fit(fit: Fit, accelerator: Accelerator, component: Component | None, *, unsaid: bool = False) -> bool:
-    """:param unsaid: what the BMC does not show fits."""
+    """Whether a device and a component have the ids of one fit.
+
+    :param unsaid: an id that the BMC does not report fits.
+    """
     pci = accelerator.pci
     asked = (
         (fit.vendor, accelerator.vendor),

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Decide which cards somebody else may have written while a job held them open.
+"""Find the cards that somebody else may have written while a job held the host off and locks were open.
 
-A job holds the host off while locks are open. Each read of that host is compared with the first one that found it off
-(:class:`~baremetal_acc.model.job.HeldOff`): a host that is on, or whose last reset is another one, has run, and what it ran is
-not known. The cards that were not known to be closed are suspect from then on, and so is what the job had written to them; the
-job fails, and whoever shells it has them written again. Between two reads only the time of the last reset tells: of a BMC that
-shows none, a host that was started and switched off again in between is not seen.
+Each power reading of a held host is compared with the first one that found it off (:class:`~baremetal_acc.model.job.HeldOff`).
+A host that is on, or whose last reset time has changed, has run unknown code. The cards that were not known to be closed, and
+what the job had written to them, are suspect from then on; the job fails, and its shell has these cards written again. Between
+two readings only the last reset time shows a restart: if the BMC does not report that time, a host that was started and
+switched off again in between is not noticed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,35 +43,35 @@ _RUNS = {
     PowerState.OFF: False,
     PowerState.UNKNOWN: None,
 }
-"""Whether a host that was off before runs, or has run; None: this read does not tell."""
+"""Whether a host that was off before runs, or has run; None: this reading does not tell."""
 
 _ON_BY_US = frozenset({ItemState.SENT, ItemState.RUNNING, ItemState.DONE})
-"""States of the item that powers a host on, in which it may be on by our own doing."""
+"""States of the item that powers a host on, in which the host may be on because of the job."""
 
 LONGEST_TAIL = timedelta(seconds=10)
-"""No host gets from being powered on to code of its own, and off again, within this time: its firmware tests it first."""
+"""No host is powered on, runs code of its own, and is off again within this time: its firmware first runs its self-test."""
 
 
 _WHOLE_SECONDS = timedelta(seconds=1)
-"""BMCs write the time of the last reset in whole seconds, so it may be before the read that has found the host off."""
+"""BMCs report the last reset time in whole seconds, so it may be before the reading that found the host off."""
 
 
 def tail(poll: timedelta) -> timedelta:
-    """How long after a host was first read off its time of the last reset may still change by that very power-off.
+    """Return how long after a host was read off its last reset time may still change because of that same power-off.
 
-    OpenBMC takes the time at which the chassis has changed its power, a moment after it calls the host off (bmcweb,
+    OpenBMC records the time at which the chassis changed its power, a moment after it reports the host off (bmcweb,
     redfish-core/lib/systems.hpp, getLastResetTime and getHostState).
 
-    :param poll: the time between two reads.
+    :param poll: the time between two readings.
     """
     return min(2 * poll, LONGEST_TAIL)
 
 
-# --------------------------------------------------------------------------------------------------------------- the cards
+# ------------------------------------------------------------------------------------------------------------------- cards
 
 
 def closed(inventory: Inventory, baseline: Baseline, node: NodeFacts) -> frozenset[AcceleratorId]:
-    """The cards of which every path reads closed that the baseline wants blocked. One without a demand is not closed."""
+    """Return the cards of which every path that the baseline wants blocked reads closed. A card without demand is not."""
     return frozenset(a.id for a in inventory.accelerators if _is_closed(a, demands(baseline, a, node).block))
 
 
@@ -82,12 +82,12 @@ def _is_closed(accelerator: Accelerator, paths: frozenset[WritePath]) -> bool:
 
 
 def not_closed(verdict: Verdict) -> frozenset[AcceleratorId]:
-    """The cards of which a verdict says that a lock which is wanted does not hold."""
+    """Return the cards of which a verdict says that a demanded lock does not hold."""
     return frozenset(f.accelerator for f in verdict.unmet if f.accelerator is not None and f.state is not None)
 
 
 def off_now(inventory: Inventory, now: datetime) -> tuple[HeldOff, ...]:
-    """The Systems that a look has found off."""
+    """Return the Systems that an inventory read found off."""
     return tuple(
         HeldOff(system=facts.system, at=now, last_reset=facts.last_reset, once=True)
         for facts in inventory.bmcs
@@ -96,16 +96,16 @@ def off_now(inventory: Inventory, now: datetime) -> tuple[HeldOff, ...]:
 
 
 def open_cards(job: Job) -> frozenset[AcceleratorId]:
-    """The cards that are not known to be closed to the host while the job works."""
+    """Return the cards that are not known to be closed to the host while the job works."""
     released = {i.action.accelerator for i in job.items if isinstance(i.action, Release)}
     return job.devices - (job.shut - released)
 
 
-# ---------------------------------------------------------------------------------------------------------------- the host
+# ------------------------------------------------------------------------------------------------------------------- hosts
 
 
 def holding(job: Job) -> tuple[Ref, ...]:
-    """The Systems that the job holds off now: it has seen them off, and has not asked for them to be on since."""
+    """Return the Systems that the job holds off now: it has seen them off, and has not powered them on since."""
     found: dict[Ref, bool] = {}
     for item in job.items:
         match item.action:
@@ -119,18 +119,18 @@ def holding(job: Job) -> tuple[Ref, ...]:
 
 
 def running(job: Job, hosts: Mapping[Ref, HostReading]) -> tuple[Ref, ...]:
-    """The Systems that the job holds off and that were read on: they are to be powered off before anything else is done."""
+    """Return the Systems that the job holds off and that were read on: they are powered off before anything else is done."""
     return tuple(s for s in holding(job) if s in hosts and _RUNS[hosts[s].power])
 
 
 def watched(
     job: Job, hosts: Mapping[Ref, HostReading], now: datetime, settles: timedelta, systems: Iterable[Ref] | None = None
 ) -> Job:
-    """The job after the hosts that it holds off were read.
+    """Return the job after the hosts that it holds off were read.
 
-    :param hosts: by System what was read; of one that is missing nothing was learnt.
-    :param settles: as of :func:`tail`.
-    :param systems: the Systems that are held; None: as :func:`holding` says.
+    :param hosts: the readings by System; a missing one says nothing.
+    :param settles: as returned by :func:`tail`.
+    :param systems: the Systems that are held; None: as :func:`holding` returns.
     """
     held = holding(job) if systems is None else tuple(systems)
     given_back = _given_back(job) if systems is None else ()
@@ -145,7 +145,7 @@ def watched(
         if kind is not None:
             found.append(_met(kind, open_cards(job), system, None if known is None else known.last_reset, seen, now))
         if _RUNS[seen.power]:
-            marks.pop(system, None)  # how it is when it is off again is read anew
+            marks.pop(system, None)  # its mark is taken again once it is off
         elif _RUNS[seen.power] is False and (known is None or known.last_reset != seen.last_reset):
             at = known.at if known is not None and kind is None else now
             marks[system] = HeldOff(system=system, at=at, last_reset=seen.last_reset)
@@ -155,9 +155,9 @@ def watched(
 def ran_since(
     known: HeldOff | None, seen: HostReading, now: datetime, settles: timedelta = timedelta(0)
 ) -> InterferenceKind | None:
-    """What shows that a host that is to be off has run; None: nothing does.
+    """Return what shows that a host that should be off has run; None if nothing does.
 
-    :param known: how it was first read off; None: nobody has kept that.
+    :param known: how it was first read off; None if that is not recorded.
     """
     match _RUNS[seen.power]:
         case True:
@@ -169,7 +169,7 @@ def ran_since(
 
 
 def ran_unseen(mark: HeldOff, seen: HostReading, now: datetime, settles: timedelta) -> InterferenceKind | None:
-    """As :func:`ran_since`, of a host that nobody has read since it was left off."""
+    """Like :func:`ran_since`, for a host that was not read since it was left off."""
     if seen.last_reset is None or (mark.once and _by_that_power_off(mark, seen.last_reset, settles)):
         seen = replace(seen, last_reset=mark.last_reset)
     return ran_since(mark, seen, now)
@@ -181,10 +181,10 @@ def ran_meanwhile(
     inventory: Inventory,
     settles: timedelta = timedelta(0),
 ) -> tuple[Interference, ...]:
-    """What a look shows of hosts that were left off with open locks, where nobody has looked meanwhile.
+    """Return what an inventory read shows of hosts that were left off with open locks, and not read meanwhile.
 
     :param accelerators: the cards that were left open.
-    :param settles: as of :func:`tail`.
+    :param settles: as returned by :func:`tail`.
     """
     found = []
     for mark in left:
@@ -197,7 +197,7 @@ def ran_meanwhile(
 
 
 def _by_that_power_off(mark: HeldOff, last_reset: str, settles: timedelta) -> bool:
-    """The time of the last reset is that of the power-off by which the host was read off."""
+    """Whether the last reset time is that of the power-off after which the host was read off."""
     try:
         at = datetime.fromisoformat(last_reset)
     except ValueError:
@@ -226,7 +226,7 @@ def _met(
 
 
 def met(job: Job, found: Iterable[Interference]) -> Job:
-    """The job with what it has met, of one kind and place once. It has failed, and every lock is still engaged."""
+    """Add interferences to the job, each kind and place once, and fail the job. Every lock is still engaged."""
     new = tuple(found)
     before = {(one.kind, one.ref) for one in job.interferences}
     reasons = (*job.reasons, *(str(one) for one in new if (one.kind, one.ref) not in before))
@@ -234,7 +234,7 @@ def met(job: Job, found: Iterable[Interference]) -> Job:
 
 
 def _noted(job: Job, found: Iterable[Interference]) -> Job:
-    """The job with what it has met, where its reasons say so already, or its end will."""
+    """Add interferences to the job, whose reasons name them already, or will at its end."""
     known = {(one.kind, one.ref): one for one in job.interferences}
     for one in found:
         earlier = known.get((one.kind, one.ref))
@@ -244,13 +244,13 @@ def _noted(job: Job, found: Iterable[Interference]) -> Job:
     return replace(job, interferences=tuple(known.values()))
 
 
-# ---------------------------------------------------------------------------------------------------------------- the looks
+# ---------------------------------------------------------------------------------------------------------- inventory reads
 
 
 def looked(job: Job, inventory: Inventory, baseline: Baseline, node: NodeFacts, now: datetime, settles: timedelta) -> Job:
-    """The job after a look at everything: its hosts were read, and a card that is found open is known to be closed no more.
+    """Update the job from a whole inventory read: its hosts were read, and a card found open no longer counts as closed.
 
-    Where the host has run before, that card may have been open to it then.
+    If the host has run before, that card may have been open to it then.
     """
     job = watched(job, hosts_of(job, inventory), now, settles)
     job = met(job, _restarted(job, inventory, now))
@@ -266,7 +266,7 @@ def looked(job: Job, inventory: Inventory, baseline: Baseline, node: NodeFacts, 
 
 
 def on_now(inventory: Inventory) -> tuple[tuple[Ref, str], ...]:
-    """The Systems that a look has found on, with the time of their last reset, where it is shown."""
+    """Return the Systems that an inventory read found on, with their last reset time, where it is reported."""
     return tuple(
         (facts.system, facts.last_reset)
         for facts in inventory.bmcs
@@ -275,7 +275,7 @@ def on_now(inventory: Inventory) -> tuple[tuple[Ref, str], ...]:
 
 
 def _restarted(job: Job, inventory: Inventory, now: datetime) -> Iterable[Interference]:
-    """The Systems that ran the operator's ramdisk and were reset by somebody else; not those that the job itself resets."""
+    """Return the Systems that ran the operator's ramdisk and were reset by somebody else, not by the job itself."""
     ours = {i.action.system for i in job.items if isinstance(i.action, Reset) and i.state in _ON_BY_US}
     shown = {facts.system: facts.last_reset for facts in inventory.bmcs}
     return [
@@ -293,10 +293,10 @@ def _restarted(job: Job, inventory: Inventory, now: datetime) -> Iterable[Interf
 
 
 def hosts_of(job: Job, inventory: Inventory) -> dict[Ref, HostReading]:
-    """What a look has read of Systems.
+    """Return the power readings of Systems in an inventory.
 
-    BMCs show a resource with less in it where it is read together with its collection: a time of the last reset that is not
-    shown there says nothing.
+    BMCs report fewer properties of a resource that is read together with its collection: a last reset time that is missing
+    there says nothing, so the known one is kept.
     """
     known = {mark.system: mark.last_reset for mark in job.held_off}
     return {
@@ -307,9 +307,9 @@ def hosts_of(job: Job, inventory: Inventory) -> dict[Ref, HostReading]:
 
 
 def lost_locks(job: Job, inventory: Inventory, verdict: Verdict, now: datetime) -> Job:
-    """The job after its final look, with the cards whose locks do not hold on a host that it has given back, or that has run.
+    """Return the job after its final read, with the cards whose locks do not hold on a host that was given back, or has run.
 
-    A lock that was lost by the very start of the host was open to what that started. The end of the job says so.
+    A lock that was lost by the very start of the host was open to what that start ran. The end of the job reports it.
     """
     if not _may_have_run(job, inventory):
         return job
@@ -334,26 +334,26 @@ def lost_locks(job: Job, inventory: Inventory, verdict: Verdict, now: datetime) 
 
 
 def _may_have_run(job: Job, inventory: Inventory) -> bool:
-    """A host that the job has held is not proven to be off ever since."""
+    """Whether a host that the job has held is not proven to have been off ever since."""
     hosts = hosts_of(job, inventory)
     return bool(_given_back(job)) or not all(_is_as_left(mark, hosts.get(mark.system)) for mark in job.held_off)
 
 
 def _is_as_left(mark: HeldOff, seen: HostReading | None) -> bool:
-    """A System was read off, with the last reset that it had when it was first read off."""
+    """Whether a System was read off, with the same last reset time as when it was first read off."""
     return seen is not None and seen.power is PowerState.OFF and seen.last_reset == mark.last_reset
 
 
 def _given_back(job: Job) -> tuple[Ref, ...]:
-    """The Systems that the job has held off and powered on again."""
+    """Return the Systems that the job has held off and powered on again."""
     resets = {i.action.system: i.action for i in job.items if isinstance(i.action, Reset) and i.state in _ON_BY_US}
     return tuple(s for s, last in resets.items() if last.purpose is ResetPurpose.RESUME)
 
 
 def another_version(job: Job, action: Flash | Program, found: str | None, now: datetime) -> Job:
-    """The job after a card has shown another version than the one that a write was planned with: nobody knows whose it is.
+    """Record at the job that a card shows another version than the planned one before a write: nobody knows whose it is.
 
-    That write fails by it, and says why.
+    The write itself fails because of that, and gives the reason.
     """
     one = Interference(
         kind=InterferenceKind.FIRMWARE if isinstance(action, Flash) else InterferenceKind.FUNCTION,

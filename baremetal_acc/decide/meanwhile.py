@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Could a tenant's host program an FPGA while we program one of its slots, or be using what the slot holds?
+"""Refuse to program an FPGA slot that the tenant's host can still write, or may be using.
 
-The BMC's way and the host's way to an FPGA are two: what the BMC writes the host may overwrite a moment later, and what is
-read back then proves nothing. So the host is off, or runs nobody's code but the operator's, or its own way is closed: to the
-slot and to the FPGA's firmware, which could load anything. A slot is programmed under a tenant's running host only when it is
-empty: nobody can see from outside whether a function is in use.
+BMC and host reach an FPGA by separate paths: the host may overwrite a moment later what the BMC has written, and the readback
+then proves nothing. So a slot is programmed only while the host is off, or runs only the operator's code, or its own path is
+closed: to the slot, and to the firmware of the FPGA, which could load anything. Under a tenant's running host, only an empty
+slot is programmed, because nobody can see out of band whether a function is in use.
 """
 
 from baremetal_acc.decide.baseline import Exposure
@@ -19,12 +19,13 @@ from baremetal_acc.model.lock import LockState, Scope, WritablePart, WritePath
 def host_may_program(
     job: Job, action: Program, exposure: Exposure, host: BmcFacts | None, accelerator: Accelerator | None
 ) -> str | None:
-    """Why a slot must not be programmed now, or None.
+    """Return why a slot must not be programmed now, or None.
 
-    A host that the job holds is off, or nothing is written at all; a cleaning that does not hold it has it in the operator's
-    own ramdisk. A way that nobody can read counts as open.
+    A host that the job holds is off, or nothing is written at all; a cleaning that does not hold the host runs the operator's
+    own ramdisk on it. A path that cannot be read counts as open.
 
-    :param host: of the look right before the write; None: the host's BMC was not read. ``accelerator`` is of the same look.
+    :param host: from the inventory read right before the write; None: the host's BMC was not read. ``accelerator`` is from the
+        same read.
     """
     held = any(isinstance(i.action, Reset) and i.action.purpose is ResetPurpose.HOLD for i in job.items)
     if held or job.flow is Flow.CLEAN or exposure is not Exposure.TENANT:
@@ -51,7 +52,7 @@ def host_may_program(
 
 
 def _held_by(accelerator: Accelerator | None, slot_id: str) -> str | None:
-    """What a slot holds, in words; None when it is empty."""
+    """Describe what a slot holds; None when it is empty."""
     for slot in () if accelerator is None else accelerator.slots:
         if slot.slot_id == slot_id and slot.function is not None:
             return slot.function.name or slot.function.id

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do devices run what their BMC says they run? What they signed is compared with what the catalogue expects of each image.
+"""Compare the signed SPDM measurements of a device with the measurements that the catalogue expects of its images.
 
-A version is what a BMC says; a measurement is what the device's root of trust has signed. Where both speak of one component
-they have to mean the same image.
+A version is a claim of the BMC; a measurement is signed by the root of trust of the device. When both describe the same
+component, they have to mean the same image.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,9 +33,9 @@ from baremetal_acc.model.subject import MEASUREMENTS, Subject, SubjectKind
 def findings(
     accelerator: Accelerator, all_of_them: Iterable[Accelerator], wanted: Demands, catalogue: Iterable[Image]
 ) -> Iterator[Finding]:
-    """What is to be said of a device's measurements.
+    """Yield the findings about the measurements of a device.
 
-    :param all_of_them: the devices of the look, this one among them.
+    :param all_of_them: the devices of the inventory, this one among them.
     """
     if wanted.measure is Measure.OFF:
         return
@@ -60,18 +60,18 @@ def _judged(
     *,
     required: bool,
 ) -> tuple[Met, Signed]:
-    """What one root of trust comes to."""
+    """Judge the measurements of one root of trust."""
     if reading.state is not MeasurementState.PROVEN:
         return Met.NO, NotProven(reading=reading)
     if reading.fingerprint is None:
         return Met.NO, KeyUnknown()
     strangers = [label for label, r in others if r.fingerprint == reading.fingerprint and _root(r) != _root(reading)]
     if strangers:
-        # One genuine card that answers for all: whoever passes questions on can do that.
+        # One genuine card may answer for all: whoever relays the challenges can do that.
         return Met.NO, KeyShared(label=strangers[-1])
     beside = len([r for _, r in others if _root(r) == _root(reading)])
     if required and beside and not _own(accelerator, others):
-        # Whoever passes questions on could link all devices to one genuine card.
+        # Whoever relays the challenges could link all devices to one genuine card.
         return Met.NO, RootShared(others=beside)
     compared = all_compared(accelerator, reading, catalogue)
     wrong = tuple(c for c in compared if not c.images)
@@ -83,9 +83,9 @@ def _judged(
 def matching(
     accelerator: Accelerator, all_of_them: Iterable[Accelerator], catalogue: Iterable[Image]
 ) -> Mapping[Ref, tuple[str, ...]]:
-    """The components of a device that its roots of trust have measured as an image of the catalogue, with the images by name.
+    """Return the components of a device that its roots of trust have measured as images of the catalogue, with the image names.
 
-    Empty where any of them speaks against the device.
+    Empty if any root of trust contradicts or does not prove the device.
     """
     others = tuple((a.label, r) for a in all_of_them if a.id != accelerator.id for r in a.measurements or ())
     known = tuple(i for i in catalogue if i.measurements)
@@ -99,7 +99,7 @@ def matching(
 
 
 def _root(reading: MeasurementReading) -> tuple[Ref, str]:
-    """The root of trust that signed, as its BMC names it. One may protect several devices, and answers for each of them.
+    """Identify the root of trust that signed, as its BMC names it. One may protect, and sign for, several devices.
 
     Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, Links.ComponentsProtected.
     """
@@ -107,13 +107,13 @@ def _root(reading: MeasurementReading) -> tuple[Ref, str]:
 
 
 def _own(accelerator: Accelerator, others: tuple[tuple[str, MeasurementReading], ...]) -> bool:
-    """A root of trust has proven what it signs for this device and for no other."""
+    """Whether a root of trust has proven what it signs for this device and for no other."""
     elsewhere = {_root(r) for _, r in others}
     return any(r.state is MeasurementState.PROVEN and _root(r) not in elsewhere for r in accelerator.measurements or ())
 
 
 def all_compared(accelerator: Accelerator, reading: MeasurementReading, catalogue: tuple[Image, ...]) -> tuple[Compared, ...]:
-    """The components of a device that an image tells of what they have to measure."""
+    """Compare the components of a device for which an image has reference measurements."""
     found = (_compared(accelerator, one, reading, catalogue) for one in accelerator.firmware)
     return tuple(c for c in found if c is not None)
 
@@ -121,7 +121,7 @@ def all_compared(accelerator: Accelerator, reading: MeasurementReading, catalogu
 def _compared(
     accelerator: Accelerator, component: Component, reading: MeasurementReading, catalogue: tuple[Image, ...]
 ) -> Compared | None:
-    """Whether version and measurements of a component mean the same image; None: no image tells what they have to be."""
+    """Compare version and measurements of a component: do they mean one image? None if no image has references for it."""
     known = [(i, _references(i, reading)) for i in catalogue if meant_for(i, accelerator, component)]
     known = [(image, references) for image, references in known if references]
     measured = [image for image, references in known if all(_holds(r, reading) for r in references)]
@@ -143,14 +143,17 @@ def _references(image: Image, reading: MeasurementReading) -> tuple[Reference, .
 
 
 def _holds(reference: Reference, reading: MeasurementReading) -> bool:
-    """One of the values that the catalogue allows was measured there."""
+    """Whether one of the values that the catalogue allows was measured at that index."""
     return any(
         m.index == reference.index and any(_same(m, kind, v) for kind, v in reference.values) for m in reading.measurements
     )
 
 
 def _same(found: Measurement, kind: str, value: str) -> bool:
-    """Of the same algorithm, where the device tells which; SPDM 1.1 does not, and the length of the value has to do."""
+    """Compare a measurement with a reference of the same algorithm.
+
+    SPDM 1.1 does not report the algorithm; then the length of the value has to do.
+    """
     if found.raw:
         return kind == 'raw' and not found.hashed and found.value == value
     return kind != 'raw' and found.algorithm in (None, kind) and found.value == value

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Say which unmet findings the actions of a plan mend, and which are left to somebody else.
+"""Split unmet findings into those that an action of the plan remedies, and those that it leaves.
 
-An account of a BMC that nobody expects, a card that has vanished, a lock that is not shown any more: no action of ours helps,
-and nothing is gained by engaging once more what is proven.
+No action of ours remedies, for example, an unexpected BMC account, a card that has vanished, or a lock that is not reported any
+more; and engaging a lock again that is already proven gains nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,16 +30,16 @@ from baremetal_acc.model.subject import PRESENT, QUARANTINE, RELOCK, SubjectKind
 _OF_A_WHOLE_CARD = frozenset({
     SubjectKind.MEASUREMENTS, SubjectKind.MEASUREMENT, SubjectKind.QUARANTINE, SubjectKind.CUSTODY,
 })  # fmt: skip
-"""What a write of firmware is for, whichever component it writes."""
+"""Findings about a whole card: a firmware write remedies them, whichever component it writes."""
 
 
 def mendable(findings: Iterable[Finding], made: Plan) -> tuple[Finding, ...]:
-    """The findings that an action of a plan is for, be the plan refused or not."""
+    """Return the findings that an action of a plan remedies, whether or not the plan is refused."""
     return tuple(f for f in findings if any(_mends(action, f) for action in made.actions))
 
 
 def left(findings: Iterable[Finding], made: Plan) -> Iterator[Note]:
-    """What a reader of a plan has to learn beside it: what it does not mend. What a refusal tells of is told by that."""
+    """Yield notes on the findings that a plan does not remedy. A finding that a refusal reports already is omitted."""
     findings = tuple(findings)
     ours = mendable(findings, made)
     for finding in findings:
@@ -53,7 +53,7 @@ def _mends(action: Action, finding: Finding) -> bool:
     match action:
         case Flash():
             mine = action.accelerator == finding.accelerator
-            # A card whose chain is to begin is written whole. Functions alone begin none where rules name firmware, too.
+            # All firmware of a card is written to begin a custody chain; functions alone begin none if rules name firmware.
             return mine and (about.kind in _OF_A_WHOLE_CARD or about == firmware(action.component))
         case Program():
             mine = action.accelerator == finding.accelerator
@@ -72,7 +72,7 @@ def _tells_of(refusal: Refusal, finding: Finding) -> bool:
     if refusal.accelerator is not None and refusal.accelerator != finding.accelerator:
         return False
     if finding.subject == PRESENT:
-        # A count of the rule, a card or a resource that is named alike, or that there is no card at all.
+        # The count of a rule, a card or a resource of the same name, or the absence of any card.
         same = type(refusal.reason) is type(finding.fact) and refusal.subject.name in ('', finding.label)
         return same or refusal.subject == rule(finding.rule)
     return refusal.subject == finding.subject

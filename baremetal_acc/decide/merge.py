@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which devices that several BMCs of a target report are one and the same, and whose word counts for what?
+"""Merge the devices that several BMCs of a target report, where they are one physical network card.
 
-The host's BMC is the operator's. A further one sits on a card, such as a DPU, and whoever has taken over that card may have
-taken over its BMC. It is asked about network cards, its own above all. Whatever else it shows is a device of its own, and never
-stands for one of the host's, however it is called: else it could give a host's GPU another model, or show one that is gone.
+The operator controls the host's BMC. A further BMC is on a card, such as a DPU, and whoever has taken over the card may control
+that BMC, too. So a further BMC is believed only about network cards, above all its own. Every other device that it reports
+stays a separate device and never replaces one of the host's, whatever its identity: otherwise it could change the model of a
+host's GPU, or report a GPU that is gone.
 """
 
 from collections import Counter
@@ -16,26 +17,27 @@ from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import HOST, AcceleratorId
 
 _NETWORK = frozenset({Kind.DPU, Kind.NIC})
-"""The host's BMC may see a DPU as the NIC that it also is."""
+"""The host's BMC may report a DPU as the NIC that it also is."""
 
 _Key = tuple[str, str]
 
 
 def merge(accelerators: Iterable[Accelerator]) -> tuple[Accelerator, ...]:
-    """One accelerator for each physical device, sorted by id.
+    """Return one accelerator for each physical device, sorted by id.
 
-    Two BMCs mean the same network card when they give the same UUID, or the same serial number. Both repeat on real machines:
-    what one BMC gives to several devices says nothing. What joined them is kept as evidence.
+    Two BMCs report the same network card if they give the same UUID or the same serial number. Both repeat on real machines: a
+    value that one BMC gives to several devices proves nothing. The evidence for each merge is kept.
 
-    The id of a device that a further BMC shows has that BMC in it, ``uuid:...@dpu``, so that none of the host's can have it.
+    The id of a device that a further BMC reports contains the name of that BMC, ``uuid:...@dpu``, so no device of the host's
+    BMC can have it.
     """
     merged: list[Accelerator] = []
     found = [a if a.primary.bmc == HOST else _apart(a) for a in accelerators]
     times = Counter((a.primary.bmc, key) for a in found for key in _keys(a))
     repeated = {key for (_, key), number in times.items() if number > 1}
-    # A BMC may show thousands of devices: each is compared with those alone that share something with it.
+    # A BMC may report thousands of devices: each is compared only with those that share an identifier with it.
     places: dict[_Key, set[int]] = {}
-    # A device's own BMC knows more of it than the host's BMC does: it comes first and keeps its identity.
+    # A card's own BMC knows more about the card than the host's BMC does: its device comes first and keeps its identity.
     for accelerator in sorted(found, key=lambda a: (a.primary.bmc == HOST, a.id)):
         near = sorted({n for key in _keys(accelerator) if key not in repeated for n in places.get(key, ())})
         for position in near:
@@ -54,9 +56,11 @@ def merge(accelerators: Iterable[Accelerator]) -> tuple[Accelerator, ...]:
 
 
 def unmerged(accelerators: Iterable[Accelerator]) -> tuple[Gap, ...]:
-    """A gap for each network card that may be one that another BMC shows, and was not merged with it: evidence contradicts it.
+    """Return a gap for each network card that shares an identifier with one of another BMC, but was not merged with it.
 
-    :param accelerators: as :func:`merge` gives them.
+    Other evidence contradicts that the two are one card.
+
+    :param accelerators: as :func:`merge` returns them.
     """
     places: dict[_Key, list[Accelerator]] = {}
     for accelerator in accelerators:
@@ -64,7 +68,7 @@ def unmerged(accelerators: Iterable[Accelerator]) -> tuple[Gap, ...]:
             places.setdefault(key, []).append(accelerator)
     found: dict[AcceleratorId, Gap] = {}
     for same in places.values():
-        # The host's BMC sees its bus: what a further one shows is what may be there once more.
+        # The host's BMC enumerates its bus: the device of a further BMC is the one that may be counted twice.
         first, *others = sorted(same, key=lambda a: (a.primary.bmc != HOST, a.id))
         for other in others:
             if {ref.bmc for ref in other.refs}.isdisjoint(ref.bmc for ref in first.refs):
@@ -77,13 +81,13 @@ _UNMERGED = 'UUID or serial number is that of {other} too, and the rest contradi
 
 
 def _apart(a: Accelerator) -> Accelerator:
-    """A device of a further BMC under an id that no device of the host can have."""
+    """Give a device of a further BMC an id that no device of the host can have."""
     identity = AcceleratorId(f'{a.id}@{a.primary.bmc}')
     return replace(a, id=identity, locks=tuple(replace(r, accelerator=identity) for r in a.locks))
 
 
 def _keys(a: Accelerator) -> Iterator[_Key]:
-    """What identifies a network card across BMCs, the best first. Other kinds are not looked for on another BMC."""
+    """Yield what identifies a network card across BMCs, the best first. Devices of other kinds are never merged."""
     if a.kind not in _NETWORK:
         return
     if a.uuid:
@@ -93,7 +97,7 @@ def _keys(a: Accelerator) -> Iterator[_Key]:
 
 
 def _same(a: Accelerator, b: Accelerator, repeated: set[_Key]) -> MergeBasis | None:
-    """Why two are one; None where they are not."""
+    """Return why two devices are one; None if they are not."""
     shared = {key[0] for key in {*_keys(a)} & {*_keys(b)} if key not in repeated}
     if 'uuid' in shared:
         return MergeBasis.UUID
@@ -103,7 +107,7 @@ def _same(a: Accelerator, b: Accelerator, repeated: set[_Key]) -> MergeBasis | N
 
 
 def _one_product(a: Accelerator, b: Accelerator) -> bool:
-    """Both are of one part number: their UUIDs may be those of two resources.
+    """Whether both have the same part number: then their UUIDs may be those of two resources of one card.
 
     A DPU's own BMC gives the UUID of its System, the host's BMC that of its network function (a UUID that holds a MAC was seen:
     recordings/lenovo/sr670v2-8xl40-bluefield2). Serial number and part number are those of the card.
@@ -116,9 +120,9 @@ def _fold(text: str | None) -> str:
 
 
 def _join(first: Accelerator, second: Accelerator, basis: MergeBasis) -> Accelerator:
-    """Everything of both; where both say something, the first. PCI ids are the host's to tell, which enumerates its bus.
+    """Merge two devices; where both have a value, the first counts. PCI ids come from the host's BMC, which enumerates its bus.
 
-    :param second: what the host's BMC says, if one of them is that.
+    :param second: the device of the host's BMC, if one of the two is.
     """
     ids = {name: getattr(second.pci, name) or getattr(first.pci, name) for name in PciIds.__dataclass_fields__}
     locks = first.locks + tuple(replace(r, accelerator=first.id) for r in second.locks)
@@ -147,7 +151,7 @@ def _join(first: Accelerator, second: Accelerator, basis: MergeBasis) -> Acceler
 
 
 def _worse(first: str | None, second: str | None) -> str | None:
-    """Of two views of one card the one that says more is wrong; a word that nobody knows says less than one that is known."""
+    """Return the worse health of two views of one card; an unknown word counts less than a known one."""
     said = [health for health in (first, second) if health is not None]
     return max(said, key=lambda health: _HEALTH.get(health, 0), default=None)
 

@@ -1,20 +1,21 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What comes next when a machine is taken off the shelf to have its regions programmed? By what is seen of it, each time anew.
+"""State machine that takes a machine out of use to program its regions, and returns it to placement.
 
 ::
 
-    WITHDRAW  take all that it offers out of placement, all or nothing    claimed: CANCELLED, nothing was changed
-    MANAGE    have Ironic take it out of use                              claimed: RESTORE
-    CLEAN     one cleaning with all programs                              claimed: RETURN; failed: FAILED, left alone
-    PROVIDE   have Ironic put it in use again                             failed: FAILED, left alone
-    VERIFY    wait until what it offers is what was asked for             DONE
+    WITHDRAW  withdraw the whole node from placement, all or nothing     claimed: CANCELLED, nothing was changed
+    MANAGE    have Ironic make the node manageable                       claimed: RESTORE
+    CLEAN     one cleaning with all programs                             claimed: RETURN; failed: FAILED, left alone
+    PROVIDE   have Ironic make the node available again                  failed: FAILED, left alone
+    VERIFY    wait until placement offers what was asked for             DONE
 
-    RETURN    have Ironic put it in use again, as it was                  then RESTORE
-    RESTORE   put back what was offered, exactly as it was                CANCELLED; in maintenance: when that is over
+    RETURN    have Ironic make the unchanged node available again        then RESTORE
+    RESTORE   offer again exactly what was offered before                CANCELLED; in maintenance: when that is over
 
-A stage is stored before anything of it is done. A process that takes a move up again, after another one was killed, knows the
-stage and not whether anything of it was done: what is seen says so. What Ironic still has in use goes back, all else goes on.
+A stage is stored before any of its work is done. A process that resumes the move of a killed process knows the stage, but not
+how much of its work was done; it decides from the observed state. If Ironic still has the node available in an early stage
+(:func:`resumed`), the move is undone; otherwise it continues.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from enum import StrEnum, auto
 
 
 class Stage(StrEnum):
-    """How far a move has come."""
+    """The stage of a move; see the module docstring."""
 
     WITHDRAW = auto()
     MANAGE = auto()
@@ -34,9 +35,10 @@ class Stage(StrEnum):
 
 
 class Standing(StrEnum):
-    """How a node stands in Ironic.
+    """The state of a node in Ironic, as far as a move needs it.
 
-    ``BETWEEN``: on its way to manageable or available. ``FAILED``: its cleaning has failed. ``TAKEN``: somebody else has it.
+    ``BETWEEN``: on its way to manageable or available. ``FAILED``: its cleaning has failed. ``TAKEN``: somebody else uses it.
+    ``GONE``: Ironic does not have it any more.
     """
 
     AVAILABLE = auto()
@@ -48,7 +50,7 @@ class Standing(StrEnum):
 
 
 class Holds(StrEnum):
-    """What the regions that are to be changed were last verified to hold: as before, as asked for, or neither."""
+    """What the changed regions were last verified to hold: as before, as asked for, or neither."""
 
     BEFORE = auto()
     AFTER = auto()
@@ -58,7 +60,8 @@ class Holds(StrEnum):
 class Act(StrEnum):
     """What to do now. The last four end the move.
 
-    ``LEFT``: somebody else has moved the machine, and it is his.
+    ``PUT_BACK``: offer again what was offered before. ``LEFT``: somebody else has moved the machine, and the move leaves it
+    alone.
     """
 
     WITHDRAW = auto()
@@ -74,18 +77,18 @@ class Act(StrEnum):
 
     @property
     def ends(self) -> bool:
-        """Nothing comes after it."""
+        """Whether the move ends with this."""
         return self in (Act.DONE, Act.CANCELLED, Act.FAILED, Act.LEFT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What is seen of a machine.
+    """What is observed of a machine.
 
-    :ivar claimed: somebody has it, or anything of it.
-    :ivar offered: the regions that are to be changed offer what they hold.
-    :ivar maintenance: somebody works on it.
-    :ivar kept: its conductor keeps it off the shelf, and offers it itself when it has looked at it, or cleaned it.
+    :ivar claimed: somebody has claimed the machine, or anything of it.
+    :ivar offered: the changed regions offer in placement what they hold.
+    :ivar maintenance: the node is in maintenance.
+    :ivar kept: its conductor keeps it withdrawn from placement, and offers it again itself after it has read or cleaned it.
     """
 
     standing: Standing
@@ -97,10 +100,10 @@ class Seen:
 
 
 def following(stage: Stage, seen: Seen, *, done: bool) -> tuple[Stage, Act]:
-    """The stage to store, and what to do then.
+    """Return the stage to store, and what to do then.
 
-    :param done: this process has done what the stage is for, and no error came back. A withdrawal that was refused because of a
-        claim ends the move; that is for who asked.
+    :param done: this process has done the work of the stage, and no error came back. A withdrawal that was refused because of a
+        claim ends the move; the caller decides that.
     """
     match stage:
         case Stage.WITHDRAW:
@@ -120,14 +123,14 @@ def following(stage: Stage, seen: Seen, *, done: bool) -> tuple[Stage, Act]:
         case Stage.RETURN:
             return _returned(seen, done=done)
         case Stage.RESTORE:
-            # What it holds is not what it offered: whoever looks at it next offers what it holds.
+            # If it does not hold what it offered before, the next inspection of the node offers what it holds.
             back = seen.standing is Standing.AVAILABLE and seen.holds is Holds.BEFORE and not seen.kept and not done
-            # Nothing of a machine in maintenance is on offer.
+            # Nothing of a machine in maintenance is available in placement.
             return stage, Act.CANCELLED if not back else Act.WAIT if seen.maintenance else Act.PUT_BACK
 
 
 def resumed(stage: Stage, seen: Seen) -> Stage:
-    """The stage with which a move goes on that another process has left."""
+    """Return the stage from which a move is resumed that another process has left."""
     if stage in (Stage.WITHDRAW, Stage.MANAGE) and seen.standing is Standing.AVAILABLE:
         return Stage.RESTORE
     return stage

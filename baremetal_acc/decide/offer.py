@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What of a node can be claimed, and as what? The rules' answer for each device that was looked at.
+"""Evaluate the rules that say how each device of a node can be claimed in placement.
 
-Two kinds of slots. One that is offered as its *function* is claimed by the resource class of the function that it verifiably
-holds; without one it cannot be claimed. One that is offered as a *region* is claimed by a class of its own whatever it holds;
-traits say which function that is and which ones it can be given, and a deployment gives it the one that its tenant asked for.
+There are two kinds of slots. A slot that is offered as its *function* is claimed by the resource class of the function that it
+verifiably holds; without a function, it cannot be claimed. A slot that is offered as a *region* is claimed by a class of its
+own, whatever it holds; traits say which function it holds and which functions it can be given, and a deployment programs the
+function that the tenant asked for.
 """
 
 import re
@@ -26,18 +27,18 @@ Functions = Mapping[tuple[AcceleratorId, str], str]
 
 
 Place = tuple[AcceleratorId, str]
-"""A device and a SlotId of it."""
+"""A device, and a SlotId of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
     """How one device can be claimed.
 
-    :ivar resource_class: what it, or each of its regions, is claimed as; None: as the class of its kind.
+    :ivar resource_class: class of the device, or of each of its regions; None: the class of its kind.
     :ivar takes: names of the functions that each of its slots can be given, by SlotId.
-    :ivar known: SlotIds of slots of which it is certain what they hold: nothing, or a function of the catalogue.
-    :ivar uuids: UUIDs of the functions that slots hold, by SlotId, where the catalogue gives them: a BMC's own word counts for
-        nothing, since it may mean the resource.
+    :ivar known: SlotIds of the slots whose content is certain: empty, or a function of the catalogue.
+    :ivar uuids: UUIDs of the functions that slots hold, by SlotId, where the catalogue gives them. The UUID that a BMC reports
+        is not used, because it may be that of the resource.
     """
 
     how: Offering
@@ -48,14 +49,14 @@ class Offer:
 
 
 Offers = Mapping[AcceleratorId, Offer]
-"""Those of one look. A device that is not among them is offered as :func:`usual` says."""
+"""Offers of one inventory, by device. A device without one is offered as :func:`usual` says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supply:
-    """What a node has to offer, of one look.
+    """What a node can offer, from one inventory.
 
-    :ivar functions: what its slots verifiably hold.
+    :ivar functions: the functions that its slots verifiably hold.
     :ivar offers: how its devices can be claimed.
     """
 
@@ -72,11 +73,11 @@ def supply(
     *,
     left: frozenset[Place] = frozenset(),
 ) -> Supply:
-    """What a node has to offer.
+    """Return what a node can offer.
 
-    :param verdict: of the same look; of a device with anything unmet no function counts.
-    :param left: slots that somebody has had who is gone, and that were not programmed since.
-    :raises UsageError: a rule makes an offer that cannot be made.
+    :param verdict: on the same inventory; no function of a device with an unmet demand counts.
+    :param left: slots that a tenant who is gone has had, and that were not programmed since.
+    :raises UsageError: a rule makes an offer that is not possible.
     """
     catalogue = tuple(catalogue)
     functions: Functions = functions_in_play(inventory, verdict, baseline, node, catalogue)
@@ -89,7 +90,7 @@ def supply(
 def able(
     inventory: Inventory, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]
 ) -> dict[tuple[AcceleratorId, str], frozenset[str]]:
-    """The functions that each slot can be given, of the devices whose slots are claimed one by one."""
+    """Return the functions that each slot can be given, for the devices whose slots are claimed one by one."""
     catalogue = tuple(catalogue)
     found: dict[tuple[AcceleratorId, str], frozenset[str]] = {}
     for accelerator in inventory.accelerators:
@@ -100,9 +101,9 @@ def able(
 
 
 def single(inventory: Inventory, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]) -> dict[Place, str]:
-    """What slots hold, by name, that are claimed as the function that they hold.
+    """Return the functions of the slots that are claimed as the function that they hold.
 
-    Without those that hold nothing, and those of which nobody can tell what they hold: they promise nothing to anybody.
+    Slots that are empty, or whose content nobody can tell, are omitted: they promise nothing to anybody.
     """
     catalogue = tuple(catalogue)
     found: dict[Place, str] = {}
@@ -114,9 +115,9 @@ def single(inventory: Inventory, baseline: Baseline, node: NodeFacts, catalogue:
 
 
 def removed(inventory: Inventory, baseline: Baseline, node: NodeFacts, left: frozenset[Place]) -> frozenset[Place]:
-    """The slots whose function is not offered any more, since somebody has left them and their rules say ``remove``.
+    """Return the slots whose function is not offered any more, because a tenant has left and their rules say ``remove``.
 
-    :param left: slots that somebody has had who is gone, and that were not programmed since.
+    :param left: slots that a tenant who is gone has had, and that were not programmed since.
     """
     return frozenset(
         (a.id, s.slot_id)
@@ -127,16 +128,18 @@ def removed(inventory: Inventory, baseline: Baseline, node: NodeFacts, left: fro
 
 
 def goes(accelerator: Accelerator, wanted: Demands) -> bool:
-    """Whether the functions of a device's slots go from what is offered when somebody leaves them.
+    """Whether the functions of a device's slots are not offered any more after a tenant has left.
 
-    Only where a slot is claimed as its function: a region is offered whatever it holds, and its next tenant chooses.
+    Only if a slot is claimed as its function: a region is offered whatever it holds, and its next tenant chooses.
     """
     how = usual(accelerator) if wanted.offer is None else wanted.offer
     return how is Offering.FUNCTION and wanted.on_leave is OnLeave.REMOVE
 
 
 def unknown(baseline: Baseline, catalogue: Iterable[Image]) -> tuple[tuple[str, str], ...]:
-    """What rules let slots be given that no image of the catalogue is: it promises nothing, and may be misspelt.
+    """Return the functions in ``takes`` of rules for which the catalogue has no image.
+
+    They promise nothing, and may be misspelt.
 
     :returns: pairs of a rule and a function.
     """
@@ -145,12 +148,12 @@ def unknown(baseline: Baseline, catalogue: Iterable[Image]) -> tuple[tuple[str, 
 
 
 def slots(inventory: Inventory) -> frozenset[Place]:
-    """All slots of a machine."""
+    """Return all slots of a machine."""
     return frozenset((a.id, s.slot_id) for a in inventory.accelerators for s in a.slots)
 
 
 def programmed(job: Job) -> frozenset[Place]:
-    """The slots that a job has given a function. To put back what was there before is none."""
+    """Return the slots into which a job has programmed a function. A rollback does not count."""
     return frozenset(
         (i.action.accelerator, i.action.slot)
         for i in job.items
@@ -159,16 +162,16 @@ def programmed(job: Job) -> frozenset[Place]:
 
 
 def usual(accelerator: Accelerator) -> Offering:
-    """How a device is offered of which no rule says anything: an FPGA with slots by its functions, all others whole."""
+    """Return how a device is offered without a rule: an FPGA with slots by its functions, any other device as a whole."""
     return Offering.FUNCTION if accelerator.kind is Kind.FPGA and accelerator.slots else Offering.DEVICE
 
 
 def offer(
     accelerator: Accelerator, wanted: Demands, node: NodeFacts, catalogue: Iterable[Image], functions: Functions
 ) -> Offer:
-    """How one device can be claimed.
+    """Return how one device can be claimed.
 
-    :raises UsageError: not as its rule wants it.
+    :raises UsageError: the device cannot be offered as its rule says.
     """
     how = usual(accelerator) if wanted.offer is None else wanted.offer
     if how is Offering.TOGETHER and accelerator.slots:
@@ -210,7 +213,7 @@ def _uuids(accelerator: Accelerator, catalogue: tuple[Image, ...], functions: Fu
 def _takes(
     accelerator: Accelerator, slot: ReconfigurationSlot, wanted: Demands, catalogue: tuple[Image, ...]
 ) -> frozenset[str]:
-    """The functions that a slot can be given: as a plan would let it, by an image that fits it, is certain and not denied."""
+    """Return the functions that a slot can be given, each by exactly one image that is not denied and not only fits by name."""
     if slot.item is None:
         return frozenset()
     names = set(wanted.takes or ())

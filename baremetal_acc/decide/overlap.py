@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which providers stand for a device that another provider stands for, too?
+"""Find the placement providers that represent the same device as another provider.
 
-A rule says whether a card is claimed whole, by its slots, or as one of many, and each of these is a provider of its own
-(:class:`~baremetal_acc.decide.baseline.Offering`). Rules change while somebody holds what an earlier one offered: until that is
-gone, nothing else that stands for the same device may be offered, or it would be promised twice.
+A rule says whether a card is claimed whole, by its slots, or as one of several, and each of these is a provider of its own
+(:class:`~baremetal_acc.decide.baseline.Offering`). Rules may change while a consumer holds what an earlier rule offered. Until
+that claim is gone, no other provider of the same device may be offered, or the device would be promised twice.
 """
 
 from collections.abc import Iterable
@@ -17,12 +17,12 @@ _KINDS = frozenset(f'{PREFIX}{kind}' for kind in Kind)
 
 
 def overlapping(uuids: Iterable[str], *trees: ProviderTree) -> frozenset[str]:
-    """UUIDs of the providers that stand for a device of one of these, and are none of these.
+    """Return UUIDs of the providers that represent a device of one of the given providers, and are none of these.
 
-    A card and its slots are one device, and slots beside each other are not. A provider that stands for several devices
-    overlaps with all of its kind: which ones it stands for was said by rules that may have changed since.
+    A card and its slots are one device; two slots of a card are not. A provider that represents several devices overlaps with
+    every provider of its kind: the devices that it represents were chosen by rules that may have changed since.
 
-    :param trees: as they are and as they are wanted; where both have a provider, both count.
+    :param trees: the actual and the wanted trees; if both have a provider, both versions count.
     """
     known = [p for tree in trees for p in tree.providers]
     above: dict[str, set[str]] = {}

@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is to be done, in which order, and why it must not be done: a plan of actions and refusals."""
+"""Plan the actions that bring a target to its baseline: flash, program, lock, reset and publish, or why to refuse.
+
+The plan lists actions in the order of their stages, refusals, and notes for the operator. A plan with refusals is not executed.
+"""
 
 import json
 from bisect import bisect_left
@@ -48,7 +51,7 @@ from baremetal_acc.planning import activation, known_later, succession
 
 
 class Part(StrEnum):
-    """What a plan may touch. Firmware and functions are two things, with different rights."""
+    """What a plan may touch. Firmware and functions are separate, with different rights."""
 
     FIRMWARE = 'firmware'
     FUNCTIONS = 'functions'
@@ -58,7 +61,7 @@ class Part(StrEnum):
 
 
 EVERYTHING = frozenset({Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK, Part.PUBLISH})
-"""The whole straight path."""
+"""All parts of a full reconcile: everything but unlocking."""
 
 
 EQUAL, LOWER = n.ForceCause.EQUAL, n.ForceCause.LOWER
@@ -66,9 +69,9 @@ EQUAL, LOWER = n.ForceCause.EQUAL, n.ForceCause.LOWER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Write:
-    """An update in the making.
+    """A planned write.
 
-    :ivar step: how many go before it to the same component.
+    :ivar step: how many writes to the same component precede it.
     """
 
     action: Flash | Program
@@ -78,7 +81,7 @@ class _Write:
 
 @dataclass(slots=True)
 class _Draft:
-    """A plan in the making, for :func:`plan` alone."""
+    """A plan under construction, for :func:`plan` alone."""
 
     inventory: Inventory
     catalogue: tuple[Image, ...]
@@ -101,7 +104,7 @@ class _Draft:
 
     @property
     def is_off(self) -> bool:
-        """The machine's own BMC says that the host is off; of several hosts, that each of them is."""
+        """Whether the machine's own BMC reports that the host is off; of several hosts, that each of them is."""
         hosts = self.inventory.hosts
         return bool(hosts) and all(host.power is PowerState.OFF for host in hosts)
 
@@ -117,9 +120,9 @@ class _Draft:
         self.notes.append(Note(label=accelerator.label, content=content))
 
     def reset(self, system: Ref, kind: ResetKind, why: str) -> None:
-        """Reset a System, together with all that asks for the same one, however a BMC writes its URI.
+        """Plan the reset of a System, together with all that need one of the same System, however a BMC writes its URI.
 
-        The loss of its standby power leaves it off, so that it is apart from the resets that start it.
+        A loss of standby power leaves the System off, so it is kept apart from the resets that start it.
         """
         resets = self.cycles if kind.is_standby else self.resets
         same = next((s for s in resets if _place(s) == _place(system)), system)
@@ -142,21 +145,21 @@ def plan(
     blockable: waiver.Blockable = frozenset(),
     undos: Iterable[Undo] = (),
 ) -> Plan:
-    """Bring a target from what was seen to what the baseline demands.
+    """Plan the actions that bring a target from the read inventory to what the baseline demands.
 
-    The same values give the same plan, in whatever order devices, their parts and the images come. A plan with refusals is not
+    Equal values give equal plans, whatever the order of devices, their parts and the images. A plan with refusals is not
     executed.
 
     :param parts: what may be touched.
-    :param hold: the host is powered off before anything is released or written and given back after everything is locked: for
-        nodes on which a tenant's code can run. One that is off, and that a reset would power on, is held too.
-    :param only: only these devices, None for all. Where the host is held, the locks of the others are engaged too.
-    :param again: devices that are written whatever they show, since nobody believes them: the quarantined ones.
-    :param anew: devices and SlotIds of slots that get the function that is demanded though they hold it already.
-    :param spoilt: devices that nobody may use before they are written: the quarantined ones. A host that is held is not given
-        back with one of them that the plan does not write.
-    :param blockable: what mechanisms could block that were there before: no waiver is for a mechanism that has vanished.
-    :param undos: what we have closed: of a lock that needs a memory to be opened, nothing else is.
+    :param hold: power off the host before anything is released or written, and give it back after everything is locked: for
+        nodes on which a tenant's code can run. A host that is off, and that a reset would power on, is held, too.
+    :param only: only these devices, None for all. If the host is held, the locks of the other devices are engaged, too.
+    :param again: devices that are written whatever they report, because their reports are not trusted: the quarantined ones.
+    :param anew: devices and SlotIds of slots that are programmed with the demanded function although they hold it already.
+    :param spoilt: devices that nobody may use before they are written: the quarantined ones. A held host is not given back if
+        the plan does not write one of them.
+    :param blockable: what mechanisms that existed before could block: no waiver covers a mechanism that has vanished.
+    :param undos: our records of what we have closed: a lock that needs such a record to be released is released only with one.
     """
     draft = _Draft(
         inventory=inventory,
@@ -182,7 +185,7 @@ def plan(
             _release_all(draft, accelerator, wanted)
     _complete_bundles(draft, {a.id for a in chosen})
     if Part.UNLOCK not in parts and parts & {Part.LOCK, Part.FIRMWARE, Part.FUNCTIONS}:
-        # A host that is held is given back only when every lock of every device is proven, so all of them are engaged.
+        # A held host is given back only when every lock of every device is proven, so all of them are engaged.
         for accelerator in inventory.accelerators if hold else chosen:
             _engage(draft, accelerator, demands(baseline, accelerator, node))
     _lockdowns(draft, engage=Part.UNLOCK not in parts)
@@ -210,7 +213,7 @@ def plan(
     if Part.PUBLISH in parts:
         touched = tuple(sorted({a.accelerator for a in (*writes, *releases)}))
         if touched:
-            # Of what is offered as a function nobody is left with another one who has a part of the machine.
+            # A function that somebody may have claimed must not change under its consumer: then the whole node is withdrawn.
             fixed = single(inventory, baseline, node, draft.catalogue)
             draft.actions.append(Withdraw(accelerators=touched, whole=bool(changed(writes, fixed))))
         draft.actions.append(Publish())
@@ -228,7 +231,7 @@ def _refusal_order(refusal: Refusal) -> tuple[str, str, str, str]:
 
 
 def _order(action: Action) -> tuple[int, int, str]:
-    """Stages in their order. A lockdown is opened before and closed after all other locks; the host is given back last."""
+    """Sort key: stages in order; a lockdown is released first and engaged last; the host is given back last."""
     match action:
         case Flash() | Program():
             order = action.order
@@ -259,7 +262,7 @@ def _refuse_the_unseen(draft: _Draft, baseline: Baseline, node: NodeFacts, chose
 
 
 def _firmware(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
-    """What the rules demand of the firmware of a device, then what must be revoked, and what must not run."""
+    """Plan what the rules demand of the firmware of a device, then its revocations, and refuse denied versions."""
     asked: dict[Ref, str] = {}
     for component, pattern, version in components_wanted(accelerator, wanted):
         if component is None or component.id is None:
@@ -322,9 +325,9 @@ def _flash(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: 
 
 
 def _way(draft: _Draft, accelerator: Accelerator, component: Component, image: Image) -> tuple[Image, ...] | None:
-    """The images that bring a component to an image with no reset in between, or None where that is refused."""
+    """Return the images that bring a component to an image with no reset in between; None if that is refused."""
     if component.version is None:
-        return (image,)  # refused for that, as every write is
+        return (image,)  # every write to a component without a version is refused
     subject = subjects.firmware(str(component.id))
     way = images.way(draft.catalogue, accelerator, component, image)
     if way is None:
@@ -346,10 +349,10 @@ def _way(draft: _Draft, accelerator: Accelerator, component: Component, image: I
 
 
 def _revoke(draft: _Draft, accelerator: Accelerator, wanted: Demands, name: str, asked: dict[Ref, str]) -> dict[Ref, str]:
-    """A revocation cannot be undone, so it comes alone: when all firmware of the device is what it has to be.
+    """Plan a revocation. It cannot be undone, so it comes alone: when all firmware of the device is as demanded.
 
-    :param asked: versions that are demanded of components.
-    :returns: those that the revocation demands.
+    :param asked: the demanded versions of components.
+    :returns: the versions that the revocation demands.
     """
     subject = Subject(kind=SubjectKind.REVOCATION, name=name)
     image = draft.image(name)
@@ -382,7 +385,7 @@ def _revoke_in(draft: _Draft, accelerator: Accelerator, wanted: Demands, compone
 
 
 def _other_staged(component: Component, version: str) -> bool:
-    """The next reset brings another version."""
+    """Whether the next reset brings another version."""
     return component.staged is not None and not images.same_version(component.staged, version)
 
 
@@ -396,7 +399,7 @@ def _write(
     over: str | None,
     before: tuple[Image, ...],
 ) -> None:
-    """Write one image to a component, however safe that is, and say why it must not be.
+    """Plan the write of one image to a component, and refuse it if it is not safe.
 
     :param over: the version that it is written over.
     :param before: images that are written to the component before it.
@@ -462,7 +465,7 @@ def _write(
 
 
 def _remember_demands(draft: _Draft, baseline: Baseline, node: NodeFacts) -> None:
-    """What is demanded of every device: a bundle is sent to all of them."""
+    """Record the demands on every device: a bundle is written to all devices that it fits."""
     for accelerator in draft.inventory.accelerators:
         wanted = draft.wanted[accelerator.id] = demands(baseline, accelerator, node)
         for component, _, version in components_wanted(accelerator, wanted):
@@ -471,7 +474,7 @@ def _remember_demands(draft: _Draft, baseline: Baseline, node: NodeFacts) -> Non
 
 
 def _complete_bundles(draft: _Draft, chosen: set[AcceleratorId]) -> None:
-    """A bundle writes all that it is for: what no rule has asked for, too. It is sent with force, or without, as a whole."""
+    """Plan everything else that a bundle writes, demanded or not. The whole bundle is sent with force, or without."""
     uploads = sorted({a.upload for w in draft.writes if isinstance(a := w.action, Flash) and a.upload is not None})
     for name, bmc in uploads:
         found = bundles.reached(draft.catalogue, name, bmc, draft.inventory)
@@ -499,9 +502,9 @@ def _with_force(write: _Write, upload: tuple[str, BmcName]) -> _Write:
 def _complete(
     draft: _Draft, upload: tuple[str, BmcName], one: bundles.Reached, chosen: set[AcceleratorId], *, forced: bool
 ) -> None:
-    """Plan what a bundle would be written to, however nobody has asked for that.
+    """Plan the write of a bundle to one more component that it reaches, although no rule demands it.
 
-    :param forced: what has the version already is written, too.
+    :param forced: a component that has the version already is written, too.
     """
     name, accelerator, component = upload[0], one.accelerator, one.component
     subject = subjects.firmware(str(component.id))
@@ -535,7 +538,7 @@ def _complete(
 
 
 def _refuse_unsafe_bundle(draft: _Draft, name: str, bmc: BmcName) -> None:
-    """What speaks against a bundle as a whole: a BMC that serves several machines, or one that takes none."""
+    """Refuse a bundle as a whole if its BMC serves several machines or takes one component at a time, or an image is denied."""
     if bmc in draft.inventory.several:
         draft.refuse(None, Subject(kind=SubjectKind.BUNDLE, name=name), r.BundleReachesMachines(bmc=bmc))
     facts = draft.inventory.bmc(bmc)
@@ -549,7 +552,7 @@ def _refuse_unsafe_bundle(draft: _Draft, name: str, bmc: BmcName) -> None:
 
 
 def _tell_bundle(draft: _Draft, name: str, bmc: BmcName, found: Iterable[bundles.Reached]) -> None:
-    """What is sent where, what of it nobody here can see, and what is done if a part of it fails."""
+    """Note what is sent where, which parts of the bundle are not shown here, and what happens if a part fails."""
     members = bundles.of(draft.catalogue, name)
     bundle = next((i.bundle for i in members if i.bundle is not None), None)
     if bundle is None:
@@ -579,7 +582,7 @@ def _tell_bundle(draft: _Draft, name: str, bmc: BmcName, found: Iterable[bundles
 
 
 def _is_forced(draft: _Draft, accelerator: Accelerator, ref: Ref, subject: Subject, why: n.ForceCause | None) -> bool:
-    """Whether the BMC is told to write an image whatever version is there; the plan says so."""
+    """Whether the BMC is told to write the image whatever version is present; if so, a note says it."""
     facts = draft.inventory.bmc(ref.bmc)
     if why is None or facts is None or facts.update is None or not facts.update.forces:
         return False
@@ -588,15 +591,18 @@ def _is_forced(draft: _Draft, accelerator: Accelerator, ref: Ref, subject: Subje
 
 
 def _goes_back(draft: _Draft, accelerator: Accelerator, put_back: Image | None, over: str | None) -> bool:
-    """Whether what a device has kept may be believed to be the image that would be put back: it ran, and nobody doubts that."""
+    """Whether the version that ran before, if the device keeps it, may be trusted to be the restore image.
+
+    That version is the one of the restore image, and the device is not one whose reports are not trusted.
+    """
     return put_back is not None and images.same_version(over, put_back.version) and accelerator.id not in draft.again
 
 
 def _restore(image: Image, over: str | None) -> str | None:
-    """Name of the image to put back if this one fails; None where there is none.
+    """Return the name of the image to restore if this write fails; None if there is none.
 
-    What runs already and is only written again, to get rid of something staged, is put back itself: an older image in its
-    place would be the downgrade that whoever can make an update fail would wish for.
+    An image that runs already, and is only written again to replace something staged, is restored itself: to restore an older
+    image would be the downgrade that an attacker who can make an update fail would wish for.
     """
     again = image.kind is ImageKind.FIRMWARE and images.same_version(over, image.version)
     return image.name if again and image.restore is not None else image.restore
@@ -605,7 +611,7 @@ def _restore(image: Image, over: str | None) -> str | None:
 def _unsafe_restore(
     draft: _Draft, accelerator: Accelerator, component: Component, image: Image, name: str, floor: int
 ) -> Iterator[r.RestoreProblem]:
-    """Why the way back is none. Naming it allows it over this image, whatever its ``via`` says."""
+    """Yield why an image cannot be restored. Naming it as ``restore`` permits it over this image, whatever its ``via`` says."""
     restore = draft.image(name)
     if restore is None:
         yield r.NotInCatalogue()
@@ -628,7 +634,7 @@ def _unsafe_restore(
 
 
 def _functions(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
-    """What the rules demand of the slots of a device, and what must not be in play."""
+    """Plan what the rules demand of the slots of a device, and refuse denied functions."""
     asked = set()
     for slot, function in slots_wanted(accelerator, wanted):
         asked.add(slot)
@@ -691,9 +697,9 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
 
 
 def _not_one_function(found: Iterable[Image], good: Iterable[Image], function: str, rule: str) -> r.Reason:
-    """Why no image, or no single one, can be chosen.
+    """Return why no image, or no single one, can be chosen.
 
-    :param good: those that are not denied.
+    :param good: the images that are not denied.
     """
     names, denied = tuple(sorted(i.name for i in good)), tuple(sorted((i.name, i.denied) for i in found))
     if names:
@@ -719,7 +725,10 @@ def _unsafe_item(component: Component) -> Iterator[r.Reason]:
 def _unsafe_image(
     draft: _Draft, accelerator: Accelerator, item: Component, image: Image, below: r.BelowFloor
 ) -> Iterator[r.Reason]:
-    """:param below: the reason where the security version of the image is below the floor."""
+    """Yield why an image must not be written to an item.
+
+    :param below: the reason to give if the security version of the image is below the floor.
+    """
     if image.denied is not None:
         yield r.ImageDenied(image=image.name, denial=image.denied)
     if images.by_name_only(image, accelerator, item):
@@ -748,7 +757,7 @@ def _unsafe_target(draft: _Draft, item: Component, image: Image) -> Iterator[r.R
 
 
 def _release(draft: _Draft, accelerator: Accelerator, subject: WritablePart, ref: Ref) -> None:
-    """Open what also blocks our own way to a subject that is written."""
+    """Release the locks that also block our own write of this part."""
     for reading in accelerator.locks:
         if evidence.in_the_way(reading, subject, ref):
             _add_release(draft, accelerator, reading)
@@ -765,7 +774,10 @@ def _release_all(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> No
 
 
 def _left_closed(draft: _Draft, accelerator: Accelerator) -> Iterator[Note]:
-    """The locks that an unlock leaves as they are: it opens what the rules want closed, and the card's own way to the host."""
+    """Note the locks that an unlock leaves engaged.
+
+    An unlock releases the locks that the rules want engaged, and those that block the card's own path to the host.
+    """
     opened = {(mechanism, ref, field) for _, mechanism, ref, field in draft.opened}
     for reading in accelerator.locks:
         if reading.place in opened or reading.state in (LockState.UNLOCKED, LockState.UNSUPPORTED):
@@ -781,7 +793,7 @@ def _left_closed(draft: _Draft, accelerator: Accelerator) -> Iterator[Note]:
 
 
 def _lockdowns(draft: _Draft, *, engage: bool) -> None:
-    """Under a lockdown a BMC changes nothing: it is opened for whatever is changed there, and closed again after all of it."""
+    """Release a lockdown before the other lock changes of its BMC, and engage it after them: it blocks all changes."""
     changed = {a.ref.bmc for a in draft.actions if isinstance(a, Release | Engage) and not a.wraps}
     for accelerator in draft.inventory.accelerators:
         for reading in accelerator.locks:
@@ -796,7 +808,7 @@ def _lockdowns(draft: _Draft, *, engage: bool) -> None:
 
 
 def _once_a_place(actions: Iterable[Action], inventory: Inventory) -> Iterator[Action]:
-    """A lock of a whole machine is opened once and closed once, however many devices show it, in the name of the same one."""
+    """Yield actions with each lock of a whole machine released and engaged once, in the name of one device."""
     shared = [(r.place, a.id) for a in inventory.accelerators for r in a.locks if r.scope is Scope.BMC]
     owners = dict(sorted(shared, reverse=True))
     done = set()
@@ -811,20 +823,20 @@ def _once_a_place(actions: Iterable[Action], inventory: Inventory) -> Iterator[A
 
 
 def _whose(accelerator: Accelerator, reading: LockReading) -> str:
-    """A lock and what it protects, as the reason of a reset."""
+    """Name a lock and what it protects, as the reason of a reset."""
     return f'{_protected(accelerator, reading)} {reading.mechanism}'
 
 
 def _protected(accelerator: Accelerator, reading: LockReading) -> str:
-    """What a lock is of: of a device, or of all that a BMC shows."""
+    """Name what a lock protects: a device, or all that a BMC reports."""
     return f'BMC {reading.ref.bmc}' if reading.scope is Scope.BMC else accelerator.label
 
 
 def _add_release(draft: _Draft, accelerator: Accelerator, reading: LockReading) -> None:
-    """Open a lock; one that needs a memory to be opened, and of which there is none, is refused before anything is touched."""
+    """Plan the release of a lock; refuse it if the lock needs an undo record to be released and there is none."""
     if reading.closes is not None and not closed_by_us(draft.undos, reading.place):
         draft.kept.add(reading.place)
-        # One that is partial leaves its way open: what is closed of it is the vendor's, or somebody else's.
+        # A partial lock leaves its path open: what is closed of it was closed by the vendor, or by somebody else.
         if reading.state is not LockState.PARTIAL:
             whole = reading.scope is Scope.BMC
             draft.refusals.append(
@@ -876,7 +888,7 @@ def _add_engage(draft: _Draft, accelerator: Accelerator, reading: LockReading) -
 def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
     released = draft.opened
     for reading in accelerator.locks:
-        # What is released for our own write is closed again, whether or not the baseline asks for it.
+        # A lock that is released for our own write is engaged again, whether or not the baseline demands it.
         if reading.blocks & wanted.block or (accelerator.id, *reading.place) in released:
             _add_engage(draft, accelerator, reading)
     for path in sorted(wanted.block):
@@ -902,7 +914,7 @@ def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
 
 
 def _left_open(accelerator: Accelerator, path: WritePath, rule: str) -> Iterator[r.CannotBeClosed]:
-    """What stays open on a path though every lock were engaged: the device says so of the best one."""
+    """Yield what stays open on a path even if every lock were engaged, as the device itself reports."""
     engaged = (replace(r, state=LockState.LOCKED_REPORTED) if r.closable else r for r in accelerator.locks)
     for covered in evidence.coverage(accelerator, path, engaged):
         best = covered.reading
@@ -913,10 +925,10 @@ def _left_open(accelerator: Accelerator, path: WritePath, rule: str) -> Iterator
 
 
 def _in_turn(writes: Iterable[_Write], inventory: Inventory) -> list[Flash | Program]:
-    """The updates with orders that also keep the steps of one component apart; without steps they stay what they were.
+    """Return the writes with orders that also keep the steps of one component apart; without steps, orders stay as they are.
 
-    Several hosts of a target may be those of one BMC, which is several names then: one after the other, since a service that
-    takes one update at a time takes one of all its hosts.
+    Several hosts of a target may be those of one BMC, under several names. They are written one after the other, since a
+    service that takes one update at a time takes one of all its hosts.
     """
     planned = list(writes)
     turns = {facts.name: turn for turn, facts in enumerate(inventory.hosts)} if len(inventory.hosts) > 1 else {}
@@ -932,7 +944,7 @@ def _in_turn(writes: Iterable[_Write], inventory: Inventory) -> list[Flash | Pro
 
 
 def _refuse_wide_targets(draft: _Draft, writes: Iterable[Flash | Program]) -> None:
-    """What stands for more than one part cannot be written for one of them: nobody can tell what else gets the image."""
+    """Refuse to write a resource that represents more than one part: nobody can tell what else gets the image."""
     parts: dict[tuple[str, str], set[str]] = {}
     for a in draft.inventory.accelerators:
         for ref in a.refs:
@@ -955,12 +967,12 @@ def _refuse_wide_targets(draft: _Draft, writes: Iterable[Flash | Program]) -> No
 
 
 def _part(action: Flash | Program) -> Subject:
-    """What of a device an update writes."""
+    """Return which part of a device an update writes."""
     return subjects.firmware(action.component) if isinstance(action, Flash) else subjects.function(action.slot)
 
 
 def _refuse_shared(draft: _Draft) -> None:
-    """What several machines share is not written for one of them."""
+    """Refuse to write, for one machine, what several machines share."""
     shared = set(draft.inventory.shared)
     if not shared:
         return
@@ -990,14 +1002,14 @@ def _starting(places: Iterable[tuple[str, str]], start: tuple[str, str]) -> Iter
 
 
 def _place(ref: Ref) -> tuple[str, str]:
-    """A resource, however a BMC writes its URI."""
+    """Normalise a resource, however a BMC writes its URI."""
     return ref.bmc, ref.uri.rstrip('/').casefold()
 
 
 def _check_images(draft: _Draft) -> None:
-    """What is written, and what may be put back in its place."""
+    """Plan the checks of the images that are written, and of those that may be restored."""
     back = [draft.image(w.action.restore if isinstance(w.action, Flash) else w.image.restore) for w in draft.writes]
-    # The components of a bundle have one file, which is checked for all of them.
+    # The components of a bundle share one file, which is checked once.
     checked: dict[str, Image] = {}
     for image in filter(None, (*(w.image for w in draft.writes), *back)):
         checked.setdefault(image.file, image)
@@ -1013,13 +1025,13 @@ def _check_images(draft: _Draft) -> None:
 
 
 def _would_power_on(draft: _Draft) -> bool:
-    """A host is off, and a reset of it is asked for."""
+    """Whether a planned reset is of a host that is off."""
     off = {_place(host) for host in _host_systems(draft) if _power(draft, host) is PowerState.OFF}
     return any(_place(system) in off for system in draft.resets)
 
 
 def _resets(draft: _Draft, *, hold: bool, give_back: bool, left: frozenset[AcceleratorId]) -> None:
-    """The resets, and each host of the target held and given back.
+    """Plan the resets; if the host is held, also power off each host of the target and give it back.
 
     :param left: quarantined devices that the plan does not write.
     """
@@ -1036,7 +1048,7 @@ def _resets(draft: _Draft, *, hold: bool, give_back: bool, left: frozenset[Accel
             asked[_place(system)] = (kind, reasons)
         else:
             draft.actions.append(Reset(system=system, purpose=ResetPurpose.ENFORCE, kind=kind, why=tuple(sorted(set(reasons)))))
-    # What is unlocked on purpose stays off: giving the host back would let the tenant's code at open locks.
+    # After an unlock the host stays off: otherwise the tenant's code could reach open locks.
     for host in hosts if give_back else ():
         kind, reasons = asked[_place(host)]
         if _power(draft, host) is PowerState.OFF and not reasons:
@@ -1049,7 +1061,7 @@ def _resets(draft: _Draft, *, hold: bool, give_back: bool, left: frozenset[Accel
 
 
 def _cycles(draft: _Draft, held: tuple[Ref, ...]) -> None:
-    """What takes standby power away: for all that asks for it, and for what a restart of that BMC would be asked for."""
+    """Plan the losses of standby power, for all that need one; they also replace restarts of the same BMC."""
     managers = activation.covered({ref: kind for ref, (kind, _) in draft.resets.items()}, draft.cycles)
     for system, (kind, reasons) in sorted(draft.cycles.items()):
         mine = sorted(ref for ref in managers if ref.bmc == system.bmc)
@@ -1071,7 +1083,7 @@ def _cycles(draft: _Draft, held: tuple[Ref, ...]) -> None:
 
 
 def _closed_again(draft: _Draft) -> Iterator[Engage]:
-    """The locks that a BMC may lose by the restart that is planned for it: they are closed once more after it."""
+    """Yield the locks that a BMC may lose by its planned restart: they are engaged again after it."""
     restarted = {a.system.bmc for a in draft.actions if isinstance(a, Reset) and a.kind.restarts_bmc}
     restarted |= {ref.bmc for ref, (kind, _) in draft.resets.items() if kind.restarts_bmc}
     places = {r.place for a in draft.inventory.accelerators for r in a.locks if r.volatile and r.ref.bmc in restarted}
@@ -1081,7 +1093,7 @@ def _closed_again(draft: _Draft) -> Iterator[Engage]:
 
 
 def _refuse_missing_resets(draft: _Draft, held: tuple[Ref, ...]) -> None:
-    """What a System does not offer is not found out when it is needed: with an image staged, or a host that stays off."""
+    """Refuse resets that a System does not offer, before an image is staged or the host is off."""
     wanted = {system: kind for system, (kind, _) in draft.resets.items() if kind is not ResetKind.BMC_RESET}
     wanted |= {system: ResetKind.NONE for system in draft.cycles if system not in wanted}
     wanted |= dict.fromkeys(held, ResetKind.NONE)
@@ -1095,7 +1107,7 @@ def _refuse_missing_resets(draft: _Draft, held: tuple[Ref, ...]) -> None:
 
 
 def _not_given_back(draft: _Draft, left: frozenset[AcceleratorId], reasons: list[str]) -> None:
-    """A host with a quarantined device stays off; what needs it to start cannot be done then."""
+    """Keep a host with a quarantined device off; refuse what needs it to start."""
     cards = tuple((a.label, a.id) for a in draft.inventory.accelerators if a.id in left)
     if reasons:
         draft.refuse(None, subjects.HOST, r.QuarantinedNeedsStart(reasons=tuple(sorted(set(reasons))), cards=cards))
@@ -1104,7 +1116,7 @@ def _not_given_back(draft: _Draft, left: frozenset[AcceleratorId], reasons: list
 
 
 def _host_systems(draft: _Draft) -> tuple[Ref, ...]:
-    """The Systems of the target's hosts; none where one of them is not shown."""
+    """Return the Systems of the target's hosts; none if one of them is not reported."""
     found = [facts.system for facts in draft.inventory.hosts]
     return () if None in found else tuple(system for system in found if system is not None)
 

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is on the shelf, what does the operator want there, and who waits? Machines, pools, demands, plans; the pool file.
+"""Types of the FPGA pool planner (machines, regions, pools, demands, plans), and the parser of the pool file.
 
-A pool says how many regions with a function should be free to claim. A demand is somebody who asked for a function and found
-none. To program a region takes its whole machine off the shelf for a while, so that a plan names machines, each with all that
-is to be done to it.
+A pool says how many regions with a function should be free to claim. A demand is a request for a function that found none. To
+program a region, its whole machine is withdrawn from placement for a while; so a plan lists machines, each with all changes to
+it.
 """
 
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from baremetal_acc.model.ref import AcceleratorId
 FORMAT = 1
 
 REST = timedelta(hours=1)
-"""How long a region is left alone after it was changed, where the file does not say."""
+"""How long a region is left alone after a change, if the file does not say."""
 
 DEMAND_LASTS = timedelta(minutes=15)
-"""How long somebody is taken to wait for a function, where the file does not say."""
+"""How long a demand counts, if the file does not say."""
 
 MOVE_LASTS = timedelta(hours=4)
-"""How long a machine may be off the shelf, where the file does not say: one cleaning, and another one that brings it back."""
+"""How long a move may take, if the file does not say: one cleaning, and another one that restores the machine."""
 
 AT_A_TIME = 4
-"""How many machines are off the shelf at a time, where the file does not say."""
+"""How many machines may be withdrawn from placement at a time, if the file does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +35,10 @@ class Pool:
     """How many regions with one function should be free.
 
     :ivar free: the goal.
-    :ivar spare: what it keeps beyond that before it gives any to another pool.
+    :ivar spare: how many more regions it keeps before it gives any to another pool.
     :ivar resource_class: of the machines that count, a shell pattern, case ignored; None: all.
     :ivar owner: of the machines that count, likewise.
-    :ivar at_a_time: how many machines may be off the shelf for it at a time; None: as many as for all.
+    :ivar at_a_time: how many machines may be withdrawn from placement for the pool at a time; None: as many as for all.
     """
 
     name: str
@@ -50,18 +50,18 @@ class Pool:
     at_a_time: int | None = None
 
     def counts(self, machine: 'Machine') -> bool:
-        """Regions of this machine are of the pool."""
+        """Whether the regions of this machine belong to the pool."""
         return _like(machine.resource_class, self.resource_class) and _like(machine.owner, self.owner)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pools:
-    """A pool file.
+    """The contents of a pool file.
 
     :ivar rest: how long a region is left alone after it was changed.
     :ivar demand_lasts: how long a demand counts.
-    :ivar at_a_time: how many machines may be off the shelf at a time.
-    :ivar move_lasts: how long nobody wonders why one of them is not back.
+    :ivar at_a_time: how many machines may be withdrawn from placement at a time.
+    :ivar move_lasts: how long a move may take before the planner no longer waits for it, and reports that it is not done.
     """
 
     pools: tuple[Pool, ...]
@@ -76,9 +76,9 @@ class Region:
     """One slot of one card.
 
     :ivar provider: its UUID in placement.
-    :ivar function: what it verifiably holds; None: nothing.
-    :ivar takes: what it can be given.
-    :ivar changed: when a pool or a demand had it changed last; None: never, or nobody remembers.
+    :ivar function: the function that it verifiably holds; None: none.
+    :ivar takes: the functions that it can be given.
+    :ivar changed: when a pool or a demand last had it changed; None: never, or not recorded.
     :ivar coming: the function that it is being given now.
     """
 
@@ -92,7 +92,7 @@ class Region:
 
     @property
     def will_hold(self) -> str | None:
-        """What it holds, or will when what is under way is done."""
+        """The function that it holds, or will hold after the change under way."""
         return self.coming or self.function
 
 
@@ -100,8 +100,8 @@ class Region:
 class Machine:
     """One node.
 
-    :ivar busy: why it cannot be taken, for people: claimed, in maintenance, not available; None: it can.
-    :ivar passing: it is busy for a moment only, and what it holds is free all the same.
+    :ivar busy: why it cannot be changed, for people: claimed, in maintenance, not available; None: it can be.
+    :ivar passing: it is busy only for a moment, and what it holds still counts as free.
     """
 
     uuid: str
@@ -114,24 +114,24 @@ class Machine:
 
     @property
     def under_way(self) -> bool:
-        """Some region of it is being given a function."""
+        """Whether any region of it is being given a function."""
         return any(r.coming is not None for r in self.regions)
 
     @property
     def ready(self) -> bool:
-        """It can be taken, or claimed, now."""
+        """Whether it can be changed, or claimed, now."""
         return self.busy is None and not self.under_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """Somebody asked for a function and found none.
+    """A request for a function that found none.
 
-    :ivar id: the request; the same one told twice is one demand.
-    :ivar resource_class: of the machines that would do; None: any.
-    :ivar of: how many functions its request asks for. The id of each of several is that of the request, and a number:
-        ``req/1``, ``req/2``.
-    :ivar held: the region that serves it, or will when it is programmed; for a plan, and not stored.
+    :ivar id: id of the request; a request that is reported twice is one demand.
+    :ivar resource_class: of the machines that are suitable; None: any.
+    :ivar of: how many functions the request asks for. If there are several, the id of each demand is that of the request, and a
+        number: ``req/1``, ``req/2``.
+    :ivar held: the region that serves the demand, or will after it is programmed; only for a plan, and not stored.
     """
 
     id: str
@@ -143,12 +143,15 @@ class Demand:
 
     @property
     def request(self) -> tuple[str, bool]:
-        """The same for all that one machine has to serve."""
+        """A key that is the same for all demands that one machine has to serve."""
         return (self.id.rpartition('/')[0], True) if self.of > 1 else (self.id, False)
 
     @property
     def classes(self) -> frozenset[str] | None:
-        """Of the machines that would do, in placement's words; None: any. It may be said in Ironic's too: gold, CUSTOM_GOLD."""
+        """Resource classes of suitable machines, as placement names them; None: any.
+
+        The demand may name the class as Ironic does, too: gold for CUSTOM_GOLD.
+        """
         asked = self.resource_class
         return None if asked is None else frozenset(c for c in (asked.upper(), node_class(asked)) if c is not None)
 
@@ -170,7 +173,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """All that is to be done to one machine, which is off the shelf meanwhile."""
+    """All changes to one machine, which is withdrawn from placement meanwhile."""
 
     machine: str
     name: str
@@ -182,7 +185,7 @@ class Short:
     """A goal that the plan does not reach.
 
     :ivar function: its name, or those that one machine has to have.
-    :ivar missing: how many regions, or machines with all of them.
+    :ivar missing: how many regions are missing, or machines with all of the functions.
     :ivar why: for people.
     """
 
@@ -197,7 +200,7 @@ class Short:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPlan:
-    """What ought to be done now, and what cannot be done now."""
+    """What to do now, and which goals cannot be reached now."""
 
     moves: tuple[Move, ...] = ()
     short: tuple[Short, ...] = ()
@@ -207,10 +210,10 @@ class PoolPlan:
 
 
 def parse(text: str, path: str) -> Pools:
-    """A pool file.
+    """Parse a pool file.
 
     :param path: for messages.
-    :raises DocumentError: it is wrong; names file and line.
+    :raises DocumentError: the file is invalid; names file and line.
     """
     document = toml.read(text, path, format_version=FORMAT)
     pools: dict[str, Pool] = {}

@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which free regions of a fleet ought to be given another function? What the operator wants on the shelf, and who waits for it.
+"""Plan which free FPGA regions of a fleet to reprogram, from the goals of pools and the waiting demands.
 
-A plan takes few machines at a time. What keeps the fleet at rest: a region that was changed is left alone for a while, whoever
-asks; what serves a demand is not changed; only what a pool has beyond its goal and a margin is given to another pool; and
-nobody who waits takes what another pool has as its goal. Machines of which anything is claimed are never touched.
+A plan changes few machines at a time. Several rules keep the fleet stable: a region that was changed is left alone for a while,
+whoever asks; a region that serves a demand is not changed; a pool gives away only what it has beyond its goal and its margin;
+and a demand never takes what another pool needs for its goal. A machine with a claim on it is never touched.
 
-A request for several functions is served by one machine with all of them, or not at all: elsewhere they are of no use to it.
+A request for several functions is served by one machine with all of them, or not at all: spread over machines, they are of no
+use.
 """
 
 import heapq
@@ -21,10 +22,10 @@ from baremetal_acc.decide.reshape import node_class
 
 
 def alive(demands: Iterable[Demand], now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
-    """Those that still count, the oldest first; of several of one id the first one.
+    """Return the demands that still count, the oldest first; of several with one id, the first.
 
-    What lies in the future was stamped by a clock that goes wrong, and counts as of now. One that has a region counts as long
-    as it has.
+    A demand from the future was stamped by a wrong clock, and counts like one of now. A demand that holds a region counts as
+    long as it holds it.
     """
     first: dict[str, Demand] = {}
     for demand in sorted(demands, key=lambda d: (d.at, d.id)):
@@ -34,10 +35,10 @@ def alive(demands: Iterable[Demand], now: datetime, lasts: timedelta) -> tuple[D
 
 @dataclass(slots=True)
 class _Want:
-    """A pool or the demands of one kind, and how many regions it is short of; machines, where one has to have several.
+    """A pool, or all demands of one kind, and how many regions it lacks; machines, if one has to have several functions.
 
-    :ivar functions: what one of them has to hold.
-    :ivar pool: its name; empty for demands.
+    :ivar functions: what one region or machine has to hold.
+    :ivar pool: name of the pool; empty for demands.
     :ivar limit: how many machines at a time, for texts.
     """
 
@@ -54,17 +55,17 @@ class _Want:
 
     @property
     def function(self) -> str:
-        """For people, and for an order."""
+        """The functions as one text, for people and for sorting."""
         return ', '.join(self.functions)
 
     @property
     def still(self) -> bool:
-        """It is short of something, and nobody has said yet that there is none."""
+        """Whether it still lacks something, and no reason has been found why it cannot be served."""
         return self.given < self.missing and not self.why
 
 
 class _Shelf:
-    """What is planned so far, what serves somebody, and what each pool will have when all under way and planned is done."""
+    """State of the planning: the chosen changes, the regions that serve demands, and each pool's stock after all changes."""
 
     def __init__(self, machines: Sequence[Machine], pools: Pools) -> None:
         self.machines = {m.uuid: m for m in sorted(machines, key=lambda m: m.uuid)}
@@ -91,11 +92,11 @@ class _Shelf:
 
     @staticmethod
     def _for(pool: Pool, machines: Iterable[Machine]) -> int:
-        """How many machines are being given what a pool wants."""
+        """Count the machines that are being given what a pool wants."""
         return sum(pool.counts(m) and any(r.coming == pool.function for r in m.regions) for m in machines)
 
     def has_place(self, want: '_Want', machine: Machine) -> bool:
-        """A machine is off the shelf anyway, or may go there as well: there are not too many, for all and for the pool."""
+        """Whether a machine may be changed: it is being withdrawn already, or the limits (total, pool) allow one more."""
         limit = self._limits.get(want.pool)
         if limit is not None:
             ours = {uuid for uuid, changes in self.chosen.items() if any(c.why == want.who for c in changes.values())}
@@ -105,24 +106,24 @@ class _Shelf:
 
     @staticmethod
     def count(function: str, machines: Iterable[Machine]) -> int:
-        """How many regions of machines that are not claimed will hold a function, when what is under way is done."""
+        """Count the regions of free machines that will hold a function after the changes under way."""
         return sum(r.will_hold == function for machine in machines if _counts(machine) for r in machine.regions)
 
     def ours(self, machine: Machine) -> bool:
-        """Some pool counts it, or there is none."""
+        """Whether any pool counts the machine, or there is no pool."""
         return not self.stock or bool(self._pools[machine.uuid])
 
     def classes(self, demand: Demand) -> tuple[str | None, ...]:
-        """The classes of machines that would do for a demand, of those that there are."""
+        """Return the resource classes of the existing machines that are suitable for a demand."""
         named = demand.classes
         return tuple(c for c in self._of_class if named is None or c in named)
 
     def of_classes(self, classes: tuple[str | None, ...]) -> tuple[Machine, ...]:
-        """The machines of these classes."""
+        """Return the machines of these classes."""
         return tuple(sorted((m for c in classes for m in self._of_class[c]), key=lambda m: m.uuid))
 
     def keep_held(self, demands: Sequence[Demand]) -> bool:
-        """What is held for those of one request serves them, if it is there still: of one machine, and each for one of them."""
+        """Keep the held regions of one request for it, if they still hold its functions on one machine, one region for each."""
         found = {d.held: self._at[d.held] for d in demands if d.held in self._at and d.held not in self.kept}
         good = len(found) == len(demands) and len({machine.uuid for machine, _ in found.values()}) == 1
         if not good or any(found[d.held][1] != d.function for d in demands):
@@ -131,10 +132,10 @@ class _Shelf:
         return True
 
     def keep(self, functions: Sequence[str], among: frozenset[str], most: int) -> int:
-        """Let what is free, or on its way, serve some who wait for all of these functions of one machine.
+        """Reserve regions, free or being programmed, for requests that need all of these functions on one machine.
 
-        :param among: UUIDs of the machines that would do.
-        :param most: how many wait.
+        :param among: UUIDs of the suitable machines.
+        :param most: how many requests wait.
         :returns: how many of them are served.
         """
         need = Counter(functions)
@@ -151,26 +152,26 @@ class _Shelf:
         return served
 
     def could(self, functions: Sequence[str], machines: Sequence[Machine]) -> tuple[Machine, ...]:
-        """Those of some machines that have enough regions, and one that holds or takes the function that fewest do."""
+        """Return the machines that have enough regions, and a region that holds or takes the rarest of the functions."""
         few = min((self._could.get(f, {}) for f in functions), key=len)
         return tuple(m for m in machines if m.uuid in few and len(m.regions) >= len(functions))
 
     def wanted(self, machine: Machine) -> frozenset[str]:
-        """The functions that pools want of regions of a machine."""
+        """Return the functions that pools want of the regions of a machine."""
         return frozenset(pool.function for pool in self._pools[machine.uuid])
 
     def missed(self, machine: Machine, besides: Iterable[str]) -> int:
-        """How many regions go off the shelf with a machine that serve somebody, or hold what some pool wants.
+        """Count the regions of a machine, withdrawn with it, that serve a demand or hold what some pool wants.
 
-        :param besides: providers of those that are not counted.
+        :param besides: providers of regions that are not counted.
         """
         wanted, others = self.wanted(machine), frozenset(besides)
         return sum(r.provider in self.kept or r.function in wanted for r in machine.regions if r.provider not in others)
 
     def surplus(self, machine: Machine, function: str | None, *, waits: bool) -> int | None:
-        """How many regions with a function every pool that counts a machine can spare; None: any number.
+        """Return how many regions with a function every pool that counts a machine can give away; None: any number.
 
-        It keeps its goal, and its margin unless it is for somebody who waits.
+        A pool keeps its goal, and also its margin unless the region is for a waiting demand.
         """
         spared = (
             self.stock[pool.name] - pool.free - (0 if waits else pool.spare)
@@ -180,7 +181,7 @@ class _Shelf:
         return min(spared, default=None)
 
     def may_go(self, machine: Machine, region: Region, *, waits: bool) -> bool:
-        """Every pool that counts a region can spare it."""
+        """Whether every pool that counts a region can give it away."""
         surplus = self.surplus(machine, region.function, waits=waits)
         return surplus is None or surplus > 0
 
@@ -199,17 +200,17 @@ class _Shelf:
 
 
 def _counts(machine: Machine) -> bool:
-    """What it holds, or will when what is under way is done, is free."""
+    """Whether what the machine holds, or will hold after the changes under way, is free."""
     return machine.busy is None or machine.under_way or machine.passing
 
 
 def plan(machines: Sequence[Machine], pools: Pools, demands: Iterable[Demand], now: datetime) -> PoolPlan:
-    """What ought to be done now.
+    """Plan the changes to make now.
 
-    Who waits comes before what is to lie on the shelf. Among those the one that is shortest of its goal comes first, each time
-    anew, so that nobody is served whole while another one has nothing.
+    Demands come before pools. Among either, the one furthest from its goal comes first, and this is decided again after each
+    change: so none is served completely while another one has nothing.
 
-    :param machines: all of the fleet; those that are busy and those under way, too.
+    :param machines: the whole fleet, including the machines that are busy or under way.
     """
     pools = _spelled(pools, machines)
     shelf = _Shelf(machines, pools)
@@ -228,20 +229,21 @@ def plan(machines: Sequence[Machine], pools: Pools, demands: Iterable[Demand], n
 
 
 def _spelled(pools: Pools, machines: Iterable[Machine]) -> Pools:
-    """With the functions as the regions call them: what placement has one name for is one function."""
+    """Name the functions of pools as the regions do: functions with one name in placement are one function."""
     known = frozenset(f for m in machines for r in m.regions for f in (*r.takes, r.function, r.coming) if f is not None)
     spelled = (p if p.function in known else replace(p, function=of_name(p.function, known) or p.function) for p in pools.pools)
     return replace(pools, pools=tuple(spelled))
 
 
 def _of_demands(demands: Iterable[Demand], shelf: _Shelf, limit: int) -> Iterator[_Want]:
-    """Those who wait for the same are one want: how many there are, and what is free or on its way for them already.
+    """Turn the demands into wants: requests for the same functions on the same machines are one want.
 
-    The same is what the same machines would do for, however their class is said. A free region is there for one only: for whom
-    it is held, then for one who has few machines to choose from, or needs several functions of one. It is not changed then.
+    How the class of these machines is spelled does not matter. Each free region serves only one request: first the request that
+    holds it, then those with fewer machines to choose from, or with several functions on one machine. Such a region is not
+    changed.
 
-    Whatever somebody waits for, only machines are programmed that a pool is about: others are nobody's to change, such as those
-    of another project. Where there is no pool at all, the file is about all of them.
+    Only machines that a pool counts are programmed for demands: other machines, such as those of another project, are not the
+    planner's to change. If there is no pool at all, the file covers all machines.
     """
     requests: dict[tuple[str, bool], list[Demand]] = {}
     for demand in demands:
@@ -288,7 +290,7 @@ def _of_pools(pools: Pools, shelf: _Shelf) -> Iterator[_Want]:
 
 
 def _serve_all(wants: Sequence[_Want], shelf: _Shelf, pools: Pools, now: datetime) -> None:
-    """The one that is furthest from its goal, as a share of it, comes next, until none can be served any more."""
+    """Serve the want that is furthest from its goal, as a share of it, again and again until none can be served."""
 
     def turn(number: int) -> tuple[float, str, str, int]:
         want = wants[number]
@@ -305,12 +307,12 @@ def _serve_all(wants: Sequence[_Want], shelf: _Shelf, pools: Pools, now: datetim
 
 
 def _rested(region: Region, pools: Pools, now: datetime) -> bool:
-    """What was stamped far in the future was stamped by a clock that goes wrong."""
+    """Whether a region may be changed again. A time far in the future was stamped by a wrong clock, and counts as rested."""
     return region.changed is None or abs(now - region.changed) >= pools.rest
 
 
 def _serve(want: _Want, shelf: _Shelf, pools: Pools, now: datetime) -> None:
-    """Choose one region for it, or say why there is none."""
+    """Choose one region for a want, or say why there is none."""
     (function,) = want.functions
     able = [(m, r) for m in want.machines for r in m.regions if function in r.takes and function != r.function]
     free = [(m, r) for m, r in able if m.uuid in shelf.ready]
@@ -334,7 +336,7 @@ def _serve(want: _Want, shelf: _Shelf, pools: Pools, now: datetime) -> None:
         return
 
     def cost(place: tuple[Machine, Region]) -> tuple[bool, bool, int, bool, str, str]:
-        """Another machine off the shelf, a function that some pool wants, what goes off the shelf with it, any function."""
+        """Prefer no further machine, no function that a pool wants, few other regions withdrawn, and an empty region."""
         machine, region = place
         return (
             machine.uuid not in shelf.chosen,
@@ -350,11 +352,11 @@ def _serve(want: _Want, shelf: _Shelf, pools: Pools, now: datetime) -> None:
     want.given += 1
 
 
-# ---------------------------------------------------------------------------------------------------------------- together
+# ---------------------------------------------------------------------------------------- several functions on one machine
 
 
 def _serve_together(want: _Want, shelf: _Shelf, pools: Pools, now: datetime) -> None:
-    """Choose one machine that can be given all that it lacks of several functions, or say why there is none."""
+    """Choose one machine that can be given all missing functions, or say why there is none."""
     free = [m for m in want.machines if m.uuid in shelf.ready]
     within = [m for m in free if shelf.has_place(want, m)]
     found = [(m, f) for m in within if (f := _as_it_may(want, shelf, m, pools, now)) is not None]
@@ -370,7 +372,7 @@ def _serve_together(want: _Want, shelf: _Shelf, pools: Pools, now: datetime) -> 
         return
 
     def cost(place: tuple[Machine, Sequence[tuple[Region, str]]]) -> tuple[int, bool, int, int, str]:
-        """Regions changed, another machine off the shelf, functions that some pool wants, what goes off the shelf with it."""
+        """Prefer few changes, no further machine, few functions that pools want, and few other regions withdrawn."""
         machine, given = place
         changed = [r for r, function in given if r.function != function]
         wanted = shelf.wanted(machine)
@@ -392,13 +394,13 @@ def _serve_together(want: _Want, shelf: _Shelf, pools: Pools, now: datetime) -> 
 
 
 def _as_it_may(want: _Want, shelf: _Shelf, machine: Machine, pools: Pools, now: datetime) -> list[tuple[Region, str]] | None:
-    """Which of its regions are to hold what of several functions; None: it cannot be given all of them now."""
+    """Return which of the machine's regions are to hold which function; None if it cannot be given all of them now."""
     chosen = shelf.chosen.get(machine.uuid, {})
     left = [r for r in machine.regions if r.provider not in chosen and r.provider not in shelf.kept]
     if len(left) < len(want.functions):
         return None
     if not any(_rested(r, pools, now) for r in left):
-        return None  # it would hold all of them already, and serve
+        return None  # no region may be changed; a machine that holds all functions already was served before
     wanted = shelf.wanted(machine)
     spare = {r.function: shelf.surplus(machine, r.function, waits=True) for r in left}
     fixed: list[Region] = []
@@ -414,16 +416,16 @@ def _as_it_may(want: _Want, shelf: _Shelf, machine: Machine, pools: Pools, now: 
 
 
 def _as_it_could(want: _Want, machine: Machine) -> bool:
-    """It could hold all of several functions, if nobody else needed any of its regions."""
+    """Whether the machine could hold all functions if nobody else needed its regions."""
     return _matched(want.functions, (), machine.regions) is not None
 
 
 def _matched(
     functions: Sequence[str], fixed: Sequence[Region], changeable: Sequence[Region]
 ) -> list[tuple[Region, str]] | None:
-    """A region for each function: one that holds it, else one that can be given it; None: there are not enough.
+    """Return a region for each function: one that holds it, else one that can be given it; None if there are too few.
 
-    Each that finds none has those before it step aside, as far as they find another one (H. W. Kuhn, 1955).
+    A function that finds no region has earlier ones move, as far as they find another region (H. W. Kuhn, 1955).
     """
     regions = [*fixed, *changeable]
     good = [[n for n, r in enumerate(regions) if r.function == f or (n >= len(fixed) and f in r.takes)] for f in functions]
@@ -432,7 +434,7 @@ def _matched(
     has: dict[int, int] = {}
 
     def place(number: int, seen: set[int]) -> bool:
-        """Find a region for a function, an unused one if there is any."""
+        """Find a region for a function, an unused one if possible."""
         for at in sorted(good[number], key=lambda n: n in has):
             if at not in seen:
                 seen.add(at)

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits for which function, and is there one for him now?
+"""Track each demand for an FPGA function: waiting, programming, schedulable, or taken.
 
-A demand waits, then a region is being given its function, then one is schedulable: verified and on offer, for whoever comes
-first. It is held for a while, which means that no other demand counts it. The demands of one request, which asks one machine
-for several functions, go through this together.
+A demand waits until a region is programmed for it; then the region is schedulable: verified, and available in placement to
+whoever claims it first. The region is held for the demand, which means only that no other demand counts it. The demands of one
+request, which needs several functions on one machine, go through these states together.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from baremetal_acc.decide.reshape import node_class
 
 
 class Progress(StrEnum):
-    """How far it has come with a demand."""
+    """The state of a demand."""
 
     WAITING = 'waiting'
     PROGRAMMING = 'programming'
@@ -28,13 +28,13 @@ class Progress(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A demand, and how far it has come with it.
+    """A stored demand and its state.
 
-    :ivar source: who told it: file or nova.
-    :ivar since: when its progress became what it is; of one that waits, when it was told.
-    :ivar asker: on whose behalf, a project; None: the operator's.
-    :ivar provider: the region that is held for it, or was.
-    :ivar took: from when it was told until its function was schedulable; None: it never was.
+    :ivar source: where it was reported: file or nova.
+    :ivar since: when its state last changed; of a waiting demand, when it was reported.
+    :ivar asker: the project on whose behalf it was made; None: the operator's.
+    :ivar provider: the region that is, or was, held for it.
+    :ivar took: time from the report until its function was schedulable; None: it never was.
     """
 
     demand: Demand
@@ -47,12 +47,12 @@ class Told:
 
 
 def progress(told: Iterable[Told], machines: Sequence[Machine], now: datetime) -> tuple[Told, ...]:
-    """How far it has come with each demand, by what the fleet is like now; in the order that they were told in.
+    """Return each demand with its present state, from the present state of the fleet; in the order of their reports.
 
-    Each region is held for one demand. Those keep theirs that have one; then come those who ask for machines of a class, then
-    those to whom any machine is good; of both first those who ask for several functions, the oldest first. All demands of one
-    request have regions of one machine, or none has. One whose region has been claimed, or is no longer what it was, is over,
-    and so are the others of its request: whoever asks for it again tells it again.
+    Each region is held for one demand. A request whose demands are all schedulable keeps its regions; if one of them was
+    claimed, or is not what it was, the whole request is over, and whoever needs the functions again has to request them again.
+    Then the other requests are served: those for machines of a class before those that any machine suits; among both, requests
+    for several functions first, then the oldest. All demands of one request get regions of one machine, or none does.
     """
     ready = _Places(m for m in machines if m.ready)
     coming = _Places(m for m in machines if m.under_way)
@@ -76,10 +76,10 @@ def progress(told: Iterable[Told], machines: Sequence[Machine], now: datetime) -
 
 
 def counting(told: Iterable[Told]) -> tuple[Demand, ...]:
-    """The demands that a plan ought to count: all but those whose region somebody has taken.
+    """Return the demands that a plan should count: all but those whose region was taken.
 
-    One that is schedulable counts as long as its region is held for it, so that this one is neither counted for another one nor
-    changed; one that is being programmed likewise.
+    A schedulable demand, or one that is being programmed, counts as long as its region is held for it, so that this region is
+    neither counted for another demand nor changed.
     """
     return tuple(
         replace(t.demand, resource_class=in_placement(t.demand.resource_class), held=_held(t))
@@ -93,13 +93,13 @@ def _held(told: Told) -> str | None:
 
 
 def _turn(several: Sequence[Told]) -> tuple[bool, bool, datetime, str]:
-    """Whoever has fewer machines to choose from comes first."""
+    """Sort key: requests with fewer machines to choose from come first."""
     first = min((t.demand for t in several), key=lambda d: (d.at, d.id))
     return (first.resource_class is None, len(several) == 1, first.at, first.id)
 
 
 class _Places:
-    """The regions of some machines by what they hold, or will when what is under way is done."""
+    """The regions of some machines, by the function that they hold or will hold after the change under way."""
 
     def __init__(self, machines: Iterable[Machine]) -> None:
         self._taken: set[str | None] = set()
@@ -117,20 +117,20 @@ class _Places:
                     providers.append(region.provider)
                     self._at[region.provider] = (machine.uuid, function)
                     self._of.setdefault(function, {}).setdefault(machine.uuid, []).append(region.provider)
-        # Each line of those of a class, and of all, is taken from its end.
+        # The lines, one of each class and one of all, are consumed from their ends.
         for provider in sorted(providers, reverse=True):
             uuid, function = self._at[provider]
             for kind in {None, self._class[uuid]}:
                 self._lines.setdefault((function, kind), []).append(provider)
 
     def take(self, demands: Sequence[Demand]) -> Sequence[str] | None:
-        """A region for each, all of one machine, that nobody else gets then."""
+        """Take a region for each demand, all of one machine, that nobody else gets then."""
         found = self._of_one_machine(demands) if len(demands) > 1 else self._next(demands[0])
         self._taken.update(found or ())
         return found
 
     def keep(self, told: Sequence[Told]) -> bool:
-        """Each gets the region that it has, all of one machine, or none does."""
+        """Keep the region that each demand has, if all of them still serve on one machine; otherwise keep none."""
         found = {p: self._at[p] for t in told if (p := t.provider) in self._at and p not in self._taken}
         good = len(found) == len(told) and len({uuid for uuid, _ in found.values()}) == 1
         if not good or not all(self._serves(t.demand, *found[t.provider]) for t in told):
@@ -142,7 +142,7 @@ class _Places:
         return function == demand.function and (demand.classes is None or self._class[uuid] in demand.classes)
 
     def _next(self, demand: Demand) -> Sequence[str] | None:
-        """The first one, by its provider."""
+        """Return the first free region, by its provider."""
         classes: Iterable[str | None] = (None,) if demand.classes is None else demand.classes
         lines = [line for kind in classes if (line := self._lines.get((demand.function, kind)))]
         for line in lines:
@@ -151,7 +151,7 @@ class _Places:
         return min(([line[-1]] for line in lines if line), default=None)
 
     def _of_one_machine(self, demands: Sequence[Demand]) -> Sequence[str] | None:
-        """Those of the first machine that has enough. One that has not never will, and is not looked at again."""
+        """Return regions of the first machine that has enough. A machine that has too few never gets enough, and is dropped."""
         need = Counter(d.function for d in demands)
         kind = (tuple(sorted(need.elements())), demands[0].classes)
         if kind not in self._left:
@@ -167,9 +167,9 @@ class _Places:
 
 
 def _kept(several: Sequence[Told], anywhere: Iterable[_Places], now: datetime) -> Iterator[Told]:
-    """Those that were schedulable: they are as long as their regions are, or will be again in a moment.
+    """Keep schedulable demands as long as their regions serve them, or will again in a moment; otherwise they are taken.
 
-    That is also while others of their machine are programmed.
+    Regions also serve while others of their machine are programmed.
     """
     if any(places.keep(several) for places in anywhere):
         yield from several
@@ -178,7 +178,7 @@ def _kept(several: Sequence[Told], anywhere: Iterable[_Places], now: datetime) -
 
 
 def _served(several: Sequence[Told], ready: _Places, coming: _Places, now: datetime) -> Iterator[Told]:
-    """Those of one request that wait, or waited a while ago."""
+    """Yield the state of the demands of one request that has no region yet, or whose region is still being programmed."""
     demands = [t.demand for t in several]
     if (found := ready.take(demands)) is not None:
         for one, at in zip(several, found, strict=True):
@@ -193,7 +193,7 @@ def _served(several: Sequence[Told], ready: _Places, coming: _Places, now: datet
 
 
 def in_placement(resource_class: str | None) -> str | None:
-    """How placement calls a machine's class, if it is said in Ironic's words: so that both are one."""
+    """Return placement's name of a machine's class, also if it is named as in Ironic, so that both mean one class."""
     if resource_class is None or resource_class.upper().startswith('CUSTOM_'):
         return resource_class and resource_class.upper()
     return node_class(resource_class)

@@ -1,19 +1,19 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What ought placement to know of a node's accelerators, and which calls bring it there?
+"""Build the placement provider tree of a node's accelerators, and the API calls that publish it.
 
-Below the node's root every accelerator is one provider, and every slot of it one more below that of its card::
+Below the node's root provider, every accelerator is one provider, and every slot is one more below the provider of its card::
 
     <node>                          Nova's, never ours
     +-- <node>_ACC_<id>             GPU: PGPU. FPGA without slots: FPGA. Others: CUSTOM_ACC_<KIND>
-    +-- <node>_ACC_<id>             all GPUs of one make that a rule offers together: PGPU, as many as hold up
+    +-- <node>_ACC_<id>             all GPUs of one make that a rule offers together: PGPU, as many as are usable
     +-- <node>_ACC_<id>             FPGA with slots: nothing
         +-- <node>_ACC_<id>         slot with a verified function: CUSTOM_ACC_FN_<NAME>
         +-- <node>_ACC_<id>         slot that a rule offers as a region: FPGA, whatever it holds
 
-What is consumed is a resource class, what is true of a provider is a trait. A device of which anything is not met, or that
-cannot be told from another one, or that another machine has, too, offers nothing; its provider stays. What the rules offer:
-:mod:`baremetal_acc.decide.offer`.
+What is consumed is a resource class, what is true of a provider is a trait. A device offers nothing, but keeps its provider,
+when any demand on it is not met, when it cannot be told from another device, or when another machine shares it.
+:mod:`baremetal_acc.decide.offer` evaluates what the rules offer.
 """
 
 import hashlib
@@ -49,61 +49,62 @@ OWNER = 'CUSTOM_OWNER_BAREMETAL_ACC'
 """Trait of every provider of ours. A provider without it is somebody else's."""
 
 NAMESPACE = uuid.UUID('5b1f1c0e-8a55-5d0c-9f0e-2d5f3f0f6a41')
-"""Of the UUIDs of our providers. Another value would orphan every provider that was ever published."""
+"""Namespace of the UUIDs of our providers. Another value would orphan every provider that was ever published."""
 
 PREFIX = 'CUSTOM_ACC_'
-"""Begins every trait and class that we make up. On Ironic's nodes we add and remove traits that begin so, and no others."""
+"""Prefix of every trait and class that we make up. On Ironic nodes we add and remove traits with this prefix only."""
 
 CAN_PREFIX = f'{PREFIX}CAN_'
-"""Begins the trait that says of a region that it can be given a function."""
+"""Prefix of the trait of a region that can be given a function."""
 
 PROGRAM = f'{PREFIX}PROGRAM'
-"""Trait of a node with regions that can be given a function, and name of the deploy template that gives it to them.
+"""Trait of a node with regions that can be given a function, and name of the deploy template that programs them.
 
-Ironic runs the templates that the traits of an instance name. One for each function would not do: it refuses two that have the
-same step (ironic 39.0.0, conductor/steps.py).
+Ironic runs the templates that the traits of an instance name. One template for each function is not possible: Ironic refuses
+two templates with the same step (ironic 39.0.0, conductor/steps.py).
 """
 
 TOGETHER = f'{PREFIX}TOGETHER'
-"""Trait of a provider that stands for several devices. Whoever touches a device of the node withdraws it, whichever those are:
-the rules, and with them what it stands for, may have changed since it was published.
+"""Trait of a provider that represents several devices. Whoever changes a device of the node withdraws this provider, whichever
+devices it represents: the rules that chose them may have changed since it was published.
 """
 
 PROGRAMMABLE = 'CUSTOM_PROGRAMMABLE'
-"""Cyborg's word for a region that can be given a function (openstack-cyborg 17.0.0, conductor/manager.py)."""
+"""Cyborg's trait of a region that can be given a function (openstack-cyborg 17.0.0, conductor/manager.py)."""
 
 _MAKER = re.compile(r'CUSTOM_FPGA_(?!(?:COMPUTE|NETWORK|STORAGE)$)([A-Z0-9]+)')
-"""Cyborg's trait of an FPGA's maker, which the lists of known devices give. Its others of that form say what it is for."""
+"""Cyborg's trait of an FPGA's maker, as in the lists of known devices. Cyborg's other traits of this form name a purpose."""
 
 NAME_LENGTH = 255
-"""Longest name of a class or a trait. Source: placement 16.0.0, schemas/resource_class.py and schemas/trait.py."""
+"""Maximum length of a class or trait. Source: placement 16.0.0, schemas/resource_class.py and schemas/trait.py."""
 
 NODE_TRAITS = 50
-"""How many traits Ironic keeps for a node. Source: ironic 39.0.0, db/sqlalchemy/api.py, MAX_TRAITS_PER_NODE."""
+"""Maximum number of traits of an Ironic node. Source: ironic 39.0.0, db/sqlalchemy/api.py, MAX_TRAITS_PER_NODE."""
 
 CLASSES = {kind: f'{PREFIX}{kind}' for kind in Kind} | {Kind.GPU: 'PGPU', Kind.FPGA: 'FPGA'}
-"""What a whole device is claimed as. For the others there is no standard class (os-resource-classes 1.1.0)."""
+"""Resource class of a whole device, by kind. The other kinds have no standard class (os-resource-classes 1.1.0)."""
 
 REGION_CLASS = 'FPGA'
-"""What a slot that is offered as a region is claimed as, where its rule does not say."""
+"""Resource class of a slot that is offered as a region, if its rule names none."""
 
 _USUAL: Offers = MappingProxyType({})
 
 _TRAIT = re.compile(r'[A-Z0-9_]{1,255}')
 
 _OTHERS = ('COMPUTE_', 'MISC_', 'OWNER_', 'CUSTOM_OWNER_')
-"""Traits with a meaning that others give them: COMPUTE_MANAGED_PCI_DEVICE ends nova-compute at its start, and
-MISC_SHARES_VIA_AGGREGATE lends the device to other nodes."""
+"""Prefixes of traits to which other services give a meaning: COMPUTE_MANAGED_PCI_DEVICE ends nova-compute at its start, and
+MISC_SHARES_VIA_AGGREGATE lends the device to other nodes.
+"""
 
 _VERIFIED = (FUNCTION_PREFIX, CAN_PREFIX, TOGETHER, PROGRAM)
-"""Traits that say what was verified, or what a rule offers: no list of known devices may say so."""
+"""Traits that say what was verified, or what a rule offers: a list of known devices must not set them."""
 
 
 # ------------------------------------------------------------------------------------------------------------------ names
 
 
 def card_uuid(node_uuid: str, accelerator: AcceleratorId) -> str:
-    """UUID of the provider of a device in a node.
+    """Return the UUID of the provider of a device in a node.
 
     :raises UsageError: ``node_uuid`` is no UUID.
     """
@@ -111,7 +112,7 @@ def card_uuid(node_uuid: str, accelerator: AcceleratorId) -> str:
 
 
 def slot_uuid(node_uuid: str, accelerator: AcceleratorId, slot_id: str) -> str:
-    """UUID of the provider of a slot.
+    """Return the UUID of the provider of a slot.
 
     :raises UsageError: ``node_uuid`` is no UUID.
     """
@@ -119,22 +120,22 @@ def slot_uuid(node_uuid: str, accelerator: AcceleratorId, slot_id: str) -> str:
 
 
 def together_uuid(node_uuid: str, accelerator: Accelerator) -> str:
-    """UUID of the provider that stands for all devices of one make in a node: of one kind, and vendor and model.
+    """Return the UUID of the provider that represents all devices of one make (kind, vendor and model) in a node.
 
-    Where there is no model, the PCI ids count instead: many a BMC shows those only while the host runs.
+    If there is no model, the PCI ids of vendor and device count instead: many BMCs report those only while the host runs.
 
     :raises UsageError: ``node_uuid`` is no UUID.
     """
     ids = accelerator.pci
     make = (accelerator.vendor, accelerator.model) if accelerator.model else (ids.vendor_id, ids.device_id)
-    # A card has one part, a slot two.
+    # No clash with other providers: the UUID of a card is made from one part, that of a slot from two.
     return _uuid(node_uuid, 'together', str(accelerator.kind), *(_whole_word(text or '') for text in make))
 
 
 def function_class(function: str) -> str:
-    """Resource class of a function, which is also the trait of a node that offers it: ``CUSTOM_ACC_FN_<NAME>``.
+    """Return the resource class of a function, also the trait of a node that offers it: ``CUSTOM_ACC_FN_<NAME>``.
 
-    Letters and digits count, without case; whatever is between them is one underline.
+    Only letters and digits count, in upper case; whatever is between them becomes one underscore.
 
     :raises UsageError: the name has no letter or digit.
     """
@@ -149,7 +150,7 @@ def function_class(function: str) -> str:
 
 
 def can_trait(function: str) -> str:
-    """Trait of a region, and of its node, that can be given a function: ``CUSTOM_ACC_CAN_<NAME>``.
+    """Return the trait of a region, and of its node, that can be given a function: ``CUSTOM_ACC_CAN_<NAME>``.
 
     :raises UsageError: the name has no letter or digit.
     """
@@ -157,9 +158,9 @@ def can_trait(function: str) -> str:
 
 
 def function_classes(functions: Iterable[str]) -> dict[str, str]:
-    """The class of each function.
+    """Return the resource class of each function.
 
-    :raises UsageError: two functions would be one class: a tenant could get the wrong one.
+    :raises UsageError: two functions would share a class: a tenant could get the wrong one.
     """
     found: dict[str, str] = {}
     taken: dict[str, str] = {}
@@ -177,10 +178,10 @@ def function_classes(functions: Iterable[str]) -> dict[str, str]:
 
 
 def device_traits(accelerator: Accelerator) -> frozenset[str]:
-    """The traits that say what a device is: kind, vendor, model and PCI ids, from the most general to the most exact.
+    """Return the traits that say what a device is: kind, vendor, model and PCI ids, from the most general to the most exact.
 
     ``CUSTOM_ACC_GPU``, ``CUSTOM_ACC_GPU_<VENDOR>``, ``CUSTOM_ACC_GPU_<VENDOR>_<MODEL>``, ``CUSTOM_ACC_PCI_10DE_2330``. Texts
-    that differ only in case, blanks or punctuation give one trait; what is unknown gives none.
+    that differ only in case, blanks or punctuation give one trait; an unknown value gives none.
     """
     kind = f'{PREFIX}{accelerator.kind}'
     vendor, model = _word(accelerator.vendor or ''), _word(accelerator.model or '')
@@ -204,13 +205,14 @@ def node_traits(
     *,
     others: frozenset[str] = frozenset(),
 ) -> frozenset[str]:
-    """The traits to put on Ironic's node: what its devices are, which functions they offer, and which ones they can be given.
+    """Return the traits for the Ironic node: its devices, the functions that they offer, and those that they can be given.
 
-    Devices of which anything is not met add none. A flavor's ``trait_...=required`` reaches Ironic, which refuses the deploy
-    unless the node has the trait too (nova 34.0.0, virt/ironic/patcher.py; ironic 39.0.0, conductor/utils.py).
+    Devices with an unmet demand add none. A flavor's ``trait_...=required`` reaches Ironic, which refuses the deploy unless the
+    node has the trait, too (nova 34.0.0, virt/ironic/patcher.py; ironic 39.0.0, conductor/utils.py).
 
     :param others: traits that the node has and keeps.
-    :raises UsageError: those that begin with ``CUSTOM_ACC_`` are more than Ironic takes. All of them: :func:`room_for`.
+    :raises UsageError: the traits that begin with ``CUSTOM_ACC_`` are more than Ironic takes. For the others see
+        :func:`room_for`.
     """
     traits: set[str] = set()
     names = _classes(functions, offers)
@@ -233,7 +235,7 @@ def node_traits(
 
 
 def room_for(traits: frozenset[str], others: frozenset[str]) -> frozenset[str]:
-    """Those of the traits of :func:`node_traits` that Ironic takes: all, or those that begin with ``CUSTOM_ACC_``.
+    """Return the traits of :func:`node_traits` that Ironic has room for: all, or those that begin with ``CUSTOM_ACC_``.
 
     :param others: traits that the node has and keeps.
     """
@@ -245,11 +247,11 @@ def room_for(traits: frozenset[str], others: frozenset[str]) -> frozenset[str]:
 
 
 def tree(inventory: Inventory, verdict: Verdict, node_uuid: str, functions: Functions, offers: Offers = _USUAL) -> ProviderTree:
-    """What placement ought to know of a node.
+    """Build the provider tree that placement should have of a node.
 
-    :param verdict: of the same look; a device with anything unmet offers nothing.
-    :param functions: of the same look; a slot that is offered as its function, and has none, offers nothing.
-    :param offers: of the same look; a device without one is offered as usual.
+    :param verdict: on the same inventory; a device with an unmet demand offers nothing.
+    :param functions: from the same inventory; a slot that is offered as its function, and has none, offers nothing.
+    :param offers: from the same inventory; a device without one is offered as usual.
     :raises UsageError: ``node_uuid`` is no UUID, two functions share a name, or a device's own trait may not be used.
     """
     root = _canonical(node_uuid)
@@ -265,7 +267,7 @@ def tree(inventory: Inventory, verdict: Verdict, node_uuid: str, functions: Func
         if made.how is Offering.TOGETHER:
             several = together_uuid(root, accelerator)
             known = providers.get(several) or _provider(root, several, root, None, traits | {TOGETHER})
-            # What is said of all of them holds for each.
+            # The provider has only the traits that every device has.
             common = known.traits & (traits | {TOGETHER})
             providers[several] = replace(
                 known, traits=common, inventories=_one_more(known.inventories, whole) if holds else known.inventories
@@ -282,9 +284,9 @@ def tree(inventory: Inventory, verdict: Verdict, node_uuid: str, functions: Func
 
 
 def withdrawn(published: ProviderTree, only: frozenset[str] | None = None) -> ProviderTree:
-    """The same tree with nothing offered.
+    """Return the same tree with nothing offered.
 
-    :param only: UUIDs of the providers to empty, with everything below them, and with those that stand for several devices;
+    :param only: UUIDs of the providers to empty, with everything below them, and with those that represent several devices;
         None for all.
     """
     gone = emptied(published, only)
@@ -292,7 +294,7 @@ def withdrawn(published: ProviderTree, only: frozenset[str] | None = None) -> Pr
 
 
 def emptied(published: ProviderTree, only: frozenset[str] | None) -> frozenset[str]:
-    """UUIDs of the providers that :func:`withdrawn` empties."""
+    """Return the UUIDs of the providers that :func:`withdrawn` empties."""
     if only is None:
         return frozenset(p.uuid for p in published.providers)
     several = {p.uuid for p in published.providers if TOGETHER in p.traits}
@@ -300,7 +302,7 @@ def emptied(published: ProviderTree, only: frozenset[str] | None) -> frozenset[s
 
 
 def prepared(wanted: ProviderTree, actual: ProviderTree) -> ProviderTree:
-    """The wanted providers with their traits, but every offer as it is now: what is new offers nothing, and nothing goes."""
+    """Return the wanted providers and traits with the present inventories: new providers offer nothing, none is removed."""
     now = {p.uuid: p for p in actual.providers}
     wants = tuple(replace(p, inventories=now[p.uuid].inventories if p.uuid in now else ()) for p in wanted.providers)
     others = tuple(replace(p, generation=None) for p in actual.providers if wanted.provider(p.uuid) is None)
@@ -308,9 +310,9 @@ def prepared(wanted: ProviderTree, actual: ProviderTree) -> ProviderTree:
 
 
 def beside(wanted: ProviderTree, actual: ProviderTree, flat: frozenset[str]) -> ProviderTree:
-    """The wanted tree without what its root offers itself: it would be offered twice, until a reshape has moved it.
+    """Return the wanted tree without the classes that the node's root offers: until a reshape, these would be offered twice.
 
-    What is on offer already stays: who holds it is in nobody's way, and a reshape ends it.
+    A class that a provider offers already stays: its consumer is in nobody's way, and a reshape ends the double offer.
 
     :param flat: the classes that the root offers.
     """
@@ -323,20 +325,20 @@ def beside(wanted: ProviderTree, actual: ProviderTree, flat: frozenset[str]) -> 
 
 
 def held(wanted: ProviderTree, actual: Provider, classes: frozenset[str]) -> ProviderTree:
-    """The wanted tree, with what a consumer holds of one provider kept and wholly reserved, so that nobody else can claim it.
+    """Return the wanted tree with what a consumer holds of a provider kept and fully reserved, so nobody else can claim it.
 
-    Where the wanted tree offers it as something else, it is not offered as that before the consumer is gone: it is one device,
-    whatever it is called.
+    If the wanted tree offers the provider as another class, that offer waits until the consumer is gone: it is one device,
+    however it is called.
 
     :param actual: the provider as placement has it.
-    :param classes: what is held of it.
+    :param classes: the classes that are held of it.
     """
     kept = {
         i.resource_class: replace(i, reserved=i.total, altered=False) for i in actual.inventories if i.resource_class in classes
     }
     now = wanted.provider(actual.uuid) or replace(actual, inventories=(), generation=None)
     offers = {i.resource_class: i for i in now.inventories}
-    # What is wanted anyway stays as it is wanted.
+    # Classes that are wanted anyway stay as wanted.
     chosen = kept | offers if classes <= offers.keys() else kept
     merged = replace(now, inventories=tuple(i for _, i in sorted(chosen.items())))
     others = tuple(p for p in wanted.providers if p.uuid != actual.uuid)
@@ -347,13 +349,13 @@ def held(wanted: ProviderTree, actual: Provider, classes: frozenset[str]) -> Pro
 
 
 def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = False) -> tuple[Call, ...]:
-    """The calls that make the actual tree the wanted one, in the order in which they are safe.
+    """Return the placement calls that turn the actual tree into the wanted one, in a safe order.
 
-    New providers are made empty, parents first. Then classes that go are withdrawn, then traits are set, and only then is
+    New providers are created empty, parents first. Then classes that go are withdrawn, then traits are set, and only then is
     anything offered: no device can be claimed under a trait that it does not have. A provider of ours that the wanted tree
     lacks offers nothing afterwards and stays.
 
-    :param delete_gone: delete those instead: their hardware is gone for good. Nova, which remembers providers for 300 s,
+    :param delete_gone: delete those providers instead: their hardware is gone for good. Nova, which caches providers for 300 s,
         cannot update a node in that time, so only while the node is neither available nor being deployed.
     """
     known = {p.uuid: p for p in actual.providers}
@@ -387,7 +389,7 @@ def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = Fals
 
 
 def offers(calls: Sequence[Call], actual: ProviderTree) -> tuple[SetInventories, ...]:
-    """Those of the calls of a :func:`diff` that take nothing away, and come last: no consumer can be in their way."""
+    """Return those calls of a :func:`diff` that take nothing away and come last: no consumer can be in their way."""
     there = {p.uuid: {i.resource_class for i in p.inventories} for p in actual.providers}
     found = []
     for call in calls:
@@ -400,7 +402,7 @@ def offers(calls: Sequence[Call], actual: ProviderTree) -> tuple[SetInventories,
 
 
 def describe(call: Call) -> str:
-    """One line for people."""
+    """Describe a call in one line for people."""
     match call:
         case CreateProvider():
             return f'create provider {call.name} below {call.parent_uuid}'
@@ -421,7 +423,7 @@ def describe(call: Call) -> str:
             assert_never(call)
 
 
-# ------------------------------------------------------------------------------------------------------------------ parts
+# ---------------------------------------------------------------------------------------------------------------- helpers
 
 
 def _canonical(node_uuid: str) -> str:
@@ -434,9 +436,9 @@ def _canonical(node_uuid: str) -> str:
 
 
 def _uuid(node_uuid: str, *parts: str) -> str:
-    # A length before each part: no id of a BMC can spell out another card with a slot.
+    # A length before each part: the id of one card cannot equal the id of another card and a slot.
     text = ''.join(f'{len(part)}:{part}' for part in parts)
-    # JSON can carry half a surrogate pair, which has no UTF-8.
+    # JSON can carry half a surrogate pair, which has no UTF-8 encoding.
     text = text.encode(errors='backslashreplace').decode()
     return str(uuid.uuid5(NAMESPACE, _canonical(node_uuid) + text))
 
@@ -446,7 +448,7 @@ def _word(text: str) -> str:
 
 
 def _whole_word(text: str) -> str:
-    """A word that is another one for another text, though the text has letters that no name may have."""
+    """Return a word that differs for different texts, also if the text has letters that no placement name may have."""
     if all(c.isascii() for c in unicodedata.normalize('NFC', text) if c.isalnum()):
         return _word(text)
     same = unicodedata.normalize('NFKC', text).casefold()
@@ -461,9 +463,9 @@ def _bounded(name: str) -> str:
 
 
 def _offered(inventory: Inventory, verdict: Verdict) -> tuple[Accelerator, ...]:
-    """The devices that hold up, that no other one shares its identity with, and that are this machine's alone.
+    """Return the devices with every demand met, with an identity of their own, and that belong to this machine alone.
 
-    What another machine of its BMC has, too, would be claimed of both.
+    A device that another machine of the BMC shares would be claimed on both.
     """
     unmet = {f.accelerator for f in verdict.unmet}
     times = Counter(a.id for a in inventory.accelerators)
@@ -472,20 +474,20 @@ def _offered(inventory: Inventory, verdict: Verdict) -> tuple[Accelerator, ...]:
 
 
 def _slots(accelerator: Accelerator, functions: Functions) -> dict[str, str | None]:
-    """The function of each slot; None where there is none, or where two slots have one id."""
+    """Return the function of each slot; None if there is none, or if two slots have the same id."""
     times = Counter(s.slot_id for s in accelerator.slots)
     return {s: functions.get((accelerator.id, s)) if times[s] == 1 else None for s in times}
 
 
 def _classes(functions: Functions, offers: Offers) -> dict[str, str]:
-    """The class of each function that is held, or that a region can be given."""
+    """Return the resource class of each function that a slot holds, or that a region can be given."""
     taken = {name for made in offers.values() for names in made.takes.values() for name in names}
     return function_classes({*functions.values(), *taken})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Slot:
-    """What a slot is claimed as, if at all, and what its card's traits do not say of it."""
+    """Resource class of a slot, if it can be claimed, and its traits besides those of its card."""
 
     resource_class: str | None
     traits: frozenset[str] = frozenset()
@@ -496,8 +498,10 @@ def _offer(accelerator: Accelerator, offers: Offers) -> Offer:
 
 
 def _of_slot(made: Offer, slot_id: str, function: str | None, names: Mapping[str, str], given: frozenset[str]) -> _Slot:
-    """:param function: what it verifiably holds; None: nothing, or nobody knows what, or in which slot.
-    :param given: the traits of its card that the lists of known devices give.
+    """Return how a slot can be claimed.
+
+    :param function: the function that it verifiably holds; None: none, unknown, or in an ambiguous slot.
+    :param given: the traits of its card from the lists of known devices.
     """
     held = None if function is None else names[function]
     ids = frozenset() if held is None else _function_ids(given, made.uuids.get(slot_id))
@@ -505,7 +509,7 @@ def _of_slot(made: Offer, slot_id: str, function: str | None, names: Mapping[str
         case Offering.FUNCTION:
             return _Slot(resource_class=held, traits=ids)
         case Offering.REGION:
-            # A function that nobody knows was left by somebody: it is handed to nobody.
+            # An unknown function was left by somebody: the slot is handed to nobody.
             known = held is not None or slot_id in made.known
             can = {can_trait(f) for f in made.takes.get(slot_id, ())}
             traits = can | ({held} if held is not None else set()) | ({PROGRAMMABLE} if can else set()) | ids
@@ -517,7 +521,10 @@ def _of_slot(made: Offer, slot_id: str, function: str | None, names: Mapping[str
 
 
 def _function_ids(given: frozenset[str], function_uuid: str | None) -> frozenset[str]:
-    """Cyborg's trait of a function, for each maker that its card's traits name: ``CUSTOM_FPGA_FUNCTION_ID_<MAKER>_<UUID>``."""
+    """Return Cyborg's traits of a function, one for each maker that the card's traits name.
+
+    ``CUSTOM_FPGA_FUNCTION_ID_<MAKER>_<UUID>``.
+    """
     digits = None if function_uuid is None else function_uuid.replace('-', '').upper()
     if digits is None or not re.fullmatch('[0-9A-F]{32}', digits) or set(digits) == {'0'}:
         return frozenset()
@@ -550,7 +557,7 @@ def _provider(root: str, own: str, parent: str, resource_class: str | None, trai
 
 
 def _parents_first(providers: Iterable[Provider]) -> tuple[Provider, ...]:
-    """Sorted by depth, then UUID. A parent that is not among them counts as the root."""
+    """Sort by depth, then UUID. A parent that is not among the providers counts as the root."""
     by_uuid = {p.uuid: p for p in providers}
 
     def depth(provider: Provider) -> int:
@@ -573,5 +580,5 @@ def _with_descendants(published: ProviderTree, roots: frozenset[str]) -> frozens
 
 
 def _rewritable(inventories: tuple[ProviderInventory, ...]) -> tuple[ProviderInventory, ...]:
-    """As they can be sent: what somebody altered is sent with our own values."""
+    """Return the inventories as they can be sent: an altered one is sent with our own values."""
     return tuple(replace(i, altered=False) for i in inventories)

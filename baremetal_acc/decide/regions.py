@@ -1,16 +1,17 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which regions has a node, and what did they hold when they were last verified? Its conductor writes it down, pools read it.
+"""Document of a node's FPGA regions and their last verified functions: built by the conductor, read by pools.
 
-The document is small, for it shares a field of 64 KiB with Ironic, and people read it. Which functions a region takes is said
-once for all that take the same. A large one is compressed::
+The document is small, because it shares a field of 64 KiB with Ironic, and people read it. Each set of functions that regions
+take is written once, however many regions take the same. A large document is compressed::
 
     {"at": "2026-11-22T12:00:00+00:00", "takes": [["aes", "gzip"]],
      "cards": [{"id": "uuid:...", "slots": [{"id": "Slot0", "function": "gzip", "takes": 0, "changed": "2026-..."}]}]}
 
     {"packed": "..."}
 
-Who reads it has it from a service's answer: nothing in it is taken on trust but that a conductor wrote it.
+The reader gets the document from a service's answer, so :func:`read` validates all of it and trusts only that a conductor wrote
+it.
 """
 
 import base64
@@ -31,13 +32,15 @@ from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.ref import AcceleratorId
 
 Place = tuple[AcceleratorId, str]
-"""A device and a SlotId of it."""
+"""A device, and a SlotId of it."""
 
 PLAIN_BYTES = 4 * 1024
-"""Up to here it stays readable. Sixteen regions of four cards that take five functions need 2 KiB."""
+"""Up to this size the document stays readable. Sixteen regions of four cards that take five functions need 2 KiB."""
 
 MOST_BYTES = 8 * 1024
-"""Of the document; what is larger is not written down. Measured: 512 regions that take twenty functions need 6 KiB, packed."""
+"""Maximum size of the document; a larger one is not stored. Measured: 512 regions that take twenty functions need 6 KiB,
+packed.
+"""
 
 _UNPACKED_BYTES = 512 * 1024
 _MOST_SLOTS = 4096
@@ -48,9 +51,9 @@ _LONGEST = 255
 class Slot:
     """One region.
 
-    :ivar function: what it verifiably held; None: nothing, or nobody knows.
-    :ivar takes: what it can be given; nothing while anything of its card is not as it has to be.
-    :ivar changed: when somebody had it given another function, beside what tenants and cleaning do.
+    :ivar function: the function that it verifiably held; None: none, or unknown.
+    :ivar takes: the functions that it can be given; none while any demand on its card is not met.
+    :ivar changed: when it was last given another function while the node was free; tenants and automated cleaning do not count.
     """
 
     accelerator: AcceleratorId
@@ -67,9 +70,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regions:
-    """All of a node.
+    """All regions of a node.
 
-    :ivar at: when they were looked at.
+    :ivar at: when they were read.
     """
 
     at: datetime
@@ -83,11 +86,11 @@ def seen(
     able: Mapping[Place, frozenset[str]],
     before: Regions | None = None,
 ) -> Regions | None:
-    """What a look showed; None for a node that has no region, and never had one.
+    """Return the regions that an inventory shows; None for a node that has no region, and never had one.
 
-    :param verdict: of the same look: a card with anything unmet takes nothing.
-    :param able: of the same look, what each region could be given.
-    :param before: what was remembered of the node.
+    :param verdict: on the same inventory: a card with an unmet demand takes nothing.
+    :param able: from the same inventory, the functions that each region could be given.
+    :param before: what is stored of the node.
     """
     unmet = {f.accelerator for f in verdict.unmet}
     changed = {} if before is None else {s.place: s.changed for s in before.slots}
@@ -107,12 +110,12 @@ def seen(
 
 
 def changed(regions: Regions, places: Collection[Place], when: datetime) -> Regions:
-    """These were given another function."""
+    """Record that these regions were given another function."""
     return replace(regions, slots=tuple(replace(s, changed=when) if s.place in places else s for s in regions.slots))
 
 
 def of_node(node_uuid: str, regions: Regions) -> tuple[Region, ...]:
-    """As the planner of pools knows them.
+    """Return the regions as the planner of pools takes them.
 
     :raises UsageError: ``node_uuid`` is no UUID.
     """
@@ -133,7 +136,7 @@ def of_node(node_uuid: str, regions: Regions) -> tuple[Region, ...]:
 
 
 def document(regions: Regions) -> dict[str, Any] | None:
-    """What is written down; None where it would be too large."""
+    """Return the document to store; None if it would be too large."""
     sets = sorted({tuple(sorted(s.takes)) for s in regions.slots})
     cards: dict[AcceleratorId, list[dict[str, Any]]] = {}
     for slot in regions.slots:
@@ -154,7 +157,7 @@ def document(regions: Regions) -> dict[str, Any] | None:
 
 
 def read(found: object) -> Regions:
-    """What was written down.
+    """Parse a stored document.
 
     :raises StaleJob: this version cannot read it.
     """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which device's provider takes over what the node's root offers flat, with the claims on it, and how does all of it go back?
+"""Plan a placement reshape: move a flat inventory and its allocations from a node's root to its devices, or back.
 
 ::
 
@@ -8,12 +8,12 @@
                                     <->   +-- <node>_ACC_<id>  PGPU 1
                                           +-- <node>_ACC_<id>  PGPU 1
 
-A flat class says how many there are and not which: any claim may go to any device that is meant. So a plan has to keep the
-numbers: of what each consumer holds, of what nobody may claim, and of what a device has to give. Placement looks at the claims
-that are written and at no more, so all of it is checked here.
+A flat class says how many devices there are, not which ones: any allocation may move to any device that is meant. So a plan has
+to keep the amounts: of what each consumer holds, of what is reserved, and of what a device has. Placement checks only the
+allocations that are written, so all of this is checked here.
 
-Rules may have changed since something was claimed: then a device is held as another class, or by another provider that stands
-for it (:mod:`~baremetal_acc.decide.overlap`). Such a device takes nothing over, or it would be promised twice.
+Rules may have changed since something was claimed. Then a device is held as another class, or by another provider of the same
+device (:mod:`~baremetal_acc.decide.overlap`). Such a device takes over nothing, or it would be promised twice.
 """
 
 import re
@@ -46,14 +46,14 @@ from baremetal_acc.model.reshape import (
 )
 
 NODE_CLASSES = frozenset({'VCPU', 'MEMORY_MB', 'DISK_GB'})
-"""What a machine as a whole has. With a class of the operator's, it is what the node itself is claimed as."""
+"""Resource classes of a machine as a whole. With a class of the operator's, the node itself is claimed as these."""
 
 
 # ------------------------------------------------------------------------------------------------------------------ moves
 
 
 def chosen(placed: Placed, wanted: ProviderTree | None, moves: Sequence[Move]) -> tuple[Move, ...]:
-    """The moves that were asked for; else one for each class of the root that publications use, under its own name.
+    """Return the requested moves; without any, one for each class of the root that we publish for devices, under its own name.
 
     :param wanted: None for the way back: then one for each class of the devices' providers.
     """
@@ -69,7 +69,7 @@ def chosen(placed: Placed, wanted: ProviderTree | None, moves: Sequence[Move]) -
 
 
 def node_class(resource_class: str | None) -> str | None:
-    """What Nova calls the resource class of an Ironic node; None where that is not known.
+    """Return Nova's resource class for the resource class of an Ironic node; None if that is unknown.
 
     Source: nova 34.0.0, utils.normalize_rc_name.
     """
@@ -77,12 +77,12 @@ def node_class(resource_class: str | None) -> str | None:
 
 
 def leaving(placed: Placed, moves: Iterable[Move], *, back: bool) -> frozenset[tuple[str, str]]:
-    """Providers and classes that the moves take away. Whoever claims one of them is to be read whole."""
+    """Return the providers and classes that the moves remove. Every consumer of one of them has to be read completely."""
     return frozenset((p.uuid, s.resource_class) for m in moves for p, s in _sources(placed, m, back=back))
 
 
 def touched(placed: Placed, wanted: ProviderTree | None, moves: Iterable[Move]) -> frozenset[tuple[str, str]]:
-    """Providers and classes that the moves take away, add to or keep from being claimed, as far as there is any of them now.
+    """Return the existing providers and classes that the moves remove, add to, or reserve.
 
     :param wanted: None for the way back.
     """
@@ -99,10 +99,10 @@ def touched(placed: Placed, wanted: ProviderTree | None, moves: Iterable[Move]) 
 
 
 def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[Move] = (), *, own: str | None = None) -> Reshape:
-    """From flat to one provider for each device.
+    """Plan the reshape from flat to one provider for each device.
 
-    :param wanted: what the devices offer by today's look: only what holds up takes anything.
-    :param moves: what was asked for; without it, every class of the root that publications use.
+    :param wanted: what the devices offer by the present inventory: only usable devices take over anything.
+    :param moves: the requested moves; without any, every class of the root that we publish for devices.
     :param own: the class that the node itself is claimed as, if it is known.
     """
     made = _Making(placed)
@@ -132,7 +132,7 @@ def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[Move] = (), *, o
             continue
         made.shift(claims, move.nested, rooms)
         total = sum(s.total for _, s in takers)
-        # A device that does not hold up offers nothing, so it counts as one of those that were reserved.
+        # A device with an unmet demand offers nothing, so it counts as one of those that were reserved.
         kept = _keep(takers, rooms, min(flat.reserved, flat.total) - max(0, flat.total - total))
         made.flat.add(move.flat)
         made.stock(placed.root, move.flat, None)
@@ -154,9 +154,9 @@ def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[Move] = (), *, o
 
 
 def back(placed: Placed, moves: Sequence[Move] = (), *, own: str | None = None) -> Reshape:
-    """From one provider for each device to flat: what they offer, the root offers, and they nothing of it.
+    """Plan the reshape from one provider for each device to flat: the root offers what the devices offered.
 
-    :param moves: what was asked for; without it, every class that the devices' providers have, under its own name.
+    :param moves: the requested moves; without any, every class of the devices' providers, under its own name.
     :param own: the class that the node itself is claimed as, if it is known.
     """
     made = _Making(placed)
@@ -176,7 +176,7 @@ def back(placed: Placed, moves: Sequence[Move] = (), *, own: str | None = None) 
             made.refusals.append(NoRoomInRoot(move=move, of_root=already, of_devices=need, total=total))
             continue
         made.shift(claims, move.flat, {placed.root.uuid: need})
-        # What is claimed is not reserved besides: claims and reserves together are never more than there is.
+        # A claimed unit is not reserved, too: claims and reserves together never exceed the total.
         reserved = sum(min(s.reserved, max(0, s.total - p.used.get(move.nested, 0))) for p, s in sources)
         flat = Stock(resource_class=move.flat, total=total, reserved=min(reserved, total - need - already), max_unit=total)
         made.flat.add(move.flat)
@@ -196,11 +196,11 @@ def back(placed: Placed, moves: Sequence[Move] = (), *, own: str | None = None) 
     return made.done()
 
 
-# ------------------------------------------------------------------------------------------------------------------ parts
+# ---------------------------------------------------------------------------------------------------------------- helpers
 
 
 class _Making:
-    """A plan in the making: what is placed, with what was decided so far."""
+    """A reshape under construction: the present providers, with the changes so far."""
 
     def __init__(self, placed: Placed) -> None:
         self.placed = placed
@@ -212,7 +212,7 @@ class _Making:
         self.refusals: list[ReshapeRefusal] = []
 
     def claims_on(self, sources: set[tuple[str, str]]) -> list[tuple[str, Claim]]:
-        """Who claims what of it. The largest first, since they are the hardest to keep in one piece."""
+        """Return the claims on these sources with their consumers, the largest first: those are the hardest to keep whole."""
         found = [
             (c.uuid, claim)
             for c in self.placed.consumers
@@ -222,9 +222,9 @@ class _Making:
         return sorted(found, key=lambda item: (-item[1].amount, item[0], item[1].provider))
 
     def shift(self, claims: Iterable[tuple[str, Claim]], target_class: str, rooms: dict[str, int]) -> None:
-        """Give each claim its new place.
+        """Assign each claim to its new provider.
 
-        :param rooms: what each provider has to give; changed in place.
+        :param rooms: the free units of each provider; changed in place.
         """
         for consumer, claim in claims:
             for target, amount in _share(claim.amount, rooms):
@@ -240,19 +240,19 @@ class _Making:
                 )
 
     def stock(self, provider: Stocked, resource_class: str, stock: Stock | None) -> None:
-        """Let a provider have that much of a class; None for nothing."""
+        """Set the stock of a class at a provider; None for none."""
         now = self.changed.get(provider.uuid, provider)
         others = tuple(s for s in now.stocks if s.resource_class != resource_class)
         added = () if stock is None else (stock,)
         self.changed[provider.uuid] = replace(now, stocks=tuple(sorted((*others, *added), key=lambda s: s.resource_class)))
 
     def refuse_own(self, move: Move, own: str | None) -> None:
-        """The node would not be found any more."""
+        """Refuse to move the node's own class: the scheduler would not find the node any more."""
         if move.flat in NODE_CLASSES or move.flat == own:
             self.refusals.append(NodeClass(flat=move.flat))
 
     def refuse_twice(self, move: Move, places: Iterable[tuple[str, str]], taken: dict[tuple[str, str], str]) -> None:
-        """Of two classes that mean the same devices, nobody could tell which device was which."""
+        """Refuse two classes that mean the same devices: nobody could tell which device is which."""
         for place in places:
             first = taken.setdefault(place, move.flat)
             if first != move.flat:
@@ -260,7 +260,7 @@ class _Making:
                 return
 
     def done(self) -> Reshape:
-        """The plan. One refusal is enough for nothing to be done."""
+        """Return the plan. A single refusal empties it."""
         root = self.placed.root
         if self.refusals or not self.moves:
             return Reshape(
@@ -283,14 +283,14 @@ class _Making:
 
 
 def _sources(placed: Placed, move: Move, *, back: bool) -> list[tuple[Stocked, Stock]]:
-    """Providers that have what leaves, with their stock of it."""
+    """Return the providers that have the class that is removed, with their stock of it."""
     name = move.nested if back else move.flat
     meant = [c for c in placed.children if move.trait is None or move.trait in c.traits] if back else [placed.root]
     return [(p, stock) for p in meant if (stock := p.stock(name)) is not None]
 
 
 def _takers(placed: Placed, wanted: ProviderTree, move: Move) -> list[tuple[Stocked, Stock]]:
-    """The providers of devices that are meant, as they are, with the stock that they are to have."""
+    """Return the providers of the devices that take over, as they are now, with the stock that they are to have."""
     found = []
     for provider in wanted.providers:
         offer = next((i for i in provider.inventories if i.resource_class == move.nested), None)
@@ -298,7 +298,7 @@ def _takers(placed: Placed, wanted: ProviderTree, move: Move) -> list[tuple[Stoc
             continue
         now = placed.child(provider.uuid) or Stocked(uuid=provider.uuid, name=provider.name)
         seen = now.stock(move.nested)
-        # What is reserved now stays so: somebody may be working on that device.
+        # A present reserve stays: somebody may be working on that device.
         reserved = offer.reserved if seen is None else min(offer.total, max(offer.reserved, seen.reserved))
         stock = Stock(resource_class=move.nested, total=offer.total, reserved=reserved, max_unit=offer.total)
         found.append((now, stock))
@@ -306,7 +306,7 @@ def _takers(placed: Placed, wanted: ProviderTree, move: Move) -> list[tuple[Stoc
 
 
 def _stray(placed: Placed, wanted: ProviderTree) -> Iterator[tuple[Stocked, frozenset[str], frozenset[str]]]:
-    """Providers with the classes of theirs that are not wanted of them, and with all that stand for the same device."""
+    """Yield providers with their classes that are not wanted of them, and with all providers of the same device."""
     offers = {p.uuid: {i.resource_class for i in p.inventories} for p in wanted.providers}
     there = ProviderTree(
         root_uuid=placed.root.uuid,
@@ -322,7 +322,7 @@ def _stray(placed: Placed, wanted: ProviderTree) -> Iterator[tuple[Stocked, froz
 
 
 def _held(placed: Placed, wanted: ProviderTree) -> dict[str, Held]:
-    """Which providers stand for a device that is held as something else than what is wanted of it, and who holds what."""
+    """Return the providers of devices that are held as another class than the wanted one, with what is held."""
     found: dict[str, Held] = {}
     for child, stray, same in _stray(placed, wanted):
         for name in sorted(stray & child.used.keys()):
@@ -338,7 +338,7 @@ def _held(placed: Placed, wanted: ProviderTree) -> dict[str, Held]:
 
 
 def _spare(placed: Placed, wanted: ProviderTree, uuids: Set[str]) -> list[tuple[Stocked, Stock]]:
-    """What there is of these providers, and of others that stand for the same devices, that is not wanted of them."""
+    """Return the stocks, of these providers and others of the same devices, whose class is not wanted of them."""
     return [
         (child, stock)
         for child, stray, same in _stray(placed, wanted)
@@ -348,9 +348,9 @@ def _spare(placed: Placed, wanted: ProviderTree, uuids: Set[str]) -> list[tuple[
 
 
 def _share(amount: int, rooms: dict[str, int]) -> Iterator[tuple[str, int]]:
-    """Places for so many units: one, the smallest that has room for all of them, else the largest ones first.
+    """Distribute an amount: to the smallest provider with room for all of it, else to the largest ones first.
 
-    :param rooms: with room for as many in all; changed in place.
+    :param rooms: with room for as many units in all; changed in place.
     """
     while amount:
         order = sorted(rooms, key=lambda uuid: (rooms[uuid], uuid))
@@ -362,9 +362,9 @@ def _share(amount: int, rooms: dict[str, int]) -> Iterator[tuple[str, int]]:
 
 
 def _keep(takers: Iterable[tuple[Stocked, Stock]], rooms: dict[str, int], reserved: int) -> list[tuple[Stocked, Stock]]:
-    """The takers, with so many units more that nobody may claim, as far as there is room.
+    """Return the providers that take over, with this many units reserved in addition, as far as there is room.
 
-    What an operator kept from being claimed is not to be had for the moment of a reshape.
+    Units that an operator has reserved must not become available for the moment of a reshape.
     """
     found = []
     for taker, stock in takers:
@@ -375,7 +375,7 @@ def _keep(takers: Iterable[tuple[Stocked, Stock]], rooms: dict[str, int], reserv
 
 
 def _used(provider: Stocked, shifts: Iterable[Shift]) -> dict[str, int]:
-    """What is claimed of a provider after the shifts, by class."""
+    """Return what is claimed of a provider after the shifts, by class."""
     used = Counter(provider.used)
     for shift in shifts:
         if shift.source == provider.uuid:
@@ -386,7 +386,7 @@ def _used(provider: Stocked, shifts: Iterable[Shift]) -> dict[str, int]:
 
 
 def _after(consumer: Consumer, shifts: Iterable[Shift]) -> Consumer:
-    """A consumer with its claims after the shifts."""
+    """Return a consumer with its claims after the shifts."""
     amounts = Counter({(c.provider, c.resource_class): c.amount for c in consumer.claims})
     for shift in shifts:
         if shift.consumer == consumer.uuid:

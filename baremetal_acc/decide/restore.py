@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Restore what ran before a write that has failed, and tell which devices nobody may use because that did not help.
+"""Roll back failed firmware writes, and judge after the final inventory read which devices are quarantined.
 
-A flash that failed after it was begun is put back once, to the image that its plan names. Where that shows while the writes go
-on, it is done before the locks are engaged. Where only the final look shows it, the stages are gone through a second time, for
-these devices alone: the host is held again, what stands in the way is released, then written, engaged and reset. There is no
-third time.
+A flash that failed after it was started is rolled back once, to the restore image that its plan names. A failure that shows
+while the writes run is rolled back before the locks are engaged. If only the final read shows the failure, the job goes through
+its stages a second time for these devices alone: the host is held again, locks in the way are released, then the device is
+written, locked and reset. There is no third time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,27 +36,27 @@ from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning import activation, succession
 
 Place = tuple[AcceleratorId, Ref]
-"""A device and the SoftwareInventory of it that is written."""
+"""A device, and the SoftwareInventory item of it that is written."""
 
 LockPlace = tuple[str, Ref, str]
 
 _MOST_PARTS = 6
-"""Of the firmware that a card shows; a sentence is no inventory."""
+"""How many firmware components of a card a sentence names at most."""
 
 
-# --------------------------------------------------------------------------------------------------- what is to be put back
+# ---------------------------------------------------------------------------------------------------- planning the rollback
 
 
 def due(job: Job, now: datetime) -> tuple[int, ...]:
-    """Positions of flashes that are to be put back and have not been: they failed after they were begun.
+    """Return the positions of flashes that have to be rolled back and were not yet: they failed after they were started.
 
-    Past the deadline nothing more is begun.
+    Past the deadline no rollback is started.
     """
     return tuple(position for position, _, _, _ in _due(job, now))
 
 
 def _due(job: Job, now: datetime) -> list[tuple[int, Item, Flash, str]]:
-    """As :func:`due`, with the item, its flash and the name of the image that is to be put back."""
+    """Like :func:`due`, with the item, its flash and the name of the image to restore."""
     if now > job.deadline:
         return []
     tried = {_place(i.action) for i in job.items if i.restoring and isinstance(i.action, Flash)}
@@ -67,7 +67,7 @@ def _due(job: Job, now: datetime) -> list[tuple[int, Item, Flash, str]]:
         if not isinstance(action, Flash) or item.restoring or item.state is not ItemState.FAILED or item.untouched:
             continue
         if item.unsure or action.ref.bmc in unknown:
-            continue  # it, or another one of its BMC, may still be written to: nothing more is sent there
+            continue  # its BMC may still carry out this write, or another one: nothing more is sent there
         name = action.restore if action.upload is None else _of_bundle(job, action)
         if name is not None and _place(action) not in tried:
             found[_place(action)] = (position, item, action, name)
@@ -75,8 +75,9 @@ def _due(job: Job, now: datetime) -> list[tuple[int, Item, Flash, str]]:
 
 
 def _of_bundle(job: Job, failed: Flash) -> str | None:
-    """Which image is sent to a part of a bundle that has failed: once more the same one, where the bundle was good for others;
-    what was there before, where it was good for none. None: there is none, or other parts are still under way.
+    """Return the image to send to a failed part of a bundle; None if there is none, or while other parts are under way.
+
+    If the bundle succeeded for other parts, the same image is sent once more; if it succeeded for none, the restore image.
     """
     others = [i for i in job.items if isinstance(i.action, Flash) and i.action.upload == failed.upload and not i.restoring]
     if not all(i.state.ended for i in others):
@@ -85,10 +86,10 @@ def _of_bundle(job: Job, failed: Flash) -> str | None:
 
 
 def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: datetime, settle: timedelta) -> Job:
-    """The job with everything that it takes to put back what is due: each device as it is now, once.
+    """Add everything to the job that the due rollbacks need; each device is rolled back once, from its present state.
 
-    :param inventory: a look of now: what stands in the way has to be seen, not remembered.
-    :param settle: a device that is not shown may come back within this time after its failure, and is waited for.
+    :param inventory: the present inventory: a lock in the way has to be read, not remembered.
+    :param settle: a device that is not reported may come back within this time after its failure, and is waited for.
     """
     catalogue = tuple(catalogue)
     by_name = {image.name: image for image in catalogue}
@@ -139,7 +140,7 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
 def _beside(
     catalogue: tuple[Image, ...], flashes: list[Flash], inventory: Inventory
 ) -> Iterator[tuple[Accelerator, Component, Flash]]:
-    """What a BMC writes, too, to which a whole bundle is sent for some of its parts."""
+    """Yield what a BMC also writes if a whole bundle is sent to it for some of its parts."""
     places = {_place(flash) for flash in flashes}
     for name, bmc in sorted({flash.upload for flash in flashes if flash.upload is not None}):
         like = next(flash for flash in flashes if flash.upload == (name, bmc))
@@ -171,7 +172,7 @@ def _beside(
 
 
 def _is_forced(inventory: Inventory, ref: Ref) -> bool:
-    """What is put back is as a rule older than what was sent, and some BMCs refuse that, unless they are told to write it."""
+    """Whether the BMC can be told to write any version: a restore image is usually older, and some BMCs refuse that."""
     facts = inventory.bmc(ref.bmc)
     return facts is not None and facts.update is not None and facts.update.forces
 
@@ -184,7 +185,7 @@ def _impossible(
     component: Component | None,
     inventory: Inventory,
 ) -> str | None:
-    """Why an image cannot be put back on a device, or None. Right before it is sent the security floor is asked for, too."""
+    """Return why an image cannot be restored on a device, or None. The security floor is checked right before it is sent."""
     if image is None:
         return 'this image is not in the catalogue any more'
     if image.denied is not None:
@@ -207,7 +208,7 @@ def _impossible(
 def _with_what_it_takes(
     job: Job, inventory: Inventory, written: list[tuple[Accelerator, Component, Flash]], now: datetime
 ) -> Job:
-    """What is written needs its locks opened, closed with fresh evidence, and the reset that brings it in force."""
+    """Add the lock releases, lock engagements and resets that the rollbacks need."""
     devices = {a.id for a, _, _ in written}
     releases = [
         _release(accelerator, reading)
@@ -225,8 +226,8 @@ def _with_what_it_takes(
     wanted += _resets(items, needs, devices)
     waiting = {_identity(i.action) for i in items if not i.state.ended}
     items += (Item(action=a, since=now, restoring=True) for a in wanted if _identity(a) not in waiting)
-    # What was proven before these devices are written again counts for nothing.
-    # A lock of a whole machine is none of theirs, and what closes it again makes new evidence.
+    # Evidence from before these devices are written again counts for nothing.
+    # A lock of a whole machine does not belong to one of them, and engaging it again makes new evidence.
     kept = tuple(e for e in job.engagements if e.accelerator not in devices or e.scope is Scope.BMC)
     return replace(job, items=tuple(items), engagements=kept)
 
@@ -248,7 +249,11 @@ def _release(accelerator: Accelerator, reading: LockReading) -> Release:
 
 
 def _engages(job: Job, inventory: Inventory, devices: set[AcceleratorId], opened: set[LockPlace]) -> tuple[Engage, ...]:
-    """Every lock that the job engages on these devices, every lock that is opened now, and whoever else shares such a one."""
+    """Return the locks to engage: those that the job engages on these devices, and those that are released now.
+
+    A lock that is released now is engaged for each of these devices that reports it, and for each device that the job engages
+    it for.
+    """
     found = {
         (_owner(a.scope, a.accelerator), *_lock(a)): a
         for i in job.items
@@ -274,7 +279,7 @@ def _engages(job: Job, inventory: Inventory, devices: set[AcceleratorId], opened
 def _resets_needed(
     inventory: Inventory, written: list[tuple[Accelerator, Component, Flash]], engages: Iterable[Engage]
 ) -> tuple[dict[Ref, ResetKind], dict[Ref, ResetKind]]:
-    """What has to be reset, and of what the standby power has to go: that starts nothing."""
+    """Return what has to be reset, and separately which Systems have to lose standby power, which starts nothing."""
     needs: dict[Ref, ResetKind] = {}
     cycles: dict[Ref, ResetKind] = {}
 
@@ -298,7 +303,7 @@ def _resets_needed(
 def _cycles(
     items: list[Item], cycles: Mapping[Ref, ResetKind], devices: set[AcceleratorId], inventory: Inventory
 ) -> Iterator[Reset]:
-    """The losses of standby power that are missing; a System that is not held starts after them."""
+    """Yield the missing standby power cycles; a System that the job does not hold is started after its cycle."""
     for system, kind in cycles.items():
         if _served(items, system, ResetPurpose.ENFORCE, kind):
             continue
@@ -314,12 +319,12 @@ def _why(devices: set[AcceleratorId]) -> tuple[str, ...]:
 
 
 def _host_of(items: Iterable[Item]) -> Ref | None:
-    """The System that a job holds off, or has held off."""
+    """Return the System that a job holds off, or has held off."""
     return next((a.system for i in items if isinstance(a := i.action, Reset) and a.purpose is ResetPurpose.HOLD), None)
 
 
 def _resets(items: list[Item], needs: Mapping[Ref, ResetKind], devices: set[AcceleratorId]) -> Iterator[Reset]:
-    """The resets that are missing. One that is still to come is made to serve this too: there is no more than one of a kind.
+    """Yield the missing resets. A reset that is still planned serves the rollback, too: there is no second one of a kind.
 
     A host that the job has held and given back is held again, and given back again.
     """
@@ -341,7 +346,7 @@ def _resets(items: list[Item], needs: Mapping[Ref, ResetKind], devices: set[Acce
 
 
 def _served(items: list[Item], system: Ref, purpose: ResetPurpose, kind: ResetKind) -> bool:
-    """A reset that is still to come, made as strong as needed."""
+    """Whether such a reset is still planned; if so, it is made as strong as needed."""
     for position, item in enumerate(items):
         action = item.action
         if not isinstance(action, Reset) or item.state is not ItemState.PLANNED:
@@ -353,11 +358,11 @@ def _served(items: list[Item], system: Ref, purpose: ResetPurpose, kind: ResetKi
     return False
 
 
-# ------------------------------------------------------------------------------------------------------------- how it ended
+# ---------------------------------------------------------------------------------------------------------- judging the end
 
 
 def wrong(job: Job, inventory: Inventory) -> dict[int, str]:
-    """Flashes that ended well and whose device shows something else now, with what it shows; what was put back among them."""
+    """Return the flashes that ended well and whose device now shows something else, with what it shows; includes rollbacks."""
     found = {}
     for place, written in _writes(job).items():
         position, item, action = written[-1]
@@ -373,7 +378,7 @@ def wrong(job: Job, inventory: Inventory) -> dict[int, str]:
 
 
 def in_force(job: Job, inventory: Inventory) -> tuple[int, ...]:
-    """Positions of flashes that waited for a reset, and whose devices run what was written."""
+    """Return the positions of flashes that waited for a reset, and whose devices now run what was written."""
     return tuple(
         position
         for position, item in enumerate(job.items)
@@ -387,10 +392,11 @@ def in_force(job: Job, inventory: Inventory) -> tuple[int, ...]:
 class End:
     """How the writes of a job have ended.
 
-    :ivar restored: one sentence for each component that runs what was put back.
+    :ivar restored: one sentence for each component that runs the restored image.
     :ivar unusable: devices that nobody may use, with one sentence for each component that makes them so.
-    :ivar held: one sentence for each component that may still be written to, or that nobody could look at in the end although
-        its write is not known to have failed; their devices are not quarantined.
+    :ivar held: one sentence for each component that does not quarantine its device although its write has not ended well: it
+        may still be written, waits for a standby power cycle, is proven intact, or could not be read in the end although its
+        write is not known to have failed.
     """
 
     restored: tuple[str, ...]
@@ -409,9 +415,9 @@ class End:
 
 
 def judge(job: Job, inventory: Inventory | None) -> End:
-    """Which devices have been put back, and which nobody may use: their last write is not what they show.
+    """Decide which devices were restored, and which nobody may use because they do not show what was last written to them.
 
-    :param inventory: the final look, None when there was none: then nothing that was written is known to be good.
+    :param inventory: the final inventory, None if there is none: then nothing that was written is known to be good.
     """
     restored, unusable, held = [], [], []
     for (identity, ref), written in _writes(job).items():
@@ -454,7 +460,7 @@ def judge(job: Job, inventory: Inventory | None) -> End:
 
 
 def forgiven(job: Job, inventory: Inventory) -> Job:
-    """The job without the failures of parts of a bundle that were sent once more, and that run what was sent now."""
+    """Remove the failures of parts of a bundle that were sent once more, and that now run what was sent."""
     told: set[str] = set()
     for (identity, ref), written in _writes(job).items():
         _, last, action = written[-1]
@@ -473,7 +479,7 @@ _GO_ON = (
     'Nothing more is sent to it. To go on run apply --execute, or the step, again: that reads the card first, and writes once '
     'its BMC works on no update. Restart the BMC before that where it has forgotten the update or never ends it'
 )
-"""What to do with a card that may still be written to. A BMC that has restarted writes no more of what it wrote before."""
+"""What to do with a card that may still be written to. A BMC that has restarted does not continue an earlier write."""
 
 
 def _unknown_end(last: Item, action: Flash | Program) -> str:
@@ -481,13 +487,14 @@ def _unknown_end(last: Item, action: Flash | Program) -> str:
 
 
 def _is_unknown(last: Item) -> bool:
-    """The last write of a place is not known to have failed: it has ended well as far as it was seen, or was given up."""
+    """Whether the last write of a place is not known to have failed: it ended well as far as it was seen, or was given up."""
     return last.unsure or last.state in (ItemState.DONE, ItemState.STAGED)
 
 
 def _may_be_written_to(last: Item, action: Flash | Program, component: Component | None) -> bool:
-    """The last write of a place was given up and may go on, and what the place shows is not spoilt: what it ran before, what it
-    was sent, or nothing yet.
+    """Whether the last write of a place was given up and may continue, and the place shows nothing wrong.
+
+    It shows the version that it ran before, the version that it was sent, or none yet.
     """
     if not last.unsure:
         return False
@@ -497,12 +504,12 @@ def _may_be_written_to(last: Item, action: Flash | Program, component: Component
 
 
 def _proof(written: Iterable[Item], component: Component | None) -> str | None:
-    """Why the place of writes that have failed is not spoilt, as its component shows; None: nothing proves it.
+    """Return why the place of failed writes is intact, as its component shows; None if nothing proves it.
 
-    The component is followed through the writes, from what it showed before the first to what it shows in the end. A write that
-    has failed by the word of its task has written nothing, where the component is as before and nothing of it was seen to
-    go on; and all of it, where the component shows what was sent and did not before. One that has gone on for a part proves
-    nothing, whatever is shown: a version may be read from what was not written yet, or from what was.
+    The component is followed through the writes, from the version before the first to the version in the end. A write that
+    failed by the report of its task has written nothing if the component is as before and no progress was seen; and it has
+    written everything if the component shows what was sent, and did not before. A write that progressed in part proves nothing,
+    whatever is shown: a version may be read from a part that was not written yet, or from one that was.
     """
     items = tuple(written)
     flashes = [i.action for i in items if isinstance(i.action, Flash)]
@@ -526,17 +533,17 @@ def _proof(written: Iterable[Item], component: Component | None) -> str | None:
 
 
 def _wrote_nothing(item: Item) -> bool:
-    """Nothing of a write was seen to go on, and it was not begun, or its task said that it failed."""
+    """Whether no progress of a write was seen, and it was not started, or its task reported a failure."""
     if item.untouched or not item.state.begun:
         return True
-    # How far the task of a bundle is says nothing of one of its parts.
+    # The progress of the task of a bundle says nothing about one of its parts.
     is_part = isinstance(item.action, Flash) and item.action.upload is not None
     still = item.evidence is None and (is_part or not item.percent) and not item.strayed
     return still and item.state is ItemState.FAILED and item.task_failed and not item.unsure
 
 
 def _wrote_all(item: Item) -> bool:
-    """A write that has failed by its task alone: it was not seen to end in the middle."""
+    """Whether a write failed only by the report of its task, and was not seen to end in the middle."""
     is_part = isinstance(item.action, Flash) and item.action.upload is not None
     seen_on_its_way = item.percent not in (None, 0, 100) or (item.evidence is not None and item.percent != 100)
     in_the_middle = seen_on_its_way and not is_part
@@ -556,20 +563,20 @@ def _task_of(item: Item) -> str:
 
 
 def _took(last: Item, action: Flash | Program, component: Component | None, inventory: Inventory | None) -> bool:
-    """Whether the last write of a place is what the place shows. What a slot holds is the verdict's business."""
+    """Whether a place shows what was last written to it. What a slot holds is judged by the verdict."""
     good = last.state in (ItemState.DONE, ItemState.STAGED)
     return good and (_shows(component, action.version) if isinstance(action, Flash) else inventory is not None)
 
 
 def lost(job: Job) -> tuple[AcceleratorId, ...]:
-    """The devices of which a job knows, before it has looked in the end, that their last write failed."""
+    """Return the devices whose last write failed, as the job knows before its final inventory read."""
     written = _writes(job).items()
     good = (ItemState.DONE, ItemState.STAGED)
     return tuple(sorted({identity for (identity, _), writes in written if writes[-1][1].state not in good}))
 
 
 def _cycle(action: Flash | Program) -> str:
-    """What a write waits for, of which nobody knows when it comes."""
+    """Return what a write waits for that comes at an unknown time."""
     kind = action.reset if isinstance(action, Flash) else ResetKind.NONE
     return f'an {kind}: ' + (
         'let somebody pull the power cord and plug it in again, and run this again'
@@ -583,7 +590,7 @@ def _part(action: Flash | Program) -> str:
 
 
 def _not_restored(job: Job, last: Item, action: Flash | Program) -> str:
-    """Why what was there before is not there again."""
+    """Return why the version from before the write was not restored."""
     if isinstance(action, Program):
         return f'{action.function} was to be programmed, and a function has no image to go back to'
     if action.retry:
@@ -599,26 +606,26 @@ def _not_restored(job: Job, last: Item, action: Flash | Program) -> str:
 
 
 def standing(inventory: Inventory, places: Iterable[Ref]) -> frozenset[AcceleratorId]:
-    """The devices that are written by way of these resources, whatever identity they show."""
+    """Return the devices that are written by way of these resources, whatever identity they report."""
     wanted = set(places)
     return frozenset(a.id for a in inventory.accelerators if not wanted.isdisjoint(_parts(a)))
 
 
 def _parts(accelerator: Accelerator) -> Iterator[Ref]:
-    """What of a device can be written."""
+    """Yield the resources of a device that can be written."""
     yield from (c.ref for c in accelerator.firmware)
     yield from (s.item.ref for s in accelerator.slots if s.item is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoilt:
-    """What a job has left of a device that nobody may use now.
+    """What a job has left on a device that nobody may use now.
 
-    :ivar firmware: its firmware is not to be trusted; False: only a slot's function is not.
-    :ivar places: all that was written to: whatever stands there later is not to be trusted, however it calls itself.
-    :ivar anew: what of it has to be written well before anybody may use the device: what does not show what was written last.
-        A revocation is not among it: it is never written beside firmware, and a device that is not trusted has all of its
-        firmware written.
+    :ivar firmware: its firmware is not trusted; False: only the function of a slot is not.
+    :ivar places: every resource that was written: whatever device is there later is not trusted, whatever its identity.
+    :ivar anew: the resources that have to be written well before anybody may use the device: those that do not show what was
+        written last. A revocation is not among them: it is never written together with firmware, and a device that is not
+        trusted has all of its firmware written.
     """
 
     firmware: bool
@@ -626,14 +633,14 @@ class Spoilt:
     anew: tuple[Ref, ...]
 
     def beside(self, places: Iterable[Ref], anew: Iterable[Ref]) -> Self:
-        """With what was spoilt before, and has not been mended since."""
+        """Add what was spoilt before, and has not been written well since."""
         return replace(self, places=tuple(sorted({*self.places, *places})), anew=tuple(sorted({*self.anew, *anew})))
 
 
 def spoilt(job: Job, device: AcceleratorId, inventory: Inventory | None) -> Spoilt:
-    """What a job has written to of a device that nobody may use now.
+    """Return what a job has written on a device that nobody may use now.
 
-    :param inventory: the final look, None when there was none, or when it is not remembered.
+    :param inventory: the final inventory, None if there is none, or it is not stored.
     """
     actions = [i.action for i in job.items if isinstance(i.action, Flash | Program) and (i.restoring or i.state.begun)]
     mine = [a for a in actions if a.accelerator == device]
@@ -652,11 +659,12 @@ def spoilt(job: Job, device: AcceleratorId, inventory: Inventory | None) -> Spoi
 
 
 def still_to_write(anew: Iterable[Ref], job: Job, inventory: Inventory | None, *, firmware: bool) -> tuple[Ref, ...]:
-    """What was spoilt before a job that has spoilt something else, without the slots that it has written well.
+    """Return what an earlier job has spoilt and this job, which has spoilt something else, has not written well.
 
-    Nothing says what those are to be given, once they hold what they held before: they would never be written again.
+    Slots that this job has written well are dropped: once they hold what they held before, no rule says what to write to them,
+    so they would never be written again, and the device would stay quarantined.
 
-    :param inventory: the final look, None when there was none: then nobody knows.
+    :param inventory: the final inventory, None if there is none: then nobody knows.
     :param firmware: firmware was spoilt: what was written by way of it is not known to be good.
     """
     if firmware:
@@ -677,12 +685,12 @@ def written_anew(
     anew: Iterable[Ref] = (),
     inventory: Inventory | None = None,
 ) -> frozenset[AcceleratorId]:
-    """As :func:`mended`, by what a job has written well."""
+    """Like :func:`mended`, by the writes of a job that ended well."""
     return mended(written_well(job), device, firmware=firmware, places=places, anew=anew, inventory=inventory)
 
 
 def written_well(job: Job) -> tuple[Action, ...]:
-    """What of a job has ended well. What was put back does not count."""
+    """Return the actions of a job that ended well. Rollbacks do not count."""
     good = (ItemState.DONE, ItemState.STAGED)
     return tuple(i.action for i in job.items if i.state in good and not i.restoring)
 
@@ -696,13 +704,13 @@ def mended(
     anew: Iterable[Ref] = (),
     inventory: Inventory | None = None,
 ) -> frozenset[AcceleratorId]:
-    """Who stands there, under whatever identity, if these writes, all of them good, mend what was spoilt; else nobody.
+    """Return the devices that these good writes remedy, whatever identity they report now; empty if the writes are not enough.
 
-    :param firmware: firmware was spoilt, and a function alone mends nothing.
-    :param anew: what has to be among it. What the device does not show any more cannot be: firmware that is called after its
-        version, or another card.
-    :param inventory: what is there now. The device, and whatever stands in its place, have all to be written: they may have
-        changed their names, and nobody can tell which of them it is. None: nobody has looked, and all of ``anew`` has to be
+    :param firmware: firmware was spoilt; then a function alone remedies nothing.
+    :param anew: resources that have to be among the writes. A resource that the device does not report any more cannot be:
+        firmware that is named after its version, or another card.
+    :param inventory: the present inventory. The device, and every device in its place, all have to be written: their identities
+        may have changed, and nobody can tell which is which. None: the machine was not read, and all of ``anew`` has to be
         among what one of them was written.
     """
     places, anew = frozenset(places), frozenset(anew)
@@ -723,7 +731,7 @@ def mended(
 
 
 def _writes(job: Job) -> dict[Place, list[tuple[int, Item, Flash | Program]]]:
-    """Writes that have reached a device, or may have, by what they went to. What was to be put back counts in any case."""
+    """Return the writes that have reached a device, or may have, by place. Rollbacks always count."""
     found: dict[Place, list[tuple[int, Item, Flash | Program]]] = {}
     for position, item in enumerate(job.items):
         action = item.action
@@ -732,18 +740,18 @@ def _writes(job: Job) -> dict[Place, list[tuple[int, Item, Flash | Program]]]:
     return found
 
 
-# ------------------------------------------------------------------------------------------------------------------- values
+# ------------------------------------------------------------------------------------------------------------------ helpers
 
 
 def _shows(component: Component | None, version: str) -> bool:
-    """The component runs the version, and the next reset changes nothing about that."""
+    """Whether the component runs the version, and the next reset does not change that."""
     return component is not None and _shown(component.version, component.staged, version)
 
 
 def found_in(accelerator: Accelerator | None, component: Component | None) -> str:
-    """What a component showed, in a few words; where its card showed no such one, what that showed in place of it.
+    """Describe in a few words what a component showed; if its card did not show it, what the card showed instead.
 
-    It is read long after: by then the component may run something else.
+    The text is in the past tense because it is read much later: by then the component may run something else.
     """
     if component is None:
         return 'was not shown any more' if accelerator is None else f'was not shown any more; {_parts_of(accelerator)}'
@@ -752,14 +760,14 @@ def found_in(accelerator: Accelerator | None, component: Component | None) -> st
 
 
 def _parts_of(accelerator: Accelerator) -> str:
-    """The firmware that a card shows, as short as a sentence may be."""
+    """List the firmware that a card shows, in the length of a sentence."""
     shown = sorted(f'{c.id or "the card itself":.60} {c.version or "without a version":.60}' for c in accelerator.firmware)
     more = f' and {len(shown) - _MOST_PARTS} more' if len(shown) > _MOST_PARTS else ''
     return f'the card showed {", ".join(shown[:_MOST_PARTS]) or "no firmware"}{more}'
 
 
 def part_of(accelerator: Accelerator, ref: Ref) -> Component | None:
-    """The firmware or the slot of a card that an update of this SoftwareInventory goes to."""
+    """Return the firmware component, or the item of the slot, that an update of this SoftwareInventory writes."""
     slots = (s.item for s in accelerator.slots if s.item is not None)
     return next((c for c in (*accelerator.firmware, *slots) if c.ref == ref), None)
 
@@ -777,12 +785,12 @@ def _lock(action: Release | Engage) -> LockPlace:
 
 
 def _owner(scope: Scope, accelerator: AcceleratorId) -> AcceleratorId | None:
-    """Whose lock it is: of a whole machine, nobody's."""
+    """Return the device that a lock belongs to; a lock of a whole machine belongs to none."""
     return None if scope is Scope.BMC else accelerator
 
 
 def _identity(action: Action) -> tuple[object, ...]:
-    """Two actions of one identity do the same."""
+    """Return a key that is equal for actions that do the same."""
     if isinstance(action, Release | Engage):
         return (type(action), _owner(action.scope, action.accelerator), *_lock(action))
     return (action,)

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Say of each device and slot why it is offered in placement, or why not.
+"""Report for each device and slot why it is offered in placement, or why not.
 
-:mod:`baremetal_acc.render.standing` makes the words.
+:mod:`baremetal_acc.render.standing` renders the sentences.
 """
 
 from collections import Counter
@@ -22,8 +22,8 @@ from baremetal_acc.model.provider import ProviderInventory
 class Withheld:
     """A device is not offered.
 
-    :ivar is_shared: another machine of its BMC has it, too.
-    :ivar findings: what does not hold.
+    :ivar is_shared: another machine of its BMC shares it.
+    :ivar findings: the unmet demands.
     """
 
     is_shared: bool
@@ -34,7 +34,7 @@ class Withheld:
 class OfferedBy:
     """A device is offered as a rule says.
 
-    :ivar by_slots: what is offered are its slots.
+    :ivar by_slots: its slots are offered, not the device.
     """
 
     how: Offering
@@ -46,8 +46,8 @@ class OfferedBy:
 class SlotOffered:
     """A slot of a device that is offered by slots.
 
-    :ivar function: that it has to offer; None: nothing that may be offered.
-    :ivar held: what it holds; None: it is empty.
+    :ivar function: the function that it can offer; None: none that may be offered.
+    :ivar held: the function that it holds; None: it is empty.
     """
 
     function: str | None
@@ -57,12 +57,12 @@ class SlotOffered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardNotMet:
-    """A slot is not offered, since its card is not."""
+    """A slot is not offered, because its card is withheld."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotAmbiguous:
-    """The BMC calls several slots of a card alike."""
+    """The BMC gives several slots of a card the same SlotId."""
 
 
 Why = Withheld | OfferedBy | SlotOffered | CardNotMet | SlotAmbiguous
@@ -72,10 +72,10 @@ Why = Withheld | OfferedBy | SlotOffered | CardNotMet | SlotAmbiguous
 class Standing:
     """One device or slot.
 
-    :ivar label: what it is, for people.
-    :ivar provider: UUID of its provider, which may stand for other devices too.
-    :ivar offers: what may be claimed of that.
-    :ivar why: which rule offers it so, or what keeps it from being offered.
+    :ivar label: its name, for people.
+    :ivar provider: UUID of its provider, which may represent other devices, too.
+    :ivar offers: inventories of that provider.
+    :ivar why: which rule offers it, or why it is not offered.
     """
 
     label: str
@@ -87,9 +87,9 @@ class Standing:
 def standing(
     inventory: Inventory, verdict: Verdict, baseline: Baseline, node: NodeFacts, root: str, supply: Supply
 ) -> tuple[Standing, ...]:
-    """All devices and their slots, each device before its slots.
+    """Report on all devices and their slots, each device before its slots.
 
-    :param verdict: of the same look, as ``supply`` is.
+    :param verdict: on the same inventory, as ``supply`` is.
     :raises UsageError: they cannot be published at all; see :func:`baremetal_acc.decide.providers.tree`.
     """
     tree = providers.tree(inventory, verdict, root, supply.functions, supply.offers)

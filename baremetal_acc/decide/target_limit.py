@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Limit what is seen and what may be written to the machine that the target names.
+"""Limit what is shown and written to the resources of the machine (the Redfish System) that the target names.
 
-A BMC may serve several machines, each with a tenant of its own. What belongs to another machine is not shown. What belongs to
-the target's and to another one is shared: it is read, and never written. What the BMC attributes to none may be the target's,
-so that it is a gap that hides. Where no machine is named, all of a BMC with several is shared.
+A BMC may serve several machines, each with its own tenant. Resources of another machine are not shown. Resources of the target
+and of another machine are shared: they are read, and never written. A device that the BMC attributes to no machine may be the
+target's, so it is reported as a gap that may hide a device. If the target names no machine, everything of a BMC with several
+machines is shared.
 """
 
 from collections.abc import Iterable
@@ -23,12 +24,13 @@ CANNOT_LIMIT = 'a System is named, and this BMC tells none from another: nobody 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetLimit:
-    """What of one BMC is the target's.
+    """The part of one BMC that belongs to the target.
 
     :ivar named: URIs of the Systems of this BMC that the target names.
-    :ivar ownership: what the BMC says of whose its resources are; None where its protocol knows one machine only.
-    :ivar own: the one of them that this entry of the target names; ``before`` those that entries before it name. A target may
-        name the BMC once for each of its Systems: each entry shows what is its System's, and the first what several have.
+    :ivar ownership: which machines own a resource, as the BMC reports; None if its protocol knows only one machine.
+    :ivar own: the System that this entry of the target names; ``before`` those that earlier entries name. A target may name the
+        BMC once for each of its Systems: each entry shows the resources of its System, and what several Systems share is shown
+        by the first.
     """
 
     bmc: BmcName
@@ -39,42 +41,42 @@ class TargetLimit:
 
     @property
     def is_whole(self) -> bool:
-        """All of the BMC is the target's."""
+        """Whether all of the BMC belongs to the target."""
         if self.ownership is None:
             return not self.named
-        # What is named and is not there is no machine: then nothing is the target's.
+        # A named System that does not exist is no machine: then nothing belongs to the target.
         return len(self.ownership.machines) < 2 and self.named <= self.ownership.machines
 
     @property
     def of_several(self) -> bool:
-        """The BMC serves several machines."""
+        """Whether the BMC serves several machines."""
         return self.ownership is not None and len(self.ownership.machines) > 1
 
     @property
     def has_all(self) -> bool:
-        """The BMC serves no machine that is not the target's."""
+        """Whether the BMC serves no machine outside the target."""
         return self.is_whole or (self.ownership is not None and self.of_several and self.ownership.machines <= self.named)
 
     def may_write(self, uri: str) -> bool:
-        """The resource belongs to the target and to nobody else."""
+        """Whether the resource belongs only to the target."""
         return self.is_whole or (self.ownership is not None and bool(of := self.ownership.of(uri)) and of <= self.named)
 
     def is_foreign(self, uri: str) -> bool:
-        """The resource belongs to other machines only."""
+        """Whether the resource belongs only to other machines."""
         if self.is_whole or self.ownership is None or not self.named:
             return False
         of = self.ownership.of(uri)
         return bool(of) and of.isdisjoint(self.named)
 
     def is_shown_elsewhere(self, uri: str) -> bool:
-        """Another entry of the target, for another System of this BMC, shows the resource."""
+        """Whether another entry of the target, for another System of this BMC, shows the resource."""
         if self.ownership is None or self.own is None or not self.of_several:
             return False
         of = self.ownership.of(uri) & self.named
         return bool(of) and (self.own not in of or not of.isdisjoint(self.before))
 
     def others(self, uri: str) -> tuple[str, ...]:
-        """The machines that a resource belongs to besides the target's; all others where the BMC does not say."""
+        """Return the machines outside the target that own a resource; all others if the BMC does not say."""
         if self.ownership is None:
             return ()
         return tuple(sorted((self.ownership.of(uri) or self.ownership.machines) - self.named))
@@ -83,7 +85,7 @@ class TargetLimit:
         return not self.is_whole and bool(self.named) and (self.ownership is None or not self.ownership.of(uri))
 
     def accelerators(self, found: Iterable[Accelerator]) -> tuple[tuple[Accelerator, ...], tuple[Gap, ...]]:
-        """The devices that are shown, and a gap for each of which nobody knows whose it is."""
+        """Return the devices to show, and a gap for each device whose machine nobody knows."""
         shown, gaps = [], []
         for a in found:
             if self._is_unattributed(a.primary.uri):
@@ -93,11 +95,11 @@ class TargetLimit:
         return tuple(shown), tuple(gaps)
 
     def platform_devices(self, found: Iterable[PlatformDevice]) -> tuple[PlatformDevice, ...]:
-        """Parts of the baseboard that are not another machine's."""
+        """Return the baseboard parts that do not belong to another machine."""
         return tuple(p for p in found if not self.is_foreign(p.ref.uri) and not self.is_shown_elsewhere(p.ref.uri))
 
     def gaps(self, found: Iterable[Gap], shown: Iterable[Accelerator]) -> tuple[Gap, ...]:
-        """Gaps of what is not another machine's; without the identity of a device that is not shown."""
+        """Return the gaps that do not belong to another machine, without the identities of devices that are not shown."""
         ids = {a.id for a in shown}
         mine = (g for g in found if not self.is_foreign(g.ref.uri) and not self.is_shown_elsewhere(g.ref.uri))
         kept = [g if g.accelerator is None or g.accelerator in ids else replace(g, accelerator=None) for g in mine]
@@ -106,18 +108,18 @@ class TargetLimit:
         return tuple(kept)
 
     def readings(self, found: Iterable[LockReading]) -> tuple[LockReading, ...]:
-        """Readings at places that are not another machine's. What another BMC has is not limited here."""
+        """Return the lock readings at places that do not belong to another machine. Readings of other BMCs are not limited."""
         return tuple(r for r in found if r.ref.bmc != self.bmc or not self.is_foreign(r.ref.uri))
 
     def shared(self, refs: Iterable[Ref]) -> frozenset[Ref]:
-        """Those of a BMC's resources that are not the target's alone."""
+        """Return those resources of the BMC that do not belong to the target alone."""
         if self.is_whole:
             return frozenset()
         return frozenset(ref for ref in refs if ref.bmc == self.bmc and not self.may_write(ref.uri))
 
 
 def written_places(accelerator: Accelerator) -> tuple[Ref, ...]:
-    """Every resource at which something of a device may be written, or that is reset for it."""
+    """Return every resource that may be written for a device, or that is reset for it."""
     items = (s.item.ref for s in accelerator.slots if s.item is not None)
     locks = (ref for r in accelerator.locks for ref in (r.ref, r.reset) if ref is not None)
     return (*accelerator.refs, *(c.ref for c in accelerator.firmware), *items, *locks)

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What may the tenant of a machine have done to its cards? At most a function programmed, and only where a rule says so.
+"""Decide whether a tenant may have a plan executed: at most the programming of functions, where a rule allows it.
 
-Where a rule says which functions its cards' slots can be given for a tenant (``takes``), it is one of those.
+If a rule lists the functions that its cards' slots can be given for a tenant (``takes``), only these are allowed.
 
-Firmware belongs to the operator, and so does every lock (DESIGN, rule 7). A lock that is opened for the very slot that is
-programmed is closed by the same job; one that is opened for anything else is a release. So is one of a whole machine: while it
-is open, so is every device of the machine, whichever of them a plan names.
+Firmware belongs to the operator, and so does every lock (DESIGN, rule 7). A lock of a card that the plan programs may be
+released, because the same job engages it again; the release of any other card's lock is refused. So is the release of a lock of
+a whole machine: while it is open, every device of the machine is open, whichever device a plan names.
 """
 
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ from baremetal_acc.model.ref import AcceleratorId
 
 
 def objections(made: Plan, inventory: Inventory, baseline: Baseline, node: NodeFacts) -> tuple[str, ...]:
-    """Why a tenant may not have this plan done; empty if it may.
+    """Return why a tenant may not have this plan executed; empty if it may.
 
-    A tenant that asks for nothing that is to be written is let through: engaging locks closes doors.
+    A plan that writes nothing is permitted: engaging locks opens no path.
     """
     there = {a.id: a for a in inventory.accelerators}
     programmed = {a.accelerator for a in made.actions if isinstance(a, Program)}

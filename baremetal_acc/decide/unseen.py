@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Of which firmware that is demanded does a BMC not show what the next restart of the host brings?"""
+"""Note the demanded firmware whose version after the next host restart the BMC does not show."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from baremetal_acc.model.subject import firmware
 def notes(
     inventory: Inventory, baseline: Baseline, node: NodeFacts, only: frozenset[AcceleratorId] | None = None
 ) -> Iterator[Note]:
-    """What a reader has to know of versions that are as they have to be, and may be others after a restart.
+    """Yield a note for each demanded version that is met now, and may be another one after a restart.
 
     :param only: these devices; None for all.
     """

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which cards of a machine that nobody uses are not proven closed to its host, and what that comes to while the host is on.
+"""Find the cards of an unused machine that are not proven closed to its host, and report them while the host is on.
 
-Nobody's code has a reason to run on such a machine. So its host is off; or every path from it to a card that the rules want
-blocked is closed, by locks of ours that were read back, or let be open by a waiver. What is neither is a trouble of the node.
+No code has a reason to run on such a machine. So either its host is off; or every path from the host that the rules want
+blocked is closed, by locks of ours that were read back, or left open by a waiver. Anything else is a trouble of the node.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from baremetal_acc.planning.trouble import HostOn, HostOnUnread, HostUnread
 class Unproven:
     """Cards with a demanded path from the host that is not proven closed.
 
-    :ivar open: it was read, or the card is not shown. ``unread``: it could not be read.
+    :ivar open: a path was read and is open, or the card is not reported. ``unread``: it could not be read.
     """
 
     open: frozenset[AcceleratorId] = frozenset()
@@ -43,12 +43,12 @@ def unproven(
     blockable: Blockable = frozenset(),
     ways: frozenset[Way] = frozenset(),
 ) -> Unproven:
-    """The cards of a machine that are not proven closed, as a verification has it: what a waiver lets be open counts as closed.
+    """Return the cards of a machine that are not proven closed, judged as in a verification: a waived path counts as closed.
 
-    :param inventory: a whole look.
+    :param inventory: a complete inventory.
     :param engagements: our own records; only they make a lock proven.
-    :param cards: that have to be shown.
-    :param blockable: and ``ways``: as of :func:`~baremetal_acc.decide.verify.verify`.
+    :param cards: the cards that have to be reported.
+    :param blockable: and ``ways``: as in :func:`~baremetal_acc.decide.verify.verify`.
     """
     engagements = tuple(engagements)
     records = evidence.Records(engagements)
@@ -73,7 +73,7 @@ def unproven(
 def _shows_open(
     accelerator: Accelerator, baseline: Baseline, node: NodeFacts, records: evidence.Records, lifecycle: int
 ) -> bool:
-    """A part of a demanded path was read and is open, beside one that could not be read, which a verdict names first."""
+    """Whether some part of a demanded path was read and is open, next to an unreadable part, which a verdict names first."""
     wanted = demands(baseline, accelerator, node)
     locks = tuple(evidence.judge(r, records.at(r), lifecycle=lifecycle) for r in accelerator.locks)
     found = {c.state for path in wanted.block for c in evidence.coverage(accelerator, path, locks)}
@@ -81,10 +81,10 @@ def _shows_open(
 
 
 def troubles(found: Unproven, *, state: str, trusted: bool) -> tuple[Trouble, ...]:
-    """What is wrong with a machine that nobody uses, and whose host is on.
+    """Return what is wrong with an unused machine whose host is on.
 
     :param state: of the node, for the text.
-    :param trusted: something was proven of its cards, or somebody had them, before: what is exposed is exposed by this.
+    :param trusted: its cards were proven, or a tenant had them, before: their exposure begins with this.
     """
     if found.open:
         of = found.open if trusted else frozenset()
@@ -97,7 +97,7 @@ def troubles(found: Unproven, *, state: str, trusted: bool) -> tuple[Trouble, ..
 
 
 def unread_host(error: Exception | None, *, state: str) -> Trouble:
-    """A BMC that does not say whether the host of such a machine is on."""
+    """Return the trouble that a BMC does not report whether the host of an unused machine is on."""
     fact = HostUnread(state=state, error=error)
     return Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='host', fact=fact, certain=False)
 

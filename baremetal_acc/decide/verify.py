@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does what was read hold up to the baseline? Absent, unreadable and unknown are all *not met*."""
+"""Verify an inventory against the baseline, and return the findings: absent, unreadable and unknown are *not met*."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,7 +49,7 @@ from baremetal_acc.model.subject import Subject, SubjectKind
 from baremetal_acc.model.waiver import Waived
 
 DEPLOY_ACCEPTS = frozenset({LockState.LOCKED_VERIFIED})
-"""The only state that lets a machine out to a tenant."""
+"""The only lock state with which a node is handed over to a tenant."""
 
 
 def verify(
@@ -67,17 +67,17 @@ def verify(
     starting: Ref | None = None,
     measured: bool = True,
 ) -> Verdict:
-    """Compare a look at a target with what the baseline demands.
+    """Compare the inventory of a target with what the baseline demands.
 
-    Waivers count that are in force when the look began.
+    Waivers count that were in force when the inventory read began.
 
     :param engagements: our own records; only they make a reading ``locked-verified``.
     :param flow: demand that locks were engaged in this flow; a deploy also accepts nothing but ``locked-verified``.
-    :param known: devices that were there before: one that has vanished is not met.
-    :param blockable: what mechanisms could block that were there before: no waiver is for a mechanism that has vanished.
-    :param ways: to the BMCs that were shown before: of one that has vanished nobody knows whether it is closed.
-    :param starting: as of :func:`~baremetal_acc.decide.evidence.judge`.
-    :param measured: ask what the devices have signed; a quick look, beside one that did, does not.
+    :param known: devices that were present before: one that has vanished is not met.
+    :param blockable: what mechanisms that existed before could block: no waiver covers a mechanism that has vanished.
+    :param ways: places of locks of whole machines that were reported before: one that has vanished is unknown.
+    :param starting: as in :func:`~baremetal_acc.decide.evidence.judge`.
+    :param measured: judge the signed measurements; a quick verification next to a full one does not.
     """
     catalogue = tuple(catalogue)
     engagements = tuple(engagements)
@@ -115,7 +115,7 @@ def verify(
 
 
 def judged(inventory: Inventory, engagements: Iterable[Engagement], *, lifecycle: int, flow: Flow | None = None) -> Inventory:
-    """The inventory with every lock reading in the state that our records allow it."""
+    """Return the inventory with every lock reading in the state that our records allow."""
     records = evidence.Records(engagements)
 
     def all_of(locks: Iterable[LockReading]) -> tuple[LockReading, ...]:
@@ -131,9 +131,9 @@ def judged(inventory: Inventory, engagements: Iterable[Engagement], *, lifecycle
 def functions_in_play(
     inventory: Inventory, verdict: Verdict, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]
 ) -> dict[tuple[AcceleratorId, str], str]:
-    """Which function each slot verifiably holds: what the BMC reports, and the baseline demands, if it demands anything of it.
+    """Return the function that each slot verifiably holds: reported by the BMC, and the demanded one if one is demanded.
 
-    :returns: function names by device and SlotId; a device with anything unmet has none.
+    :returns: function names by device and SlotId; a device with an unmet demand has none.
     """
     catalogue = tuple(catalogue)
     unmet = {f.accelerator for f in verdict.unmet}
@@ -156,11 +156,11 @@ def functions_in_play(
 
 
 def components_wanted(accelerator: Accelerator, wanted: Demands) -> Iterator[tuple[Component | None, str, str]]:
-    """Component, pattern and version that the rules demand; the first pattern that matches a component wins.
+    """Yield component, pattern and version that the rules demand; the first pattern that matches a component decides.
 
     None as component: no component of the device matches the pattern.
     """
-    taken: set[Component] = set()  # not their places: what is told twice of one resource, and not alike, is judged twice
+    taken: set[Component] = set()  # not their refs: two differing reports of one resource are judged separately
     for pattern, version in wanted.firmware:
         matching = components(accelerator, pattern)
         if not matching:
@@ -172,7 +172,7 @@ def components_wanted(accelerator: Accelerator, wanted: Demands) -> Iterator[tup
 
 
 def slots_wanted(accelerator: Accelerator, wanted: Demands) -> Iterator[tuple[ReconfigurationSlot | None, str]]:
-    """Pairs of slot and function that the rules demand; the first pattern that matches a slot wins.
+    """Yield pairs of slot and function that the rules demand; the first pattern that matches a slot decides.
 
     None as slot: no slot of the device matches the pattern.
     """
@@ -218,7 +218,7 @@ def _presence(inventory: Inventory, baseline: Baseline, node: NodeFacts, known: 
     for rule, counted in counts(baseline, inventory.accelerators, node):
         yield finding(node.name, counted, rule=rule.name, met=counted.met)
     for name in idle(baseline, inventory.accelerators, node) if inventory.accelerators else ():
-        # No fault: a baseline is for many machines. But a name that was misspelt is seen here.
+        # No fault, since a baseline is for many machines; but a misspelt pattern shows here.
         yield finding(node.name, RuleMatchesNothing(rule=name), rule=name, about=subject.rule(name), met=True)
     for out in left_out(baseline, inventory.accelerators, node):
         rule_name = out.note.rule
@@ -240,7 +240,7 @@ def _firmware(accelerator: Accelerator, wanted: Demands, unread: Mapping[Ref, Ga
 
 
 def _other_staged(component: Component, version: str) -> str | None:
-    """What comes with the next reset, where that is another version."""
+    """Return the version that the next reset brings, if it is another one."""
     return None if images.same_version(component.staged, version) else component.staged
 
 
@@ -251,7 +251,7 @@ def _version(accelerator: Accelerator, component: Component, fact: VersionShown,
 
 
 def _denied(accelerator: Accelerator, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
-    """Versions that the catalogue denies, whether or not a rule speaks of the component: running, or with the next reset."""
+    """Yield versions that the catalogue denies, demanded or not: running, or after the next reset."""
     for component in accelerator.firmware:
         name = 'of the device' if component.id is None else component.id
         for version, is_staged in ((component.version, False), (component.staged, True)):
@@ -266,7 +266,7 @@ def _denied(accelerator: Accelerator, catalogue: tuple[Image, ...]) -> Iterator[
 
 
 def _revocations(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
-    """Each component that a demanded revocation is for has to report it."""
+    """Yield whether each component that a demanded revocation applies to reports it."""
     for name in wanted.revocations:
         image = next((i for i in catalogue if i.name == name and i.kind is ImageKind.REVOCATION), None)
         found = (
@@ -299,7 +299,7 @@ def _functions(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image
 
 
 def _users(accelerator: Accelerator, wanted: Demands, inventory: Inventory) -> Iterator[Finding]:
-    """Each BMC of the device that tells who may log in: whoever was root on the host may have made himself an account."""
+    """Yield a finding for each BMC of the device that reports accounts: root on the host may have created an account."""
     if wanted.bmc_users is None:
         return
     expected = tuple(sorted(wanted.bmc_users))
@@ -318,7 +318,7 @@ def _lock(
     now: datetime,
     blockable: waiver.Blockable,
 ) -> tuple[Finding, Waived | None]:
-    """How a path is blocked; and the waiver, where that is what lets it be open."""
+    """Return the finding about a path; and the waiver, if the path may be open because of it."""
     covered = evidence.coverage(accelerator, path, readings)
     open_ones = [c for c in covered if c.state not in accepted]
     if not open_ones:
@@ -350,7 +350,7 @@ def _undecided(accelerator: Accelerator, unsure: Undecided) -> Finding:
 
 
 class _Engaged:
-    """Locks that we engaged, by the device, or for whole machines by the BMC, that they are recorded in the name of."""
+    """Locks that we engaged, indexed by the device, or for whole machines by the BMC, that their records name."""
 
     def __init__(self, engagements: Iterable[Engagement]) -> None:
         self._in_order = tuple(engagements)
@@ -359,13 +359,13 @@ class _Engaged:
             self._by_name.setdefault(f'bmc {e.ref.bmc}' if e.scope is Scope.BMC else f'card {e.accelerator}', []).append(number)
 
     def of(self, accelerator: Accelerator) -> list[Engagement]:
-        """Those that may be for a device, in their order."""
+        """Return those that may protect a device, in their order."""
         names = {f'card {accelerator.id}', *(f'bmc {ref.bmc}' for ref in accelerator.refs)}
         return [self._in_order[n] for n in sorted(n for name in names for n in self._by_name.get(name, ()))]
 
 
 def _no_longer_shown(accelerator: Accelerator, wanted: Demands, engagements: Iterable[Engagement]) -> Iterator[Finding]:
-    """A lock that we engaged and that the BMC does not show is no lock that never was: nobody knows whether it holds."""
+    """Yield locks that we engaged and that the BMC does not report any more: nobody knows whether they hold."""
     shown = {r.place for r in accelerator.locks}
     for e in engagements:
         if _rests_on(accelerator, wanted, e) and e.place not in shown:
@@ -374,9 +374,9 @@ def _no_longer_shown(accelerator: Accelerator, wanted: Demands, engagements: Ite
 
 
 def _rests_on(accelerator: Accelerator, wanted: Demands, engaged: Engagement) -> bool:
-    """What the rules demand of a device depends on a lock that we engaged.
+    """Whether the demands on a device depend on a lock that we engaged.
 
-    That of a whole machine is recorded in the name of one device, whichever: it is for all that its BMC shows.
+    The lock of a whole machine is recorded in the name of any one device: it protects all that its BMC reports.
     """
     if engaged.scope is not Scope.BMC:
         return bool(wanted.block) and engaged.accelerator == accelerator.id
@@ -385,7 +385,7 @@ def _rests_on(accelerator: Accelerator, wanted: Demands, engaged: Engagement) ->
 
 
 def _written_otherwise(finding: Finding) -> Finding:
-    """The same; where it does not hold, marked as one that only a write mends."""
+    """Mark an unmet finding as one that only a write remedies."""
     return replace(finding, shows_another=finding.met is Met.NO)
 
 

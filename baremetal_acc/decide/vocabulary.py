@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which names has placement to know before anything has them?
+"""List the custom resource classes and traits to create in placement before any provider has them.
 
-A flavor that names a class or a trait that placement does not know is refused by it (400), which Nova tells as "no valid host":
-nobody can tell that from a function that no machine has free. So all that the catalogue and the rules can lead to is made known
+If a flavor names a class or a trait that placement does not know, placement answers 400, which Nova reports as "no valid host":
+nobody can tell that from a function that no machine has free. So every name that catalogue and rules can lead to is created
 beforehand.
 """
 
@@ -19,16 +19,16 @@ from baremetal_acc.model.image import Image
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """Classes and traits of our own and of the operator's; those that everybody has are not among them."""
+    """Custom resource classes and traits, ours and the operator's; standard names are not included."""
 
     classes: frozenset[str]
     traits: frozenset[str]
 
 
 def vocabulary(baseline: Baseline, catalogue: Iterable[Image]) -> Vocabulary:
-    """All names that publications can need, but for those that devices give.
+    """Return all names that publishing can need, except the traits of individual devices.
 
-    A function that placement can have no name for has none here; who offers it says so.
+    A function that placement can have no name for is omitted here; publishing it raises the error.
     """
     functions = {image.function for image in catalogue if image.function is not None and _has_name(image.function)}
     named, can = {providers.function_class(f) for f in functions}, {providers.can_trait(f) for f in functions}

@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Decide whether a waiver covers a write path that no mechanism blocks, and say what rules ask less of than the default.
+"""Decide whether a waiver covers a write path that no mechanism blocks, and list what rules relax from the default.
 
-A waiver is for what cannot be blocked. It never covers a mechanism that is there and open, unreadable or not yet in force.
+A waiver is for a path that cannot be blocked. It never covers a mechanism that exists and is open, unreadable or not yet in
+force.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,19 +29,19 @@ from baremetal_acc.model.refusal import WaiverEnded
 from baremetal_acc.model.waiver import LONGEST, Relaxation, Relaxed, Waived, Waiver, moment
 
 HIDDEN = f'a mechanism for it was shown before, so no waiver covers it ({evidence.WHERE_GONE})'
-"""Why a path is not waived that a waiver names, and that nothing blocks."""
+"""Why a waiver does not cover a path that it names and that nothing blocks."""
 
 _MOST_NAMES = 4
-"""Of devices in one text."""
+"""How many devices a text names at most."""
 
 
 def in_force(waivers: Iterable[tuple[str, Waiver]], path: WritePath, now: datetime) -> tuple[str, Waiver] | None:
-    """The first waiver that covers a path now, with its rule; None if none does."""
+    """Return the first waiver that covers a path now, with its rule; None if none does."""
     return next(((rule, w) for rule, w in waivers if path in w.paths and not w.ended(now) and not w.too_long(now)), None)
 
 
 def shortfall(waivers: Iterable[tuple[str, Waiver]], path: WritePath, now: datetime) -> tuple[WaiverEnded, ...]:
-    """The waivers that name a path and do not cover it now."""
+    """Return the waivers that name a path and do not cover it now."""
     return tuple(
         WaiverEnded(rule=rule, role=waiver.role, expires=waiver.expires, too_long=not waiver.ended(now))
         for rule, waiver in waivers
@@ -49,7 +50,7 @@ def shortfall(waivers: Iterable[tuple[str, Waiver]], path: WritePath, now: datet
 
 
 def ended_text(waivers: Iterable[WaiverEnded]) -> str:
-    """Why waivers do not cover a path now, as the end of a sentence; empty for none."""
+    """Return why waivers do not cover a path now, as the end of a sentence; empty if there are none."""
     return ''.join(f'; {_ended(one)}' for one in waivers)
 
 
@@ -61,24 +62,25 @@ def _ended(one: WaiverEnded) -> str:
 
 
 Blockable = frozenset[tuple[AcceleratorId, WritePath, str]]
-"""Devices, each with a path to a part of it, or to all of it by way of a BMC, by name, that a mechanism could block."""
+"""What a mechanism could block: device, path, and name of a part of the device, or of a BMC that is a way to it."""
 
 
 def blockable(accelerators: Iterable[Accelerator]) -> Blockable:
-    """What mechanisms that are shown now could block. Where one of them is hidden later, no waiver stands in for it."""
+    """Return what the mechanisms that are reported now could block. If one is hidden later, no waiver covers its path."""
     return frozenset((a.id, path, name) for a in accelerators for path in WritePath for name in _blockable(a, path))
 
 
 def hidden(accelerator: Accelerator, path: WritePath, before: Blockable) -> bool:
-    """A mechanism could block this path to something of the device that is there, and is not shown any more."""
+    """Whether a mechanism that is not reported any more could block this path to an existing part of the device."""
     gone = {str(s) for s in _reached(accelerator)} - _blockable(accelerator, path)
     return any((accelerator.id, path, name) in before for name in gone)
 
 
 def _blockable(accelerator: Accelerator, path: WritePath) -> frozenset[str]:
-    """What of a device mechanisms could block on a path.
+    """Return the parts of a device that mechanisms could block on a path.
 
-    Parts and BMCs each for itself: how :func:`~baremetal_acc.decide.evidence.coverage` sums them up depends on what is shown.
+    Parts and BMCs are listed separately: how :func:`~baremetal_acc.decide.evidence.coverage` combines them depends on what is
+    reported.
     """
     readings = [
         r
@@ -95,7 +97,7 @@ def _protects(reading: LockReading, subject: WritablePart, path: WritePath) -> b
 
 
 def _reached(accelerator: Accelerator) -> tuple[WritablePart, ...]:
-    """Everything of a device that can be written, and each BMC by way of which it can."""
+    """Return every part of a device that can be written, and each BMC by way of which it can."""
     bmcs = sorted({ref.bmc for ref in accelerator.refs})
     return (*evidence.subjects(accelerator), *(WritablePart(scope=Scope.BMC, part=bmc) for bmc in bmcs))
 
@@ -103,9 +105,9 @@ def _reached(accelerator: Accelerator) -> tuple[WritablePart, ...]:
 def used(
     accelerator: Accelerator, path: WritePath, parts: Iterable[str], waivers: Iterable[tuple[str, Waiver]], now: datetime
 ) -> Waived | None:
-    """What is told of a path of a device that no mechanism blocks; None if no waiver covers that now.
+    """Return the waiver that leaves a path of a device open now, as it is reported; None if no waiver covers the path.
 
-    :param parts: of the device that are open by it, by name.
+    :param parts: names of the parts of the device that are open because of it.
     """
     found = in_force(waivers, path, now)
     if found is None:
@@ -124,9 +126,9 @@ def used(
 
 
 def relaxations(node: NodeFacts, wanted: Iterable[tuple[Accelerator, Demands]]) -> tuple[Relaxation, ...]:
-    """What the rules, or the node's exposure, ask less of than the default for a tenant's machine does.
+    """Return where the rules, or the node's exposure, demand less than the default for a tenant's machine.
 
-    :param wanted: the devices of the node, with what is demanded of each.
+    :param wanted: the devices of the node, with the demands on each.
     """
     found: dict[tuple[Relaxed, str, str], set[AcceleratorId]] = {}
     for accelerator, of_device in wanted:
@@ -181,7 +183,7 @@ def _listed(words: Iterable[str]) -> str:
 def told(
     target: str, waived: Iterable[Waived], relaxed: Iterable[Relaxation], labels: Mapping[AcceleratorId, str]
 ) -> tuple[Note, ...]:
-    """Waivers and relaxations for people, wherever a plan or a verdict is told.
+    """Return waivers and relaxations as notes for people, for every report of a plan or a verdict.
 
     :param labels: of all devices of the target.
     """
@@ -194,7 +196,7 @@ def told(
 
 
 def open_by(waived: Waived) -> str:
-    """That a path is open, why nobody minds, and until when."""
+    """Say that a path is open, who has waived it, and until when."""
     return (
         f'{waived.path} of {", ".join(waived.parts)} stays open: no mechanism blocks it, waived until {moment(waived.expires)} '
         f'by {waived.role} (rule {waived.rule}): {waived.reason}'
@@ -202,7 +204,7 @@ def open_by(waived: Waived) -> str:
 
 
 def summary(waived: Iterable[Waived]) -> tuple[str, ...]:
-    """Waivers in use in few lines: one for each path and waiver, however many devices it is for."""
+    """Summarise the waivers in use: one line for each path and waiver, however many devices it covers."""
     devices: dict[tuple[WritePath, str, str, str, datetime], list[str]] = {}
     for w in waived:
         devices.setdefault((w.path, w.rule, w.role, w.reason, w.expires), []).append(w.label)

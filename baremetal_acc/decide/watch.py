@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Compare a machine with how it was handed over, and decide who is told and what is done about a difference.
+"""Compare an active node with its state at hand-over, and decide which differences to report and what to do.
 
-While a node is somebody else's, each look at it is compared with what was handed over: cards, firmware, functions,
-configuration, and every lock that was closed then (:func:`troubles`); and the accounts of its BMCs with those that the rules
-expect (:func:`accounts`). What differs is told once, and once more when it is over (:func:`next_round`). What could not be read
-is no difference and is not OK either: it is told when it stays so. What is done about a difference is for the rules to say
-(:func:`reactions`); a lock that is closed again needs no reset of somebody else's host, else it is only told
-(:func:`closable`).
+While a tenant has the node, each inventory read is compared with what was handed over: cards, firmware, functions,
+configuration, and every lock that was closed then (:func:`troubles`); and the accounts of its BMCs are compared with those that
+the rules expect (:func:`accounts`). A difference is reported once, and once more when it is over (:func:`next_round`). A value
+that could not be read is neither a difference nor OK: it is reported when it stays unreadable. The rules say what is done about
+a difference (:func:`reactions`). A lock is closed again only if that needs no reset of the tenant's host; otherwise it is only
+reported (:func:`closable`).
 """
 
 import hashlib
@@ -53,12 +53,12 @@ CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
 
 
 class TroubleKind(StrEnum):
-    """What is wrong.
+    """Kinds of troubles.
 
-    ``account``: somebody may log in to a BMC whom no rule expects. ``unproven``: the node is with somebody, and nothing says
-    how it was handed over. ``opened``: our own step has opened locks, and they were not closed since. ``unreadable``: nobody
-    can say whether something is wrong. ``host-on``: nobody uses the node, and its host is on beside cards that are not proven
-    closed. ``unloadable``: what is remembered or said of the node cannot be read, so that nobody watches it.
+    ``account``: an account may log in to a BMC and no rule expects it. ``unproven``: somebody has the node, and nothing records
+    how it was handed over. ``opened``: a step of ours has released locks, and they were not engaged since. ``unreadable``:
+    nobody can say whether something is wrong. ``host-on``: nobody uses the node, and its host is on although cards are not
+    proven closed. ``unloadable``: stored data or settings of the node cannot be read, so the node is not watched.
     """
 
     LOCK = 'lock'
@@ -75,18 +75,18 @@ class TroubleKind(StrEnum):
 
 
 EXPOSING = frozenset({TroubleKind.LOCK, TroubleKind.FIRMWARE, TroubleKind.CARD, TroubleKind.CONFIGURATION})
-"""After these nobody can say what a card runs, whatever version it shows."""
+"""After these, nobody can say what a card runs, whatever version it reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """One thing that is not as it was handed over.
+    """One difference from what was handed over.
 
-    :ivar device: None: of the whole node.
-    :ivar subject: what of it; together with kind and device it tells two troubles apart.
-    :ivar certain: it was seen; else it is told only when it stays.
+    :ivar device: None: the trouble concerns the whole node.
+    :ivar subject: what of the device differs; with kind and device it identifies the trouble.
+    :ivar certain: it was read; otherwise it is reported only if it persists.
     :ivar lock: the place of the lock that is not closed.
-    :ivar of: the devices that a lock of a whole machine is for.
+    :ivar of: the devices that a lock of a whole machine protects.
     """
 
     kind: TroubleKind
@@ -99,17 +99,17 @@ class Trouble:
 
     @property
     def key(self) -> tuple[TroubleKind, AcceleratorId | None, str]:
-        """The same as of the same trouble in another round."""
+        """Equal for the same trouble in different rounds."""
         return (self.kind, self.device, self.subject)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """A trouble that is known, as it is stored.
+    """A known trouble, as it is stored.
 
-    :ivar since: when it was seen first.
-    :ivar rounds: in how many rounds it was there.
-    :ivar told: it was told.
+    :ivar since: when it was first seen.
+    :ivar rounds: in how many rounds it was seen.
+    :ivar told: whether it was reported.
     """
 
     trouble: Trouble
@@ -120,10 +120,10 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What a round comes to.
+    """The result of a round.
 
     :ivar alarms: all that are known now.
-    :ivar begun: those that are to be told now; ``ended`` those that were told and are over.
+    :ivar begun: those to report now; ``ended`` those that were reported and are over.
     """
 
     alarms: tuple[Alarm, ...]
@@ -131,18 +131,18 @@ class Round:
     ended: tuple[Alarm, ...] = ()
 
 
-# ----------------------------------------------------------------------------------------------------------- what is wrong
+# ---------------------------------------------------------------------------------------------------------------- troubles
 
 
 def troubles(
     handed: Inventory, seen: Inventory, engagements: Iterable[Engagement] | None, *, lifecycle: int
 ) -> tuple[Trouble, ...]:
-    """What is not as it was handed over.
+    """Return what differs from what was handed over.
 
-    :param handed: how it was handed over, its locks judged.
-    :param seen: a whole look.
-    :param engagements: our own records, of that lifecycle: a lock that reads closed counts only for the card it was closed on.
-        None: there are none any more, since the machine is ours again; then a lock that reads closed is as it was.
+    :param handed: the inventory at hand-over, with its locks judged.
+    :param seen: a complete inventory.
+    :param engagements: our own records, of that lifecycle: a lock that reads closed counts only for the card it was engaged on.
+        None: there are none any more, because nobody has the node now; then a lock that reads closed is as it was.
     """
     found = [t for c in drift.drift(handed, seen) for t in _changed(c, handed)]
     records = None if engagements is None else evidence.Records(engagements)
@@ -155,7 +155,7 @@ def troubles(
 
 
 def _once(found: Iterable[Trouble]) -> tuple[Trouble, ...]:
-    """Each trouble once: a lock of a whole machine is shown by all of its devices."""
+    """Return each trouble once: every device of a machine reports the locks of the whole machine."""
     known: dict[tuple[TroubleKind, AcceleratorId | None, str], Trouble] = {}
     for trouble in found:
         other = known.get(trouble.key)
@@ -177,7 +177,7 @@ _KINDS = {
     ChangeKind.NOT_SEEN: TroubleKind.UNREADABLE,
     ChangeKind.UNREADABLE: TroubleKind.UNREADABLE,
 }
-"""None: locks are compared one by one, by what they prove and not by what they show."""
+"""None: locks are compared one by one, by what they prove and not by what they report."""
 
 
 def _changed(change: Change, handed: Inventory) -> Iterator[Trouble]:
@@ -185,12 +185,12 @@ def _changed(change: Change, handed: Inventory) -> Iterator[Trouble]:
     if kind is None or (kind is TroubleKind.FUNCTION and _may_change(change, handed)):
         return
     if kind is TroubleKind.UNREADABLE and change.subject.kind is SubjectKind.LOCK_READING:
-        return  # what is said of the lock says it
+        return  # the trouble of the lock itself reports it
     yield Trouble(kind=kind, device=change.accelerator, subject=str(change.subject), fact=change, certain=change.certain)
 
 
 def _may_change(change: Change, handed: Inventory) -> bool:
-    """A slot that was handed over for the host to program; and what says so, which is a lock."""
+    """Whether the host may change this: a slot handed over for the host to program, and its host access (judged as a lock)."""
     if change.subject.kind is SubjectKind.HOST_ACCESS:
         return True
     old = handed.accelerator(change.accelerator)
@@ -201,7 +201,7 @@ def _may_change(change: Change, handed: Inventory) -> bool:
 def _locks(
     old: Accelerator, new: Accelerator, records: evidence.Records | None, gaps: tuple[Gap, ...], lifecycle: int
 ) -> Iterator[Trouble]:
-    """Every lock that was closed when the device was handed over."""
+    """Yield the troubles of the locks that were closed when the device was handed over."""
     now = {r.place: r for r in new.locks}
     for was in old.locks:
         if was.state not in CLOSED:
@@ -228,16 +228,16 @@ def _locks(
         if found.state is LockState.UNKNOWN:
             yield replace(changed, kind=TroubleKind.UNREADABLE, certain=False)
         else:
-            # What was handed over to come in force with the start of the host may be seen before it has started.
+            # A lock that takes effect with the start of the host may be read before the host has started.
             yield replace(changed, certain=found.state is not LockState.PENDING_RESET)
 
 
 def _ways(
     old: Accelerator, new: Accelerator, records: evidence.Records | None, gaps: tuple[Gap, ...], lifecycle: int
 ) -> Iterator[Trouble]:
-    """Ways of a host that were closed when the device was handed over, and are not: by something that was not there then.
+    """Yield the paths of a host that were closed at hand-over and are open now because of something that is new.
 
-    What has become of the locks of then is told of each of them. So here they count as they were.
+    Changes of the locks from hand-over are reported for each of them, so here these locks count as they were.
     """
     before = {r.place: r for r in old.locks if r.state in CLOSED}
     judged = {r.place: r if records is None else evidence.judge(r, records.at(r), lifecycle=lifecycle) for r in new.locks}
@@ -278,10 +278,10 @@ def _card(a: Accelerator) -> CardNamed:
 
 
 def holds(was: LockReading, found: LockReading, judged: LockReading) -> bool:
-    """A lock is closed as it was handed over.
+    """Whether a lock is closed as it was handed over.
 
-    One that came in force with the start of the host has no reset in our records: for such a one it counts that its BMC shows
-    it in force, and that the record is of this very card. What shows only what is set says nothing of that.
+    A lock that took effect with the start of the host has no reset in our records. For such a lock it counts that its BMC
+    reports it in force, and that the record is of this very card. A value that only says what is set does not prove that.
     """
     if judged.state is LockState.LOCKED_VERIFIED or (was.state, judged.state) == (LockState.LOCKED_REPORTED,) * 2:
         return True
@@ -289,7 +289,7 @@ def holds(was: LockReading, found: LockReading, judged: LockReading) -> bool:
 
 
 def accounts(seen: Inventory, baseline: Baseline, node: NodeFacts) -> tuple[Trouble, ...]:
-    """Who may log in to a BMC and is not expected there. That goes by the rules of now, and not by how it was handed over."""
+    """Return the unexpected accounts that may log in to a BMC, by the present rules, not by the state at hand-over."""
     return _once(_accounts(seen, baseline, node))
 
 
@@ -308,7 +308,7 @@ def _accounts(seen: Inventory, baseline: Baseline, node: NodeFacts) -> Iterator[
 
 
 def open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> tuple[Trouble, ...]:
-    """Locks that the rules demand and that do not read closed, of a machine of which nobody knows how it was handed over."""
+    """Return the demanded locks that do not read closed, of a machine whose state at hand-over is unknown."""
     return _once(_open_locks(seen, baseline, node))
 
 
@@ -331,27 +331,27 @@ def _open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> Iterato
 
 
 def unreadable(error: Exception) -> Trouble:
-    """A BMC that says nothing."""
+    """Return the trouble that a BMC could not be read."""
     return Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='all', fact=Unreadable(error=error), certain=False)
 
 
 def unloadable(error: Exception) -> Trouble:
-    """A node that cannot be watched, whatever its BMC says."""
+    """Return the trouble that a node cannot be watched, whatever its BMC reports."""
     return Trouble(kind=TroubleKind.UNLOADABLE, device=None, subject='node', fact=Unloadable(error=error))
 
 
 def unproven(fact: NotHandedOver | NoCertificate, subject: str = 'hand-over') -> Trouble:
-    """A node that is with somebody, and that was not handed over."""
+    """Return the trouble that somebody has a node that was not handed over."""
     return Trouble(kind=TroubleKind.UNPROVEN, device=None, subject=subject, fact=fact)
 
 
 def opened(since: datetime, by: str) -> Trouble:
-    """Locks that our own step has opened."""
+    """Return the trouble that a step of ours has released locks."""
     return Trouble(kind=TroubleKind.OPENED, device=None, subject='locks', fact=LocksOpened(since=since, by=by))
 
 
 def unlocked(handed: Inventory) -> frozenset[AcceleratorId]:
-    """Devices that were handed over with a way for the host to write to them, as rules or waivers let them be."""
+    """Return the devices that were handed over with an open host path, as rules or waivers permit."""
     return frozenset(
         a.id
         for a in handed.accelerators
@@ -362,7 +362,7 @@ def unlocked(handed: Inventory) -> frozenset[AcceleratorId]:
 def rewritable(
     seen: Inventory, devices: Iterable[AcceleratorId], baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]
 ) -> frozenset[AcceleratorId]:
-    """Those of these devices for which there are images of all firmware that the rules demand of them."""
+    """Return those of these devices for which the catalogue has images of all demanded firmware."""
     known = tuple(catalogue)
     wanted = frozenset(devices)
 
@@ -374,17 +374,17 @@ def rewritable(
     return frozenset(a.id for a in seen.accelerators if a.id in wanted and there(a))
 
 
-# ------------------------------------------------------------------------------------------------------------- what is new
+# ------------------------------------------------------------------------------------------------------- rounds and alarms
 
 
 def next_round(
     before: Iterable[Alarm], found: Iterable[Trouble], now: datetime, *, patience: int, blind: bool = False
 ) -> Round:
-    """What of it has to be told.
+    """Update the alarms, and return which of them to report.
 
     :param before: the alarms of the round before.
-    :param patience: in how many rounds an uncertain trouble has to be there before it is told.
-    :param blind: nothing could be seen: nothing is over.
+    :param patience: in how many rounds an uncertain trouble has to be seen before it is reported.
+    :param blind: nothing could be read: no alarm is over.
     """
     known = {alarm.trouble.key: alarm for alarm in before}
     alarms = []
@@ -403,22 +403,22 @@ def next_round(
 
 
 def exposed(found: Iterable[Trouble], *, opened: bool = False) -> frozenset[AcceleratorId]:
-    """Devices that are written anew once the node is ours again, whatever version they show then: versions can lie.
+    """Return the devices to write again once the node is free, whatever version they report then: versions can be false.
 
-    :param opened: we have opened locks ourselves, with the host held off: that they are open exposes nothing.
+    :param opened: we have released the locks ourselves, with the host held off: open locks expose nothing then.
     """
     kinds = EXPOSING - {TroubleKind.LOCK} if opened else EXPOSING
     certain = [t for t in found if t.kind in kinds and t.certain]
     return frozenset(t.device for t in certain if t.device is not None).union(*(t.of for t in certain))
 
 
-# --------------------------------------------------------------------------------------------------------- what is done
+# ------------------------------------------------------------------------------------------------------------ reactions
 
 
 def reactions(baseline: Baseline, node: NodeFacts, known: Inventory | None, trouble: Trouble) -> frozenset[DriftAction]:
-    """What the rules say for a trouble: those of its device, or of all devices of the node.
+    """Return what the rules say to do about a trouble: the rules for its device, or for all devices of the node.
 
-    :param known: where the devices are looked up; of what is in none, the default is done.
+    :param known: the inventory to look up the devices in; the default applies if it has none of them.
     """
     devices = () if known is None else known.accelerators
     asked = [demands(baseline, a, node).on_drift for a in devices if trouble.device in (None, a.id)]
@@ -426,9 +426,9 @@ def reactions(baseline: Baseline, node: NodeFacts, known: Inventory | None, trou
 
 
 def closable(found: Iterable[Trouble], seen: Inventory) -> tuple[tuple[LockReading, ...], tuple[NotClosed, ...]]:
-    """The locks that can be closed again now, in order; and why the others cannot.
+    """Return the locks that can be engaged again now, in order; and why the others cannot.
 
-    What wraps the others comes last: under it a BMC takes no other change.
+    A lockdown comes last: under it a BMC accepts no other change.
     """
     readings = []
     why: list[NotClosed] = []
@@ -447,24 +447,24 @@ def closable(found: Iterable[Trouble], seen: Inventory) -> tuple[tuple[LockReadi
     return tuple(sorted(once.values(), key=lambda r: (r.wraps, r.place))), tuple(why)
 
 
-# ------------------------------------------------------------------------------------------------------ how it is to be now
+# --------------------------------------------------------------------------------------------- accepting changes of our own
 
 
 def accepted(handed: Inventory | None, seen: Inventory, actions: Iterable[Action]) -> Inventory | None:
-    """What later looks are compared with, after a job of ours on a machine that is somebody else's.
+    """Return what to compare later inventories with, after a job of ours on a machine that somebody has.
 
-    What the job did itself counts as handed over; of a device with any other change nothing does. A lock that was closed when
-    the machine was handed over has to be closed again, whatever the job has opened; and one that is new and open does not count
-    as handed over, so that it stays a way that was not there.
+    What the job did itself counts as handed over; of a device with any other change, nothing does. A lock that was closed at
+    hand-over has to be engaged again, whatever the job has released. A lock that is new and open does not count as handed over,
+    so it is reported as a new way in.
 
-    :param seen: a whole look, its locks judged.
-    :param actions: those that were begun.
+    :param seen: a complete inventory, with its locks judged.
+    :param actions: the actions that were started.
     """
     if handed is None:
         return None
     known = {a.id: a for a in drift.remembered(handed, seen).accelerators}
     beside = drift.beyond(drift.drift(handed, seen), actions)
-    # What could not be read is no change, and stays as it was.
+    # A value that could not be read is no change, and stays as it was.
     others = {c.accelerator for c in beside if _KINDS[c.kind] not in (None, TroubleKind.UNREADABLE)}
     devices = []
     for old in handed.accelerators:
@@ -485,13 +485,13 @@ def accepted(handed: Inventory | None, seen: Inventory, actions: Iterable[Action
     return replace(handed, accelerators=tuple(devices))
 
 
-# -------------------------------------------------------------------------------------------------------------- when it is
+# ---------------------------------------------------------------------------------------------------------------- schedule
 
 
 def due(node: str, last: datetime, now: datetime, interval: timedelta) -> bool:
-    """Whether a node's moment has come since the last round. Each node has one of its own in every interval.
+    """Whether the node is due for a round: each node has its own moment in every interval, and it has passed since the last.
 
-    :param node: its UUID, which says which moment: a restarted conductor asks no BMC sooner than the one before.
+    :param node: its UUID, which determines the moment: a restarted conductor asks no BMC sooner than the one before.
     """
     seconds = interval.total_seconds()
     share = int.from_bytes(hashlib.sha256(node.encode()).digest()[:8], 'big') / 2**64
