@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How the tools of the straight path are put together from the operator's configuration."""
+"""Build the tools of a job (drivers, locks, baseline, catalogue, image store) from the operator's configuration.
+
+Every shell builds its :class:`~baremetal_acc.run.Tools` here and adds its own hooks.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -32,13 +35,13 @@ from baremetal_acc.run import Attestor, Tools
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documents:
-    """What the operator wrote: rules and images.
+    """The operator's baseline and catalogue, as they were read.
 
-    :ivar folders: that images may lie in; ``hosts`` servers that they may come from.
-    :ivar path: of the catalogue, for messages; ``expires`` when it does, None for never; ``denials`` its deny-list.
-    :ivar trust: who may sign images; None where there are no trust roots for them.
-    :ivar papers: the files of baseline and catalogue, by which certificates name them; None where one was not read.
-    :ivar remarks: what is no error in them, and seems not to be meant.
+    :ivar folders: folders that images may be read from; ``hosts``: servers that they may be fetched from.
+    :ivar path: of the catalogue, for messages; ``expires``: when it expires, None for never; ``denials``: its deny-list.
+    :ivar trust: who may sign images; None where no trust roots are configured for them.
+    :ivar papers: name and digest of the baseline and the catalogue, for hand-over certificates; None where one was not read.
+    :ivar remarks: warnings about what is no error in the documents, and probably a mistake.
     """
 
     baseline: Baseline
@@ -54,14 +57,15 @@ class Documents:
 
 
 def documents(settings: Settings, *, images: bool = True, arguments: bool = False, rules: bool = True) -> Documents:
-    """Read baseline and catalogue.
+    """Read the baseline and the catalogue.
 
-    :param arguments: there are arguments (of the command line) that win over the options, for messages.
-    :param images: read the catalogue; else there are no images, and whoever only locks does not depend on whether it is good.
-    :param rules: there have to be some; else a baseline that is not there is one without rules, and no catalogue is read:
-        whoever only reads needs none.
+    :param arguments: the command line has arguments that override the options; messages name them.
+    :param images: read the catalogue, too. Without it there are no images, and a caller that only locks does not depend on a
+        valid catalogue.
+    :param rules: the baseline has to exist. Otherwise a missing baseline is one without rules, and the catalogue is not read
+        then: a caller that only reads machines needs neither.
     :raises DocumentError: one is missing or wrong, or a trust root or an option about images is.
-    :raises CatalogueRefused: the catalogue is not signed as it has to be, or an older one.
+    :raises CatalogueRefused: the catalogue is not signed as it has to be, or is older than one that was used before.
     """
     if not rules and not settings.baseline.exists():
         return Documents(baseline=baseline.Baseline(rules=()), catalogue=(), folders=())
@@ -93,11 +97,11 @@ def documents(settings: Settings, *, images: bool = True, arguments: bool = Fals
 
 
 def catalogue(settings: Settings, trust: Trusting | None, now: datetime, *, arguments: bool = False) -> Loaded:
-    """The catalogue, once it has proven whose it is.
+    """Read the catalogue, and verify its signature and its serial.
 
     :param arguments: as of :func:`documents`.
     :raises DocumentError: it is missing or wrong.
-    :raises CatalogueRefused: it is not signed as it has to be, or an older one.
+    :raises CatalogueRefused: it is not signed as it has to be, or is older than one that was used before.
     """
     kept = settings.catalogue_serial_file
     return load.load(
@@ -111,7 +115,7 @@ def catalogue(settings: Settings, trust: Trusting | None, now: datetime, *, argu
 
 
 def trusting(settings: Settings) -> Trusting | None:
-    """Who may sign the catalogue, as the trust roots say; None where there are none.
+    """Return who may sign the catalogue, by the trust roots; None where there are none.
 
     :raises DocumentError: a trust root is missing or wrong.
     """
@@ -119,7 +123,10 @@ def trusting(settings: Settings) -> Trusting | None:
 
 
 def trusting_images(settings: Settings) -> Trusting | None:
-    """Who may sign images: who vouches for bytes need not be trusted with what they fit, and what is denied.
+    """Return who may sign images; None where there are no trust roots.
+
+    Whoever vouches for the bytes of an image need not be trusted with the catalogue, which says what images fit and what is
+    denied.
 
     :raises DocumentError: a trust root is missing or wrong.
     """
@@ -129,41 +136,41 @@ def trusting_images(settings: Settings) -> Trusting | None:
 def _trusting(roots: Sequence[Path]) -> Trusting | None:
     if not roots:
         return None
-    # Imported here: who has no trust roots does not wait for it.
+    # Imported here, as the import is slow and is not needed without trust roots.
     from baremetal_acc.catalogue.roots import trust
 
     return trust(roots)
 
 
 def attesting(settings: Settings) -> Attestor | None:
-    """What tells what measurements of devices are worth; None where no root of their makers is pinned.
+    """Return what checks the signed measurements of devices (SPDM); None where no root of a device maker is pinned.
 
     :raises DocumentError: a root is missing or wrong.
     """
     roots = settings.spdm_trust_roots
     if not roots:
         return None
-    # Imported here: who has no roots does not wait for it.
+    # Imported here, as the import is slow and is not needed without roots.
     from baremetal_acc.catalogue.spdm import attestor
 
     return attestor(map(str, roots))
 
 
 def folders(settings: Settings) -> tuple[Path, ...]:
-    """Folders that images may lie in."""
+    """Return the folders that images may be read from."""
     return (settings.catalogue.parent, *settings.image_folders)
 
 
 def hosts(settings: Settings) -> frozenset[Origin]:
-    """Servers that images may come from.
+    """Return the servers that images may be fetched from.
 
-    :raises DocumentError: an entry is none.
+    :raises DocumentError: an entry of ``image_hosts`` is no server.
     """
     return frozenset(_origin(entry) for entry in settings.image_hosts)
 
 
 def store(settings: Settings, read: Documents) -> Store:
-    """Where images come from."""
+    """Return the image store: it reads images from folders, or fetches them from servers."""
     web = Web(hosts=read.hosts, authorities=_text_of(settings.image_ca), timeout=settings.image_timeout)
     return Store(
         files=FileStore(folders=read.folders, largest=settings.image_max_size),
@@ -177,7 +184,7 @@ def store(settings: Settings, read: Documents) -> Store:
 
 
 def patience(settings: Settings) -> Patience:
-    """How long jobs wait."""
+    """Return the timeouts of jobs."""
     return Patience(
         poll=settings.poll_interval,
         settle=settings.settle_timeout,
@@ -190,7 +197,7 @@ def patience(settings: Settings) -> Patience:
 
 
 def image_server(settings: Settings) -> ImageServer | None:
-    """Where BMCs may fetch images from us; None when they may not."""
+    """Return where BMCs may fetch images from this machine (SimpleUpdate); None when they may not."""
     if settings.image_server_host is None:
         return None
     return ImageServer(
@@ -203,7 +210,7 @@ def image_server(settings: Settings) -> ImageServer | None:
 
 
 def tuned(address: BmcAddress, settings: Settings) -> BmcAddress:
-    """An address, with how the operator wants BMCs to be spoken to."""
+    """Return an address with the operator's settings for requests to BMCs."""
     return replace(
         address,
         timeout=settings.bmc_timeout,
@@ -215,7 +222,10 @@ def tuned(address: BmcAddress, settings: Settings) -> BmcAddress:
 
 
 def tools(settings: Settings, read: Documents) -> Tools:
-    """Tools with every driver and mechanism that is installed; the shell adds its hooks by :func:`dataclasses.replace`."""
+    """Build tools with every driver and lock mechanism that is installed.
+
+    The shell adds its hooks by :func:`dataclasses.replace`.
+    """
     return Tools(
         connect=find_driver.connecting(settings.devices),
         mechanisms=find_locks.mechanisms(),
@@ -237,7 +247,7 @@ def _origin(entry: str) -> Origin:
 
 
 def _named(settings: Settings, name: str, *, arguments: bool) -> str:
-    """Who names a file, as a hint."""
+    """Say which option or argument sets a file, as a hint."""
     if arguments and name in settings.from_arguments:
         return f'--{name} names it'
     return f'option [{GROUP}] {name} names it' + (f', --{name} another one' if arguments else '')
@@ -249,7 +259,7 @@ def _text_of(path: Path | None) -> str | None:
 
 def _text(path: Path, hint: str) -> str:
     try:
-        return path.read_bytes().decode('utf-8')  # not as text: line ends count for its digest
+        return path.read_bytes().decode('utf-8')  # not read_text: its digest covers the line ends
     except OSError as exc:
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
     except UnicodeDecodeError:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong, whose fault it is, and whether waiting can help.
+"""Define the errors of this package: what went wrong, whose fault it is, and whether waiting can help.
 
 ::
 
@@ -11,7 +11,7 @@
     |   +-- BmcUnreachable   no answer (waiting can help)
     |   +-- BmcUntrusted     its certificate is not trusted
     |   +-- BmcNotAuthorised credentials or role are refused
-    |   |   +-- BmcShutOut   so often that it is not asked any more
+    |   |   +-- BmcShutOut   refused so often that the job asks this BMC no more
     |   +-- BmcBusy          it asks to come back later (waiting can help)
     |   |   +-- BmcNoSessionFree  all of its sessions are in use
     |   +-- BmcRefused       it refused a request
@@ -24,10 +24,10 @@
     |   +-- ImageMismatch    size or digest differ from the catalogue
     |   +-- PackageMalformed a PLDM package breaks its specification (names field and offset)
     +-- Refused              a plan is not safe to execute
-    +-- NotMet               what was looked at is not what the baseline demands
+    +-- NotMet               the inventory does not meet the baseline
     +-- WriteFailed          a write was begun and did not end as it should
     +-- StaleJob             a stored job belongs to another flow, step, lifecycle or machine
-    +-- StateError           what has to be remembered cannot be read or written
+    +-- StateError           stored state cannot be read or written
     +-- DemandRefused        there are too many demands already (waiting can help)
     +-- DemandDiffers        its id is known as that of another demand
     +-- CertificateInvalid   a hand-over certificate proves nothing here
@@ -37,11 +37,11 @@
     +-- PlacementError
         +-- PlacementUnreachable  (waiting can help)
         +-- InventoryInUse        an allocation holds what should be withdrawn (waiting can help)
-        |   +-- ClaimedAlone      it is of a consumer that has not claimed the machine
+        |   +-- ClaimedAlone      the consumer has not claimed the machine itself
         +-- RootMissing           the node has no root provider yet (waiting can help)
         +-- PlacementRefused      placement refused a request
 
-Messages name what, where and what to do. They never hold secrets.
+Messages say what went wrong, where, and what to do. They never hold secrets.
 """
 
 from collections.abc import Iterable
@@ -64,7 +64,7 @@ class AccError(Exception):
         super().__init__(message if hint is None else f'{message} ({hint})')
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As it is, for another process: the arguments by which it was made are not kept."""
+        """Pickle the error as it is, for another process: the arguments of its constructor are not kept."""
         return _as_it_was, (type(self), self.args, self.__dict__)
 
 
@@ -96,10 +96,10 @@ class UsageError(AccError):
 
 
 class BmcError(AccError):
-    """Something about one BMC.
+    """An error about one BMC.
 
-    :ivar bmc: how the operator calls it, with its address: ``host (https://192.0.2.1)``.
-    :ivar uri: the resource that was asked for, if one was.
+    :ivar bmc: the operator's name for it, with its address: ``host (https://192.0.2.1)``.
+    :ivar uri: the resource that was requested, if one was.
     """
 
     def __init__(self, *, bmc: str, what: str, uri: str | None = None, hint: str | None = None) -> None:
@@ -111,10 +111,10 @@ class BmcError(AccError):
 
 
 class BmcUnreachable(BmcError):
-    """No answer in time, or the connection broke, or a server in front of the service answered a write for it.
+    """The BMC did not answer in time, the connection broke, or a server in front of the service answered a write for it.
 
-    :ivar sent: what was to be done may have reached it. False where not even a login did: then nothing has happened.
-    :ivar cut: the end of what was to be sent was never sent, so that the whole of it cannot have reached it.
+    :ivar sent: the request may have reached the BMC. False where not even a login did: then nothing has happened.
+    :ivar cut: the end of the request was never sent, so that the BMC cannot have received all of it.
     """
 
     waiting_helps = True
@@ -143,30 +143,30 @@ class BmcNotAuthorised(BmcError):
 
 
 class BmcShutOut(BmcNotAuthorised):
-    """It has refused them so often that it is not asked any more: once more might lock the account out."""
+    """The BMC has refused our credentials so often that it is not asked any more: another try might lock the account out."""
 
 
 class BmcBusy(BmcError):
-    """The BMC asks to come back later (HTTP 503, or an update is under way)."""
+    """The BMC asks to come back later (HTTP 503), or an update is in progress."""
 
     waiting_helps = True
 
 
 class BmcNoSessionFree(BmcBusy):
-    """All sessions of the BMC are in use, so that nobody can log in (SessionLimitExceeded, RAC0218). Nothing was done."""
+    """All sessions of the BMC are in use, so that no login is possible (SessionLimitExceeded, RAC0218). Nothing was done."""
 
 
 class BmcRefusalReason(Enum):
-    """Why a BMC refused a request, in so far as anybody but its driver decides by it."""
+    """Why a BMC refused a request, as far as anything but its driver decides by it."""
 
     NOT_FOUND = auto()
     """There is no such resource."""
 
     GONE = auto()
-    """What was asked for is not there any more."""
+    """The resource is not there any more."""
 
     CONFLICT = auto()
-    """The request does not go with the state that the resource is in."""
+    """The request does not fit the state that the resource is in."""
 
     INVALID_REQUEST = auto()
     """The request itself is not accepted, and nothing was done."""
@@ -175,7 +175,7 @@ class BmcRefusalReason(Enum):
     """The BMC failed, and does not say what it has done."""
 
     OTHER = auto()
-    """Nothing was done, for a reason that only the message tells."""
+    """Nothing was done; only the message tells why."""
 
 
 class BmcRefused(BmcError):
@@ -195,38 +195,38 @@ class BmcRefused(BmcError):
 
     @property
     def gone(self) -> bool:
-        """What was asked for is not there, or not any more."""
+        """Whether the requested resource is not there, or not any more."""
         return self.reason in (BmcRefusalReason.NOT_FOUND, BmcRefusalReason.GONE)
 
 
 def is_not_found(answer: object) -> bool:
-    """A BMC has answered that there is no such resource."""
+    """Whether a BMC has answered that there is no such resource."""
     return isinstance(answer, BmcRefused) and answer.reason is BmcRefusalReason.NOT_FOUND
 
 
 class BmcConflict(BmcError):
     """A condition of a write is not met, or missing (HTTP 412, 428). Nothing was written.
 
-    From a driver: the resource changed between our read and our write, so look again, then decide.
+    Raised by a driver it means: the resource changed between our read and our write. Read it again, then decide.
     """
 
     waiting_helps = True
 
 
 class BmcAnswerInvalid(BmcError):
-    """The answer is not what the standard asks for: no JSON, too long, a redirect to elsewhere."""
+    """The answer does not follow the standard: it is no JSON, too long, or a redirect to elsewhere."""
 
 
 class BmcUnsupported(BmcError):
-    """The BMC lacks what is needed for this."""
+    """The BMC does not support what is needed."""
 
 
 class BmcNoLogin(BmcUnsupported):
-    """The BMC offers no way to log in that may be used: another cipher suite, or IPMI 1.5 only."""
+    """The BMC supports no login that may be used: it has other cipher suites, or IPMI 1.5 only."""
 
 
 class ImageError(AccError):
-    """Something about one image of the catalogue."""
+    """An error about one image of the catalogue."""
 
     def __init__(self, *, image: str, what: str, hint: str | None = None) -> None:
         self.image = image
@@ -242,10 +242,10 @@ class ImageMismatch(ImageError):
 
 
 class PackageMalformed(ImageError):
-    """A PLDM firmware update package is not what DSP0267 demands.
+    """A PLDM firmware update package violates DSP0267.
 
-    :ivar field: as DSP0267 calls it, with the number of the record that it is in: ``FirmwareDeviceIDRecords[2].RecordLength``.
-    :ivar offset: of its first byte, from that of the package.
+    :ivar field: by its name in DSP0267, with the number of its record: ``FirmwareDeviceIDRecords[2].RecordLength``.
+    :ivar offset: of the first byte of the field, from the start of the package.
     :ivar found: what is wrong with it.
     :ivar expected: what would be right.
     """
@@ -259,7 +259,7 @@ class PackageMalformed(ImageError):
 
 
 class Refused(AccError):
-    """A plan holds refusals: nothing of it is executed.
+    """A plan has refusals, so nothing of it is executed.
 
     :ivar reasons: one sentence each, naming device and reason.
     """
@@ -270,7 +270,7 @@ class Refused(AccError):
 
 
 class NotMet(AccError):
-    """What was read is not what the baseline demands.
+    """The inventory does not meet the baseline.
 
     :ivar reasons: one sentence each, naming device, component or write path, and what was found.
     """
@@ -296,21 +296,21 @@ class StaleJob(AccError):
 
 
 class StateError(AccError):
-    """What has to be remembered cannot be read or written: a full disk, a folder that is not ours."""
+    """Stored state cannot be read or written: the disk is full, or the folder is not ours."""
 
 
 class DemandRefused(AccError):
-    """A demand is not taken, because there are too many already."""
+    """A demand is not accepted, because there are too many already."""
 
     waiting_helps = True
 
 
 class DemandDiffers(AccError):
-    """A demand is not taken, because its id is known as that of another one."""
+    """A demand is not accepted, because its id belongs to another demand."""
 
 
 class CertificateInvalid(AccError):
-    """A hand-over certificate proves nothing here: forged, damaged, of another node, or over."""
+    """A hand-over certificate proves nothing here: it is forged, damaged, of another node, or no longer valid."""
 
     def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
         self.what = _printable(what)
@@ -318,11 +318,11 @@ class CertificateInvalid(AccError):
 
 
 class IronicError(AccError):
-    """Something about Ironic, where it is steered from outside."""
+    """An error about Ironic, where it is used through its API."""
 
 
 class IronicUnreachable(IronicError):
-    """No answer, or one that says come back later."""
+    """Ironic did not answer, or asked to come back later."""
 
     waiting_helps = True
 
@@ -332,37 +332,37 @@ class IronicRefused(IronicError):
 
 
 class PlacementError(AccError):
-    """Something about placement."""
+    """An error about placement."""
 
 
 class PlacementUnreachable(PlacementError):
-    """No answer, or one that says come back later."""
+    """Placement did not answer, or asked to come back later."""
 
     waiting_helps = True
 
 
 class InventoryInUse(PlacementError):
-    """An allocation holds inventory that was to be withdrawn."""
+    """An allocation uses inventory that was to be withdrawn."""
 
     waiting_helps = True
 
 
 class ClaimedAlone(InventoryInUse):
-    """Who holds it has not claimed the machine that it is of, so that no instance of the machine is leaving: he stays."""
+    """The consumer of the allocation has not claimed the machine itself, so no instance is leaving: waiting does not help."""
 
     waiting_helps = False
 
 
 class RootMissing(PlacementError):
-    """The node's root provider is not there: it is Nova's to create."""
+    """The node's root provider does not exist yet; Nova creates it."""
 
     waiting_helps = True
 
 
 class PlacementRefused(PlacementError):
-    """Placement refused a request for good (roles, unknown class, microversion)."""
+    """Placement refused a request, and waiting does not help (roles, unknown class, microversion)."""
 
 
 def _printable(text: str) -> str:
-    """A text with what a terminal would not show, or would obey, written as escapes: documents may come from anywhere."""
+    """Return a text with unprintable and control characters escaped, for terminals: documents may come from anywhere."""
     return text if text.isprintable() else ''.join(c if c.isprintable() else repr(c)[1:-1] for c in text)

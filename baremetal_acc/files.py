@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a file kept that has to be right whatever happens? As a whole or not at all, by one process at a time, by nobody else.
+"""Write files atomically and durably, and lock a file for one process (flock).
 
-What the system refuses stays an ``OSError`` here: whoever keeps the file says which one it is and what to do.
+Errors of the operating system are raised as ``OSError``; the caller knows which file it is and what to do.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ from pathlib import Path
 class Held(Exception):
     """Another process has the lock.
 
-    :ivar who: that process, for people.
+    :ivar who: that process, as text for people.
     """
 
     def __init__(self, who: str) -> None:
@@ -25,10 +25,11 @@ class Held(Exception):
 
 
 def write(path: Path, data: bytes, *, mode: int = 0o600) -> None:
-    """It is on the disk when this returns: whoever reads sees what was there before, or all of this.
+    """Write a file atomically and durably: a reader sees the old content or all of the new.
 
-    :param mode: who may read it, less what the umask takes away; as it is, the owner alone.
-    :raises OSError: it could not be written, or nobody knows whether it lasts; there is what was there before, or all of this.
+    :param mode: the permissions, less the umask; by default for the owner alone.
+    :raises OSError: it could not be written, or whether it survives a power failure is unknown; the file has its old content,
+        or all of the new.
     """
     temporary = path.with_name(f'.{path.name}.{os.getpid()}')
     with suppress(FileNotFoundError):
@@ -47,9 +48,9 @@ def write(path: Path, data: bytes, *, mode: int = 0o600) -> None:
 
 
 def sync(folder: Path) -> None:
-    """What was written, replaced or deleted there is so after a power failure, too.
+    """Make what was written, replaced or deleted in a folder survive a power failure.
 
-    :raises OSError: nobody knows.
+    :raises OSError: whether it does is unknown.
     """
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -60,10 +61,10 @@ def sync(folder: Path) -> None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """No other process has this lock meanwhile. The system frees it with the process, however that ends.
+    """Hold a lock file that no other process holds. The system frees it with the process, however that ends.
 
-    :raises Held: another process has it.
-    :raises OSError: the file cannot be opened, or its folder knows no locks.
+    :raises Held: another process holds it.
+    :raises OSError: the file cannot be opened, or its file system has no locks.
     """
     at = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -72,7 +73,7 @@ def alone(path: Path) -> Iterator[None]:
         except BlockingIOError:
             pid = os.pread(at, 20, 0).decode('ascii', 'replace').strip()
             raise Held(f'process {pid}' if pid.isdigit() else 'another process') from None
-        # Who holds it is told to whoever comes second; the lock is good without, on a disk that is full.
+        # The pid is for the message of the next process; on a full disk the lock holds without it.
         with suppress(OSError):
             os.ftruncate(at, 0)
             os.pwrite(at, f'{os.getpid()}\n'.encode(), 0)
@@ -84,5 +85,5 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def others_may_write(found: os.stat_result) -> bool:
-    """Somebody else than root and the user who runs this owns the file or folder, or may write it."""
+    """Whether somebody else than root and the user who runs this owns the file or folder, or may write it."""
     return found.st_uid not in (0, os.geteuid()) or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))

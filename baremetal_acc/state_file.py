@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A SQLite database that keeps state for its owner alone, and takes over once what earlier releases kept as files.
+"""Keep state in a SQLite database that its owner alone may write, and migrate the files of earlier releases into it.
 
-- It keeps a rollback journal and no write-ahead log: that needs shared memory, which NFS has not, and readers that may write.
-- ``synchronous=EXTRA``: what was committed is there after a power failure. ``FULL`` syncs no folder.
+- It has a rollback journal and no write-ahead log: a write-ahead log needs shared memory, which NFS does not have, and readers
+  that may write.
+- ``synchronous=EXTRA``: what was committed is there after a power failure. ``FULL`` does not sync the folder.
 - A connection lasts for one transaction: none is shared by threads, or carried through a fork.
-- It is put in place whole, with its tables, so that an empty file is always a damaged one.
-- Only SQLite opens it: the first descriptor that this process closes would end the POSIX locks of all its threads on it.
+- The file is put in place complete, with its tables, so that an empty file is always a damaged one.
+- Only SQLite opens it: the first file descriptor on it that this process closes would end the POSIX locks of all its threads.
 """
 
 import errno
@@ -27,13 +28,13 @@ from baremetal_acc import files
 from baremetal_acc.errors import Refused, StateError
 
 VERSION = 1
-"""Of the tables of each store, in ``PRAGMA user_version``."""
+"""Version of the tables of each store, in ``PRAGMA user_version``."""
 
 LARGEST = 4 * 1024 * 1024
-"""Bytes of a value, and of a row. The job of a machine with sixteen cards takes about 100 KiB."""
+"""Limit of a value, and of a row, in bytes. The job of a machine with sixteen cards takes about 100 KiB."""
 
 BUSY_SECONDS = 30.0
-"""How long to wait for other processes: each holds the database for some milliseconds."""
+"""Seconds to wait for other processes: each holds the database for some milliseconds."""
 
 AGAIN = 'see to that, then give the same command again'
 
@@ -44,12 +45,13 @@ _NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOLFS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """What earlier releases kept as files.
+    """The files in which earlier releases kept the state.
 
-    :ivar at: their file or folder. It becomes a link to the database: such a release finds no file of its own there, and stops.
+    :ivar at: their file or folder. It becomes a link to the database: an earlier release finds no file of its own there, and
+        stops.
     :ivar documents: the files, as patterns within the folder of the database. They are kept, as ``NAME.migrated``.
-    :ivar locks: a pattern of the files that such a release locks while it works.
-    :ivar take: puts a document into the database.
+    :ivar locks: a pattern of the files that an earlier release locks while it works.
+    :ivar take: writes the content of one file into the database.
     """
 
     at: Path
@@ -58,21 +60,21 @@ class Earlier:
     take: Callable[[sqlite3.Connection, Path, bytes], object]
 
     def is_retired(self, database: Path) -> bool:
-        """Whether the link is in place."""
+        """Whether the link to the database has replaced the earlier file or folder."""
         return self.at.is_symlink() and os.readlink(self.at) == database.name
 
     def left(self, database: Path) -> list[Path]:
-        """The documents that were not taken over yet."""
+        """Return the files that were not migrated yet."""
         if self.is_retired(database):
             return []
         if self.at.is_dir():
-            os.scandir(self.at).close()  # what may not be read is no empty folder, as it is to glob
+            os.scandir(self.at).close()  # raises where the folder may not be read; glob would find it empty
         return sorted(path for pattern in self.documents for path in database.parent.glob(pattern))
 
     def retire(self, database: Path) -> None:
         """Rename the files, and put the link in their place.
 
-        :raises StateError: files were taken over before.
+        :raises StateError: an earlier release has worked here again after the files were migrated.
         """
         if self.is_retired(database):
             return
@@ -93,13 +95,13 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFile:
-    """The database of a store.
+    """The database of one store.
 
-    :ivar path: of it; it and its folder are made by the first transaction that writes.
-    :ivar tables: SQL that makes its tables.
-    :ivar risk: what somebody could do who may write it.
-    :ivar lost: what to do where it is damaged.
-    :ivar elsewhere: what names the place, where it cannot be written at all.
+    :ivar path: of the database; it and its folder are made by the first transaction that writes.
+    :ivar tables: SQL that creates its tables.
+    :ivar risk: what somebody could do who may write the database, for messages.
+    :ivar lost: what to do where it is damaged, for hints.
+    :ivar elsewhere: what sets its path, for hints where it cannot be written at all.
     """
 
     path: Path
@@ -110,9 +112,9 @@ class StateFile:
     earlier: Earlier
 
     def select(self, sql: str, *values: object) -> list[Any]:
-        """The rows of a query; none where there is no database yet.
+        """Return the rows of a query; none where there is no database yet.
 
-        :raises StateError: it cannot be read.
+        :raises StateError: the database cannot be read.
         """
         if not self.prepare():
             return []
@@ -121,19 +123,19 @@ class StateFile:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that writes, one at a time. What it wrote is on the disk when it ends, or nothing of it is there.
+        """Run a transaction that writes, one at a time. When it ends, all that it wrote is on the disk, or nothing of it.
 
-        :raises StateError: it cannot be written.
+        :raises StateError: the database cannot be written.
         """
         self.prepare(make=True)
         with self._transaction('IMMEDIATE') as db:
             yield db
 
     def prepare(self, *, make: bool = False) -> bool:
-        """Take over what an earlier release has left, if that was not done. Call it before a lock of such a release is taken.
+        """Migrate what an earlier release has left, if that was not done yet. Call it before a lock of such a release is taken.
 
         :param make: make the database in any case.
-        :returns: whether there is one.
+        :returns: whether there is a database.
         :raises StateError: others may write it, or it cannot be made.
         """
         with self.explained():
@@ -154,16 +156,16 @@ class StateFile:
                     self._make()
                     self._retire()
             except OSError as exc:
-                # Another process may have taken it over in between: a file is away, or a link by now.
+                # Another process may have migrated it in between: a file is gone, or a link by now.
                 if exc.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) or lstat(self.path) is None:
                     raise
             return True
 
     def check_folder(self, folder: Path) -> None:
-        """Nobody else may take away what lies there.
+        """Refuse a folder in which somebody else may remove or replace files.
 
-        :raises StateError: others may.
-        :raises OSError: there is no such folder, or it cannot be asked for.
+        :raises StateError: others may write there.
+        :raises OSError: there is no such folder, or its status cannot be read.
         """
         if files.others_may_write(folder.stat()):
             hint = f'chmod 700 {folder}, as its owner; or {self.elsewhere}'
@@ -171,10 +173,10 @@ class StateFile:
 
     @contextmanager
     def alone(self, lock: Path, refusal: str) -> Iterator[None]:
-        """Hold a lock of the system, for as long as a job takes; it is freed with the process, however that ends.
+        """Hold a lock file for as long as a job takes; the system frees it with the process, however that ends.
 
-        :param refusal: what is told where another process has it, with a place for which one.
-        :raises Refused: another one has it.
+        :param refusal: the message where another process has the lock, with a placeholder for that process.
+        :raises Refused: another process has it.
         """
         self.prepare()
         with ExitStack() as stack:
@@ -190,9 +192,9 @@ class StateFile:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """What the system or SQLite refuses is told by file, with what to do.
+        """Raise errors of the operating system or of SQLite as :class:`StateError`, with the file and what to do.
 
-        :raises StateError: it does.
+        :raises StateError: there was one.
         """
         try:
             yield
@@ -234,7 +236,7 @@ class StateFile:
 
     @contextmanager
     def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
-        """It is rolled back where the body raises: the connection is closed then."""
+        """Run a transaction. It is rolled back where the body raises: the connection is closed then."""
         with self.explained(), closing(self._connect(self.path)) as db:
             db.execute(f'BEGIN {kind}')
             [version] = db.execute('PRAGMA user_version').fetchone()
@@ -248,9 +250,9 @@ class StateFile:
 
     @contextmanager
     def _nobody_of_an_earlier_release(self) -> Iterator[None]:
-        """No process of such a release works meanwhile with what is taken over.
+        """Hold the locks of earlier releases, so that none of their processes works with the files that are migrated.
 
-        :raises StateError: one does.
+        :raises StateError: such a process still runs after :data:`BUSY_SECONDS`.
         """
         until = time.monotonic() + BUSY_SECONDS
         with ExitStack() as stack:
@@ -270,7 +272,7 @@ class StateFile:
             yield
 
     def _make(self) -> None:
-        """Put it in place with all that an earlier release has left. Another process may do so first."""
+        """Put the database in place with everything that an earlier release has left. Another process may do so first."""
         handle, name = tempfile.mkstemp(dir=self.path.parent, prefix='.', suffix='.new')
         os.close(handle)
         try:
@@ -292,9 +294,9 @@ class StateFile:
 
 
 def lstat(path: Path) -> os.stat_result | None:
-    """What stands there; None: nothing.
+    """Return the status of what is at a path, without following links; None where there is nothing.
 
-    :raises OSError: nobody can tell, which is not the same.
+    :raises OSError: it cannot be read, which does not mean that there is nothing.
     """
     try:
         return path.lstat()
@@ -303,7 +305,7 @@ def lstat(path: Path) -> os.stat_result | None:
 
 
 def read_document(path: Path) -> bytes:
-    """What an earlier release wrote.
+    """Read a file that an earlier release wrote.
 
     :raises StateError: others may have written it, or it is too long.
     :raises OSError: it cannot be read.

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits for a socket: a thread of its own, or one thread for a thousand sockets?
+"""Wait for sockets and timers: in an ordinary thread, or as one of many greenlets in one thread (:class:`Hub`).
 
-A look is written as if it could wait. In an ordinary thread it does. Inside :class:`Hub` it is a greenlet, which gives way
-to others while it waits: a fleet needs neither a thread for each BMC, nor their fight for the interpreter, which cost as much
-again as the looks themselves (doc/source/performance.rst).
+Code that reads a BMC is written as if it could block. In an ordinary thread it does. In a :class:`Hub` it runs as a greenlet,
+which lets others run while it waits: an inventory of many machines needs no thread for each BMC. Threads that compete for the
+interpreter cost as much again as the inspections themselves (doc/source/performance.rst).
 
-No lock may be held across a wait by code that runs in a hub, unless nobody else in the hub wants it.
+Code that runs in a hub may hold no lock across a wait, unless nobody else in the hub wants that lock.
 """
 
 import contextlib
@@ -31,21 +31,21 @@ READ = select.POLLIN
 WRITE = select.POLLOUT
 
 TICK = 0.1
-"""Seconds by which a wait for a socket may be longer than it should: waits that take too long are looked for so often."""
+"""Seconds by which a wait for a socket may exceed its timeout: timeouts are checked this often."""
 
 _here = threading.local()
 
 
 def idle() -> float:
-    """A clock of the seconds in which this process used no CPU: it had nothing to do, or others had the CPU."""
+    """Clock of the seconds in which this process used no CPU: it had nothing to do, or other processes had the CPU."""
     return time.monotonic() - time.process_time()
 
 
 class Hub:
-    """Runs many functions in one thread; each may wait for sockets and for time by :func:`for_socket` and :func:`sleep`.
+    """Run many functions in one thread; each may wait for sockets and for time by :func:`for_socket` and :func:`sleep`.
 
-    :ivar idle: seconds in which all of them waited, and the process used no CPU. Time in which others had the CPU, while there
-        was something to do, is none.
+    :ivar idle: seconds in which all of them waited and the process used no CPU. Time in which other processes had the CPU,
+        while there was something to do, does not count.
     """
 
     def __init__(self) -> None:
@@ -65,17 +65,17 @@ class Hub:
         self._helpers: ThreadPoolExecutor | None = None
 
     def spawn(self, function: Callable[[], None]) -> None:
-        """Begin a function. What it raises ends :meth:`run`."""
+        """Start a function as a greenlet. An exception that it raises ends :meth:`run`."""
         self._ready.append((greenlet.greenlet(lambda _: function(), self._main), None))
 
     def call(self, function: Callable[[], None]) -> None:
-        """Do something in the hub's thread, from any thread."""
+        """Run a function in the hub's thread; may be called from any thread."""
         self._calls.append(function)
         with contextlib.suppress(BlockingIOError):
             self._button.send(b'!')
 
     def run(self, done: Callable[[], bool]) -> None:
-        """Let everything run until ``done`` says so."""
+        """Run all functions until ``done`` returns true."""
         _here.hub = self
         self._main = greenlet.getcurrent()
         try:
@@ -85,7 +85,7 @@ class Hub:
             _here.hub = None
 
     def close(self) -> None:
-        """Close what is open; what still waits never goes on."""
+        """Close the hub's file descriptors; functions that still wait never continue."""
         self._epoll.close()
         self._bell.close()
         self._button.close()
@@ -95,10 +95,10 @@ class Hub:
     # ---- called in a greenlet of this hub ----
 
     def for_socket(self, fd: int, event: int, seconds: float) -> bool:
-        """Wait until a socket is ready; false when it was not in time. One waits for a socket at a time."""
+        """Wait until a socket is ready; return False after the timeout. Only one greenlet may wait for a socket at a time."""
         once = event | select.EPOLLONESHOT
         try:
-            self._epoll.modify(fd, once)  # it stays known after its first wait; a closed one is forgotten by the kernel
+            self._epoll.modify(fd, once)  # epoll keeps it after its first wait; the kernel removes a closed one
         except FileNotFoundError:
             self._epoll.register(fd, once)
         self._waiting[fd] = greenlet.getcurrent(), time.monotonic() + seconds
@@ -110,7 +110,7 @@ class Hub:
         self._main.switch()
 
     def together(self, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
-        """As the function of that name."""
+        """As the function :func:`together`."""
         current = greenlet.getcurrent()
         futures: list[Future[T]] = [Future() for _ in items]
 
@@ -128,7 +128,7 @@ class Hub:
         return [future.result() for future in futures]
 
     def in_thread(self, function: Callable[[], T]) -> T:
-        """The result of a function that would hold everybody up, such as asking for a name."""
+        """Run a function that would block the hub, such as a name lookup, in a thread; return its result."""
         if self._helpers is None:
             self._helpers = ThreadPoolExecutor(16, 'hub-helper')
         current = greenlet.getcurrent()
@@ -169,7 +169,7 @@ class Hub:
 
 
 def together(work: Callable[[S], T], items: Sequence[S]) -> list[T]:
-    """Do something for each at the same time, all of it, also when one fails; the results in order.
+    """Do something for each item at the same time, for all of them even when one fails; return the results in order.
 
     :raises Exception: what the first of them raised.
     """
@@ -183,12 +183,12 @@ def together(work: Callable[[S], T], items: Sequence[S]) -> list[T]:
 
 
 def hub() -> Hub | None:
-    """The hub that this code runs in, None in an ordinary thread."""
+    """Return the hub that this code runs in; None in an ordinary thread."""
     return getattr(_here, 'hub', None)
 
 
 def sleep(seconds: float) -> None:
-    """As ``time.sleep``, and gives way in a hub."""
+    """Sleep as ``time.sleep`` does; in a hub, let others run meanwhile."""
     found = hub()
     if found is None:
         time.sleep(seconds)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How an instance gets its accelerators: one driver for each kind of attachment, found by stevedore.
+"""Attach accelerators to an instance: one driver for each kind of attachment, found by stevedore.
 
-On bare metal the instance's half of an attachment is the node itself. What is left is the device's half: see what was claimed,
-make it what was promised, look whether it is, and bring it back afterwards.
+On bare metal the node itself is the instance's half of an attachment. The drivers do the device's half: find what was claimed
+in placement, prepare it as promised, check it, and restore it afterwards.
 """

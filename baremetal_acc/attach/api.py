@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What an attach driver has to offer.
+"""Define the interface of attach drivers (:class:`AttachDriver`), and the values that they are given and return.
 
-A driver decides and does nothing itself: it reads no BMC and writes to none, sleeps never, and keeps nothing between calls.
-What it wants done it returns, and the one job machinery does it: with locks, images that are checked, and a look at the end.
+A driver only decides: it does not read or write BMCs, never sleeps, and keeps nothing between calls. It returns what has to be
+done, and a job does that: with locks, checked images and a final inspection.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,13 @@ from baremetal_acc.model.inventory import Inventory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What a driver may know.
+    """What a driver gets to know of the instance and its machine.
 
     :ivar instance: UUID of the instance.
-    :ivar inventory: a look at the machine of now.
+    :ivar inventory: the present inventory of the machine.
     :ivar supply: how its devices can be claimed, by the rules, and what their slots verifiably hold by them.
     :ivar holds: the function of the catalogue that each slot holds, whatever the rules say of it.
-    :ivar asked: functions that the flavor of the instance asks for by its traits.
+    :ivar asked: functions that the flavor of the instance requires by its traits.
     """
 
     instance: str
@@ -35,16 +35,16 @@ class Around:
     asked: tuple[str, ...] = ()
 
     def accelerator(self, claim: Claim | Attachment) -> Accelerator | None:
-        """The device, if the machine shows it."""
+        """Return the device of a claim or attachment, if the machine shows it."""
         return self.inventory.accelerator(claim.accelerator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What the device half of some attachments takes.
+    """What the devices of some attachments need.
 
     :ivar attachments: as they will be.
-    :ivar gives: what has to be done for that. What is so already may be among it: it is not written again.
+    :ivar gives: functions to program. A slot that holds its function already may be among them: it is not written again.
     """
 
     attachments: tuple[Attachment, ...]
@@ -53,10 +53,10 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
-    """What brings some attachments back.
+    """What has to be done to restore the devices of some attachments.
 
-    :ivar gives: what has to be done for that, in this order.
-    :ivar kept: by provider why it stays as it is, which harms nobody.
+    :ivar gives: functions to program for that, in this order.
+    :ivar kept: by provider, why a device or slot stays as it is, which harms nobody.
     """
 
     gives: tuple[Give, ...] = ()
@@ -64,34 +64,34 @@ class Undo:
 
 
 class AttachDriver(Protocol):
-    """An entry point of the group ``baremetal_acc.attach``. Each method is called once for all that it is asked of.
+    """A driver of the entry point group ``baremetal_acc.attach``. Each method is called once for all attachments of the driver.
 
     An exception of a method fails what it was called for, with the name of the driver; the attachments of other drivers are
-    brought back as if it were not there.
+    restored as if this driver were not there.
     """
 
     name: str
     """The same as its entry point."""
 
     def can_handle(self, claim: Claim) -> bool:
-        """Whether it looks after such a claim. The first driver that says so gets it: others' before those that we ship."""
+        """Whether the driver takes such a claim. The first driver that does gets it: those of other packages before ours."""
 
     def get_devices(self, claims: Sequence[Claim], around: Around) -> tuple[Attachment, ...]:
-        """The attachments of an instance: one for each claim, with its handle."""
+        """Return the attachments of an instance: one for each claim, with its handle."""
 
     def prepare(self, attachments: Sequence[Attachment], around: Around) -> Prepared:
-        """What they will be, and what has to be done for it.
+        """Return what the attachments will be, and what has to be done for that.
 
-        :raises AccError: it cannot be done; names which one, and why.
+        :raises AccError: it cannot be done; names which attachment, and why.
         """
 
     def post_plug(self, attachments: Sequence[Attachment], around: Around) -> tuple[str, ...]:
-        """What is not as it was promised, right before the machine is handed over: a sentence for each; none if all is."""
+        """Return what is not as promised right before the machine is handed over, a sentence for each; none if all is well."""
 
     def unprepare(self, attachments: Sequence[Attachment], around: Around) -> Undo:
-        """What brings them back, the last that was prepared first.
+        """Return what restores the devices of attachments, in the reverse order of their preparation.
 
-        Each of these was written to for the instance, or may have been. The instance may be gone, and so may the device.
+        Each device was written to for the instance, or may have been. The instance may be gone, and so may the device.
         """
 
 

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A whole device for an instance: there is nothing to prepare, and something to look at.
+"""Attach driver for a whole device (GPU, NIC, FPGA): nothing has to be prepared, the device is only checked.
 
-Hardware: GPUs, NICs, other chips, FPGAs that are claimed whole. Found by: a claim of a device's provider. Can do: nothing, for
-nothing has to be done. Handle: the PCI address. Brought back: nothing has to be. Tried on: the emulator's GPUs.
+Hardware: GPUs, NICs, other chips, FPGAs that are claimed whole. Found by: a claim of a device's provider. Can do: nothing,
+since nothing has to be done. Handle: the PCI address. Restored: nothing has to be. Tried on: the emulator's GPUs.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ class Device:
     handle = HandleType.PCI
 
     def can_handle(self, claim: Claim) -> bool:
-        """Every claim of a whole device that is no DPU."""
+        """Accept every claim of a whole device that is no DPU."""
         return claim.slot is None and claim.kind is not Kind.DPU
 
     def get_devices(self, claims: Sequence[Claim], around: Around) -> tuple[Attachment, ...]:
-        """Each device with its PCI address."""
+        """Return each device with its PCI address."""
         return tuple(
             Attachment(
                 provider=claim.provider,
@@ -40,11 +40,11 @@ class Device:
         )
 
     def prepare(self, attachments: Sequence[Attachment], around: Around) -> Prepared:
-        """They are as they will be."""
+        """Return the attachments as they are: nothing has to be done."""
         return Prepared(attachments=tuple(attachments))
 
     def post_plug(self, attachments: Sequence[Attachment], around: Around) -> tuple[str, ...]:
-        """Each of them is still there, and where it was. What it runs, and its locks, are the verification's business."""
+        """Check that each device is still there, at the same PCI address. Its firmware and locks are verified elsewhere."""
         found = []
         for one in attachments:
             accelerator = around.accelerator(one)
@@ -55,5 +55,5 @@ class Device:
         return tuple(found)
 
     def unprepare(self, attachments: Sequence[Attachment], around: Around) -> Undo:
-        """Nothing was done."""
+        """Nothing has to be restored."""
         return Undo()

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How are the drivers asked, all of them once for all accelerators of an instance, and what of their answers is believed?
+"""Call the attach drivers, each once for all its accelerators of an instance, and validate their answers.
 
-Whoever raises, or answers what was not asked, is named; nobody else suffers from it. A driver may have something done to what
-it was given to look after, and to nothing else.
+A driver that raises, or answers something that it was not asked, is named in the error; the other drivers are not affected. A
+driver may request changes only to the devices and slots that it was given.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,13 +19,13 @@ from baremetal_acc.model.attach import Attachment, Claim, Give
 T = TypeVar('T')
 
 _TEXT = 500
-"""Characters of a sentence of somebody else's code."""
+"""Limit of a sentence of a driver, in characters: it may be somebody else's code."""
 
 _HINT = 'repair or uninstall the package that brings it'
 
 
 class AttachDriverBroken(AccError):
-    """An attach driver raised what it must not, or answered what it must not. Names the driver."""
+    """An attach driver raised or answered something that it must not. Names the driver."""
 
     def __init__(self, driver: str, what: str) -> None:
         self.driver = driver
@@ -33,10 +33,10 @@ class AttachDriverBroken(AccError):
 
 
 def devices(found: Found, claims: Sequence[Claim], around: Around) -> tuple[Attachment, ...]:
-    """The attachments of all claims, sorted by device and slot.
+    """Return the attachments of all claims, sorted by device and slot.
 
-    :raises AttachDriverBroken: a driver cannot say what it looks after.
-    :raises AccError: no driver looks after a claim.
+    :raises AttachDriverBroken: a driver fails, or answers wrongly.
+    :raises AccError: no driver is for a claim.
     """
     shares: dict[str, list[Claim]] = {}
     by_name = {d.name: d for d in found.drivers}
@@ -50,9 +50,9 @@ def devices(found: Found, claims: Sequence[Claim], around: Around) -> tuple[Atta
 
 
 def prepare(found: Found, attachments: Sequence[Attachment], around: Around) -> Prepared:
-    """What all attachments will be, and what has to be done for it.
+    """Return what all attachments will be, and what has to be done for that.
 
-    :raises AccError: it cannot be done: of none of them, for nothing was done yet.
+    :raises AccError: it cannot be done; then nothing is done for any attachment.
     """
     made: list[Attachment] = []
     gives: list[Give] = []
@@ -64,7 +64,7 @@ def prepare(found: Found, attachments: Sequence[Attachment], around: Around) -> 
 
 
 def post_plug(found: Found, attachments: Sequence[Attachment], around: Around) -> tuple[str, ...]:
-    """What of all attachments is not as it was promised. What a driver cannot say is not."""
+    """Return what is not as promised of all attachments. What a driver cannot tell counts as not as promised."""
     sentences: list[str] = []
     for name, share in _shares(attachments).items():
         try:
@@ -77,10 +77,10 @@ def post_plug(found: Found, attachments: Sequence[Attachment], around: Around) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How all attachments are brought back.
+    """How the devices of all attachments are restored.
 
     :ivar undo: what has to be done, and what stays as it is.
-    :ivar failed: by provider why its driver could not say it.
+    :ivar failed: by provider, why its driver could not tell.
     """
 
     undo: Undo = field(default_factory=Undo)
@@ -88,9 +88,9 @@ class Way:
 
 
 def unprepare(found: Found, attachments: Sequence[Attachment], around: Around) -> Way:
-    """How attachments are brought back, in their order. A driver that cannot say it keeps no other one from it.
+    """Return how the devices of attachments are restored, in the order of the attachments.
 
-    What the driver of a package that is gone looked after, another one brings back.
+    A driver that fails does not keep the others from it. Where the package of a driver is gone, one of our drivers takes over.
     """
     gives: list[Give] = []
     kept: dict[str, str] = {}
@@ -109,10 +109,10 @@ def unprepare(found: Found, attachments: Sequence[Attachment], around: Around) -
 
 
 def _driver_of(found: Found, claim: Claim) -> AttachDriver:
-    """The first that says that it looks after a claim. One that cannot say it is told if there is no other one.
+    """Return the first driver that accepts a claim. A driver that fails is reported only if no other one accepts it.
 
-    :raises AttachDriverBroken: there is none, and one is broken.
-    :raises AccError: there is none.
+    :raises AttachDriverBroken: no driver accepts it, and one is broken.
+    :raises AccError: no driver accepts it.
     """
     broken = dict(found.broken)
     for driver in found.drivers:
@@ -128,7 +128,10 @@ def _driver_of(found: Found, claim: Claim) -> AttachDriver:
 
 
 def _named(found: Found, name: str) -> AttachDriver:
-    """:raises AttachDriverBroken: it is not there any more."""
+    """Return the driver of a name.
+
+    :raises AttachDriverBroken: it is not there any more.
+    """
     for driver in found.drivers:
         if driver.name == name:
             return driver
@@ -136,7 +139,7 @@ def _named(found: Found, name: str) -> AttachDriver:
 
 
 def _heir(found: Found, name: str, share: Sequence[Attachment]) -> AttachDriver:
-    """Who brings back what a driver looked after: that one, or where it is gone the one that we ship for the like of it.
+    """Return the driver that restores the devices of a driver: that one, or where it is gone one of ours.
 
     :raises AttachDriverBroken: it is broken, or there is none.
     """
@@ -154,7 +157,7 @@ def _shares(attachments: Iterable[Attachment]) -> dict[str, list[Attachment]]:
 
 
 def _theirs(share: Sequence[Claim], answer: object) -> tuple[Attachment, ...]:
-    """What get_devices has answered: one for each claim.
+    """Validate what get_devices has answered: one attachment for each claim.
 
     :raises ValueError: it is something else.
     """
@@ -166,8 +169,9 @@ def _theirs(share: Sequence[Claim], answer: object) -> tuple[Attachment, ...]:
 
 
 def _prepared(share: Sequence[Attachment], answer: object) -> Prepared:
-    """What prepare has answered.
+    """Validate what prepare has answered.
 
+    :raises TypeError: it is something else.
     :raises ValueError: it is for others than it was asked for.
     """
     if not isinstance(answer, Prepared):
@@ -179,8 +183,9 @@ def _prepared(share: Sequence[Attachment], answer: object) -> Prepared:
 
 
 def _undone(share: Sequence[Attachment], answer: object) -> Undo:
-    """What unprepare has answered.
+    """Validate what unprepare has answered.
 
+    :raises TypeError: it is something else.
     :raises ValueError: it is for others than it was asked for.
     """
     if not isinstance(answer, Undo):
@@ -189,9 +194,9 @@ def _undone(share: Sequence[Attachment], answer: object) -> Undo:
 
 
 def _own(share: Iterable[Attachment], gives: object) -> tuple[Give, ...]:
-    """What a driver wants done, if it is to what it looks after.
+    """Return what a driver wants programmed, if that is only in slots that it was given.
 
-    :raises ValueError: it is to something else: a slot of another instance, for one.
+    :raises ValueError: it is elsewhere: in a slot of another instance, for one.
     """
     theirs = {a.place for a in share}
     found = tuple(g for g in _list(gives) if isinstance(g, Give))
@@ -206,7 +211,10 @@ def _sentences(answer: object) -> tuple[str, ...]:
 
 
 def _list(answer: object) -> Sequence[object]:
-    """:raises TypeError: it is none; a text is none either."""
+    """Return the answer as a sequence.
+
+    :raises TypeError: it is neither a tuple nor a list; a text is none either.
+    """
     if not isinstance(answer, tuple | list):
         raise TypeError(f'it answered {type(answer).__name__}, not a tuple')
     return answer
@@ -217,15 +225,15 @@ def _sorted(made: Iterable[Attachment]) -> tuple[Attachment, ...]:
 
 
 def _asked(name: str, method: str, call: Callable[[], object], read: Callable[[object], T]) -> T:
-    """The answer of a driver, as it is read.
+    """Call a driver, and return its answer after validation.
 
     :raises AccError: it cannot be done, as the driver says.
-    :raises AttachDriverBroken: it raised anything else, or answered what it must not.
+    :raises AttachDriverBroken: the driver raised anything else, or answered something that it must not.
     """
     try:
         return read(call())
     except AccError:
         raise
     except Exception as exc:
-        # It is somebody else's code.
+        # A driver may be code of another package, which may raise anything.
         raise AttachDriverBroken(name, f'{method}: {type(exc).__name__}: {exc}') from exc

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which attach drivers are installed, and in which order are they asked?"""
+"""Load the attach drivers from their entry points, and put them in the order in which they are asked."""
 
 import functools
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from baremetal_acc.attach.api import AttachDriver
 GROUP = 'baremetal_acc.attach'
 
 OURS = 'baremetal_acc.attach.'
-"""Begins the modules of the drivers that we ship. They are asked last, so that another package can take over what is theirs."""
+"""Prefix of the modules of our own drivers. They are asked last, so that another package can take over their claims."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What is installed.
+    """The attach drivers that are installed.
 
     :ivar drivers: in the order in which they are asked.
-    :ivar broken: name of an entry point, and why it cannot be used. It stands in nobody's way until nobody else can help.
+    :ivar broken: names of entry points, and why they cannot be used. That is no error until no other driver can help.
     """
 
     drivers: tuple[AttachDriver, ...]
@@ -30,7 +30,7 @@ class Found:
 
 @functools.cache
 def drivers() -> Found:
-    """All of them: those of other packages by name, then ours by name."""
+    """Return all of them: those of other packages by name, then ours by name."""
     broken: list[tuple[str, str]] = []
 
     def cannot(manager: object, entry: object, exc: BaseException) -> None:
@@ -39,7 +39,7 @@ def drivers() -> Found:
     found: stevedore.ExtensionManager[AttachDriver] = stevedore.ExtensionManager(
         GROUP, invoke_on_load=True, on_load_failure_callback=cannot
     )
-    # Whoever calls a driver as we call one of ours, or as somebody else does, is not asked: nobody could tell them apart.
+    # A driver with the name of one of ours, or of another package's, is not asked: they could not be told apart.
     taken = {e.name for e in found if e.entry_point.value.startswith(OURS)}
     good = []
     for extension in sorted(found, key=lambda e: (e.entry_point.value.startswith(OURS), e.name, e.entry_point.value)):
@@ -57,7 +57,7 @@ def drivers() -> Found:
 
 
 def _unusable(driver: object, name: str) -> str | None:
-    """Why something that was found is no driver of that name."""
+    """Return why an object that was found is no driver of that name; None when it is one."""
     missing = [
         method
         for method in ('can_handle', 'get_devices', 'prepare', 'post_plug', 'unprepare')

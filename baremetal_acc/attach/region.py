@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A slot of an FPGA for an instance: it is given the function that the flavor asks for, and its own one back afterwards.
+"""Attach driver for an FPGA slot: it gets the function that the flavor asks for, and its previous function back afterwards.
 
-Hardware: cards with ReconfigurationSlots. Found by: a claim of a slot's provider. Can do: have a function programmed by the job
-machinery. Handle: the SlotId, and the PCI address of the card. Brought back: the function that was there before; where that is
-none, or the catalogue has it no more, any other one that the slot takes if nobody can tell what it holds, and else nothing. No
+Hardware: cards with ReconfigurationSlots. Found by: a claim of a slot's provider. Can do: have a job program a function.
+Handle: the SlotId, and the PCI address of the card. Restored: the function that was there before. Where there was none, or the
+catalogue does not have it any more: if nobody can tell what the slot holds, any function that the slot takes; else nothing. No
 BMC that we know of can empty a slot. Tried on: the emulator's FPGA.
 """
 
@@ -23,11 +23,11 @@ class Region:
     name = 'region'
 
     def can_handle(self, claim: Claim) -> bool:
-        """Every claim of a slot."""
+        """Accept every claim of a slot."""
         return claim.slot is not None
 
     def get_devices(self, claims: Sequence[Claim], around: Around) -> tuple[Attachment, ...]:
-        """Each slot with what it holds now."""
+        """Return each slot with the function that it holds now."""
         found = []
         for claim in claims:
             a = around.accelerator(claim)
@@ -48,7 +48,7 @@ class Region:
         return tuple(found)
 
     def prepare(self, attachments: Sequence[Attachment], around: Around) -> Prepared:
-        """Which function each of them gets that is offered as a region.
+        """Choose the function for each attachment whose slot is published as a region.
 
         :raises UsageError: not every function that was asked for can be given to one of them.
         """
@@ -59,7 +59,7 @@ class Region:
         return Prepared(attachments=made, gives=tuple(gives))
 
     def post_plug(self, attachments: Sequence[Attachment], around: Around) -> tuple[str, ...]:
-        """Each of them is still there, holds what it was claimed as, and what it was given."""
+        """Check that each slot is still there, holds what it was claimed as, and what was programmed for the instance."""
         found = list(decide.broken([_claimed(a) for a in attachments], around.supply))
         for one in attachments:
             accelerator = around.accelerator(one)
@@ -75,7 +75,7 @@ class Region:
         return tuple(found)
 
     def unprepare(self, attachments: Sequence[Attachment], around: Around) -> Undo:
-        """The function that was there before; where there is none, what makes it known again what the slot holds."""
+        """Restore the previous function of each slot; without one, program a function so that the content becomes known."""
         gives: list[Give] = []
         kept: dict[str, str] = {}
         for one in attachments:
@@ -92,7 +92,7 @@ class Region:
                 )
                 kept[one.provider] = f'{was} in it before, and no BMC can empty a slot, so it keeps {now}'
             elif takes:
-                # Whatever it is: what it holds is known then.
+                # Any function will do: afterwards it is known what the slot holds.
                 gives.append(_give(one, now if now in takes and now is not None else min(takes)))
             else:
                 kept[one.provider] = 'no rule lets it be given a function any more'
@@ -100,7 +100,7 @@ class Region:
 
 
 def moved(one: Attachment, address: str | None) -> list[str]:
-    """A sentence if a device has another PCI address than the one of its handle. One that is not shown now may be the same."""
+    """Say if a device has another PCI address than that of its handle. Without an address it may be the same device."""
     before = one.handle.address
     if before is None or address is None or before == address:
         return []

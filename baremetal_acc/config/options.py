@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the groups ``[baremetal_acc]`` and ``[baremetal_acc_demand]``, and the check of what a file sets.
+"""Define the options of the groups ``[baremetal_acc]`` and ``[baremetal_acc_demand]``, and check what a file sets.
 
-Their values are read in :mod:`baremetal_acc.config.settings`. A plugin declares its options itself, in an entry point
+Their values are read in :mod:`baremetal_acc.config.settings`. A plugin declares its own options, in an entry point
 ``oslo.config.opts`` whose name begins with ``baremetal_acc.``.
 """
 
@@ -24,14 +24,15 @@ GROUP = 'baremetal_acc'
 DEMAND_GROUP = 'baremetal_acc_demand'
 
 API_TIMEOUT_SECONDS = 60
-"""How long the command line waits for an answer of placement, Ironic or Keystone, where the option ``timeout`` of their group
-says nothing. keystoneauth waits for ever: where connections outlive the server behind them, no answer ever comes.
+"""Seconds that the command line waits for an answer of placement, Ironic or Keystone, if the option ``timeout`` is not set.
+
+Without it keystoneauth waits for ever: where connections outlive the server behind them, no answer ever comes.
 """
 
 IRONIC_GROUP = 'ironic'
 
 PLUGINS = 'oslo.config.opts'
-"""The group of entry points in which plugins declare their options, as every package does that uses oslo.config."""
+"""The entry point group in which plugins declare their options, as every package does that uses oslo.config."""
 
 OPTIONS = [
     cfg.StrOpt(
@@ -337,21 +338,21 @@ DEMAND_OPTIONS = [
         ),
     ),
 ]
-"""What ``pool watch`` listens to, and where ``pool demand`` keeps what it is told."""
+"""Options of what ``pool watch`` listens to, and of where ``pool demand`` keeps the demands."""
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make the options known."""
+    """Register the options of ``[baremetal_acc]``."""
     conf.register_opts(OPTIONS, group=GROUP)
 
 
 def register_demand(conf: cfg.ConfigOpts) -> None:
-    """Make those of demand known, which the command line alone has."""
+    """Register the options of ``[baremetal_acc_demand]``, which only the command line has."""
     conf.register_opts(DEMAND_OPTIONS, group=DEMAND_GROUP)
 
 
 def check(conf: cfg.ConfigOpts, options: Iterable[cfg.Opt] = OPTIONS) -> None:
-    """Let no option of our group pass that is misspelt or has no value.
+    """Refuse an option of our group that is misspelt or has no valid value.
 
     :param options: those of our group that are registered.
     :raises DocumentError: as :func:`check_names` and :func:`check_values`.
@@ -361,7 +362,7 @@ def check(conf: cfg.ConfigOpts, options: Iterable[cfg.Opt] = OPTIONS) -> None:
 
 
 def check_values(conf: cfg.ConfigOpts, group: str, options: Iterable[cfg.Opt]) -> None:
-    """Read the value of each option now: oslo.config tells of a wrong one only when somebody needs it.
+    """Read the value of each option now: oslo.config reports a wrong one only when it is used.
 
     :raises DocumentError: an option has no value of its type, or a number that is not finite.
     """
@@ -373,7 +374,7 @@ def check_values(conf: cfg.ConfigOpts, group: str, options: Iterable[cfg.Opt]) -
 
 
 _MOST_SECONDS = timedelta.max.total_seconds()
-"""No time is longer; all numbers with a fraction are seconds, or parts of one."""
+"""Limit of float options: all of them are seconds."""
 
 
 def _value_flaw(conf: cfg.ConfigOpts, group: str, option: cfg.Opt) -> str | None:
@@ -396,9 +397,10 @@ def _sets(path: Path, group: str, option: cfg.Opt) -> bool:
 
 
 def check_names(conf: cfg.ConfigOpts) -> None:
-    """Let no misspelt option of ours pass: oslo.config passes over it, also where it would have kept an image from being used.
+    """Refuse a misspelt option: oslo.config ignores it, even one that would have kept an image from being used.
 
-    :raises DocumentError: a file has an option in our group that there is not, ours in another place, or our group misspelt.
+    :raises DocumentError: a file has an unknown option in our group, one of our options in another place, or our group
+        misspelt.
     """
     for path in _files(conf):
         for section, keys in _sections(str(path), *_state(path)):
@@ -407,7 +409,7 @@ def check_names(conf: cfg.ConfigOpts) -> None:
 
 
 def _misplaced(conf: cfg.ConfigOpts, section: str, keys: tuple[str, ...]) -> Iterator[tuple[str, str, str | None]]:
-    """What is misspelt: the key (empty: the section), what is wrong with it, and what was probably meant."""
+    """List what is misspelt: the key (empty: the section), what is wrong with it, and what was probably meant."""
     if section == 'DEFAULT':
         lost = (key for key in keys if key not in conf and _is_ours(key))
         yield from ((key, 'is not read there', f'put it into the group [{GROUP}]') for key in lost)
@@ -423,14 +425,14 @@ def _misplaced(conf: cfg.ConfigOpts, section: str, keys: tuple[str, ...]) -> Ite
 
 
 def _names(group: str, options: Iterable[cfg.Opt]) -> frozenset[str]:
-    """Names by which a file may set these options of a group, those that are deprecated included."""
+    """Return the names by which a file may set these options of a group, deprecated names included."""
     options = tuple(options)
     old = {old.name for option in options for old in option.deprecated_opts if old.name and old.group in (None, group)}
     return frozenset({option.dest for option in options} | old)
 
 
 def _is_ours(key: str) -> bool:
-    """There is such an option of our group. Plugins are asked only for a name that is none of the core's."""
+    """Whether our group has such an option. Plugins are loaded only for a name that is none of the core's."""
     return key in _names(GROUP, OPTIONS) or key in plugin_names()
 
 
@@ -441,7 +443,7 @@ def _alike(key: str, names: frozenset[str]) -> str | None:
 
 @functools.cache
 def plugin_names() -> frozenset[str]:
-    """Names of the options of our group that plugins declare: one file may serve Ironic's plugin and the command line.
+    """Return the names of options of our group that plugins declare: one file may serve Ironic's plugin and the command line.
 
     :raises AccError: a plugin cannot be loaded.
     """
@@ -466,7 +468,7 @@ def _files(conf: cfg.ConfigOpts) -> list[Path]:
 
 
 def _state(path: Path) -> tuple[int, int]:
-    """What changes when a file does; of one that cannot be read oslo.config has told by now."""
+    """Return what changes when a file does; oslo.config has reported a file that cannot be read before."""
     try:
         found = os.stat(path)
     except OSError:
@@ -476,7 +478,7 @@ def _state(path: Path) -> tuple[int, int]:
 
 @functools.lru_cache(maxsize=32)
 def _sections(path: str, _changed: int, _size: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The sections of a file with their keys; jobs ask at every turn."""
+    """Return the sections of a file with their keys; cached, as jobs ask at every turn."""
     found: dict[str, dict[str, list[str]]] = {}
     try:
         cfg.ConfigParser(path, found).parse()
@@ -486,14 +488,17 @@ def _sections(path: str, _changed: int, _size: int) -> tuple[tuple[str, tuple[st
 
 
 def list_opts() -> list[tuple[str | cfg.OptGroup, list[cfg.Opt]]]:
-    """For oslo-config-generator."""
+    """Return the options for oslo-config-generator."""
     ironic = cfg.OptGroup(IRONIC_GROUP, help="How baremetal-acc pool reaches Ironic's API. Conductors do not read it.")
     return [(GROUP, OPTIONS), (DEMAND_GROUP, DEMAND_OPTIONS), (ironic, _reaching('baremetal'))]
 
 
 def _reaching(service_type: str) -> list[cfg.Opt]:
-    """What keystoneauth registers when it is used: all but the options of the kinds of auth_type other than password."""
-    from keystoneauth1 import loading  # for the sample alone
+    """Return the options that keystoneauth registers when it is used, for the sample file.
+
+    Of the options of the kinds of ``auth_type`` those of password alone are included.
+    """
+    from keystoneauth1 import loading  # only needed for the sample file
 
     adapter = loading.get_adapter_conf_options(include_deprecated=False)
     cfg.set_defaults(adapter, service_type=service_type)

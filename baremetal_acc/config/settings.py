@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The values of the core's options as typed settings: no other module reads them from oslo.config.
+"""Read the values of the core's options into typed settings: no other module reads them from oslo.config.
 
 A setting has the name of its option. Whoever renames an option renames its setting, and mypy names every reader of the old one.
 """
@@ -26,7 +26,9 @@ from baremetal_acc.model.image import SignatureDemand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Group ``[baremetal_acc]``, without what plugins add to it. :mod:`baremetal_acc.config.options` says what each one means.
+    """Settings of the group ``[baremetal_acc]``, without those of plugins.
+
+    :mod:`baremetal_acc.config.options` says what each one means.
 
     :ivar image_server_ports: first and last; 0 and 0 for any.
     :ivar catalogue_signature: None: required where there are trust roots.
@@ -78,9 +80,9 @@ class Settings:
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts, *, serial_file: Path | None = None) -> Self:
-        """Read all of them. The options are registered, and :func:`baremetal_acc.config.options.check` has passed.
+        """Read all settings. The options are registered, and :func:`baremetal_acc.config.options.check` has passed.
 
-        :param serial_file: ``catalogue_serial_file``, where nothing sets it.
+        :param serial_file: default of ``catalogue_serial_file``.
         """
         group = conf[GROUP]
         first_port, _, last_port = group.image_server_ports.partition('-')
@@ -128,7 +130,7 @@ class Settings:
         )
 
     def with_arguments(self, *, baseline: str | None, catalogue: str | None) -> Self:
-        """The same, with the files that arguments of the command line name; an argument that is not given changes nothing."""
+        """Return the settings with the files that command-line arguments name; without an argument nothing changes."""
         changed = self
         if baseline:
             changed = replace(changed, baseline=Path(baseline), from_arguments=changed.from_arguments | {'baseline'})
@@ -139,7 +141,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandSettings:
-    """Group ``[baremetal_acc_demand]``, which the command line alone has."""
+    """Settings of the group ``[baremetal_acc_demand]``, which only the command line has."""
 
     folder: Path | None
     nova_transport_url: str | None
@@ -150,7 +152,7 @@ class DemandSettings:
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
-        """Make the options known, and read all of them.
+        """Register the options, and read all of them.
 
         :raises DocumentError: one has no value of its type.
         """
@@ -169,7 +171,7 @@ class DemandSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """What this package asks itself of a group by which keystoneauth reaches a service, such as ``[placement]``.
+    """The settings that we read ourselves of a group of keystoneauth options for a service, such as ``[placement]``.
 
     :ivar is_set_up: the group says how to authenticate.
     :ivar timeout_seconds: for one answer, as keystoneauth takes it; None: for ever.
@@ -180,11 +182,11 @@ class ServiceSettings:
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts, group: str, service_type: str) -> Self:
-        """Make the options of keystoneauth known for the group, and read these.
+        """Register the options of keystoneauth for the group, and read these.
 
         keystoneauth reads the others itself, with the plugin that ``auth_type`` names.
         """
-        # Only commands that speak to a service need keystoneauth, and it takes its time to import.
+        # Only commands that use a service need keystoneauth, and its import is slow.
         from keystoneauth1 import loading
 
         loading.register_auth_conf_options(conf, group)
@@ -197,12 +199,12 @@ class ServiceSettings:
 
 
 def _path(text: str | None) -> Path | None:
-    """An empty value names nothing, like one that is left out."""
+    """Return a path; an empty value names none, like one that is not set."""
     return Path(text) if text else None
 
 
 def _named(text: str | None) -> Path | None:
-    """An empty value names no file, and fails where the file is used: without it less would be protected."""
+    """Return a path. An empty one fails where the file is used: ignoring it would protect less."""
     return None if text is None else Path(text)
 
 

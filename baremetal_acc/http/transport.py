@@ -1,13 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Exchange a request and its answer over a connection that is kept.
+"""HTTP/1.1 client over kept connections: exchange requests and answers, send an image in pieces, read an answer in pieces.
 
-A look is many small requests, a fleet is many looks: what a request costs decides how many BMCs one process can read. Sockets
-and TLS are Python's own, messages are parsed by llhttp (package httptools). An answer is bounded in size, number of headers
-and time, whatever it says of itself, and a connection that brought anything odd is not used again.
+An inspection is many small requests, and an inventory of many machines is many inspections: what a request costs decides how
+many BMCs one process can read. Sockets and TLS are Python's own, messages are parsed by llhttp (package httptools). An answer
+is bounded in size, number of headers and time, whatever it says of itself, and a connection that brought anything unexpected is
+not used again.
 
-An image goes the same way to a BMC, piece by piece. Its answer may come before its end; a refusal ends it there. From a web
-server it comes likewise.
+An image is sent to a BMC piece by piece. The answer may come before all of it is sent; a refusal ends the upload there. From a
+web server an image is read piece by piece, too.
 """
 
 import contextlib
@@ -31,42 +32,42 @@ import httptools
 from baremetal_acc import wait
 
 MAX_HEAD = 64 * 1024
-"""Bytes of status line and headers. The largest seen has 1 KiB."""
+"""Limit of status line and headers, in bytes. The largest that was seen has 1 KiB."""
 
 PIECE = 64 * 1024
 
 HOT = 0.1
-"""Seconds within which nobody closes a connection for being idle. If it is closed all the same, a read is sent again."""
+"""Seconds within which no peer closes a connection for being idle. If one does all the same, a read is sent again."""
 
 _DONE = 300
-"""Statuses below it tell that something was done. Source: RFC 9110, section 15."""
+"""Statuses below it say that something was done. Source: RFC 9110, section 15."""
 
 T = TypeVar('T')
 
 
 class TransportError(OSError):
-    """The peer did not keep to HTTP, or to the bounds."""
+    """The peer broke HTTP, or exceeded the limits."""
 
 
 class TooLong(TransportError):
-    """The answer is longer than it may be."""
+    """The answer exceeds the size limit."""
 
 
 class TooSlow(TransportError):
-    """The answer did not end in time."""
+    """The answer was not complete in time."""
 
 
 class Headers(dict[str, str]):
     """Headers by their names in lower case; several of one name are joined with a comma."""
 
     def get(self, name: str, default: Any = None) -> Any:
-        """In whatever case the name is given."""
+        """Return a header, by its name in any case."""
         return super().get(name.lower(), default)
 
 
 @dataclass(slots=True)
 class Reply:
-    """What came back.
+    """An answer.
 
     :ivar seconds: from the request's first byte to the answer's last.
     """
@@ -79,7 +80,7 @@ class Reply:
 
 @dataclass(slots=True)
 class Stream:
-    """What comes back piece by piece, as it was sent: a packed body stays packed.
+    """An answer that is read piece by piece, as it was sent: a compressed body stays compressed.
 
     :ivar pieces: of the body, as they come. Taking them raises ``OSError``, as :meth:`Transport.stream`.
     """
@@ -90,43 +91,43 @@ class Stream:
 
 
 class Wire(Protocol):
-    """A connection as bytes, for one request at a time."""
+    """A connection that carries bytes, for one request at a time."""
 
     def send(self, data: bytes, timeout: float, deadline: float) -> None:
-        """Send all of it.
+        """Send all of the data.
 
         :param timeout: seconds for that. ``deadline``: by the monotonic clock, when the answer has to be there.
-        :raises TimeoutError: it was not taken in time. ``OSError``: the connection broke.
+        :raises TimeoutError: the peer did not take it in time. ``OSError``: the connection broke.
         """
 
     def offer(self, data: memoryview, deadline: float) -> tuple[int, bytes | None]:
-        """Send it until something comes back.
+        """Send data until something comes back.
 
         :returns: how many bytes were sent, and what came: None for nothing, empty where the peer has closed the connection.
-        :raises TimeoutError: it was not taken in time. ``OSError``: the connection broke.
+        :raises TimeoutError: the peer did not take it in time. ``OSError``: the connection broke.
         """
 
     def receive(self, left: float, deadline: float, *, first: bool) -> bytes:
-        """What comes next; empty where the peer has closed the connection.
+        """Return what comes next; empty where the peer has closed the connection.
 
-        :param left: seconds until the deadline. ``first``: nothing has come since :meth:`send`, whose timeout counts still.
+        :param left: seconds until the deadline. ``first``: nothing has come since :meth:`send`, whose timeout still applies.
         :raises TimeoutError: nothing came in time. ``OSError``: the connection broke.
         """
 
     def is_quiet(self) -> bool:
-        """Nothing has come that nobody asked for, neither an answer nor the end."""
+        """Whether nothing unrequested has come, neither data nor the end of the connection."""
 
     def break_off(self) -> None:
-        """Let whoever waits for it find it closed. From any thread."""
+        """Let a thread that waits for the connection find it closed; may be called from any thread."""
 
     def close(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
 
 
 Dial = Callable[[str, int, ssl.SSLContext | None, float], Wire]
-"""Makes a connection: to a host and a port, with a context for TLS or None, within some seconds.
+"""Makes a connection: to a host and a port, with a TLS context or None, within some seconds.
 
-Raises TimeoutError where there is none in time, ``OSError``, or ``ssl.SSLError`` for no TLS, or no trust.
+Raises TimeoutError where there is none in time, ``OSError``, or ``ssl.SSLError`` where TLS fails or the peer is not trusted.
 """
 
 
@@ -134,8 +135,8 @@ class Transport:
     """Connections to one host. Safe to use from several threads; each request has a connection for itself.
 
     :param context: for TLS, None for plain HTTP.
-    :param limit: bytes of a body, unpacked; asked for each answer; none bounds :meth:`stream`.
-    :param dial: what makes a connection; one over the network when None.
+    :param limit: returns the limit of a body in bytes, uncompressed; called for each answer. It does not bound :meth:`stream`.
+    :param dial: makes a connection; None for one over the network.
     """
 
     def __init__(
@@ -157,8 +158,9 @@ class Transport:
 
         :param head: request line and headers, complete. ``body``: what follows, None for nothing.
         :param connect: seconds for a new connection. ``timeout``: seconds for the answer.
-        :param again: it may be sent once more when a kept connection turns out to be closed: true for reads only.
-        :raises OSError: no connection, no answer, or one that breaks the rules; ``ssl.SSLError``: no TLS, or no trust.
+        :param again: the request may be sent once more when a kept connection turns out to be closed: true for reads only.
+        :raises OSError: no connection, no answer, or one that breaks the rules; ``ssl.SSLError``: TLS fails, or the peer is not
+            trusted.
         """
         started = time.monotonic()
         link = self._kept(started - HOT if again else started)
@@ -176,9 +178,9 @@ class Transport:
     ) -> Reply:
         """Send one request whose body comes piece by piece, once, over a new connection, and read its answer.
 
-        The next piece is asked for when the one before was sent; none after an answer that refuses it.
+        The next piece is taken when the one before was sent; none after an answer that refuses the request.
 
-        :param piece: seconds for one piece to be taken. ``timeout``: for the answer, once all is sent.
+        :param piece: seconds for one piece to be sent. ``timeout``: for the answer, once everything is sent.
         :param until: by the monotonic clock, when all of it has to be done.
         :raises OSError: as :meth:`exchange`.
         """
@@ -195,9 +197,9 @@ class Transport:
     def stream(self, head: bytes, *, connect: float, silence: float, until: float) -> Iterator[Stream]:
         """Send one request over a new connection, which is closed at the end, and give its answer as it comes.
 
-        No more than a piece of the body is kept, and nothing bounds its length but who takes it.
+        No more than one piece of the body is kept; the caller has to bound its length.
 
-        :param silence: seconds until something has to come, again and again.
+        :param silence: seconds within which the next piece has to come.
         :param until: by the monotonic clock, when all of it has to be there.
         :raises OSError: as :meth:`exchange`.
         """
@@ -212,11 +214,11 @@ class Transport:
             return _Link(self._dial(self._host, self._port, self._context, seconds))
         except TimeoutError as exc:
             raise TransportError('no connection in time') from exc
-        except UnicodeError as exc:  # of a host that cannot be one
+        except UnicodeError as exc:  # the text cannot be a host name
             raise socket.gaierror(socket.EAI_NONAME, str(exc)) from exc
 
     def break_reads(self) -> None:
-        """Break off the reads that wait for an answer, and send none of them again. From any thread; writes go on."""
+        """Break off the reads that wait for an answer, and retry none of them; writes continue. Callable from any thread."""
         with self._lock:
             self._stopped = True
             reading = list(self._reading)
@@ -224,7 +226,7 @@ class Transport:
             link.break_off()
 
     def close(self) -> None:
-        """Close all connections that nobody uses; the others follow when their answer is there."""
+        """Close all connections that are not in use; the others are closed when their answer is there."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -232,9 +234,9 @@ class Transport:
             link.close()
 
     def _kept(self, lately: float) -> '_Link | None':
-        """A connection that can be used.
+        """Return a kept connection that can be used, None without one.
 
-        :param lately: one that was used since then needs no look whether it has been closed.
+        :param lately: a connection that was used since then is not checked for having been closed.
         """
         while True:
             with self._lock:
@@ -260,7 +262,7 @@ class Transport:
         return reply
 
     def _keep(self, link: '_Link', *, keep: bool) -> None:
-        """Keep a connection whose answer is there, or close it."""
+        """Keep a connection whose answer is complete, or close it."""
         with self._lock:
             self._reading.discard(link)
             keep = keep and not self._closed
@@ -271,9 +273,9 @@ class Transport:
 
 
 class _Link:
-    """One connection.
+    """One connection, with the parser of its answers.
 
-    :ivar heard: something of the answer to the current request has come.
+    :ivar heard: a part of the answer to the current request has come.
     :ivar used: when the last answer was complete.
     """
 
@@ -286,20 +288,20 @@ class _Link:
         self._message = _Message()
 
     def is_quiet(self) -> bool:
-        """Nothing has come that nobody asked for, neither an answer nor the end."""
+        """As :meth:`Wire.is_quiet`."""
         return self._wire.is_quiet()
 
     def close(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         self._message.end()
         self._wire.close()
 
     def break_off(self) -> None:
-        """Let whoever waits for it find it closed."""
+        """As :meth:`Wire.break_off`."""
         self._wire.break_off()
 
     def exchange(self, head: bytes, body: bytes | None, timeout: float, limit: int) -> tuple[Reply, bool]:
-        """Send, and read the answer; whether the connection can be used again."""
+        """Send a request and read the answer; return whether the connection can be used again, too."""
         self.heard = False
         started = time.monotonic()
         deadline = started + timeout
@@ -309,7 +311,7 @@ class _Link:
         return self._reply(started), self._message.keep
 
     def stream(self, head: bytes, silence: float, until: float) -> Stream:
-        """Send, and read the head of the answer."""
+        """Send a request and read the head of the answer."""
         message = self._message
         self.heard = False
         self._wire.send(head, min(silence, max(0.1, until - time.monotonic())), until)
@@ -328,7 +330,7 @@ class _Link:
     def push(
         self, head: bytes, pieces: Iterable[bytes], piece: float, timeout: float, until: float, limit: int
     ) -> tuple[Reply, bool]:
-        """Send piece by piece, and read the answer; whether the connection can be used again."""
+        """Send a request piece by piece and read the answer; return whether the connection can be used again, too."""
         self.heard = False
         started = time.monotonic()
         self._message.begin(limit)
@@ -349,8 +351,8 @@ class _Link:
     def _pour(self, data: bytes, seconds: float, until: float) -> bool:
         """Send one piece.
 
-        :returns: more is to follow. False: the answer has begun, and what is sent is refused.
-        :raises _Broken: the connection broke. ``TimeoutError``: it was not taken in time.
+        :returns: whether more is to follow. False: the answer has begun, and refuses the request.
+        :raises _Broken: the connection broke. ``TimeoutError``: the peer did not take the piece in time.
         """
         rest = memoryview(data)
         until = min(until, time.monotonic() + seconds)
@@ -372,7 +374,7 @@ class _Link:
     def _hear(self, deadline: float, *, sent: bool) -> None:
         """Read the answer to its end.
 
-        :param sent: by ``send``.
+        :param sent: the request was sent by :meth:`Wire.send`.
         """
         for _ in self._steps(deadline, sent=sent):
             pass
@@ -406,7 +408,7 @@ class _Link:
             message.feed(piece)
             pieces += 1
             if hub is not None and not pieces % 16:
-                hub.sleep(0)  # a peer that always has more holds nobody up
+                hub.sleep(0)  # a peer that never stops sending must not block the others
             yield
 
     def _reply(self, started: float) -> Reply:
@@ -416,7 +418,7 @@ class _Link:
 
 
 class _Broken(Exception):
-    """The connection broke while something was sent: not to be mistaken for what went wrong with that itself."""
+    """The connection broke while a piece was sent: distinguished from an error of whatever makes the pieces."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -424,7 +426,7 @@ class _Broken(Exception):
 
 
 class Line:
-    """A connection over TCP, with TLS where there is a context for it. Waits in its thread, or as one of many in a hub."""
+    """A connection over TCP, with TLS where there is a context for it. Waits in its thread, or as a greenlet of a hub."""
 
     __slots__ = ('_hub', '_poll', '_socket', '_timeout')
 
@@ -454,7 +456,7 @@ class Line:
         self._timeout = -1.0
 
     def send(self, data: bytes, timeout: float, deadline: float) -> None:
-        """Send all of it."""
+        """Send all of the data."""
         hub = self._hub = wait.hub()
         if hub is None:
             self._within(timeout)
@@ -467,7 +469,7 @@ class Line:
             rest = rest[sent:]
 
     def offer(self, data: memoryview, deadline: float) -> tuple[int, bytes | None]:
-        """Send it until something comes back: a peer that refuses it may read no more."""
+        """Send data until something comes back: a peer that refuses the request may not read any more."""
         self._hub = wait.hub()
         self._within(0.0)
         sent = 0
@@ -487,38 +489,38 @@ class Line:
             self._until_ready(event, deadline)
 
     def receive(self, left: float, deadline: float, *, first: bool) -> bytes:
-        """What comes next."""
+        """Return what comes next."""
         if self._hub is None:
             if not first:
                 self._within(left)
             return self._socket.recv(PIECE)
-        # An answer takes its time: to look for it at once would only cost.
+        # An answer takes some time: to read at once would only cost a system call.
         if first and not self._hub.for_socket(self._socket.fileno(), wait.READ, left):
             raise TimeoutError('timed out')
         return _patiently(self._hub, self._socket, lambda: self._socket.recv(PIECE), deadline)
 
     def is_quiet(self) -> bool:
-        """Nothing has come that nobody asked for, neither an answer nor the end."""
+        """As :meth:`Wire.is_quiet`."""
         return not self._poll.poll(0)
 
     def close(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         with contextlib.suppress(OSError):
             self._socket.close()
 
     def break_off(self) -> None:
-        """Let whoever waits for it find it closed. Of TLS no farewell is sent: the thread that waits has it in use."""
+        """As :meth:`Wire.break_off`. No TLS close_notify is sent: the thread that waits is using the TLS connection."""
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def _within(self, seconds: float) -> None:
-        """Bound the next wait. Each change is a system call."""
+        """Set the timeout of the next wait, if it has changed: each change is a system call."""
         if seconds != self._timeout:
             self._timeout = seconds
             self._socket.settimeout(seconds)
 
     def _come(self) -> bytes | None:
-        """What has come already. What TLS has to say to itself is nothing."""
+        """Return what has come already; None for nothing, also where only TLS itself has exchanged data."""
         if self.is_quiet():
             return None
         try:
@@ -527,7 +529,7 @@ class Line:
             return None
 
     def _until_ready(self, event: int, deadline: float) -> None:
-        """Wait for the socket.
+        """Wait until the socket is ready.
 
         :raises TimeoutError: it was not ready in time.
         """
@@ -543,14 +545,14 @@ class Line:
 
 
 def _connected(hub: wait.Hub, host: str, port: int, deadline: float) -> socket.socket:
-    """A connection, made without holding anybody up."""
+    """Make a connection without blocking the hub."""
     failed: OSError = OSError('no address')
     try:
         found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)
     except socket.gaierror:
         asked = time.monotonic()
         found = hub.in_thread(lambda: socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM))
-        deadline += time.monotonic() - asked  # names are asked for one after the other: that is not the BMC's time
+        deadline += time.monotonic() - asked  # name lookups may queue: that time does not count for the BMC
     for number, (family, kind, protocol, _, address) in enumerate(found):
         plain = socket.socket(family, kind, protocol)
         plain.setblocking(False)
@@ -571,7 +573,7 @@ def _connected(hub: wait.Hub, host: str, port: int, deadline: float) -> socket.s
 
 
 def _patiently(hub: wait.Hub, sock: socket.socket, act: Callable[[], T], deadline: float, event: int = wait.READ) -> T:
-    """Do something with a socket that does not block, as soon as it can be done."""
+    """Call a function on a non-blocking socket, as soon as the socket is ready for it."""
     while True:
         try:
             return act()
@@ -586,9 +588,9 @@ def _patiently(hub: wait.Hub, sock: socket.socket, act: Callable[[], T], deadlin
 
 
 class _Message:
-    """The answers of one connection, one after the other, while they are read.
+    """The answers of one connection, one after the other, while they are parsed.
 
-    The methods that llhttp calls are those named ``on_``.
+    llhttp calls the methods named ``on_``.
 
     :ivar in_head: status and headers are not complete.
     """
@@ -601,7 +603,7 @@ class _Message:
     def begin(self, limit: int, *, as_sent: bool = False) -> None:
         """Begin the next answer of a connection; the one before was complete, and nothing came after it.
 
-        :param limit: bytes of the body, unpacked; ``as_sent``: it is not unpacked.
+        :param limit: of the body in bytes, uncompressed; ``as_sent``: it is not uncompressed.
         """
         self._limit = limit
         self._as_sent = as_sent
@@ -619,17 +621,17 @@ class _Message:
 
     @property
     def ends_with_connection(self) -> bool:
-        """The body has no length of its own: the end of the connection is its end."""
+        """Whether the body has no length of its own, so that it ends with the connection."""
         framed = 'content-length' in self.headers or 'transfer-encoding' in self.headers
         return not self.in_head and not framed
 
     @property
     def refuses(self) -> bool:
-        """What was asked for is not done: nothing that belongs to it is wanted any more."""
+        """Whether the answer says that the request is not carried out, so that the rest of it need not be sent."""
         return not self.in_head and self.status >= _DONE
 
     def feed(self, piece: bytes) -> None:
-        """Take what came."""
+        """Parse what came."""
         self._beside += len(piece)
         try:
             self._parser.feed_data(piece)
@@ -641,20 +643,23 @@ class _Message:
                 raise own from None
             if not self.complete:
                 raise TransportError(f'the answer is no HTTP: {str(exc)[:100]}') from None
-        # Headers, and what chunks and trailers add to a body; the smallest chunks add six bytes to each of theirs.
+        # Counts headers, and what chunks and trailers add to a body: the smallest chunks add six bytes to each byte.
         if self._beside > MAX_HEAD + 6 * self._packed:
             raise TransportError(f'more than {MAX_HEAD} bytes of headers')
         self.keep = self.keep and not self._more
 
     def content(self) -> bytes:
-        """What has come of the body since it was asked for last, unpacked."""
+        """Return what has come of the body since the last call, uncompressed."""
         if self._unpack is not None and self._packed:
             self._unpack.finish()
         parts, self._parts = self._parts, []
         return b''.join(parts)
 
     def end(self) -> None:
-        """No more answers. The parser knows us as we know it: a cycle, which the collector might leave for long."""
+        """Parse no more answers.
+
+        Parser and message refer to each other, a cycle that the garbage collector might leave for long.
+        """
         self.__dict__.pop('_parser', None)
 
     def on_message_begin(self) -> None:
@@ -699,7 +704,7 @@ class _Message:
 
 
 class _Unpack:
-    """Takes a body out of its compression, never more than asked for. We ask for none; some peers compress all the same."""
+    """Uncompresses a body, never more than allowed. We ask for no compression; some peers compress all the same."""
 
     def __init__(self, coding: str) -> None:
         if coding not in ('gzip', 'x-gzip', 'deflate'):
@@ -707,13 +712,13 @@ class _Unpack:
         self._engine = zlib.decompressobj(zlib.MAX_WBITS | 32)
 
     def more(self, packed: bytes, most: int) -> bytes:
-        """The next piece, one byte more than allowed at most."""
+        """Return the next piece, at most one byte more than allowed."""
         try:
             return self._engine.decompress(packed, max(1, most + 1))
         except zlib.error as exc:
             raise TransportError('the answer cannot be unpacked') from exc
 
     def finish(self) -> None:
-        """Complain about what is missing."""
+        """Raise an error if the end of the compressed body is missing."""
         if not self._engine.eof:
             raise TransportError('the packed answer is cut off')

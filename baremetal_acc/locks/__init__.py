@@ -1,3 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How writes are blocked: one file for each mechanism, found by stevedore, behind :mod:`baremetal_acc.locks.api`."""
+"""Lock mechanisms, which block the write paths to firmware: one file for each, found by stevedore.
+
+:mod:`baremetal_acc.locks.api` defines their interface.
+"""

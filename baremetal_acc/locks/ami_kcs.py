@@ -1,15 +1,15 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""May the host command an AMI BMC by the system interface? BIOS attribute KCSACP, or KcsInterfaceDisable.
+"""Lock the KCS (the IPMI system interface) of an AMI BMC by a BIOS attribute: KCSACP, or KcsInterfaceDisable.
 
 What hardware: boards with AMI's BMC and BIOS: the host of some NVIDIA systems.
 How it is found: the root or a System is AMI's, and the Bios of the System has the attribute under one of its names; the host of
 a DGX H100 has KcsInterfaceDisable.
-What it can do: read, engage (Deny All), release (Allow All), by PATCH of the settings of the Bios. It comes in force with the
+What it can do: read, engage (Deny All), release (Allow All), by PATCH of the settings of the Bios. It takes effect with the
 next start of the host, before any code of the host runs.
 Which write paths it blocks: ``host-bmc-ipmi``.
-How an update behaves: ours comes by the BMC's network and is not blocked.
-What it cannot prove: that the BIOS has told the BMC: the Bios resource shows what the last start has reported.
+How an update behaves: ours comes over the BMC's network and is not blocked.
+What it cannot prove: that the BIOS has applied it to the BMC: the Bios resource shows what the last start has reported.
 What it was tried on: the emulator; no hardware and no recording. The client that it was learnt from calls its own check not
 correct.
 
@@ -27,7 +27,7 @@ from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, W
 from baremetal_acc.model.ref import Ref
 
 ATTRIBUTES = ('KCSACP', 'KcsInterfaceDisable')
-"""Names of the attribute, by board."""
+"""Names of the BIOS attribute, by board."""
 
 CLOSED, OPEN = 'Deny All', 'Allow All'
 
@@ -47,7 +47,7 @@ class KcsPolicy(OfWholeMachine):
     )
 
     def places(self, reader: Reader, top: str) -> Iterator[Place]:
-        """The Bios of each System of this vendor that has the attribute."""
+        """List the Bios of each AMI System that has the attribute."""
         root = read(reader, top)
         whole = root is not None and root.document is not None and _is_ami(root.document.body)
         for system in systems(reader, top):
@@ -124,7 +124,7 @@ def _place(reader: Reader, system: Ref, bios: Document, attribute: str, value: o
 
 
 def _settings(bios: Document) -> str:
-    """Where changes are written. Source: DSP8010 2025.4, Settings v1_4_0, SettingsObject."""
+    """Return the URI that changes are written to. Source: DSP8010 2025.4, Settings v1_4_0, SettingsObject."""
     link = value_at(bios.body, '@Redfish.Settings', 'SettingsObject', '@odata.id')
     return link if isinstance(link, str) else f'{bios.ref.uri}/Settings'
 

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does the BMC of a BlueField card say of what the card lets its host do? No mechanism: what three of them share.
+"""Read the host privileges of a BlueField DPU from its BMC: shared by its three lock mechanisms, and no mechanism itself.
 
-A BMC shows up to three places, by its firmware: the level (a BIOS attribute), explicit privileges (ExternalHostPrivileges, up
-to 25.07) and a preset (HostPrivilegeConfig, since 25.10). Each is written for itself, and any of them closes the card's own
-interface to the host. Which of two holds when one says open and another closed is said nowhere, so that proves nothing.
-HostRshim is no fourth place but a way in of its own, a console port by which the host writes whole images: whatever closes the
-rest, it has to be closed too.
+A BMC shows up to three settings, by its firmware: the level (a BIOS attribute), explicit privileges (ExternalHostPrivileges, up
+to 25.07) and a preset (HostPrivilegeConfig, since 25.10). Each is written by itself, and any of them closes the card's own
+interface to the host. Which of two is in effect when one says open and another closed is not documented, so such a card proves
+nothing. HostRshim is no fourth setting but a way in of its own, a console port by which the host writes whole images: whatever
+closes the rest, HostRshim has to be closed too.
 
 Source: facts/redfish.md, section 6.1; NVIDIA BlueField BMC Software 25.01 and 26.01, NIC Subsystem Management; CSDL
 NvidiaHostPrivilegeConfig v1_0_0; recording nvidia/bluefield3.
@@ -26,7 +26,7 @@ from baremetal_acc.model.lock import LockReading, LockState
 from baremetal_acc.model.ref import Ref
 
 LEVELS = ('HostPrivilegeLevel', 'Host Privilege Level')
-"""Names of the attribute, by firmware."""
+"""Names of the BIOS attribute, by firmware."""
 
 RSHIM = 'HostRshim'
 SET_RSHIM = '#HostRshim.Set'
@@ -35,24 +35,24 @@ RESTRICTED, PRIVILEGED = 'Restricted', 'Privileged'
 DISABLED, ENABLED, DEFAULT = 'Disabled', 'Enabled', 'Default'
 
 WRITES = ('HostPrivFwUpdate', 'HostPrivFlashAccess')
-"""By these two the host writes firmware: a card that does not show both says too little."""
+"""The host writes firmware by these two privileges: a card that does not show both cannot be judged."""
 
 HARMLESS = frozenset({'HostPrivNicReset', 'NicReset'})
-"""A reset writes nothing: it may stay as it is."""
+"""Privileges that write nothing, since they reset the card only: they may stay as they are."""
 
 SETTINGS_WRITE = ('FirmwareUpdate', 'FlashAccess')
-"""The same two in a HostPrivilegeConfig."""
+"""The same two privileges in a HostPrivilegeConfig."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Card:
-    """What the System of a card and its adapters say. ``MISSING`` where they say nothing.
+    """What the System of a card and its network adapters show. ``MISSING`` stands for what they do not show.
 
     :ivar system: the System.
-    :ivar level: in force, and ``pending``: what is set to come into force.
-    :ivar privileges: the explicit ones with the resource that shows them, ``privileges_at``.
-    :ivar presets: of each adapter: the resource, what is in force, what is set.
-    :ivar unreadable: why each place could not be read, by its name.
+    :ivar level: in effect, and ``pending``: what is set to take effect.
+    :ivar privileges: the explicit ones; ``privileges_at``: the resource that shows them.
+    :ivar presets: of each adapter: the resource, what is in effect, what is set.
+    :ivar unreadable: why each of the settings could not be read, by its name.
     """
 
     system: Ref
@@ -65,11 +65,11 @@ class Card:
     unreadable: dict[str, str] = field(default_factory=dict)
 
     def why_not(self, *places: str) -> str | None:
-        """Why one of the places could not be read."""
+        """Return why one of these settings could not be read."""
         return '; '.join(self.unreadable[place] for place in places if place in self.unreadable) or None
 
     def contradicts(self, mechanism: str) -> str | None:
-        """Which of the other places says that the card is open, or could not be read: then nobody knows what holds."""
+        """Return which other setting says that the card is open, or could not be read: then it is unknown what is in effect."""
         is_open = {'level': self.level_is_open, 'privileges': self.privileges_are_open, 'preset': self.preset_is_open}
         for place, says in is_open.items():
             if place != mechanism and says:
@@ -80,21 +80,21 @@ class Card:
 
     @property
     def level_is_open(self) -> bool:
-        """It says so, and is not about to change."""
+        """Whether the level is open, and not about to change."""
         return self.level == PRIVILEGED and self.pending in (MISSING, PRIVILEGED)
 
     @property
     def privileges_are_open(self) -> bool:
-        """One by which firmware is written is given; Default leaves it to the level."""
+        """Whether a privilege by which firmware is written is enabled; Default leaves it to the level."""
         return isinstance(self.privileges, Mapping) and any(self.privileges.get(name) == ENABLED for name in WRITES)
 
     @property
     def preset_is_open(self) -> bool:
-        """That of an adapter is, and is not about to change."""
+        """Whether the preset of an adapter is open, and not about to change."""
         return any(_is_open(now) and (set_ is None or _is_open(set_)) for _, now, set_ in self.presets)
 
     def with_rshim(self, closed: bool) -> tuple[LockState, str | None]:
-        """What a closed interface, or an open one, amounts to beside the console port."""
+        """Return the state that a closed interface, or an open one, has together with the console port."""
         if self.rshim is not MISSING and self.rshim not in (DISABLED, ENABLED):
             return LockState.UNKNOWN, f'a value that is not known: {literal({RSHIM: self.rshim})}'
         if closed and self.rshim == DISABLED:
@@ -107,13 +107,13 @@ class Card:
 
 
 def _is_open(body: JsonObject) -> bool:
-    """A HostPrivilegeConfig by which the host may write firmware, by its mode or by a single setting."""
+    """Whether the host may write firmware by a HostPrivilegeConfig: by its mode, or by a single setting."""
     settings = [value_at(body, 'PrivilegeSettings', name) for name in SETTINGS_WRITE]
     return body.get('PrivilegeMode') == PRIVILEGED or ENABLED in settings
 
 
 def cards(accelerator: Accelerator, readers: Iterable[Reader]) -> Iterator[tuple[Card, Reader]]:
-    """Each System of a device, with what it and the adapters of the same BMC say."""
+    """List each System of a device, with what it and the adapters on the same BMC show."""
     by_bmc = Readers(readers)
     for ref in accelerator.refs:
         reader = by_bmc.of(ref.bmc)
@@ -143,11 +143,11 @@ def _read_level(card: Card, reader: Reader, system: Document) -> None:
 
 
 def _read_extension(card: Card, reader: Reader, system: Document) -> None:
-    """HostRshim and the link to the privileges, in the System itself or in a resource that it links."""
+    """Read HostRshim and the link to the privileges, in the System itself or in a resource that it links."""
     extension = value_at(system.body, 'Oem', 'Nvidia')
     if not isinstance(extension, Mapping):
         if card.level is MISSING:
-            card.unreadable.pop('level', None)  # an unreadable Bios of a System without the extension says nothing of this
+            card.unreadable.pop('level', None)  # without the extension, an unreadable Bios does not concern this mechanism
         return
     link = value_at(extension, '@odata.id')
     if RSHIM not in extension:
@@ -168,7 +168,7 @@ LEADS = (
     CardLead(read=lambda reader, system: _read_level(Card(system=system.ref), reader, system)),
     CardLead(read=lambda reader, system: _read_extension(Card(system=system.ref), reader, system)),
 )
-"""What all three mechanisms read below the System of a card. Neither waits for the other."""
+"""What all three mechanisms read below the System of a card. The two are read at the same time."""
 
 
 def _read_presets(card: Card, reader: Reader, accelerator: Accelerator) -> None:
@@ -204,10 +204,10 @@ def shown(
     value: Mapping[str, object],
     judged: tuple[LockState, str | None],
 ) -> LockReading:
-    """The reading of one of the three places of a card. Each comes in force with a power cycle of the card's System.
+    """Return the reading of one of the three settings of a card. Each takes effect with a power cycle of the card's System.
 
-    :param value: what it shows, by name; parts that are ``MISSING`` are left out.
-    :param judged: the state, and why it is none better.
+    :param value: what the setting shows, by name; parts that are ``MISSING`` are left out.
+    :param judged: the state, and the reason why it is not better.
     """
     state, reason = judged
     return reading(
@@ -227,7 +227,10 @@ def shown(
 
 
 def _linked(card: Card, place: str, reader: Reader, link: object, *fields: str) -> Document | None:
-    """:param fields: what is read of it: a message that something went wrong may stand beside each."""
+    """Read the resource behind a link; None where there is no link, or it cannot be read.
+
+    :param fields: what is read of it: the resource may report an error about each of them.
+    """
     if not isinstance(link, str):
         return None
     try:
@@ -247,7 +250,7 @@ def _note_trouble(card: Card, place: str, uri: str, body: JsonObject, *fields: s
 
 
 def level(body: JsonObject) -> tuple[str | None, object]:
-    """The attribute under the name that this firmware has for it."""
+    """Return the attribute and its value, under the name that this firmware has for it."""
     for name in LEVELS:
         value = value_at(body, 'Attributes', name)
         if value is not MISSING:
@@ -256,16 +259,16 @@ def level(body: JsonObject) -> tuple[str | None, object]:
 
 
 def settings_of(document: Document) -> str:
-    """Where changes are written. Source: DSP8010 2025.4, Settings v1_4_0, SettingsObject."""
+    """Return the URI that changes are written to. Source: DSP8010 2025.4, Settings v1_4_0, SettingsObject."""
     link = value_at(document.body, '@Redfish.Settings', 'SettingsObject', '@odata.id')
     return link if isinstance(link, str) else f'{document.ref.uri}/Settings'
 
 
 def rshim_target(writer: Writer, system: Ref) -> str | None:
-    """Where HostRshim is set; None when the card shows no HostRshim at all.
+    """Return the URI of the action that sets HostRshim; None when the card shows no HostRshim at all.
 
-    :raises BmcUnsupported: it is shown and cannot be set.
-    :raises BmcError: it could not be asked.
+    :raises BmcUnsupported: HostRshim is shown and cannot be set.
+    :raises BmcError: the System could not be read.
     """
     extension = value_at(writer.fresh(system.uri).body, 'Oem', 'Nvidia')
     link = value_at(extension, '@odata.id')

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which privileges of its host has a BlueField DPU taken away one by one? ExternalHostPrivileges and HostRshim, one reading.
+"""Lock a BlueField DPU against its host by explicit privileges: ExternalHostPrivileges and HostRshim, in one reading.
 
 What hardware: BlueField-3 with a BMC of its own, firmware up to 25.07.
 How it is found: the extension of the System links a resource ExternalHostPrivileges.
@@ -11,10 +11,10 @@ others are settings that stay in the card's flash, and the image of its congesti
 HostRshim, is a way in: ``partial``. HostPrivNicReset writes nothing and is left as it is.
 How an update behaves: ours goes through the card's own BMC and is not blocked.
 What else the card shows: the level of ``bluefield_host_privilege`` and the preset of ``bluefield_host_privilege_config`` are
-independent sources. Where this one is closed and one of them says that the host is not restricted, it is ``unknown``. Default
-leaves it to the level: under Restricted it is ``unknown``, as nothing says what it comes to.
-What it cannot prove: all of it shows what is set, not what is in force: that takes a power cycle of the card's System, seen
-after it was engaged.
+independent sources. Where this lock is closed and one of them says that the host is not restricted, the reading is ``unknown``.
+Default leaves a privilege to the level: under Restricted the reading is ``unknown``, as no source says what that amounts to.
+What it cannot prove: that it is in effect: all properties show what is set. It is in effect after a power cycle of the card's
+System, which has to be seen after it was engaged.
 What it was tried on: the recording nvidia/bluefield3 (all Default), the emulator; no hardware.
 
 Source: NVIDIA BlueField BMC Software 25.01, NIC Subsystem Management; recording nvidia/bluefield3 (facts/redfish.md, section
@@ -46,7 +46,7 @@ from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, W
 
 PROPERTY = 'ExternalHostPrivilege'
 ACTIONS = ('#ExternalHostPrivilege.Set', '#ExternalHostPrivileges.Set')
-"""As the recording has it, and as its target is called."""
+"""The name in the recording, and the name by which the action's target is called."""
 
 
 class ExternalHostPrivilege:
@@ -65,7 +65,7 @@ class ExternalHostPrivilege:
     leads = LEADS
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
-        """One reading for each System of the device whose extension links the privileges."""
+        """Return one reading for each System of the device whose extension links the privileges."""
         return tuple(
             shown(
                 self.name,
@@ -84,14 +84,14 @@ class ExternalHostPrivilege:
         )
 
     def engage(self, writer: Writer, reading: LockReading) -> None:
-        """Take away every privilege to write, and HostRshim. In force after a power cycle of the card's System.
+        """Disable every privilege to write, and HostRshim. Takes effect after a power cycle of the card's System.
 
         :raises BmcError: one of them was not accepted.
         """
         _write(writer, reading, DISABLED, DISABLED)
 
     def release(self, writer: Writer, reading: LockReading) -> None:
-        """Leave it to the level again, and give HostRshim back. In force after a power cycle of the card's System.
+        """Leave the privileges to the level again, and enable HostRshim. Takes effect after a power cycle of the card's System.
 
         :raises BmcError: one of them was not accepted.
         """
@@ -123,7 +123,7 @@ def _state(card: Card) -> tuple[LockState, str | None]:
 
 
 def _write(writer: Writer, reading: LockReading, word: str, rshim: str) -> None:
-    """All of it. Everything is read before anything is written, so that a card that lacks a part is refused untouched."""
+    """Write privileges and HostRshim. Everything is read first, so that a card that lacks a part is refused unchanged."""
     body = writer.fresh(reading.ref.uri).body
     targets = [value_at(body, 'Actions', name, 'target') for name in ACTIONS]
     target = next((t for t in targets if isinstance(t, str)), None)

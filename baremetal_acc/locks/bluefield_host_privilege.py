@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a BlueField DPU closed against its host? BIOS attribute HostPrivilegeLevel and HostRshim, one reading of both.
+"""Lock a BlueField DPU against its host by the BIOS attribute HostPrivilegeLevel and by HostRshim, in one reading.
 
 What hardware: BlueField-2 and -3 with a BMC of their own.
 How it is found: a System of the device has a Bios with HostPrivilegeLevel (older firmware: "Host Privilege Level"), or an
@@ -9,10 +9,11 @@ What it can do: read, engage (PATCH Bios/Settings, POST HostRshim.Set), release 
 Which write paths it blocks: ``host-device`` of the card: firmware over PCIe (privilege) and the rshim console port. One alone
 is ``partial``: the other is a way in.
 How an update behaves: ours goes through the card's own BMC and is not blocked.
-What else the card shows: explicit privileges or a preset beside the level are independent sources. A Restricted that one of
+What else the card shows: explicit privileges or a preset next to the level are independent sources. A Restricted that one of
 them contradicts is ``unknown``.
-What it cannot prove: HostRshim shows what is set, not what is in force: it takes a power cycle of the card's System. So a
-reading is ``locked-reported`` when both are set and nothing is pending, and needs a power cycle seen after it was engaged.
+What it cannot prove: that HostRshim is in effect: it shows what is set, and takes effect with a power cycle of the card's
+System. So a reading is ``locked-reported`` when both are set and nothing is pending, and a power cycle has to be seen after it
+was engaged.
 What it was tried on: the recording nvidia/bluefield3 (a locked card), the emulator; no hardware.
 
 Source: NVIDIA/libredfish nvidia_dpu.rs (facts/redfish.md, section 6.1, BlueField (a)).
@@ -62,7 +63,7 @@ class HostPrivilege:
     leads = LEADS
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
-        """One reading for each System of the device that shows either of the two; on real cards there is one."""
+        """Return one reading for each System of the device that shows either of the two; on real cards there is one."""
         return tuple(
             shown(
                 self.name,
@@ -81,14 +82,14 @@ class HostPrivilege:
         )
 
     def engage(self, writer: Writer, reading: LockReading) -> None:
-        """Set Restricted and Disabled. In force after a power cycle of the card's System.
+        """Set Restricted and Disabled. Takes effect after a power cycle of the card's System.
 
         :raises BmcError: one of them was not accepted.
         """
         _write(writer, reading.ref, RESTRICTED, DISABLED)
 
     def release(self, writer: Writer, reading: LockReading) -> None:
-        """Set Privileged and Enabled. In force after a power cycle of the card's System.
+        """Set Privileged and Enabled. Takes effect after a power cycle of the card's System.
 
         :raises BmcError: one of them was not accepted.
         """
@@ -96,7 +97,7 @@ class HostPrivilege:
 
 
 def _shows_any(card: Card) -> bool:
-    """A card without a level may have one of the other two: then HostRshim is theirs."""
+    """Whether a card shows this lock. Without a level, HostRshim belongs to the other mechanisms where the card has them."""
     if card.level is not MISSING or card.why_not('system', 'level', 'rshim') is not None:
         return True
     return card.rshim is not MISSING and card.privileges_at is None and not card.presets
@@ -131,7 +132,7 @@ def _state(card: Card) -> tuple[LockState, str | None]:
 
 
 def _write(writer: Writer, ref: Ref, wanted: str, rshim: str) -> None:
-    """Both settings. Everything is read before anything is written, so that a card that lacks one is refused untouched."""
+    """Write both settings. Everything is read first, so that a card that lacks one is refused unchanged."""
     link = value_at(writer.fresh(ref.uri).body, 'Bios', '@odata.id')
     if not isinstance(link, str):
         raise BmcUnsupported(bmc=writer.name, uri=ref.uri, what='this System has no Bios')

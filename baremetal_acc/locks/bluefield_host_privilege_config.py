@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a BlueField DPU closed against its host by preset? HostPrivilegeConfig.PrivilegeMode and HostRshim, one reading.
+"""Lock a BlueField DPU against its host by a preset: HostPrivilegeConfig.PrivilegeMode and HostRshim, in one reading.
 
 What hardware: BlueField-3 and -4 with a BMC of their own, firmware since 25.10.
 How it is found: a NetworkAdapter of the device links Oem.Nvidia.HostPrivilegeConfig.
@@ -9,10 +9,11 @@ Which write paths it blocks: ``host-device`` of the card: Restricted disables fi
 that stays in the card's flash. HostRshim is a way in of its own: where it is open, or not shown, the reading is ``partial``.
 How an update behaves: ours goes through the card's own BMC and is not blocked.
 What else the card shows: the level of ``bluefield_host_privilege`` and explicit privileges are independent sources, and so are
-the single PrivilegeSettings beside the mode. Where this one is Restricted and one of them says that the host is not, it is
-``unknown``. Custom is what somebody has put together by hand: never closed, and ``partial`` at best.
-What it cannot prove: HostRshim shows what is set, not what is in force: a power cycle of the card's System has to be seen after
-it was engaged. On a card that shows no HostRshim (BlueField-4) nothing says that there is no console port to the host.
+the single PrivilegeSettings next to the mode. Where the mode is Restricted and one of them says that the host is not, the
+reading is ``unknown``. Custom is a set of privileges that somebody has chosen by hand: never closed, and ``partial`` at best.
+What it cannot prove: that HostRshim is in effect: it shows what is set, so a power cycle of the card's System has to be seen
+after it was engaged. On a card that shows no HostRshim (BlueField-4) no property says that there is no console port to the
+host.
 What it was tried on: the emulator; no recording and no hardware.
 
 Source: CSDL NvidiaHostPrivilegeConfig v1_0_0, NvidiaNetworkAdapter v1_2_0; NVIDIA BlueField BMC Software 26.01, NIC Subsystem
@@ -47,7 +48,7 @@ MODE = 'PrivilegeMode'
 MODES = (RESTRICTED, PRIVILEGED, 'Custom')
 
 OPEN = {'HostPrivilegeLevel': PRIVILEGED, **dict.fromkeys(SETTINGS_WRITE, ENABLED)}
-"""Single settings that no card has that is Restricted."""
+"""Single settings that contradict Restricted."""
 
 
 class HostPrivilegeConfig:
@@ -66,7 +67,7 @@ class HostPrivilegeConfig:
     leads = LEADS
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
-        """One reading for each configuration that an adapter of the device links."""
+        """Return one reading for each HostPrivilegeConfig that an adapter of the device links."""
         return tuple(
             shown(
                 self.name,
@@ -85,14 +86,14 @@ class HostPrivilegeConfig:
         )
 
     def engage(self, writer: Writer, reading: LockReading) -> None:
-        """Set Restricted and, where it is shown, HostRshim Disabled. In force after a power cycle of the card's System.
+        """Set Restricted and, where it is shown, HostRshim Disabled. Takes effect after a power cycle of the card's System.
 
         :raises BmcError: one of them was not accepted.
         """
         _write(writer, reading, RESTRICTED, DISABLED)
 
     def release(self, writer: Writer, reading: LockReading) -> None:
-        """Set Privileged and, where it is shown, HostRshim Enabled. In force after a power cycle of the card's System.
+        """Set Privileged and, where it is shown, HostRshim Enabled. Takes effect after a power cycle of the card's System.
 
         :raises BmcError: one of them was not accepted.
         """
@@ -128,7 +129,7 @@ def _state(card: Card, body: JsonObject, settings: JsonObject | None) -> tuple[L
 
 
 def _against(body: JsonObject) -> str | None:
-    """A single setting by which the host is not restricted."""
+    """Return a single setting by which the host is not restricted."""
     for name, word in OPEN.items():
         if value_at(body, 'PrivilegeSettings', name) == word:
             return f'{name} is {word} under a {MODE} of {literal(body.get(MODE))}'
@@ -136,7 +137,7 @@ def _against(body: JsonObject) -> str | None:
 
 
 def _write(writer: Writer, reading: LockReading, mode: str, rshim: str) -> None:
-    """Both. Everything is read before anything is written, so that a card that lacks a part is refused untouched."""
+    """Write mode and HostRshim. Everything is read first, so that a card that lacks a part is refused unchanged."""
     config = writer.fresh(reading.ref.uri)
     if value_at(config.body, MODE) is MISSING:
         raise BmcUnsupported(bmc=writer.name, uri=reading.ref.uri, what=f'it no longer shows {MODE}')

@@ -1,16 +1,16 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is an iDRAC in System Lockdown? DellAttributes, Lockdown.1.SystemLockdown.
+"""Lock a Dell iDRAC by its System Lockdown mode: DellAttributes, Lockdown.1.SystemLockdown.
 
 What hardware: PowerEdge with iDRAC 9 and later.
 How it is found: a Manager links to DellAttributes, and one of them has the attribute. The older resource
 Managers/.../Attributes was seen to say Disabled while DellAttributes said Enabled: it is not read.
-What it can do: read, engage, release, by PATCH of the DellAttributes. Under it the iDRAC changes no other setting, so it is
-opened before and closed after everything else.
+What it can do: read, engage, release, by PATCH of the DellAttributes. While it holds the iDRAC changes no other setting, so it
+is opened before and closed after everything else.
 Which write paths it blocks: ``host-bmc-ipmi``, ``host-bmc-redfish`` and ``bmc-network``: no way into the BMC changes settings
-or firmware. Updates by a vendor's tool on the host are blocked for some network cards since 4.40, and never said to be for
-GPUs: the card's own way to the host counts as open.
-How an update behaves: refused while it holds. It is released for our own, and engaged again whatever happens.
+or firmware. Updates by a vendor's tool on the host are blocked for some network cards since 4.40; no source says so for GPUs:
+the card's own way to the host counts as open.
+How an update behaves: refused while it holds. It is released for our own update, and engaged again whatever happens.
 What it cannot prove: that a write by the host fails; a pending job may still change settings.
 Licence: iDRAC Enterprise or Datacenter; without it the iDRAC refuses the attribute.
 What it was tried on: the recording dell/r750-h100-bluefield2 and the emulator; no hardware.

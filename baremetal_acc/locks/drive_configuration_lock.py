@@ -1,19 +1,19 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a device that is a drive too closed against configuration by its host? ConfigurationLock and ConfigurationLockState.
+"""Lock the firmware commands of an NVMe device against its host: Drive or Storage ConfigurationLock, ConfigurationLockState.
 
 What hardware: computational storage, and other accelerators whose functions link a Drive or a StorageController: NVMe devices
 behind a BMC that implements the standard property.
 How it is found: a Drive among the device's resources shows ConfigurationLock, or else the Storage that it is in does.
 What it can do: read, engage (PATCH Enabled), release (PATCH Disabled). Partial is a state that cannot be written.
 Which write paths it blocks: ``host-device`` of the items whose RelatedItem is the drive, its controller or its Storage: the
-NVMe commands by which its host downloads and commits firmware. What its host reaches by another function of the card, such as
-that of the FPGA, it does not block.
-How an update behaves: ours goes through the BMC and is not blocked: in-band requests alone are locked.
+NVMe commands by which its host downloads and commits firmware. It does not block what the host reaches by another function of
+the card, such as that of the FPGA.
+How an update behaves: ours goes through the BMC and is not blocked: only in-band requests are locked.
 What else it shows: NVMe.ConfigurationLockState has the state of each command, read from the drive. It has to agree: Enabled
-over a command that is open, or Disabled over locked ones, is ``unknown``. A command that the drive can do and cannot lock is a
-way in, and so is Lockdown itself: its host may unlock the others by it. Both are ``partial``. A drive that does not show the
-states is ``unknown``, as Enabled says nothing of which of its commands are locked.
+over a command that is open, or Disabled over locked ones, is ``unknown``. A command that the drive has and cannot lock is a way
+in, and so is Lockdown itself: the host may unlock the others by it. Both are ``partial``. A drive that does not show the states
+is ``unknown``, as Enabled does not say which of its commands are locked.
 What it cannot prove: that a command really fails; that no other command of the vendor writes firmware.
 What it was tried on: the emulator; no recording shows the property, and no hardware.
 
@@ -36,13 +36,13 @@ from baremetal_acc.model.ref import Ref
 PROPERTY = 'ConfigurationLock'
 LEVEL = 'TargetConfigurationLockLevel'
 STATES = (('NVMe', 'ConfigurationLockState'), ('NVMeSubsystemProperties', 'ConfigurationLockState'))
-"""Where a Drive and a Storage have them."""
+"""Where a Drive and a Storage show the states of the NVMe commands."""
 
 FIRMWARE = ('FirmwareCommit', 'FirmwareImageDownload')
-"""The commands by which firmware is written."""
+"""The NVMe commands by which firmware is written."""
 
 LOCKDOWN = 'Lockdown'
-"""The command by which commands are locked, and unlocked."""
+"""The NVMe command by which commands are locked, and unlocked."""
 
 LOCKED, UNLOCKED, UNLOCKABLE, NO_COMMAND = 'Locked', 'Unlocked', 'LockdownUnsupported', 'CommandUnsupported'
 
@@ -63,7 +63,7 @@ class ConfigurationLock:
     )
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
-        """One reading for each item that belongs to a Drive, or to a Storage, that shows the property."""
+        """Return one reading for each item that belongs to a Drive, or to a Storage, that shows the property."""
         by_bmc = Readers(readers)
         theirs: dict[Ref, list[Component]] | None = None
         found = []
@@ -111,12 +111,12 @@ class ConfigurationLock:
 
 
 def _drives(accelerator: Accelerator, by_bmc: Readers) -> Iterator[tuple[Ref, tuple[Ref, ...], Document | None, str | None]]:
-    """Each resource that shows the property, or could not be read, with all that an item may name instead of it."""
+    """List each resource that shows the property, or could not be read, with all resources that an item may name instead."""
     asked: dict[Ref, dict[Ref, None]] = {}
     for ref in accelerator.refs:
         in_storage = IN_STORAGE.match(ref.uri)
         whole = (ref, Ref(bmc=ref.bmc, uri=in_storage['storage'])) if in_storage is not None else (ref,)
-        # Of a controller, the Storage alone shows the property.
+        # For a controller only the Storage shows the property.
         for place in whole if '/Drives/' in ref.uri else whole[1:]:
             document, _ = by_bmc.document(place)
             if document is None or value_at(document.body, PROPERTY) is not MISSING:
@@ -133,7 +133,7 @@ def _states(document: Document) -> Mapping[str, object]:
 
 
 def _beyond_it(document: Document) -> tuple[str, ...]:
-    """The commands that the drive has and cannot lock, whatever is set."""
+    """Return the commands that the drive has and cannot lock, whatever is set."""
     return tuple(name for name, state in _states(document).items() if state == UNLOCKABLE)
 
 

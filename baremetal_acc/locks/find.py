@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which lock mechanisms are installed?"""
+"""Load the lock mechanisms that are installed from their entry points."""
 
 import functools
 from typing import cast
@@ -15,9 +15,9 @@ GROUP = 'baremetal_acc.locks'
 
 @functools.cache
 def mechanisms() -> tuple[Mechanism, ...]:
-    """All of them, sorted by name.
+    """Return all lock mechanisms, sorted by name.
 
-    :raises AccError: a plugin is broken: a lock that nobody reads would look like a lock that is not there.
+    :raises AccError: a plugin is broken: a lock that is not read would look like a lock that is not there.
     """
 
     def broken(manager: object, entry: object, exc: BaseException) -> None:

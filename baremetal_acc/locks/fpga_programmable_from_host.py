@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""May the host program an FPGA, or one of its slots? Processor.FPGA.ProgrammableFromHost, whole and for each slot.
+"""Lock an FPGA, or each of its slots, against programming by the host: Processor.FPGA.ProgrammableFromHost.
 
 What hardware: FPGAs behind a BMC that implements the standard property. No real BMC was seen with it: DMTF's invented rack
 server has it, and the emulator.
 How it is found: the device's Processor has an FPGA object that shows it.
 What it can do: read, engage, release, by PATCH of the Processor; a slot by its position in the array.
-Which write paths it blocks: ``host-device``. A management controller may still program the FPGA. Of a device that is a drive
-too it protects the items that are the Processor's, and not those that the host writes as it writes a drive.
+Which write paths it blocks: ``host-device``. A management controller may still program the FPGA. Of a device that is also a
+drive it protects the items that belong to the Processor, and not those that the host writes as it writes a drive.
 How an update behaves: ours goes through the BMC and is not blocked.
 What it cannot prove: that a write by the host really fails.
 
@@ -43,7 +43,7 @@ class ProgrammableFromHost:
     )
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
-        """One reading for the FPGA's firmware, and one for each slot, where the property is shown."""
+        """Return one reading for the FPGA's firmware, and one for each slot, where the property is shown."""
         by_bmc = Readers(readers)
         found: list[LockReading] = []
         for ref in accelerator.refs:
@@ -89,7 +89,7 @@ class ProgrammableFromHost:
 def _places(
     accelerator: Accelerator, ref: Ref, document: Document | None, by_bmc: Readers
 ) -> Iterator[tuple[str, object, Scope, str | None]]:
-    """Field, value, scope and slot of every place that shows the property; of a Processor that could not be read, its slots."""
+    """List field, value, scope and slot where the property is shown; for a Processor that could not be read, its slots."""
     if document is None:
         for slot in accelerator.slots:
             if slot.programmable_from_host is not None:
@@ -109,14 +109,14 @@ def _places(
     for index, body in enumerate(slots if isinstance(slots, list) else ()):
         if index not in names or not isinstance(body, dict) or PROPERTY not in body:
             continue
-        # A device with two Processors has two slots of one position: each speaks for the one that it names.
+        # A device with two Processors has two slots at one position: the SlotId tells which of them this is.
         part = names[index][0] if len(names[index]) == 1 else _slot_id(body, index)
         if part in names[index]:
             yield _field(index), body[PROPERTY], Scope.SLOT, part
 
 
 def _is_drive(accelerator: Accelerator) -> bool:
-    """It has firmware that its host reaches past the FPGA."""
+    """Whether the device has firmware that its host reaches by a drive or its Storage, not by the FPGA."""
     return any('/Drives/' in ref.uri or '/Storage/' in ref.uri for ref in accelerator.refs)
 
 
@@ -156,6 +156,6 @@ def _write(writer: Writer, reading: LockReading, *, programmable: bool) -> None:
 
 
 def _slot_id(slot: object, index: int) -> str:
-    """As the inventory names it: the SlotId, else the position."""
+    """Return the name of a slot as the inventory has it: the SlotId, else the position."""
     found = slot.get('SlotId') if isinstance(slot, dict) else None
     return ' '.join(found.split()) if isinstance(found, str) and found.strip() else str(index)

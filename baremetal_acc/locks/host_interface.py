@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""May the host speak Redfish to its BMC? HostInterface.InterfaceEnabled of each Manager.
+"""Lock the Redfish Host Interface, by which the host speaks Redfish to its BMC: HostInterface.InterfaceEnabled of each Manager.
 
 What hardware: every BMC that shows the standard resource; seen on Dell, HPE, Lenovo, NVIDIA and Supermicro.
 How it is found: a Manager has HostInterfaces with members.
 What it can do: read, engage, release, by PATCH of the HostInterface.
-Which write paths it blocks: ``host-bmc-redfish``: the network between host and BMC, and with it every update that the BMC
-takes by Redfish, its web pages or a shell. Neither the system interface (KCS) nor the card's own way to the host.
-How an update behaves: ours comes by the BMC's network and is not blocked.
+Which write paths it blocks: ``host-bmc-redfish``: the network between host and BMC, and with it every update that the BMC takes
+by Redfish, its web pages or a shell. Neither the system interface (KCS) nor the card's own way to the host.
+How an update behaves: ours comes over the BMC's network and is not blocked.
 What it cannot prove: that the host has no other way to the BMC's network; and where the system interface is open, whoever is
 root on the host may switch the interface on again.
 What it was tried on: recordings and the emulator; no hardware.

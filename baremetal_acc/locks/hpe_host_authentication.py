@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does an iLO ask the host's tools for a password? Manager, Oem.Hpe.RequireHostAuthentication.
+"""Lock the CHIF channel between host and HPE iLO by requiring a login: Manager, Oem.Hpe.RequireHostAuthentication.
 
 What hardware: HPE with iLO 5 and 6. An iLO 7 has no such channel and does not show it.
 How it is found: a Manager shows it.
 What it can do: read, engage, release, by PATCH of the Manager.
-Which write paths it blocks: ``host-bmc-redfish``, together with the other ways of that path: without it whoever is root on the
-host speaks Redfish to the iLO over CHIF (the channel of its tools) without any account, also where the virtual NIC is off.
-How an update behaves: ours comes by the iLO's network and is not blocked.
+Which write paths it blocks: ``host-bmc-redfish``, together with the other locks of that path: without it whoever is root on the
+host speaks Redfish to the iLO over CHIF (the channel of HPE's tools) without any account, also where the virtual NIC is off.
+How an update behaves: ours comes over the iLO's network and is not blocked.
 What it cannot prove: that nobody on the host has an account of the iLO.
 What it was tried on: the recording hpe/dl380a-gen11-2xh100nvl and the emulator; no hardware.
 

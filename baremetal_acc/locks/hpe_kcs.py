@@ -1,18 +1,17 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""May the host command an iLO by the system interface? ManagerNetworkProtocol, Oem.Hpe.KcsEnabled.
+"""Lock the KCS (the IPMI system interface) of an HPE iLO: ManagerNetworkProtocol, Oem.Hpe.KcsEnabled.
 
 What hardware: HPE with iLO 6 1.40 and later.
 How it is found: the NetworkProtocol of a Manager shows it.
 What it can do: read, engage, release, by PATCH of the NetworkProtocol.
-Which write paths it blocks: ``host-bmc-ipmi``. The host's other way to the iLO, CHIF, is
-:mod:`~baremetal_acc.locks.hpe_host_authentication`'s.
-How an update behaves: ours comes by the iLO's network and is not blocked.
+Which write paths it blocks: ``host-bmc-ipmi``. CHIF, the host's other channel to the iLO, is blocked by
+:mod:`~baremetal_acc.locks.hpe_host_authentication`.
+How an update behaves: ours comes over the iLO's network and is not blocked.
 What it cannot prove: that the iLO answers nothing on the interface.
 What it was tried on: the recording hpe/dl380a-gen11-2xh100nvl and the emulator; no hardware.
 
-Source: NVIDIA/libredfish hpe.rs (facts/redfish.md, section 6.2): its unlock writes false, too, so it is no guide for
-releasing.
+Source: NVIDIA/libredfish hpe.rs (facts/redfish.md, section 6.2): its unlock writes false, too, so it is no guide for releasing.
 """
 
 from baremetal_acc.bmc.api import Lead

@@ -1,14 +1,15 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Has an iLO a virtual network card on the host? Manager, Oem.Hpe.VirtualNICEnabled.
+"""Lock the virtual network card between host and HPE iLO: Manager, Oem.Hpe.VirtualNICEnabled.
 
 What hardware: HPE with iLO 5 2.10 and later.
 How it is found: a Manager shows it.
-What it can do: read, engage, release, by PATCH of the Manager, in force after a reset of the iLO.
-Which write paths it blocks: ``host-bmc-redfish``, together with the other ways of that path.
-How an update behaves: ours comes by the iLO's network and is not blocked.
-What it cannot prove: what runs until the iLO has been reset. It shows what is set; ConfigurationSettings beside it says
-whether all that is set is in force. Where that is not said, every engagement needs a reset of the iLO.
+What it can do: read, engage, release, by PATCH of the Manager. It takes effect after a reset of the iLO.
+Which write paths it blocks: ``host-bmc-redfish``, together with the other locks of that path.
+How an update behaves: ours comes over the iLO's network and is not blocked.
+What it cannot prove: what is in effect until the iLO has been reset. The property shows what is set; ConfigurationSettings next
+to it says whether all that is set is in effect. Where ConfigurationSettings does not say so, every engagement needs a reset of
+the iLO.
 What it was tried on: the recording hpe/dl380a-gen11-2xh100nvl and the emulator; no hardware.
 
 Source: HPE, iLO 6 Redfish reference, HpeiLO, VirtualNICEnabled and ConfigurationSettings; NVIDIA/libredfish hpe.rs.
@@ -43,7 +44,7 @@ class VirtualNic(Switch):
     open = (True,)
 
     def place(self, document: Document, field: str, value: object) -> Place:
-        """What is set, and whether it is in force."""
+        """Return what is set, and whether it is in effect."""
         state, reason = self.judged(value)
         settings = value_at(document.body, 'Oem', 'Hpe', 'ConfigurationSettings')
         if state is LockState.LOCKED_REPORTED and settings == PENDING:

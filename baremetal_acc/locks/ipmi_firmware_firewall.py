@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""May the host write firmware by commands over the system interface? IPMI's firmware firewall, channel Fh.
+"""Lock the commands by which the host writes firmware over the system interface: the IPMI firmware firewall of channel Fh.
 
 What hardware: BMCs with the optional commands Get and Set Command Enables. Many have none, OpenBMC among them: then there is no
 reading, and a rule that demands the path finds that no mechanism blocks it.
-How it is found: the driver of IPMI shows it at ``/ipmi/firewall/f``.
+How it is found: the IPMI driver shows it at ``/ipmi/firewall/f``.
 What it can do: read, engage (close every command that writes firmware, reaches other controllers, makes users or opens the
 firewall), release (open what was closed by us, and nothing else).
 Which write paths it blocks: ``host-bmc-ipmi``.
@@ -29,7 +29,7 @@ URI = '/ipmi/firewall/f'
 FIELD = 'State'
 
 _MOST_NAMED = 6
-"""Commands in a reason."""
+"""Limit of the commands that a reason names."""
 
 _STATES = {s.value: s for s in (LockState.LOCKED_REPORTED, LockState.PARTIAL, LockState.UNLOCKED, LockState.UNKNOWN)}
 
@@ -45,12 +45,12 @@ class FirmwareFirewall(OfWholeMachine):
         read_back='Get Command Support, Get Configurable Commands and Get Command Enables of channel Fh',
         cannot_prove='that commands of the vendor that cannot be closed write nothing',
         source='IPMI 2.0 revision 1.1, chapter 21',
-        # A controller may keep it in memory; nothing tells whether this one does.
+        # A controller may keep it in volatile memory; it cannot be told whether this one does.
         volatile=True,
     )
 
     def places(self, reader: Reader, top: str) -> Iterator[Place]:
-        """The one of a BMC that is spoken to by IPMI. Nobody else is asked for it."""
+        """Read the firewall of a BMC that is reached by IPMI; a Redfish BMC is not asked for it."""
         document = reader.peek(URI)
         if document is None:
             return
@@ -78,20 +78,23 @@ class FirmwareFirewall(OfWholeMachine):
         )
 
     def engage(self, writer: Writer, reading: LockReading, closed: Iterable[str] = ()) -> None:
-        """Close what can be closed.
+        """Close every command that can be closed.
 
         :raises BmcError: it was not accepted, or leaves open what we have closed before.
         """
         writer.patch(_at(reading), {'Closed': True, 'Before': list(closed)})
 
     def release(self, writer: Writer, reading: LockReading) -> None:
-        """:raises BmcUnsupported: nobody remembers what was closed."""
+        """Refuse: without the records it is not known what was closed.
+
+        :raises BmcUnsupported: always.
+        """
         self.reopen(writer, reading, ())
 
     def reopen(self, writer: Writer, reading: LockReading, closed: Iterable[str]) -> None:
-        """Open what was closed.
+        """Open the commands that were closed.
 
-        :raises BmcUnsupported: nobody remembers. ``BmcError``: it was not accepted.
+        :raises BmcUnsupported: there is no record. ``BmcError``: it was not accepted.
         """
         records = list(closed)
         if not records:
@@ -105,7 +108,7 @@ class FirmwareFirewall(OfWholeMachine):
 
 
 def _at(reading: LockReading) -> Document:
-    """Where it is written. What is there then is read anew by the driver, in the session that writes."""
+    """Return what the lock is written to. The driver reads its present state again, in the session that writes."""
     return Document(ref=reading.ref, body={})
 
 

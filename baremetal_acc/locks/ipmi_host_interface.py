@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""May the host command its BMC by IPMI's system interface? ComputerSystem, IPMIHostInterface.ServiceEnabled.
+"""Lock the IPMI system interface between host and BMC: ComputerSystem, IPMIHostInterface.ServiceEnabled.
 
 What hardware: BMCs that implement the standard property, whatever the interface is (KCS, SSIF).
 How it is found: a System shows it.
 What it can do: read, engage, release, by PATCH of the System.
-Which write paths it blocks: ``host-bmc-ipmi``, together with the other ways of that path.
-How an update behaves: ours comes by the BMC's network and is not blocked.
+Which write paths it blocks: ``host-bmc-ipmi``, together with the other locks of that path.
+How an update behaves: ours comes over the BMC's network and is not blocked.
 What it cannot prove: when it takes effect, which the standard does not say, and that the interface refuses a command then.
 What it was tried on: written replies; no hardware and no recording.
 
@@ -38,5 +38,5 @@ class IpmiHostInterface(Switch):
     open = (True,)
 
     def resources(self, reader: Reader, top: str) -> Iterator[Found]:
-        """The Systems."""
+        """List the Systems."""
         yield from systems(reader, top)

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""May the host command an XCC by the system interface? Manager, Oem.Lenovo.KCSEnabled.
+"""Lock the KCS (the IPMI system interface) of a Lenovo XCC: Manager, Oem.Lenovo.KCSEnabled.
 
 What hardware: Lenovo ThinkSystem with XCC; the property is true or false, or a text, by version.
 How it is found: a Manager shows it.
 What it can do: read, engage, release, by PATCH of the Manager, with the kind of value that it shows.
 Which write paths it blocks: ``host-bmc-ipmi``.
-How an update behaves: ours comes by the XCC's network and is not blocked.
+How an update behaves: ours comes over the XCC's network and is not blocked.
 What it cannot prove: that the XCC answers nothing on the interface.
 What it was tried on: the recording lenovo/sr670v2-8xl40-bluefield2 (closed) and the emulator; no hardware.
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""May the host update a device behind an NVIDIA root of trust? Chassis.Oem.Nvidia.InbandUpdatePolicyEnabled.
+"""Lock in-band firmware updates of devices behind an NVIDIA root of trust: Chassis.Oem.Nvidia.InbandUpdatePolicyEnabled.
 
 What hardware: HGX and MGX boards with ERoT (Hopper) or IRoT (Blackwell) chassis; BlueField-3 shows one for its BMC.
 How it is found: a chassis shows the property, and its Links.Oem.Nvidia.ComponentsProtected leads to the device. Where that link
@@ -37,14 +37,17 @@ PROPERTY = 'InbandUpdatePolicyEnabled'
 FIELD = f'Oem/Nvidia/{PROPERTY}'
 
 SIGNS = ('AutomaticBackgroundCopyEnabled', 'BackgroundCopyStatus')
-"""What the same answer shows when the BMC could ask the root of trust."""
+"""Properties that the same answer shows when the BMC could ask the root of trust."""
 
 NAMED = re.compile(r'^(?:HGX_)?[EI]RoT_(?P<device>.+)$')
 
 COMPONENTS = 'RoTProtectedComponents'
 
 MOST = 16
-"""Components of one root of trust, and slots of one component: it has itself and a few parts, each with two images."""
+"""Limit of the components of one root of trust, and of the slots of one component.
+
+A root of trust has itself and a few parts, each with two images.
+"""
 
 UNSURE = (
     'false is also what this BMC says when it could not ask the root of trust, and the answer shows no sign that it could: '
@@ -68,7 +71,7 @@ class InbandUpdatePolicy:
         self._roots = Once(_Roots)
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
-        """One reading for each root of trust that protects the device, or one component of it."""
+        """Return one reading for each root of trust that protects the device, or one component of it."""
         by_bmc = Readers(readers)
         found = []
         for reader in by_bmc.bmcs(accelerator):
@@ -114,7 +117,7 @@ class InbandUpdatePolicy:
 
 
 def _together(found: list[LockReading]) -> Iterator[LockReading]:
-    """Two roots of trust of one device are two ways to it: one that is open leaves the other one partial."""
+    """Return the readings of one device: two roots of trust are two ways to it, so an open one makes the other one partial."""
     for r in found:
         others = [o for o in found if (o.scope, o.part) == (r.scope, r.part) and o.state is not LockState.LOCKED_REPORTED]
         if r.state is LockState.LOCKED_REPORTED and others:
@@ -136,7 +139,7 @@ class _Root:
     """A chassis that shows the property, or that could not be read.
 
     :ivar value: of the property, ``MISSING`` when the chassis could not be read.
-    :ivar why: it could not be read.
+    :ivar why: the reason why it could not be read.
     """
 
     ref: Ref
@@ -146,7 +149,7 @@ class _Root:
 
 
 class _Roots:
-    """The roots of trust of a BMC, by what they say or seem to protect."""
+    """The roots of trust of a BMC, by the devices that they protect, as they say or as their names suggest."""
 
     def __init__(self, reader: Reader, top: str) -> None:
         self._all = list(_chassis(reader, top))
@@ -157,19 +160,19 @@ class _Roots:
                 self._by_place.setdefault(place, []).append(number)
 
     def of(self, accelerator: Accelerator, bmc: BmcName) -> Iterator[_Root]:
-        """Those that may be for a device."""
+        """List the roots of trust that may protect a device."""
         mine = [ref.uri for ref in accelerator.refs if ref.bmc == bmc]
         places = [*mine, *(last_of(uri).removeprefix('HGX_') for uri in mine)]
         yield from (self._all[n] for n in sorted({n for place in places for n in self._by_place.get(place, ())}))
 
 
 def _chassis(reader: Reader, top: str) -> Iterator[_Root]:
-    """Every chassis of a BMC that shows the property, or why it could not be read."""
+    """List every chassis of a BMC that shows the property, or why it could not be read."""
     try:
         root = value_at(reader.get(top).body, 'Chassis', '@odata.id')
         members = reader.get(root if isinstance(root, str) else f'{top}/Chassis').body.get('Members')
     except BmcError:
-        return  # the look has a gap for it, which hides devices
+        return  # the inspection has a gap for it, which hides devices
     for member in members if isinstance(members, list) else ():
         uri = value_at(member, '@odata.id')
         if isinstance(uri, str):
@@ -184,14 +187,14 @@ def _chassis(reader: Reader, top: str) -> Iterator[_Root]:
 
 
 def _protected(document: Document | None, reader: Reader) -> tuple[str, ...]:
-    """The resources that a root of trust says it protects."""
+    """Return the resources that a root of trust says it protects."""
     if document is None:
         return ()
     return linked(value_at(document.body, 'Links', 'Oem', 'Nvidia', 'ComponentsProtected'), reader)
 
 
 def _protects(accelerator: Accelerator, root: _Root, reader: Reader) -> tuple[Scope, str | None, bool] | None:
-    """What of the device a root of trust protects: scope, part, and whether that is inferred. None when nothing.
+    """Return what of the device a root of trust protects: scope, part, and whether that is inferred. None when nothing.
 
     :param root: one that may be for the device: where it links nothing, it was found by its name.
     """
@@ -212,7 +215,7 @@ def _protects(accelerator: Accelerator, root: _Root, reader: Reader) -> tuple[Sc
 
 
 def _image_of(accelerator: Accelerator, manager: str, reader: Reader) -> str | None:
-    """Id of the item that is a Manager's active image, if it is one of the device."""
+    """Return the Id of the item that is a Manager's active image, if it is one of the device."""
     try:
         link = value_at(reader.get(manager).body, 'Links', 'ActiveSoftwareImage', '@odata.id')
     except BmcError:
@@ -242,9 +245,9 @@ def _state(value: object, body: JsonObject, inferred: bool, reader: Reader) -> t
 
 
 def _other_sources(reader: Reader, body: JsonObject) -> bool:
-    """Does one of the components of a root of trust, or a slot of one, say of its policy that it is closed?
+    """Whether a component of a root of trust, or an image slot of one, also says that its policy is closed.
 
-    They are asked only where the root itself says closed: nothing makes an open one more open.
+    They are read only where the root itself says closed: nothing makes an open one more open.
 
     :raises _Against: one of them says anything else, or could not be read.
     """
@@ -265,11 +268,11 @@ def _other_sources(reader: Reader, body: JsonObject) -> bool:
 
 
 class _Against(Exception):
-    """A source says something else, or nobody knows what it says."""
+    """A second source contradicts the property, or it is not known what it says."""
 
 
 def _agrees(document: Document, name: str, *, closed: bool) -> bool:
-    """One source says closed, too; not when it does not say.
+    """Whether a second source says closed, too; false where it does not say.
 
     :raises _Against: it says anything else.
     """
@@ -283,10 +286,10 @@ def _agrees(document: Document, name: str, *, closed: bool) -> bool:
 
 
 def _parts(reader: Reader, link: object) -> Iterator[Document]:
-    """The members of a collection.
+    """List the members of a collection.
 
     :raises BmcError: one of them could not be read.
-    :raises _Against: there are more than there can be, so not all of them are asked.
+    :raises _Against: there are more than there can be, so not all of them are read.
     """
     if not isinstance(link, str):
         return

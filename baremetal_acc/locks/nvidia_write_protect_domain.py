@@ -1,15 +1,15 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is the flash of a device write-protected by its NVIDIA domain? NvidiaWriteProtectDomain.WriteProtected.
+"""Lock the flash of several devices at once by an NVIDIA write-protect domain: NvidiaWriteProtectDomain.WriteProtected.
 
 What hardware: HGX and MGX boards with the newer firmware of the board's BMC, on which one signal protects the flash of several
 devices.
 How it is found: a chassis links Oem.Nvidia.WriteProtectDomains, and AffectedComponents of a domain name the device or an item.
-What it can do: read, engage, release, by PATCH of the domain. One domain may protect several devices: whoever opens it opens
-it for all of them. A domain that follows a jumper alone refuses the PATCH.
+What it can do: read, engage, release, by PATCH of the domain. One domain may protect several devices: whoever opens it opens it
+for all of them. A domain that follows a jumper alone refuses the PATCH.
 Which write paths it blocks: all four, of the items whose own WriteProtected follows the domain, and of no other. A device has
-more images than those: the root of trust keeps its own elsewhere. An item of a domain is evidence of it and no place of its
-own, so ``write_protected`` leaves it alone.
+more images than those: the root of trust keeps its own elsewhere. An item of a domain is evidence for the domain and no lock of
+its own, so ``write_protected`` leaves it alone.
 How an update behaves: refused while it is set. It is released for our own flash.
 What it cannot prove: a domain whose source the BMC cannot read shows false, which is open, but one that joins its sources with
 AND may show true then. So true counts only together with the item's own WriteProtected; where they differ the reading is
@@ -37,7 +37,7 @@ from baremetal_acc.model.ref import BmcName, Ref
 PROPERTY = 'WriteProtected'
 
 MOST = 256
-"""Domains of one BMC. Boards have a few; the number of a domain has 16 bits."""
+"""Limit of the domains that are read of one chassis. Boards have a few; the number of a domain has 16 bits."""
 
 
 class WriteProtectDomain:
@@ -57,7 +57,7 @@ class WriteProtectDomain:
         self._domains = Once(_Domains)
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
-        """One reading for each item of the device that a domain protects."""
+        """Return one reading for each item of the device that a domain protects."""
         by_bmc = Readers(readers)
         found = []
         for reader in by_bmc.bmcs(accelerator):
@@ -84,7 +84,7 @@ class WriteProtectDomain:
         return tuple(found)
 
     def followers(self, accelerator: Accelerator, readers: Iterable[Reader]) -> frozenset[Ref]:
-        """The items of a device whose own WriteProtected is what a domain comes to: they are no places of their own."""
+        """Return the items of a device whose own WriteProtected follows a domain: they are no locks of their own."""
         return frozenset(
             item.ref
             for reader in Readers(readers).bmcs(accelerator)
@@ -100,7 +100,7 @@ class WriteProtectDomain:
         _write(writer, reading, wanted=True)
 
     def release(self, writer: Writer, reading: LockReading) -> None:
-        """PATCH false: for every device of the domain.
+        """PATCH false, which releases the lock for every device of the domain.
 
         :raises BmcError: it was not accepted.
         """
@@ -109,7 +109,7 @@ class WriteProtectDomain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Domain:
-    """A domain: what it says, and the resources that it says it is for."""
+    """A write-protect domain: its value, and the resources that it says it affects."""
 
     ref: Ref
     value: object
@@ -117,13 +117,13 @@ class _Domain:
 
 
 class _Domains:
-    """The domains of a BMC, by what they affect."""
+    """The write-protect domains of a BMC."""
 
     def __init__(self, reader: Reader, top: str) -> None:
         self._all = tuple(_read(reader, top))
 
     def of(self, accelerator: Accelerator, bmc: BmcName) -> Iterator[_Domain]:
-        """Those that name the device or one of its items."""
+        """List the domains that name the device or one of its items."""
         mine = {ref.uri for ref in accelerator.refs if ref.bmc == bmc}
         mine |= {item.ref.uri for item in accelerator.firmware if item.ref.bmc == bmc}
         for domain in self._all:
@@ -138,7 +138,7 @@ def _read(reader: Reader, top: str) -> Iterator[_Domain]:
             try:
                 document = reader.get(uri)
             except BmcError:
-                continue  # whom it protects is not known, so it protects nobody
+                continue  # it is not known what the domain protects, so it counts for nothing
             value = value_at(document.body, PROPERTY)
             place = meant(reader, uri) or uri
             yield _Domain(
@@ -166,7 +166,7 @@ def _affected(document: Document, reader: Reader) -> frozenset[str]:
 
 
 def _items(accelerator: Accelerator, domain: _Domain) -> Iterator[Component]:
-    """The items that follow a domain: those that it names, else those of the device it names that show WriteProtected."""
+    """List the items that follow a domain: those that it names, else those of the named device that show WriteProtected."""
     shown = [c for c in accelerator.firmware if c.id is not None and c.ref.bmc == domain.ref.bmc]
     named = [c for c in shown if c.ref.uri in domain.affected]
     yield from named or [c for c in shown if c.write_protected is not None]

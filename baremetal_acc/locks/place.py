@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the documents of a device say at a place, and how is that made a reading?
+"""Read a property of a Redfish resource and make it a lock reading: functions that all lock mechanisms share.
 
-What all mechanisms share: which reader has a resource, how a value is found and written down.
+They find the reader that has a resource, follow links, and find a value and write it as JSON text.
 """
 
 import json
@@ -20,10 +20,10 @@ from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.uri import normal
 
 MISSING = object()
-"""There is no such property; null is a value."""
+"""Stands for a property that is not there; null is a value."""
 
 LONGEST = 400
-"""Characters of a value that are kept. Those that mechanisms read have a few dozen."""
+"""Limit of the characters of a value that are kept. Values that mechanisms read have a few dozen."""
 
 _JSON = json.JSONEncoder(sort_keys=True, allow_nan=False)
 
@@ -31,21 +31,22 @@ T = TypeVar('T')
 
 
 class Once(Generic[T]):
-    """What is worked out once for each reader, however many devices ask: a reader answers the same all through its look.
+    """A cache of what is computed once for each reader, however many devices ask for it.
 
-    A BMC may show thousands of devices and of items. Going through all items for each device took two minutes.
+    A reader answers the same throughout its inspection. A BMC may show thousands of devices and of items. Going through all
+    items for each device took two minutes.
     """
 
     def __init__(self, make: Callable[[Reader, str], T]) -> None:
-        """Nothing is known yet.
+        """Nothing is computed yet.
 
-        :param make: of a reader and a URI.
+        :param make: computes the value for a reader and a URI.
         """
         self._make = make
         self._known: WeakKeyDictionary[Reader, dict[str, T]] = WeakKeyDictionary()
 
     def of(self, reader: Reader, uri: str) -> T:
-        """What it is for that reader and URI."""
+        """Return the value for that reader and URI."""
         known = self._known.setdefault(reader, {})
         if uri not in known:
             known[uri] = self._make(reader, uri)
@@ -53,7 +54,7 @@ class Once(Generic[T]):
 
 
 def where(link: object) -> str | None:
-    """Where a link leads to, as it is asked for; None when it is no link. To compare it, see :func:`meant`."""
+    """Return the URI that a link leads to, for a request; None when it is no link. To compare URIs, see :func:`meant`."""
     if not isinstance(link, str):
         return None
     bare = link.partition('#')[0]
@@ -61,28 +62,28 @@ def where(link: object) -> str | None:
 
 
 def last_of(uri: str) -> str:
-    """What a resource is called among its like: the last part of its URI."""
+    """Return the last segment of a URI, which names a resource among its siblings."""
     return uri.rpartition('/')[2]
 
 
 def meant(reader: Reader | None, link: object) -> str | None:
-    """The resource that a link leads to, as references write it, in whatever form the link does; None when it is no link."""
+    """Return the URI of the resource that a link leads to, as references write it; None when it is no link."""
     place = where(link)
     known = reader.peek(place) if reader is not None and place is not None else None
     return place if known is None else known.ref.uri
 
 
 def linked(found: object, reader: Reader | None = None) -> tuple[str, ...]:
-    """The resources that a list of links leads to, in its order; what is no link, or no list, leads to none.
+    """Return the URIs that a list of links leads to, in its order; what is no link, or no list, is left out.
 
-    :param reader: that knows how the BMC writes their URIs; without it they are for asking, and not for comparing.
+    :param reader: that knows how the BMC writes their URIs; without it the URIs are for requests, and not for comparing.
     """
     links = [value_at(one, '@odata.id') for one in found] if isinstance(found, list) else []
     return tuple(place for link in links if (place := meant(reader, link)) is not None)
 
 
 def related(accelerator: Accelerator, by_bmc: 'Readers') -> dict[Ref, list[Component]]:
-    """The items of a device by each resource that the BMC says they are the firmware of."""
+    """Return the items of a device by each resource that the BMC says they are the firmware of (RelatedItem)."""
     found: dict[Ref, list[Component]] = {}
     for item in accelerator.firmware:
         document = by_bmc.document(item.ref)[0] if item.id is not None else None
@@ -93,22 +94,22 @@ def related(accelerator: Accelerator, by_bmc: 'Readers') -> dict[Ref, list[Compo
 
 
 class Readers:
-    """The readers of one look, by BMC."""
+    """The readers of one inspection, by BMC."""
 
     def __init__(self, readers: Iterable[Reader]) -> None:
         self._readers: dict[BmcName, Reader] = {reader.name: reader for reader in readers}
 
     def of(self, bmc: BmcName) -> Reader | None:
-        """The reader of a BMC, None when it takes no part in this look."""
+        """Return the reader of a BMC, None when it takes no part in this inspection."""
         return self._readers.get(bmc)
 
     def session(self, bmc: BmcName) -> str:
-        """Names the session by which a BMC is read; empty when it takes no part in this look."""
+        """Return the name of the session by which a BMC is read; empty when it takes no part in this inspection."""
         reader = self._readers.get(bmc)
         return reader.session if reader is not None else ''
 
     def document(self, ref: Ref) -> tuple[Document | None, str | None]:
-        """A resource, or why it could not be read."""
+        """Return a resource, or why it could not be read."""
         reader = self._readers.get(ref.bmc)
         if reader is None:
             return None, 'its BMC was not looked at'
@@ -118,14 +119,14 @@ class Readers:
             return None, exc.what
 
     def bmcs(self, accelerator: Accelerator) -> Iterator[Reader]:
-        """The readers of all BMCs on which a device has resources, sorted by name."""
+        """List the readers of all BMCs on which a device has resources, sorted by name."""
         for name in sorted({ref.bmc for ref in accelerator.refs}):
             if name in self._readers:
                 yield self._readers[name]
 
 
 def value_at(body: object, *path: str) -> Any:
-    """The value at a place, :data:`MISSING` when there is none, as in what is no object at all."""
+    """Return the value at a path of names; :data:`MISSING` when there is none, or something on the path is no object."""
     value: Any = body
     for name in path:
         if not isinstance(value, Mapping) or name not in value:
@@ -135,9 +136,9 @@ def value_at(body: object, *path: str) -> Any:
 
 
 def literal(value: object) -> str | None:
-    """A value as JSON text; None when there is none. What is no JSON (NaN, infinity) is given as text that says so.
+    """Return a value as JSON text; None when there is none. What is no JSON (NaN, infinity) becomes a text that says so.
 
-    What is cut says how long it was.
+    A text that is cut says how long it was.
     """
     if value is MISSING:
         return None
@@ -147,7 +148,7 @@ def literal(value: object) -> str | None:
     except ValueError:
         return '"a number that JSON does not have"'
     except RecursionError:
-        # It was read from where the stack is not as deep as here.
+        # The value could be parsed, as the stack was not as deep there as here.
         return '"nested too deeply"'
 
 
@@ -175,7 +176,7 @@ def reading(
     reason: str | None = None,
     volatile: bool = False,
 ) -> LockReading:
-    """A reading of that value."""
+    """Return a lock reading with that value."""
     return LockReading(
         mechanism=mechanism,
         accelerator=accelerator.id,

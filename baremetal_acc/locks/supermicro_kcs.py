@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""May the host command a Supermicro BMC by the system interface? KCSInterface.Privilege.
+"""Lock the KCS (the IPMI system interface) of a Supermicro BMC: KCSInterface.Privilege.
 
 What hardware: Supermicro X11 and later; Grace boards link to it and answer 404.
 How it is found: a Manager links to Oem.Supermicro.KCSInterface.
 What it can do: read, engage (Callback), release (Administrator), by PATCH of the resource.
 Which write paths it blocks: ``host-bmc-ipmi``: with Callback the host may not send what changes or updates anything.
-How an update behaves: ours comes by the BMC's network and is not blocked.
+How an update behaves: ours comes over the BMC's network and is not blocked.
 What it cannot prove: that the BMC refuses every command of its vendor at that privilege.
 What it was tried on: the recording supermicro/hgx-h100-8gpu and the emulator; no hardware.
 

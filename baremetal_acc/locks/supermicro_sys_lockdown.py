@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a Supermicro BMC in system lockdown? SysLockdown.SysLockdownEnabled.
+"""Lock a Supermicro BMC by its system lockdown: SysLockdown.SysLockdownEnabled.
 
 What hardware: Supermicro X12 and later.
 How it is found: a Manager links to Oem.Supermicro.SysLockdown.
-What it can do: read, engage, release, by PATCH of the resource. Under it the BMC changes no other setting, so it is opened
-before and closed after everything else.
+What it can do: read, engage, release, by PATCH of the resource. While it holds the BMC changes no other setting, so it is
+opened before and closed after everything else.
 Which write paths it blocks: ``host-bmc-ipmi``, ``host-bmc-redfish`` and ``bmc-network``. What it does for GPUs is not known:
 the card's own way to the host counts as open.
-How an update behaves: refused while it holds. It is released for our own, and engaged again whatever happens.
+How an update behaves: refused while it holds. It is released for our own update, and engaged again whatever happens.
 What it cannot prove: that a write by the host fails.
 Licence: a node key (SFT-DCMS-SINGLE) is said to be needed; not confirmed.
 What it was tried on: the recording supermicro/hgx-h100-8gpu and the emulator; no hardware.

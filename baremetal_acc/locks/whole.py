@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a BMC say of a lock of its whole machine, and how is that made a reading of each device that it shows?
+"""Base classes for locks of a whole machine, such as a property of its Manager: find the resources, read them, write them.
 
-What all locks of whole machines share: Managers are found, one property is read at each place, and it is written there. A
-reading of such a lock is of scope ``bmc``: every device that the BMC shows has the same one, and it is engaged once for all.
+A reading of such a lock has the scope ``bmc``: every device that the BMC shows has the same reading, and the lock is engaged
+once for all of them.
 """
 
 from abc import ABC, abstractmethod
@@ -23,9 +23,10 @@ from baremetal_acc.model.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A resource that is there.
+    """A resource that is there, whether or not it could be read.
 
-    :ivar document: what it says, None when it could not be read; then ``why`` tells.
+    :ivar document: of the resource, None when it could not be read.
+    :ivar why: the reason why it could not be read.
     """
 
     ref: Ref
@@ -35,7 +36,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """What one place of such a lock says; the names are those of a reading."""
+    """What one resource shows of such a lock; the fields have the names of those of a reading."""
 
     ref: Ref
     field: str
@@ -52,8 +53,7 @@ class Place:
 
 
 class OfWholeMachine(ABC):
-    """A mechanism of which a BMC has places of its own, not of a card. Each is read once in a look, however many devices
-    ask."""
+    """A mechanism whose locks belong to a BMC, not to a card. Each is read once in an inspection, however many devices ask."""
 
     name: ClassVar[str]
     about: ClassVar[About]
@@ -63,24 +63,24 @@ class OfWholeMachine(ABC):
 
     @abstractmethod
     def places(self, reader: Reader, top: str) -> Iterator[Place]:
-        """Every place of it on a BMC. Never raises for what cannot be read."""
+        """List every lock of the mechanism on a BMC. Never raises for what cannot be read."""
 
     @abstractmethod
     def engage(self, writer: Writer, reading: LockReading) -> None:
-        """Close it.
+        """Engage the lock.
 
         :raises BmcError: it was not accepted.
         """
 
     @abstractmethod
     def release(self, writer: Writer, reading: LockReading) -> None:
-        """Open it.
+        """Release the lock.
 
         :raises BmcError: it was not accepted.
         """
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
-        """One reading for each place, on every BMC that shows the device."""
+        """Return one reading for each lock, on every BMC that shows the device."""
         return tuple(
             reading(
                 mechanism=self.name,
@@ -110,9 +110,11 @@ class OfWholeMachine(ABC):
 
 
 class Switch(OfWholeMachine):
-    """A mechanism that is one property of some resources, with one value that is closed and others that are open.
+    """A mechanism that is one property of some resources, with values that are closed and values that are open.
 
-    :cvar path: of the property in the resource; ``closed`` and ``open`` its values, of which the first one is written.
+    :cvar path: of the property in the resource.
+    :cvar closed: its closed values; the first one is written, unless the property has another type now.
+    :cvar open: its open values, likewise.
     """
 
     path: ClassVar[tuple[str, ...]]
@@ -120,16 +122,22 @@ class Switch(OfWholeMachine):
     open: ClassVar[tuple[object, ...]]
 
     leads: ClassVar[tuple[Lead, ...]] = ()
-    """Where it stands: in the Managers, or in what they link to. What is linked to for it would show the property."""
+    """Where the property is: in the Managers, or in resources that they link to.
+
+    A resource that is linked for it is expected to show the property.
+    """
 
     def resources(self, reader: Reader, top: str) -> Iterator[Found]:
-        """The resources that may show the property; those that are there and cannot be read among them."""
+        """List the resources that may show the property, including those that are there and cannot be read."""
         for manager in managers(reader, top):
             for lead in self.leads:
                 yield from _led_to(reader, manager, lead)
 
     def places(self, reader: Reader, top: str) -> Iterator[Place]:
-        """Each resource that shows the property; where one does, those too of which nobody knows whether they do."""
+        """List each resource that shows the property, and those that could not be read.
+
+        A resource that could not be read is left out where nothing shows the property, and where no lead names a link to it.
+        """
         found = list(self.resources(reader, top))
         field = '/'.join(self.path)
         shown = [(f, value_at(f.document.body, *self.path)) for f in found if f.document is not None]
@@ -142,12 +150,12 @@ class Switch(OfWholeMachine):
                     yield Place(ref=one.ref, field=field, value=MISSING, state=LockState.UNKNOWN, reason=one.why)
 
     def place(self, document: Document, field: str, value: object) -> Place:
-        """What the property says."""
+        """Return what the property of one resource says."""
         state, reason = self.judged(value)
         return Place(ref=document.ref, field=field, value=value, state=state, reason=reason)
 
     def judged(self, value: object) -> tuple[LockState, str | None]:
-        """What a value amounts to."""
+        """Return the state that a value stands for."""
         if _is_one_of(value, self.closed):
             return LockState.LOCKED_REPORTED, None
         if _is_one_of(value, self.open):
@@ -170,7 +178,7 @@ class Switch(OfWholeMachine):
         self.write(writer, reading, self.open)
 
     def write(self, writer: Writer, reading: LockReading, words: tuple[object, ...]) -> None:
-        """PATCH the property, of the kind that it is now, if it is still there."""
+        """PATCH the property, if it is still there, with a value of the type that it has now."""
         document = writer.fresh(reading.ref.uri)
         now = value_at(document.body, *self.path)
         if now is MISSING:
@@ -180,7 +188,7 @@ class Switch(OfWholeMachine):
 
 
 def _is_one_of(value: object, words: tuple[object, ...]) -> bool:
-    """JSON's true is no 1."""
+    """Whether a value is one of these, by its type, too: JSON's true is not 1."""
     return any(type(value) is type(word) and value == word for word in words)
 
 
@@ -195,7 +203,7 @@ def _nested(path: tuple[str, ...], value: object) -> JsonObject:
 
 
 def read(reader: Reader, link: object) -> Found | None:
-    """The resource behind a link. None when there is none, or nothing there."""
+    """Read the resource behind a link. None when there is no link, or no such resource."""
     place = where(link)
     if place is None:
         return None
@@ -208,12 +216,15 @@ def read(reader: Reader, link: object) -> Found | None:
 
 
 def below(reader: Reader, found: Found, *path: str) -> Found | None:
-    """The resource that a property of another one links to. None when there is none."""
+    """Read the resource that a property of another one links to. None when there is none."""
     return None if found.document is None else read(reader, value_at(found.document.body, *path, '@odata.id'))
 
 
 def _led_to(reader: Reader, manager: Found, lead: Lead) -> Iterator[Found]:
-    """What a lead leads to. A Manager that cannot be read may list something, and is of no vendor that anybody knows."""
+    """List the resources that a lead leads to.
+
+    A Manager that cannot be read is listed itself where it may have members or show the property; its vendor is not known.
+    """
     if manager.document is None or not lead.path:
         if lead.is_collection or not lead.path:
             yield manager
@@ -232,7 +243,7 @@ def _led_to(reader: Reader, manager: Found, lead: Lead) -> Iterator[Found]:
 
 
 def members(reader: Reader, link: object) -> Iterator[Found]:
-    """The members of a collection; of one that is there and cannot be read, itself."""
+    """List the members of a collection; a collection that is there and cannot be read is listed itself."""
     place = where(link)
     if place is None:
         return
@@ -249,12 +260,12 @@ def members(reader: Reader, link: object) -> Iterator[Found]:
 
 
 def managers(reader: Reader, top: str) -> Iterator[Found]:
-    """The Managers of a BMC."""
+    """List the Managers of a BMC."""
     yield from _listed(reader, top, 'Managers')
 
 
 def systems(reader: Reader, top: str) -> Iterator[Found]:
-    """The Systems of a BMC."""
+    """List the Systems of a BMC."""
     yield from _listed(reader, top, 'Systems')
 
 

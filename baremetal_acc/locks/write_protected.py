@@ -1,15 +1,15 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is SoftwareInventory.WriteProtected set on the images of a device?
+"""Lock the firmware images of a device against every write: SoftwareInventory.WriteProtected.
 
 What hardware: BMCs that implement the standard property; seen on GH200 (GPUs), BlueField-3 (its BMC), Supermicro, Lenovo.
-How it is found: an item of the device shows the property. Where that follows a domain of ``nvidia_write_protect_domain``, it is
-evidence for that one and no place of its own: a PATCH of it is refused.
+How it is found: an item of the device shows the property. Where the item follows a domain of ``nvidia_write_protect_domain``,
+it is evidence for that domain and no lock of its own: a PATCH of it is refused.
 What it can do: read, engage, release, by PATCH of the item.
-Which write paths it blocks: the image cannot be altered or overwritten, by nobody: all four. It is released for our own flash.
+Which write paths it blocks: all four: nobody can alter or overwrite the image. It is released for our own flash.
 How an update behaves: refused while it is set.
-What it cannot prove: a BMC that says true on every item, also on its own and on those that it calls Updateable, proves
-nothing (seen: Lenovo SR670 V2, 43 of 43 items); such a reading is ``unknown``. The standard does not say when it takes effect.
+What it cannot prove: a BMC that says true on every item, also on its own and on those that it calls Updateable, proves nothing
+(seen: Lenovo SR670 V2, 43 of 43 items); such a reading is ``unknown``. The standard does not say when it takes effect.
 What it was tried on: recordings and the emulator; no hardware.
 
 Source: DSP8010 2025.4, SoftwareInventory v1_3_0, WriteProtected.
@@ -33,7 +33,7 @@ PROPERTY = 'WriteProtected'
 CONSTANT = 'true on every item of this BMC, also on those that it calls Updateable: such a value says nothing'
 
 FEWEST = 3
-"""A BMC with one or two items may well have locked them all."""
+"""Fewer items than this may well all be locked, without the value being constant."""
 
 
 class WriteProtected:
@@ -54,7 +54,7 @@ class WriteProtected:
         self._domains = WriteProtectDomain()
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
-        """One reading for each item, of firmware or of a slot, that shows the property."""
+        """Return one reading for each item, of firmware or of a slot, that shows the property."""
         readers = tuple(readers)
         by_bmc = Readers(readers)
         followers: frozenset[Ref] | None = None
@@ -121,10 +121,10 @@ def _places(accelerator: Accelerator) -> Iterator[tuple[Component, Scope, str]]:
 
 
 def _always_true(reader: Reader, collection: str) -> bool:
-    """Every item of a collection and of FirmwareInventory says true, and at least one of them is Updateable.
+    """Whether every item of a collection and of FirmwareInventory says true, although at least one of them is Updateable.
 
-    FirmwareInventory has the BMC's own images: that we closed all slots of all cards makes no BMC one that says true of all.
-    Where that cannot be asked, be it of a single item that is there, true has to be taken for nothing.
+    FirmwareInventory has the BMC's own images: that we have locked all slots of all cards does not make the value constant.
+    Where the items cannot be read, also where a single item that is there cannot, true is taken to prove nothing.
     """
     members: list[object] = []
     try:
@@ -153,9 +153,9 @@ def _always_true(reader: Reader, collection: str) -> bool:
 
 
 def _firmware_inventory(reader: Reader) -> tuple[str, ...]:
-    """Where the BMC has its own images: nowhere when it links no such collection.
+    """Return the URI of FirmwareInventory; nothing when the BMC links no such collection.
 
-    :raises BmcError: it could not be asked.
+    :raises BmcError: it could not be read.
     """
     service = where(value_at(reader.get('/redfish/v1').body, 'UpdateService', '@odata.id'))
     if service is None:

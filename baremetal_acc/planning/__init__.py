@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What ought to happen: pure decisions on values."""
+"""Decide what ought to happen to a machine: pure functions on values, without I/O, clock or configuration."""

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the resets that bring what was written in force: whose they are, which covers others, and what still waits for one.
+"""Choose the resets that activate written firmware: of which System or Manager, which cover others, and what still waits.
 
-A machine whose standby power is cycled has been power-cycled, and its BMC restarted: no other reset of those is asked for with
-it. What the power cord has to be pulled for nobody can do out of band: then a person is waited for (:data:`BY_HAND`).
+A cycle of standby power also power-cycles the machine and restarts its BMC, so no other reset of those is requested with it.
+Firmware that takes effect only when the power cord is pulled cannot be activated out of band: the job waits for a person
+(:data:`BY_HAND`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,30 +16,33 @@ from baremetal_acc.model.ref import Ref
 from baremetal_acc.model.refusal import ComesOnByItself, NoStandbyCycle, PowerUnknownBeforeCycle
 
 SEVERITY = {kind: rank for rank, kind in enumerate(ResetKind)}
-"""The later ones bring in force what the earlier ones do; a restart of the BMC alone is covered by those of standby power."""
+"""Rank of each kind of reset: a later kind also activates what an earlier one does.
+
+A restart of the BMC alone is covered by the cycles of standby power.
+"""
 
 BY_HAND = ResetKind.AC_POWER_CYCLE
 
 COMES_ON = 'AlwaysOn'
-"""PowerRestorePolicy. Source: DSP8010 2025.4, ComputerSystem v1_27_0."""
+"""Value of PowerRestorePolicy. Source: DSP8010 2025.4, ComputerSystem v1_27_0."""
 
 GIVE_BACK = 'give the host back'
 
 
 def strongest(*kinds: ResetKind) -> ResetKind:
-    """The one of some resets that covers the others."""
+    """Return the one of some kinds of reset that covers the others."""
     return max(kinds, key=SEVERITY.__getitem__)
 
 
 def reset_of(facts: BmcFacts | None, kind: ResetKind) -> Ref | None:
-    """Whose reset a component needs that a BMC shows: the Manager's, or the System's. None: the BMC shows none."""
+    """Return what has to be reset for a component that a BMC shows: its Manager or its System. None: the BMC shows none."""
     if facts is None:
         return None
     return facts.manager if kind is ResetKind.BMC_RESET else facts.system
 
 
 def nothing_to_reset(kind: ResetKind) -> str:
-    """Why a reset that an image needs is impossible where a BMC shows nothing to reset, as the end of a sentence."""
+    """Say why a reset that an image needs is impossible where a BMC shows nothing to reset, as the end of a sentence."""
     what = 'no Manager that can be restarted' if kind is ResetKind.BMC_RESET else 'no System to reset'
     return f'needs {"an" if kind.is_standby else "a"} {kind}, and the BMC shows {what}'
 
@@ -46,7 +50,7 @@ def nothing_to_reset(kind: ResetKind) -> str:
 def not_offered(
     facts: BmcFacts, system: Ref, kind: ResetKind, *, held: bool
 ) -> Iterator[NoStandbyCycle | PowerUnknownBeforeCycle | ComesOnByItself]:
-    """Why the standby power of a System cannot be cycled.
+    """List why the standby power of a System cannot be cycled.
 
     :param held: the System must not come on by itself.
     """
@@ -59,7 +63,7 @@ def not_offered(
 
 
 def cycle(facts: BmcFacts | None, system: Ref, kind: ResetKind, why: tuple[str, ...]) -> Reset:
-    """The reset that takes the standby power of a System away."""
+    """Return the reset that cycles the standby power of a System."""
     by = facts.standby_reset if facts is not None and kind is not BY_HAND else None
     return Reset(
         system=system,
@@ -72,12 +76,12 @@ def cycle(facts: BmcFacts | None, system: Ref, kind: ResetKind, why: tuple[str, 
 
 
 def given_back(system: Ref) -> Reset:
-    """The start of a System that is not held, and that was powered off for its standby power to go."""
+    """Return the start of a System that is not held off, and that was powered off so that its standby power could be cycled."""
     return Reset(system=system, purpose=ResetPurpose.ENFORCE, kind=ResetKind.POWER_CYCLE, why=(GIVE_BACK,))
 
 
 def covered(resets: Mapping[Ref, ResetKind], cycled: Iterable[Ref]) -> frozenset[Ref]:
-    """The Managers among what is to be reset that restart with the standby power anyway.
+    """Return the Managers to be reset that restart with the standby power anyway.
 
     :param cycled: the Systems whose standby power is cycled.
     """
@@ -86,12 +90,12 @@ def covered(resets: Mapping[Ref, ResetKind], cycled: Iterable[Ref]) -> frozenset
 
 
 def was_cycled(job: Job, system: Ref) -> bool:
-    """The job has taken the standby power of a System away, and given it back."""
+    """Whether the job has cycled the standby power of a System."""
     return any(i.state is ItemState.DONE and _cycles(i, system) for i in job.items)
 
 
 def waits_for_cycle(job: Job, item: Item) -> bool:
-    """A write has ended well and waits for the loss of standby power, which did not come: whenever it comes, it runs."""
+    """Whether a write has ended well and waits for a cycle of standby power that did not come: it runs whenever that comes."""
     action = item.action
     if not isinstance(action, Flash) or item.state is not ItemState.STAGED or not action.reset.is_standby:
         return False
@@ -101,7 +105,7 @@ def waits_for_cycle(job: Job, item: Item) -> bool:
 
 
 def brought_in_force(job: Job, reset: Reset) -> tuple[Flash, ...]:
-    """The writes of a job that wait for this loss of standby power."""
+    """Return the writes of a job that wait for this cycle of standby power."""
     return tuple(
         i.action
         for i in job.items
@@ -113,7 +117,7 @@ def brought_in_force(job: Job, reset: Reset) -> tuple[Flash, ...]:
 
 
 def waits_for_person(item: Item) -> bool:
-    """It waits for a person now."""
+    """Whether an item waits for a person now."""
     return item.state is ItemState.RUNNING and isinstance(item.action, Reset) and item.action.kind is BY_HAND
 
 

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read back what a bundle has written to no card: the CPLDs, FPGAs, switches and retimers of a baseboard.
+"""Read back the parts of a firmware bundle that belong to no accelerator: CPLDs, FPGAs, switches, retimers of a baseboard.
 
-No rule asks for their versions, so that nothing here changes how a job ends. What their items show is told.
+No rule of the baseline asks for their versions, so they do not change how a job ends. What their items show is reported.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,13 +18,13 @@ from baremetal_acc.model.job import Flash, Item, ItemState, Job, PartReading
 from baremetal_acc.model.ref import BmcName
 
 Others = Mapping[BmcName, tuple[Component, ...]]
-"""Items of no card, by their BMC."""
+"""Firmware items that belong to no card, by their BMC."""
 
 
 def read_back(job: Job, catalogue: Iterable[Image], inventory: Inventory, others: Others) -> Job:
-    """The job with what the other parts show of the last bundle that each BMC was sent, and that it did not refuse.
+    """Return the job with what the other parts show of the last bundle that each BMC was sent, and that it did not refuse.
 
-    A BMC of which nobody has read the items of no card tells nothing.
+    A BMC is left out if the items that belong to no card were not read from it.
     """
     catalogue = tuple(catalogue)
     last: dict[BmcName, tuple[str, BmcName]] = {}
@@ -42,12 +42,15 @@ def read_back(job: Job, catalogue: Iterable[Image], inventory: Inventory, others
 
 
 def is_awaited(job: Job) -> bool:
-    """An item shows no version at all, as it may just after a restart of its BMC."""
+    """Whether an item shows no version at all, as it may right after a restart of its BMC."""
     return any(one.ref is not None and one.shown is None for item in job.items for one in item.others)
 
 
 def told(readings: Iterable[PartReading]) -> tuple[str, ...]:
-    """What the other parts of a bundle show, in sentences: those that show what it brings together, each other one alone."""
+    """Say what the other parts of a bundle show.
+
+    The parts that show the bundle's version share one sentence; each other part has one of its own.
+    """
     readings = tuple(readings)
     good = [one for one in readings if is_as_sent(one)]
     lines = []
@@ -58,7 +61,7 @@ def told(readings: Iterable[PartReading]) -> tuple[str, ...]:
 
 
 def is_as_sent(reading: PartReading) -> bool:
-    """The item shows the version that the bundle brings."""
+    """Whether the item shows the version that the bundle brings."""
     return same_version(reading.shown, reading.expected)
 
 
@@ -74,7 +77,7 @@ def _wrong(one: PartReading) -> str:
 
 
 def _upload(item: Item) -> tuple[str, BmcName] | None:
-    """The bundle that was sent for a write, and that has written something."""
+    """Return the bundle that was sent for a write, if it has written something."""
     action = item.action
     if not isinstance(action, Flash) or item.untouched or item.state not in (ItemState.DONE, ItemState.STAGED):
         return None
@@ -82,7 +85,7 @@ def _upload(item: Item) -> tuple[str, BmcName] | None:
 
 
 def _reached(catalogue: tuple[Image, ...], name: str, bmc: BmcName, inventory: Inventory) -> frozenset[str]:
-    """The images of a bundle that are for a card."""
+    """Return the names of those images of a bundle that are for a card."""
     found = bundles.reached(catalogue, name, bmc, inventory)
     return frozenset(image.name for one in found for image in one.images)
 
@@ -97,7 +100,7 @@ def _readings(members: tuple[Image, ...], reached: frozenset[str], items: tuple[
 
 
 def _is_for(image: Image, item: Component) -> bool:
-    """By the name of its component, and by its SoftwareId where both sides tell one."""
+    """Whether an image is for an item, by the name of the component, and by its SoftwareId where both show one."""
     return (
         item.id is not None
         and fnmatchcase(item.id.casefold(), image.component.casefold())

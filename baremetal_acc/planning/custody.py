@@ -1,15 +1,17 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Extend, break and begin the custody of cards (see :mod:`baremetal_acc.model.custody`).
+"""Compute the chain of custody of each card: begin it, extend it by a reading, or break it.
 
-The unit of proof is the interval between two readings of a card. :func:`between` judges one interval by the two readings at
-its ends, in this order: the host is known to have been off all the time; every demanded path was closed and proven at both
-ends; only the operator's ramdisk ran; the host was read off at both ends, which are no further apart than a host needs to
-start. Anything else breaks the chain. Time in which nobody reads the machine breaks a chain only where a demanded path was open
-at its start or is not closed as before at its end.
+The types are in :mod:`baremetal_acc.model.custody`.
 
-What this rests on: a BMC that says the truth about power and locks, and for chains that begin with a write an updater of the
-card that writes what it is sent. A measurement that a root of trust has signed does not rest on the latter.
+The unit of proof is the interval between two readings of a card. :func:`between` judges one interval by the two readings at its
+ends, in this order: the host is known to have been off all the time; every demanded path was closed and proven at both ends;
+only the operator's ramdisk ran; the host was read off at both ends, which are no further apart than a host needs to start.
+Anything else breaks the chain. Time in which nobody reads the machine breaks a chain only where a demanded path was open at its
+start or is not closed as before at its end.
+
+This relies on a BMC that reports power and locks truthfully, and for chains that begin with a write on an updater of the card
+that writes what it is sent. A measurement that a root of trust has signed does not rely on the updater.
 """
 
 import hashlib
@@ -44,19 +46,22 @@ from baremetal_acc.planning import host_evidence
 from baremetal_acc.planning.host_evidence import HostRan, Source
 
 MOST_INTERVALS = 16
-"""Of one chain. Above it the oldest two are joined: what a reader needs is what covered the time since the last hand-over."""
+"""Limit of the intervals of one chain; above it the oldest two are joined.
+
+A reader needs to know what covered the time since the last hand-over.
+"""
 
 _CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What a reading of a machine is judged by besides what it shows.
+    """What the reading of a machine is judged by, apart from the reading itself.
 
     :ivar blind_limit: how far apart two readings that find the host off may be where no other source says that it stayed off.
     :ivar settles: how long after a host was first read off what its BMC says of it may still change by that power-off.
-    :ivar ramdisk: a job works beside the operator's ramdisk, which was booted on the host. Once the host was restarted nobody
-        knows what runs on it.
+    :ivar ramdisk: a job works while the operator's ramdisk, which was booted on the host, runs. Once the host was restarted it
+        is unknown what runs on it.
     """
 
     blind_limit: timedelta
@@ -77,7 +82,7 @@ def seen(
     before: Custody,
     starting: Ref | None = None,
 ) -> dict[AcceleratorId, CardSeen]:
-    """What custody needs of a whole reading of a machine, by card.
+    """Return what custody needs of a whole reading of a machine, by card.
 
     :param engagements: our own records; only they make a lock proven.
     :param before: the custody that the reading is going to extend.
@@ -92,7 +97,7 @@ def seen(
             _engaged_again(r, evidence.judge(r, records.at(r), lifecycle=lifecycle, starting=starting), closed)
             for r in accelerator.locks
         )
-        # What a machine reaches that is not of the target has hosts that nobody reads: none is known.
+        # A device that other machines of the BMC reach, too, has hosts that are not read: none is known.
         reaching = () if accelerator.id in shared else hosts
         own = _own_system(accelerator, inventory, hosts)
         found[accelerator.id] = _card(accelerator, demands(baseline, accelerator, node), locks, inventory.at, reaching, own)
@@ -100,12 +105,12 @@ def seen(
 
 
 def _proven_closed(card: CardSeen | None) -> frozenset[str]:
-    """The digests of the locks that keep a card closed."""
+    """Return the digests of the locks that keep a card closed."""
     return frozenset(card.locks) if card is not None and card.access is Access.CLOSED and card.proven else frozenset()
 
 
 def _engaged_again(reading: LockReading, judged: LockReading, closed: frozenset[str]) -> LockReading:
-    """A lock that was closed, and that we have closed once more, is closed: only the new record waits for its reset."""
+    """Return a lock that was closed, and that we have engaged once more, as closed: only the new record waits for its reset."""
     waits = reading.state is LockState.LOCKED_REPORTED and judged.state is LockState.PENDING_RESET
     return reading if waits and _digest(reading) in closed else judged
 
@@ -118,10 +123,13 @@ def _card(
     hosts: tuple[BmcFacts, ...],
     own: PowerState,
 ) -> CardSeen:
-    """:param hosts: those that reach the card; ``own``: the power of the System that it is by itself."""
+    """Return what custody needs of one card.
+
+    :param hosts: those that reach the card; ``own``: the power of the System that the card itself is.
+    """
     paths = sorted(wanted.block & HOST_PATHS)
     weakest = [evidence.weakest(evidence.coverage(accelerator, path, locks)).state for path in paths]
-    # What comes in force with a start shows another value after it. It has to be closed then, whatever it shows.
+    # A lock that takes effect with a start shows another value after it: it only has to be closed then.
     pending = {r.place for r in accelerator.locks if r.state is LockState.PENDING_RESET}
     closing = [r for r in locks if r.blocks & wanted.block & HOST_PATHS and r.state in _CLOSED and r.place not in pending]
     return CardSeen(
@@ -142,14 +150,14 @@ def _access(states: list[LockState]) -> Access:
 
 
 def _own_system(accelerator: Accelerator, inventory: Inventory, hosts: tuple[BmcFacts, ...]) -> PowerState:
-    """The power of the System that a card is by itself, as the BMC of a DPU has it; unknown where no BMC shows it."""
+    """Return the power of the System that a card itself is, as the BMC of a DPU shows it; unknown where no BMC shows it."""
     names = {ref.bmc for ref in accelerator.refs} - {HOST, *(facts.name for facts in hosts)}
     found = [facts.power for facts in inventory.bmcs if facts.name in names and facts.system is not None]
     return found[0] if len(found) == 1 else PowerState.UNKNOWN
 
 
 def _digest(reading: LockReading) -> str:
-    """Tells apart locks and their settings. 64 bits: nobody gains by two of his own that collide."""
+    """Return a digest that differs for different locks and settings. 64 bits suffice: a collision helps no attacker."""
     place = (reading.mechanism, encode(reading.ref), reading.field, reading.part, reading.value, reading.leaves)
     return hashlib.sha256(json.dumps(place).encode()).hexdigest()[:16]
 
@@ -167,9 +175,9 @@ def between(
 ) -> Interval | Break:
     """Judge the interval between two readings of a card.
 
-    :param by: when the power of the hosts had been read at the end of the interval, UTC; None: at once. An inspection takes its
-        time, and how much of it had passed when the power was read nobody knows.
-    :param conditions: of the later one.
+    :param by: when the power of the hosts had been read at the end of the interval, UTC; None: at once. An inspection takes
+        time, and it is unknown how much of it had passed when the power was read.
+    :param conditions: of the later reading.
     :param dependable: the Systems whose BMC was seen to set the time of the last reset at a start.
     """
     elapsed = (after.at if by is None else by) - before.at
@@ -196,8 +204,8 @@ def between(
 class _Ran(IntEnum):
     """Whether the host ran code of its own in an interval, the best first.
 
-    ``no``: more than its power shows that it did not. ``not-by-power``: it was read off at both ends, which are near.
-    ``silent``: nothing tells.
+    ``no``: a source besides its power shows that it did not. ``not-by-power``: it was read off at both ends, which are close
+    together. ``silent``: no source tells.
     """
 
     NO = 0
@@ -213,7 +221,7 @@ def _host_ran(
     conditions: Conditions,
     dependable: frozenset[Ref],
 ) -> _Ran:
-    """Whether any System that reaches the card has run: the worst of them; one that only one reading shows is silent."""
+    """Return whether any System that reaches the card has run: the worst of them. One that only one reading shows is silent."""
     now = {host.system: host.reading for host in after.hosts}
     found = [
         _ran(host, before.at, now[host.system], elapsed, conditions, dependable) if host.system in now else _Ran.SILENT
@@ -231,7 +239,7 @@ def _ran(
     conditions: Conditions,
     dependable: frozenset[Ref],
 ) -> _Ran:
-    # What the BMC says of a host may change once more by the power-off, counted from the first reading that found it off.
+    # What the BMC shows of a host may still change by the power-off, counted from the first reading that found it off.
     off_for = None if host.off_since is None else max(timedelta(0), at - host.off_since)
     tail = timedelta(0) if off_for is None else max(timedelta(0), conditions.settles - off_for)
     said = host_evidence.evidence(
@@ -251,9 +259,10 @@ def _ran(
 
 
 def _restarted(before: CardSeen, after: CardSeen) -> HostRan:
-    """Whether any System that was on at two readings was restarted between them.
+    """Return whether any System that was on at two readings was restarted between them.
 
-    One that only one of them shows was; and so was, for all that is known, what reaches a card of which no System is shown.
+    A System that only one of the readings shows counts as restarted; and so does whatever reaches a card of which no System is
+    shown.
     """
     now = {host.system: host.reading for host in after.hosts}
     if not now or now.keys() != {host.system for host in before.hosts}:
@@ -263,7 +272,7 @@ def _restarted(before: CardSeen, after: CardSeen) -> HostRan:
 
 
 def _is_ramdisk_gone(before: CardSeen, after: CardSeen, conditions: Conditions) -> bool:
-    """The host was restarted beside a job that relies on the ramdisk, and not again since.
+    """Whether the host was restarted during a job that relies on the ramdisk, and not again since.
 
     Between two such jobs a restart is taken for the one by which the ramdisk was booted again.
     """
@@ -272,17 +281,17 @@ def _is_ramdisk_gone(before: CardSeen, after: CardSeen, conditions: Conditions) 
 
 
 def is_host_off(card: CardSeen) -> bool:
-    """Every System that reaches the card was read off."""
+    """Whether every System that reaches the card was read off."""
     return bool(card.hosts) and all(host.reading.power is PowerState.OFF for host in card.hosts)
 
 
 def is_kept(card: CardSeen) -> bool:
-    """Nobody else's code can write the card as it was read: a chain that begins here is not broken by the next reading."""
+    """Whether nobody else's code can write the card as it was read, so that the next reading breaks no chain begun here."""
     return is_host_off(card) or (card.access is Access.CLOSED and card.proven)
 
 
 def _not_locked(before: CardSeen, after: CardSeen) -> BreakCause | None:
-    """Why locks do not cover an interval; ``host-unseen`` where they were not proven closed at its start; None: they do."""
+    """Return why locks do not cover an interval; None: they do. ``host-unseen``: they were not proven closed at its start."""
     if before.access is not Access.CLOSED or not before.proven:
         return BreakCause.HOST_UNSEEN
     match after.access:
@@ -307,12 +316,12 @@ def read(
     absent_breaks: bool = True,
     by: datetime | None = None,
 ) -> Custody:
-    """The custody after a whole reading of a machine.
+    """Return the custody after a whole reading of a machine.
 
     :param cards: as of :func:`seen`.
     :param at: when the reading began, UTC; ``by`` when it had ended, None: at once.
     :param absent_breaks: a card that is not shown breaks its chain: it may be anywhere. A card that was just written, or a BMC
-        that was just reset, may take its time to show itself again.
+        that was just reset, may take time to be shown again.
     """
     known = {card.accelerator: card for card in custody.cards}
     dependable = frozenset(custody.dependable)
@@ -329,9 +338,10 @@ def read(
 
 
 def _learnt(dependable: set[Ref], before: CardSeen | None, after: CardSeen, settles: timedelta) -> set[Ref]:
-    """The Systems whose BMC sets the time of the last reset at a start, after one more reading.
+    """Return the Systems whose BMC sets the time of the last reset at a start, after one more reading.
 
-    One that was off, and whose power-off had settled, and that is on now was started between: that time was set then, or not.
+    A System that was off, and whose power-off had settled, and that is on now, was started in between: that time was set then,
+    or not.
     """
     now = {host.system: host.reading for host in after.hosts}
     found = set(dependable)
@@ -356,9 +366,9 @@ def polled(
     opened: frozenset[AcceleratorId],
     by: datetime | None = None,
 ) -> Custody:
-    """The custody after the hosts alone were read, while a job works.
+    """Return the custody after the power of the hosts alone was read, while a job works.
 
-    Cards that are proven closed go on from their last whole reading; another one goes on from here, as far as its hosts were
+    Cards that are proven closed continue from their last whole reading; any other card continues from here, if its hosts were
     read.
 
     :param hosts: by System what was read.
@@ -389,7 +399,7 @@ def polled(
 
 
 def _tells_later(host: HostSeen, polled: HostReading, dependable: frozenset[Ref]) -> bool:
-    """The next whole reading, which asks the BMC itself, too, can judge all of the time since the last one."""
+    """Whether the next whole reading, which also reads the Manager, can judge all of the time since the last one."""
     known = host.reading.bmc_reset is not None and polled.last_reset is not None
     return known and host.system in dependable
 
@@ -404,7 +414,7 @@ def _extended(
 ) -> CardCustody:
     before = card.seen
     if before is not None and now.at < before.at <= (by or now.at):
-        now = replace(now, at=before.at)  # the host was read alone while this reading went on
+        now = replace(now, at=before.at)  # the power of the host was polled during this reading
     now = replace(
         now,
         hosts=tuple(_with_off_since(host, before, now.at) for host in now.hosts),
@@ -414,7 +424,7 @@ def _extended(
         return replace(_broken(card, BreakCause.HOST_UNSEEN, now.at), seen=now)
     judged = between(before, now, conditions, dependable=dependable, by=by)
     if _not_locked(before, now) is None:
-        now = replace(now, proven=True)  # as they were when they were proven
+        now = replace(now, proven=True)  # unchanged since they were proven
     alone = before.own_processor or now.own_processor
     return replace(
         card,
@@ -425,9 +435,9 @@ def _extended(
 
 
 def _longer(chain: Chain, judged: Interval | Break, at: datetime, *, alone: bool) -> Chain:
-    """The chain with one more interval, or broken.
+    """Return the chain with one more interval, or broken.
 
-    :param alone: a processor of the card itself may have run code of somebody else.
+    :param alone: a processor of the card itself may have run somebody else's code.
     """
     if chain.broken is not None:
         return chain
@@ -435,7 +445,7 @@ def _longer(chain: Chain, judged: Interval | Break, at: datetime, *, alone: bool
         return _broken_chain(chain, BreakCause.ACCEPTANCE_ENDED, at)
     if isinstance(judged, Break):
         return replace(chain, broken=judged)
-    # The first may begin before the chain. After it the clock may have been put back, behind the beginning.
+    # The first interval may begin before the chain. Later ones do so only where the clock was set back.
     added = judged if chain.intervals else replace(judged, since=max(judged.since, chain.begun))
     return replace(
         chain,
@@ -453,7 +463,7 @@ def _with_off_since(host: HostSeen, before: CardSeen | None, at: datetime) -> Ho
 
 
 def _joined(intervals: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    """The intervals with neighbours of one kind as one, and no more than :data:`MOST_INTERVALS`."""
+    """Return the intervals with neighbours of one kind joined, and no more than :data:`MOST_INTERVALS`."""
     found: list[Interval] = []
     for one in intervals:
         if found and (found[-1].cover, found[-1].strength) == (one.cover, one.strength):
@@ -469,7 +479,10 @@ def _joined(intervals: tuple[Interval, ...]) -> tuple[Interval, ...]:
 
 
 def opened(custody: Custody, accelerators: Iterable[AcceleratorId]) -> Custody:
-    """The custody with cards of which we are about to open a lock: they are open from here, whatever the next reading finds."""
+    """Return the custody with cards of which we are about to release a lock: they are open from here on.
+
+    The next reading cannot change that, whatever it finds.
+    """
     known = {card.accelerator: card for card in custody.cards}
     for accelerator in accelerators:
         card = known.get(accelerator)
@@ -481,7 +494,7 @@ def opened(custody: Custody, accelerators: Iterable[AcceleratorId]) -> Custody:
 def broken(
     custody: Custody, accelerators: Iterable[AcceleratorId], cause: BreakCause, at: datetime, ref: Ref | None = None
 ) -> Custody:
-    """The custody with the chains of these cards broken, if they were not before."""
+    """Return the custody with the chains of these cards broken, if they were not broken before."""
     known = {card.accelerator: card for card in custody.cards}
     for accelerator in accelerators:
         if accelerator in known:
@@ -513,10 +526,10 @@ def begun(
     until: datetime | None = None,
     reason: str | None = None,
 ) -> Custody:
-    """The custody with a new chain of a card, in place of the one before.
+    """Return the custody with a new chain of a card, in place of the one before.
 
     :param at: where it begins, UTC: with the last reading of the card.
-    :param by: what the catalogue calls that which was measured, or who answers for the card.
+    :param by: the catalogue's name of what was measured, or who answers for the card.
     """
     card = custody.of(accelerator)
     chain = _first(card, origin, at, by)
@@ -524,7 +537,7 @@ def begun(
 
 
 def write_begun(custody: Custody, accelerator: AcceleratorId, at: datetime, *, images: Iterable[str]) -> Custody:
-    """The custody with a card that is about to be written by us. No chain of it holds until :func:`write_ended`.
+    """Return the custody with a card that we are about to write. No chain of it holds until :func:`write_ended`.
 
     :param at: a time before the write; the chain begins with the last reading of the card before that.
     :param images: by name.
@@ -535,9 +548,9 @@ def write_begun(custody: Custody, accelerator: AcceleratorId, at: datetime, *, i
 
 
 def write_ended(custody: Custody, accelerator: AcceleratorId, at: datetime, *, evidenced: bool) -> Custody:
-    """The custody with a card of which every write has ended well.
+    """Return the custody with a card of which every write has ended well.
 
-    :param evidenced: it is shown of each of them that it has reached the card.
+    :param evidenced: there is evidence for each of them that it has reached the card.
     """
     card = custody.of(accelerator)
     if card.writing is None:
@@ -547,9 +560,9 @@ def write_ended(custody: Custody, accelerator: AcceleratorId, at: datetime, *, e
 
 
 def write_failed(custody: Custody, accelerator: AcceleratorId, at: datetime, *, touched: bool) -> Custody:
-    """The custody with a card whose write has failed, or was cut off.
+    """Return the custody with a card whose write has failed, or was cut off.
 
-    :param touched: something of it may have reached the card; else the chain before it goes on.
+    :param touched: something of it may have reached the card; else the earlier chain continues.
     """
     card = replace(custody.of(accelerator), writing=None)
     return _with(custody, _broken(card, BreakCause.WRITE_FAILED, at) if touched else card)
@@ -569,9 +582,9 @@ def _with_cards(custody: Custody, cards: Mapping[AcceleratorId, CardCustody]) ->
 
 
 def holds(card: CardCustody, now: datetime) -> bool:
-    """The chain of a card has begun, no write of it is pending, it is not broken, and its acceptance, if it is one, lasts.
+    """Whether the chain of a card has begun and is not broken, no write is pending, and an acceptance has not ended.
 
-    It reaches to the last reading: whoever hands the card over reads it right before.
+    The chain reaches to the last reading: whoever hands the card over reads it right before.
     """
     chain = card.chain
     if chain is None or card.writing is not None or chain.broken is not None:
@@ -580,6 +593,6 @@ def holds(card: CardCustody, now: datetime) -> bool:
 
 
 def breaks(before: Custody, after: Custody) -> bool:
-    """A chain that was not broken before is broken after a reading: that has to be kept, for the next one may not show it."""
+    """Whether a reading has broken a chain: that has to be stored, as the next reading may not show it."""
     broken_now = (card.accelerator for card in after.cards if card.chain is not None and card.chain.broken is not None)
     return any((chain := before.of(accelerator).chain) is not None and chain.broken is None for accelerator in broken_now)

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules make of custody: which cards they doubt, what a verdict says of that, and what begins a chain by their names.
+"""Apply the custody rules of the baseline: which cards are in doubt, what a verdict says, which measurements begin a chain.
 
-The chains themselves are :mod:`baremetal_acc.planning.custody`.
+The chains themselves are computed in :mod:`baremetal_acc.planning.custody`.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ from baremetal_acc.planning.custody import begun, holds
 def in_doubt(
     custody: Custody, inventory: Inventory, baseline: Baseline, node: NodeFacts, now: datetime
 ) -> frozenset[AcceleratorId]:
-    """The cards whose rules require a chain of custody, and whose chain is none that they take."""
+    """Return the cards whose rules require a chain of custody, and whose chain does not satisfy them."""
     return frozenset(
         accelerator.id
         for accelerator in inventory.accelerators
@@ -36,7 +36,7 @@ def in_doubt(
 
 
 def satisfies(card: CardCustody, demand: CustodyDemand, now: datetime) -> bool:
-    """The custody of a card is what a rule wants of it."""
+    """Whether the custody of a card satisfies what a rule demands."""
     match demand:
         case CustodyDemand.REPORTED:
             return True
@@ -51,7 +51,7 @@ def satisfies(card: CardCustody, demand: CustodyDemand, now: datetime) -> bool:
 def slots_in_doubt(
     doubted: frozenset[AcceleratorId], inventory: Inventory, baseline: Baseline, node: NodeFacts
 ) -> frozenset[tuple[AcceleratorId, str]]:
-    """The slots of cards in doubt that rules name: they get their function again, though they show it."""
+    """Return the slots that rules name of cards in doubt: they are programmed again, even if they show their function."""
     return frozenset(
         (accelerator.id, slot.slot_id)
         for accelerator in inventory.accelerators
@@ -62,7 +62,7 @@ def slots_in_doubt(
 
 
 def findings(custody: Custody, inventory: Inventory, baseline: Baseline, node: NodeFacts, now: datetime) -> tuple[Finding, ...]:
-    """What a verdict says of the custody of each card whose rules require it."""
+    """Return the findings of a verdict about the custody of each card whose rules require it."""
     found = []
     for accelerator in inventory.accelerators:
         wanted = demands(baseline, accelerator, node)
@@ -86,7 +86,7 @@ def findings(custody: Custody, inventory: Inventory, baseline: Baseline, node: N
 def reasons_to_write(
     doubted: frozenset[AcceleratorId], made: Plan, custody: Custody, inventory: Inventory, now: datetime
 ) -> tuple[Note, ...]:
-    """Why a plan writes cards that may show what they have to: the chain of each that does not hold.
+    """Return notes on why a plan writes cards that may show the right version: the chain of each that does not hold.
 
     :param doubted: as of :func:`in_doubt`.
     """
@@ -105,9 +105,9 @@ def reasons_to_write(
 
 
 def wholly_written(made: Plan, inventory: Inventory, baseline: Baseline, node: NodeFacts) -> frozenset[AcceleratorId]:
-    """The cards of which a plan writes every part that the rules name: firmware, and functions in slots.
+    """Return the cards of which a plan writes every part that the rules name: firmware, and functions in slots.
 
-    What no rule names is not written, and no chain says anything of it.
+    What no rule names is not written, and no chain covers it.
     """
     written: dict[AcceleratorId, set[Ref]] = {}
     for action in made.actions:
@@ -125,9 +125,9 @@ def wholly_written(made: Plan, inventory: Inventory, baseline: Baseline, node: N
 def measured(
     custody: Custody, inventory: Inventory, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]
 ) -> Custody:
-    """The custody with a new chain of each card that has signed, of every part that the rules name, what the catalogue knows.
+    """Return the custody with a new chain of each card whose measurements match the catalogue, for all parts that rules name.
 
-    :param inventory: a reading in which devices were asked to sign, that the custody reaches to.
+    :param inventory: the reading that the custody reaches to, with signed measurements.
     """
     images = tuple(catalogue)
     for accelerator in inventory.accelerators:

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Follow tasks that go on only once the host is restarted, to their end.
+"""Follow update tasks that continue only after a restart of the host, until they end.
 
-A write whose BMC schedules it for a restart of the host is staged when that restart is asked for. Its task is the same one
-after it, and nothing is judged by what the device shows before the task has ended.
+A write that its BMC schedules for a restart of the host is staged when that restart is requested. Its task stays the same after
+the restart, and what the device shows is not judged before the task has ended.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,16 +17,17 @@ from baremetal_acc.model.ref import Ref
 
 
 def to_follow(job: Job) -> Iterator[Ref]:
-    """The tasks that go on with the restart of the host that has come."""
+    """Return the tasks that continue with the restart of the host that has come."""
     return (item.task for item in job.items if _follows(item) and item.task is not None)
 
 
 def followed(job: Job, tasks: Mapping[Ref, TaskReading], now: datetime, stall: timedelta) -> tuple[Job, bool]:
-    """The job after its tasks were read, and whether one of them still goes on.
+    """Return the job after its tasks were read, and whether one of them still runs.
 
-    One that has not moved for ``stall`` is given up, and whether its write has ended nobody knows. Once a task has ended well,
-    the device decides, and has its time for that. So it does of one that is gone; but where it does not show the version then,
-    nobody knows whether the write has ended: the service that had the task may have been restarted under it.
+    A task that has not moved for ``stall`` is given up, and it is unknown whether its write has ended. Once a task has ended
+    well, the device decides, within its time for that. The same holds for a task that is gone; but where the device does not
+    show the version then, it is unknown whether the write has ended: the service that had the task may have been restarted
+    during the write.
 
     :param tasks: one that could not be read is missing.
     """
@@ -61,7 +62,7 @@ def _follows(item: Item) -> bool:
 
 
 def _moves(item: Item, task: TaskReading | None) -> bool:
-    """A task gives signs of life: its percentage, or where it has none its message."""
+    """Whether a task makes progress: by its percentage, or where it has none by its message."""
     if task is None:
         return False
     return task.percent != item.percent if task.percent is not None else task.message != item.message

@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tell from two readings of a host whether it has run in between.
+"""Tell from two readings of a host by its BMC whether the host has run in between.
 
-Each thing that a BMC says of its host is a source (:class:`Source`). A row of :data:`SOURCES` says what a change of it shows,
-and what an unchanged value shows, which for most is nothing. One source that shows that the host has run outweighs all others.
-That a host did not run is shown only by a source that could not have missed it: its power, read twice within a time in which no
-host starts, or the time of its last reset, of a BMC that was seen to set it at a start.
+Each property or IPMI command by which a BMC reports on its host is a source (:class:`Source`). A row of :data:`SOURCES` says
+what a changed value shows, and what an unchanged value shows, which for most is nothing. One source that shows that the host
+has run outweighs all others. That a host did not run is shown only by a source that could not have missed it: its power, read
+twice within a time in which no host starts, or the time of its last reset, of a BMC that was seen to set it at a start.
 
-Readings of both ends have to be of one and the same System. The page on the watch (doc/source/watch.rst) explains the table.
+Both readings have to be of the same System. The page on the watch (doc/source/watch.rst) explains the table.
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ from types import MappingProxyType
 from baremetal_acc.model.inventory import HostReading, PowerEvent, PowerState
 
 BLIND_LIMIT = timedelta(seconds=10)
-"""No host gets from being powered on to code of its own, and off again, within this time: its firmware tests it first."""
+"""No host gets from power-on to code of its own, and off again, within this time: its firmware tests it first."""
 
 
 class HostRan(StrEnum):
-    """Whether a host has run: it has; it has not; nothing tells."""
+    """Whether a host has run: it has; it has not; no source tells."""
 
     RAN = 'ran'
     DID_NOT_RUN = 'did-not-run'
@@ -31,7 +31,7 @@ class HostRan(StrEnum):
 
 
 class Source(StrEnum):
-    """What tells of a host, by the names of the fields of :class:`~baremetal_acc.model.inventory.HostReading`."""
+    """What a BMC reports about its host, by the fields of :class:`~baremetal_acc.model.inventory.HostReading`."""
 
     POWER = 'power'
     LAST_RESET = 'last_reset'
@@ -47,10 +47,10 @@ class Source(StrEnum):
 class SourceRow:
     """What one source can show.
 
-    :ivar name: the property or command, as its specification has it.
+    :ivar name: the property or command, as its specification names it.
     :ivar changed: what another value than before shows; of the power: that it was not off at one end.
-    :ivar unchanged: what the same value shows at best, where all else that it takes is given; see :func:`evidence`.
-    :ivar origin: the specification that says what the value means.
+    :ivar unchanged: what the same value shows at best, if the conditions of :func:`evidence` are met.
+    :ivar origin: the specification that defines the value.
     """
 
     name: str
@@ -75,21 +75,21 @@ SOURCES: Mapping[Source, SourceRow] = MappingProxyType(
             unchanged=HostRan.DID_NOT_RUN,
             origin=f'{_SYSTEM}, LastResetTime',
         ),
-        # Firmware of the host reports it, and may leave that out: a host that reports nothing leaves it as it was.
+        # The host's firmware reports it, and need not: a host that reports nothing leaves the value as it was.
         Source.BOOT_PROGRESS: SourceRow(
             name='ComputerSystem.BootProgress',
             changed=HostRan.RAN,
             unchanged=HostRan.SILENT,
             origin=f'{_SYSTEM}, BootProgress',
         ),
-        # Of the BMC itself. A BMC that has restarted has not seen what the host did meanwhile.
+        # The reset of the BMC itself. A BMC that restarts does not see what the host does meanwhile.
         Source.BMC_RESET: SourceRow(
             name='Manager.LastResetTime',
             changed=HostRan.SILENT,
             unchanged=HostRan.SILENT,
             origin=f'{_MANAGER}, LastResetTime',
         ),
-        # It counts in steps of one minute to some hours: a start that is shorter fills none.
+        # It counts in steps of one minute to some hours: a host that runs for less does not change it.
         Source.POWER_ON_HOURS: SourceRow(
             name='Get POH Counter',
             changed=HostRan.RAN,
@@ -110,7 +110,7 @@ SOURCES: Mapping[Source, SourceRow] = MappingProxyType(
             unchanged=HostRan.SILENT,
             origin=f'{_IPMI}, section 28.2',
         ),
-        # An entry may be of anything, and a full log takes none.
+        # A new log entry may be about anything, and a full log takes no more.
         Source.LOG_MARK: SourceRow(
             name='Get SEL Info',
             changed=HostRan.SILENT,
@@ -122,10 +122,10 @@ SOURCES: Mapping[Source, SourceRow] = MappingProxyType(
 
 
 class Seen(StrEnum):
-    """What two readings say of one source.
+    """What two readings show of one source.
 
-    ``settling``: it is another value, and so soon after the host was first read off that this may be of that very power-off.
-    ``absent``: at one end, or at both, the BMC does not say it.
+    ``settling``: another value, but so soon after the host was first read off that this power-off itself may have changed it.
+    ``absent``: at one end, or at both, the BMC does not show it.
     """
 
     CHANGED = 'changed'
@@ -136,7 +136,7 @@ class Seen(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What one source says of an interval, and what it has said that by."""
+    """What one source shows for an interval, and by which comparison."""
 
     source: Source
     says: HostRan
@@ -163,7 +163,7 @@ def host_ran(
     blind_limit: timedelta = BLIND_LIMIT,
     dependable: frozenset[Source] = frozenset(),
 ) -> HostRan:
-    """Whether a host has run between two readings of it; parameters as of :func:`evidence`."""
+    """Return whether a host has run between two readings of it; parameters as of :func:`evidence`."""
     said = {
         one.says for one in evidence(before, after, elapsed, settles=settles, blind_limit=blind_limit, dependable=dependable)
     }
@@ -179,17 +179,17 @@ def evidence(
     blind_limit: timedelta = BLIND_LIMIT,
     dependable: frozenset[Source] = frozenset(),
 ) -> tuple[Evidence, ...]:
-    """What each source says of whether a host has run between two readings of it, in the order of :data:`SOURCES`.
+    """Return what each source shows of whether a host has run between two readings, in the order of :data:`SOURCES`.
 
     An unchanged value shows that it did not run only where both readings show the host off, and
 
-    * of its power: where no more than ``blind_limit`` lies between them;
-    * of another source: where it is one of ``dependable``, and the BMC is known not to have restarted meanwhile. While it
+    * for its power: where no more than ``blind_limit`` lies between them;
+    * for another source: where it is one of ``dependable``, and the BMC is known not to have restarted meanwhile. While it
       restarts a BMC sees nothing.
 
-    :param elapsed: from one to the other. Where clocks went backwards nothing is shown by what is unchanged.
-    :param settles: how long after ``before`` a change may be of the power-off that ``before`` has found; none unless ``before``
-        is the first reading that found the host off (:func:`baremetal_acc.decide.interference.tail`).
+    :param elapsed: from one to the other. Where clocks went backwards an unchanged value shows nothing.
+    :param settles: how long after ``before`` a change may come from the power-off that ``before`` has found; none unless
+        ``before`` is the first reading that found the host off (:func:`baremetal_acc.decide.interference.tail`).
     :param blind_limit: the time within which a host that was off at both ends cannot have run.
     :param dependable: the sources that this BMC is known to change at each start; see :func:`changed_by_start`.
     """
@@ -217,10 +217,10 @@ def evidence(
 
 
 def restarted(before: HostReading, after: HostReading) -> HostRan:
-    """Whether a host that was on at two readings was restarted between them; ``did-not-run``: no other start than the first.
+    """Return whether a host that was on at two readings was restarted between them; ``did-not-run``: it was not.
 
     A BMC that has restarted itself has not seen what the host did, so that counts as a restart of the host; and so does the
-    loss of mains, which a host that is on does not survive. Only both times together show that there was none.
+    loss of mains, which a host that is on does not survive. Only both times of reset together show that there was none.
     """
     changed = (Source.LAST_RESET, Source.BMC_RESET, Source.RESTART_CAUSE)
     events = (before.power_event, after.power_event)
@@ -233,7 +233,7 @@ def restarted(before: HostReading, after: HostReading) -> HostRan:
 
 
 def with_bmc_reset(reading: HostReading, earlier: HostReading) -> HostReading:
-    """A poll, which does not ask the Manager, with the last reset of the BMC that an earlier reading has found.
+    """Add to a poll, which does not read the Manager, the last reset of the BMC that an earlier reading has found.
 
     A later reading that finds the same shows that the BMC has not restarted since the earlier one, and so not since the poll.
     """
@@ -241,7 +241,7 @@ def with_bmc_reset(reading: HostReading, earlier: HostReading) -> HostReading:
 
 
 def changed_by_start(off: HostReading, on: HostReading) -> frozenset[Source]:
-    """The sources that a BMC has changed when its host was started, among those that may show that a host did not run.
+    """Return the sources that a BMC has changed when its host was started, among those that may show that a host did not run.
 
     :param off: of the host before it was started, read when everything that its power-off changes had settled.
     :param on: of the host after it.
@@ -256,7 +256,7 @@ def changed_by_start(off: HostReading, on: HostReading) -> frozenset[Source]:
 
 
 def _seen_of_power(before: HostReading, after: HostReading) -> Seen:
-    """Changed: at one end it was not off."""
+    """Compare the power: changed means that the host was not off at one end."""
     off = (_OFF[before.power], _OFF[after.power])
     if False in off:
         return Seen.CHANGED
@@ -271,7 +271,7 @@ def _seen(before: HostReading, after: HostReading, source: Source) -> Seen:
 
 
 def _value(reading: HostReading, source: Source) -> object:
-    """What the source says; of the last power event without the loss of mains, which a host that is off meets too."""
+    """Return the value of a source; of the last power event without the loss of mains, which a host that is off meets, too."""
     if source is Source.POWER_EVENT and reading.power_event is not None:
         return reading.power_event - {PowerEvent.MAINS_LOST}
     value: object = getattr(reading, source.value)

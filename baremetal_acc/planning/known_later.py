@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""List what a plan cannot know before it is executed, and say what then has become of a card that is not shown."""
+"""List what a plan cannot know before it is executed: whether the BMC still shows a card once its host is powered off.
+
+It also says why such a card is not shown then.
+"""
 
 from collections.abc import Collection, Iterator
 
@@ -11,7 +14,7 @@ from baremetal_acc.model.ref import AcceleratorId, Ref
 
 
 def notes(inventory: Inventory, changes: Collection[Flash | Program | Release], hosts: Collection[Ref]) -> Iterator[Note]:
-    """What a reader of the plan has to learn of that.
+    """Return the notes of a plan about what is known only later.
 
     :param changes: what is written and unlocked.
     :param hosts: the Systems that are held off meanwhile.
@@ -22,7 +25,7 @@ def notes(inventory: Inventory, changes: Collection[Flash | Program | Release], 
 
 
 def hidden_by_hold(job: Job, inventory: Inventory | None, card: AcceleratorId) -> str | None:
-    """Why a card is not shown that was there when the job was planned, where the job has powered its host off; else None.
+    """Say why a card of the plan is not shown any more, where the job has powered its host off; else None.
 
     Some BMCs show a card only while its host has power; or somebody has taken it out meanwhile.
     """

@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Decide which devices nobody may use, and what ends that: the same for the command line and for Ironic.
+"""Decide which devices are quarantined, and what ends a quarantine: the same for the command line and for Ironic.
 
-A device whose last write did not end as it should, and that could not be put back either, is quarantined: nothing of it is
-offered, and no verification passes. What it shows is believed by nobody: every job that writes firmware or functions writes it
-anew, though it seems to be as the baseline wants it. The quarantine ends when such a write, and all else of the job, has ended
-well, or when it is found that nothing stands in its place any more. A card that gives itself another name in its place stays
-quarantined; so does a new one, until it was written once. Where two cards may be the one that was spoilt, since they have
-changed their places, both are written.
+A device whose last write did not end as it should, and that could not be restored either, is quarantined: it is not available
+in placement, and no verification passes. The versions that it shows are not trusted: every job that writes firmware or
+functions writes the device again, even if it seems to meet the baseline. The quarantine ends when such a write, and everything
+else in the job, has ended well, or when no device is found in its place any more. A card that reports another identity in the
+same place stays quarantined; so does a new card there, until it was written once. Where two cards have changed places, so that
+either may be the spoilt one, both are written.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,14 +22,14 @@ from baremetal_acc.model.ref import AcceleratorId
 
 
 def suspects(quarantined: Iterable[Quarantine], inventory: Inventory) -> frozenset[AcceleratorId]:
-    """The devices that are quarantined, and those of an inventory that stand in the place of one, under whatever identity."""
+    """Return the devices that are quarantined, and those in the place of one of them, under whatever identity."""
     quarantined = tuple(quarantined)
     places = {ref for q in quarantined for ref in q.refs}
     return restore.standing(inventory, places) | {q.device for q in quarantined}
 
 
 def still_there(quarantined: Iterable[Quarantine], inventory: Inventory) -> tuple[Quarantine, ...]:
-    """Those of which something stands in the place still; all others were taken out."""
+    """Return the quarantines of devices in whose place there still is a device; all others were taken out."""
     there = {a.id for a in inventory.accelerators}
     return tuple(q for q in quarantined if not there.isdisjoint(suspects([q], inventory)))
 
@@ -41,9 +41,9 @@ def after(
     now: datetime,
     is_well: Callable[[frozenset[AcceleratorId]], bool],
 ) -> tuple[Quarantine, ...]:
-    """With the devices that a job left unusable, and without those that it has put right.
+    """Return the quarantines after a job: with the devices that it left unusable, and without those that it has repaired.
 
-    :param inventory: the final look, None if there was none.
+    :param inventory: of the final inspection, None if there was none.
     :param is_well: whether devices that a job has written are as they should be after it.
     """
     kept = [q for q in quarantined if not ((written := written_well(q, job, inventory)) and is_well(written))]
@@ -59,9 +59,9 @@ def after(
 
 
 def joined(before: Iterable[Quarantine], new: Iterable[Quarantine]) -> tuple[Quarantine, ...]:
-    """All of them; of one device no more than one for its firmware, and one for its functions.
+    """Join quarantines: of one device at most one for its firmware, and one for its functions.
 
-    What ends the one does not end the other, and what was spoilt before has still to be mended.
+    What ends the one does not end the other, and what was spoilt before still has to be repaired.
     """
     found: dict[tuple[AcceleratorId, bool], Quarantine] = {}
     for one in (*before, *new):
@@ -71,7 +71,7 @@ def joined(before: Iterable[Quarantine], new: Iterable[Quarantine]) -> tuple[Qua
 
 
 def with_interferences(before: Iterable[Quarantine], found: Iterable[Interference]) -> tuple[Quarantine, ...]:
-    """With each card quarantined that somebody else may have written, where its firmware is not quarantined already."""
+    """Add a quarantine for each card that somebody else may have written, if its firmware is not quarantined already."""
     known = {(q.device, q.firmware): q for q in before}
     for one in found:
         for card in sorted(one.accelerators):
@@ -85,8 +85,8 @@ def _with_earlier(one: Quarantine, earlier: Quarantine) -> Quarantine:
 
 
 def _left(job: Job, inventory: Inventory | None, now: datetime) -> tuple[Quarantine, ...]:
-    """The devices that a job has left unusable; each with the sentences that name it."""
-    # A job that has had its final look, and whose shell died after it, is judged already.
+    """Return the quarantines of devices that a job has left unusable, each with the sentences that name the device."""
+    # A job that has had its final inspection, and whose shell died after it, is judged already.
     judged = inventory is None and job.verdict is not None
     unusable = () if judged else restore.judge(job, inventory).unusable
     found = []
@@ -99,22 +99,22 @@ def _left(job: Job, inventory: Inventory | None, now: datetime) -> tuple[Quarant
 
 
 def _stored_sentences(job: Job, device: AcceleratorId) -> list[str]:
-    """Of the reasons that a job keeps, those that name a device, by its label or not, as one that nobody may use."""
+    """Return those of a job's stored reasons that say that a device is quarantined, by its label or not."""
     heads = (f'{device} is quarantined: ', f'({device}) is quarantined: ')
     return [reason for reason in job.reasons if any(head in reason for head in heads)]
 
 
 def unmended(quarantined: Iterable[Quarantine], job: Job, inventory: Inventory) -> frozenset[AcceleratorId]:
-    """The devices of an inventory that are quarantined, and that a job has not written well."""
+    """Return the devices of an inventory that are quarantined, and that a job has not written well."""
     left = [q for q in quarantined if not written_well(q, job, inventory)]
     return suspects(left, inventory).intersection(a.id for a in inventory.accelerators)
 
 
 def written_well(one: Quarantine, job: Job, inventory: Inventory | None) -> frozenset[AcceleratorId]:
-    """Who stands in the place of a quarantined device, if a job has written well what was spoilt of it."""
+    """Return the devices in the place of a quarantined one, if a job has written well what was spoilt of it."""
     return mended(one, restore.written_well(job), inventory)
 
 
 def mended(one: Quarantine, writes: Iterable[Action], inventory: Inventory | None) -> frozenset[AcceleratorId]:
-    """As :func:`written_well`, if these are written well."""
+    """As :func:`written_well`, for given writes that have ended well."""
     return restore.mended(writes, one.device, firmware=one.firmware, places=one.refs, anew=one.anew, inventory=inventory)

@@ -10,13 +10,13 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import UNSEEN_OR_OPEN, SubjectKind
 
 LOCKING = UNSEEN_OR_OPEN | {SubjectKind.BMC_USERS}
-"""Kinds of findings that fail what locks: an account of a BMC that nobody expects can open the locks again."""
+"""Kinds of findings that fail a step that locks: an unexpected account of a BMC can release the locks again."""
 
 FIRMWARE = UNSEEN_OR_OPEN | {SubjectKind.FIRMWARE}
-"""Kinds of findings that fail what writes firmware, and locks after it."""
+"""Kinds of findings that fail a step that writes firmware, and locks afterwards."""
 
 FUNCTIONS = UNSEEN_OR_OPEN | {SubjectKind.FUNCTION, SubjectKind.ANY_FUNCTION}
-"""Kinds of findings that fail what programs slots, and locks after it."""
+"""Kinds of findings that fail a step that programs slots, and locks afterwards."""
 
 
 def relevant(
@@ -25,11 +25,12 @@ def relevant(
     devices: frozenset[AcceleratorId] | None,
     slots: Iterable[str] = (),
 ) -> tuple[Finding, ...]:
-    """Return the findings that fail a step or command. A finding about no single device always counts: a device that the BMC
-    hides may be one of those that are meant.
+    """Return the findings that fail a step or command.
 
-    :param kinds: that it is about; None for all.
-    :param devices: that it is limited to; None for all.
+    A finding about no single device always counts: a device that the BMC hides may be one of those that are meant.
+
+    :param kinds: of findings that count; None for all.
+    :param devices: that the step is limited to; None for all.
     :param slots: patterns over SlotIds that it is limited to, in any case of letters; none for all slots.
     """
     patterns = tuple(slot.casefold() for slot in slots)

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Follow a change of a lock that the BMC has accepted and carries out later, until the lock shows it.
+"""Follow a change of a lock that the BMC has accepted and carries out later, until a reading of the lock shows it.
 
-The task comes first, where the BMC names one. When it has ended, or is gone, the lock is read until it shows the change, for as
-long as a device may take to show what has been done to it. Until then the BMC is sent no other change of a lock: it may refuse
-a second one.
+Where the BMC names a task, the task is followed first. When it has ended, or is gone, the lock is read until it shows the
+change, for as long as a device may take to show a change. Until then no other change of a lock is sent to that BMC: it may
+refuse a second one.
 
 Source: DSP0266, section "Asynchronous operations".
 """
@@ -24,26 +24,26 @@ _CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED, LockS
 
 
 def tasks(job: Job) -> tuple[Ref, ...]:
-    """The tasks to be read."""
+    """Return the tasks to read."""
     return tuple(dict.fromkeys(item.task for _, item, _ in _under_way(job) if item.task is not None))
 
 
 def own(job: Job) -> frozenset[Ref]:
-    """Every task by which a BMC has carried out a change of a lock for the job, or does."""
+    """Return every task by which a BMC has carried out a change of a lock for the job, or does."""
     return frozenset(i.task for i in job.items if isinstance(i.action, Engage | Release) and i.task is not None)
 
 
 def reads_back(job: Job) -> bool:
-    """Whether the locks have to be read, as the task for a change of one has ended."""
+    """Whether the locks have to be read, since the task for a change of one has ended."""
     return any(item.follows is False for _, item, _ in _under_way(job))
 
 
 def seen(job: Job, found: Mapping[Ref, TaskReading], now: datetime, patience: Patience) -> Job:
-    """The job after the tasks of its changes were read.
+    """Return the job after the tasks of its changes were read.
 
-    A task that waits for a restart ends the wait: the change is pending then, as the lock itself says. One that claims to run
-    for longer than a reset of the BMC takes is followed no more, and the lock is read. Past the deadline nobody waits
-    for a lock that cannot be read.
+    A task that waits for a restart ends the wait: the change is pending then, as the lock itself says. A task that claims to
+    run for longer than a reset of the BMC takes is followed no more, and the lock is read. After the deadline a lock that
+    cannot be read is not waited for.
 
     :param found: one that could not be read is missing.
     """
@@ -69,7 +69,7 @@ def seen(job: Job, found: Mapping[Ref, TaskReading], now: datetime, patience: Pa
 
 
 def read_back(job: Job, inventory: Inventory, now: datetime, patience: Patience) -> Job:
-    """The job after the locks were read whose changes the BMC has carried out, as far as its tasks say."""
+    """Return the job after its changed locks were read, of changes that the BMC has carried out according to its tasks."""
     for position, item, action in _under_way(job):
         if item.follows:
             continue
@@ -92,9 +92,9 @@ def _under_way(job: Job) -> Iterator[tuple[int, Item, Engage | Release]]:
 
 
 def reading_of(action: Engage | Release, inventory: Inventory | None) -> LockReading | None:
-    """The present reading of the very place and card that an action is for.
+    """Return the present reading of the very lock and card that an action is for.
 
-    Of a lock of a whole machine any card that shows it tells the same.
+    A lock of a whole machine reads the same on any card that shows it.
     """
     wanted = (action.mechanism, action.ref, action.field)
     shown = () if inventory is None else inventory.accelerators
@@ -103,17 +103,15 @@ def reading_of(action: Engage | Release, inventory: Inventory | None) -> LockRea
 
 
 def is_done_unanswered(item: Item, action: Engage | Release, reading: LockReading) -> bool:
-    """Whether a change that was sent, and answered with a server error or not at all, has been done: the lock shows it, and did
-    not before.
-    """
+    """Whether a change was made although the BMC answered with a server error or not at all: the lock shows it only now."""
     shows = reading.state in _CLOSED if isinstance(action, Engage) else reading.state is LockState.UNLOCKED
     return shows and item.before is not None and reading.value not in (None, item.before)
 
 
 def objected(job: Job, inventory: Inventory | None) -> Iterator[str]:
-    """What BMCs said against changes of locks that they took, where the lock does not show the change.
+    """List what BMCs said against changes of locks that they accepted, where the lock does not show the change.
 
-    A lock that was opened to write may be closed again since: what was said against that is always told.
+    A lock that was released for a write may be engaged again since: what was said against the release is always listed.
     """
     for item in job.items:
         action = item.action
@@ -125,6 +123,6 @@ def objected(job: Job, inventory: Inventory | None) -> Iterator[str]:
 
 
 def _shows(item: Item, action: Engage | Release, reading: LockReading) -> bool:
-    """The lock shows the change: it is as it was asked to be, or not what it was before. Which it is, others judge."""
+    """Whether the lock has changed: it is as requested, or not as before. Which of them it is, is judged elsewhere."""
     asked = reading.state in _CLOSED if isinstance(action, Engage) else reading.state is LockState.UNLOCKED
     return asked or (reading.value is not None and reading.value != item.before)

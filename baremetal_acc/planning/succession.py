@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Find the item of a component again whose BMC puts the version into its URI, so that an update gives it another one.
+"""Find the SoftwareInventory item of a component again after an update has changed its URI.
 
-After the write the old item is gone, or calls itself the previous one, and another item of the same card shows the version that
-was sent. It is the successor where the evidence says that it is the same component, and where it alone can be that: then every
-action and record of the job that names the old item names the new one. Two that can be it are none.
+Some BMCs put the version into the URI of an item. After the write the old item is gone, or is marked as the previous one, and
+another item of the same card shows the version that was sent. It is the successor where the evidence says that it is the same
+component, and where no other item can be that: then every action and record of the job that names the old item is changed to
+name the new one. Where two items can be it, neither is taken.
 
 Seen: Dell PowerEdge R750, iDRAC9 6.00.30.00 (recordings of public trees): ``Installed-<component>-<version>__<device>``.
 """
@@ -21,17 +22,18 @@ from baremetal_acc.model.job import Engage, Flash, Job, Program, Release
 
 
 def identity(accelerator: Accelerator, component: Component) -> ItemIdentity:
-    """By what the item of a component of a card is known again."""
+    """Return what the item of a component of a card is recognised by after an update."""
     others = (c for c in accelerator.firmware if c.ref != component.ref)
     beside = tuple(sorted(c.ref for c in others if _may_be_taken_for(component, c)))
     return ItemIdentity(software_id=component.software_id, beside=beside)
 
 
 def successor(job: Job, action: Flash | Program, card: Accelerator) -> Component | None:
-    """The item by which a card shows what was written by way of an item that it does not show any more; None where there is
-    none, or more than one.
+    """Return the item by which a card shows what was written to an item that it does not show any more.
 
-    :param card: as a look without gaps shows it.
+    None where there is no such item, or more than one.
+
+    :param card: as an inspection without gaps shows it.
     """
     if any(c.ref == action.ref for c in _parts(card)):
         return None
@@ -40,7 +42,7 @@ def successor(job: Job, action: Flash | Program, card: Accelerator) -> Component
 
 
 def followed(job: Job, inventory: Inventory) -> Job:
-    """The job with the items that its writes have renamed, as a whole look shows them."""
+    """Return the job with the items that its writes have renamed, as a whole inspection shows them."""
     for item in job.items:
         action = item.action
         if not isinstance(action, Flash | Program) or not item.state.begun or item.untouched:
@@ -55,8 +57,9 @@ def followed(job: Job, inventory: Inventory) -> Job:
 
 
 def moved(job: Job, action: Flash | Program, found: Component) -> Job:
-    """The job with another item in place of that of a write, wherever it names it: what is still to be written or restored,
-    locks of the item itself, and the records of those.
+    """Return the job with another item in place of that of a write, wherever the job names it.
+
+    It is named in what is still to be written or restored, in locks of the item itself, and in their records.
     """
     old, new = action.ref, found.ref
 
@@ -83,12 +86,12 @@ def moved(job: Job, action: Flash | Program, found: Component) -> Job:
 
 
 def _candidates(job: Job, action: Flash | Program, card: Accelerator) -> Iterator[Component]:
-    """What of a card shows the version that was sent, and is the same component."""
+    """List the items of a card that show the version that was sent, and are the same component."""
     if isinstance(action, Program):
         items = (s.item for s in card.slots if s.slot_id == action.slot)
         yield from (c for c in items if c is not None and same_version(c.version, action.version))
         return
-    # What the plan saw of another card is no new item of this one: cards that are swapped prove nothing.
+    # An item that the plan saw of another card is no new item of this one: swapped cards prove nothing.
     others = {i.action.ref for i in job.items if isinstance(i.action, Flash | Program)} - {action.ref}
     known = action.item or ItemIdentity()
     for component in card.firmware:
@@ -98,8 +101,10 @@ def _candidates(job: Job, action: Flash | Program, card: Accelerator) -> Iterato
 
 
 def _is_same(action: Flash, known: ItemIdentity, component: Component) -> bool:
-    """An item is of the component that was written: by SoftwareId; where one of them has none, by an Id that differs by the
-    version alone. A Name tells nothing: BMCs have one for many.
+    """Whether an item belongs to the component that was written.
+
+    The SoftwareId decides; where one of the items has none, an Id that differs in the version alone. A Name proves nothing:
+    BMCs use one for many items.
     """
     if component.id is None or not component.certain:
         return False
@@ -109,14 +114,14 @@ def _is_same(action: Flash, known: ItemIdentity, component: Component) -> bool:
 
 
 def _may_be_taken_for(one: Component, other: Component) -> bool:
-    """Two items of one card that differ by no more than an item before and after an update."""
+    """Whether two items of one card differ by no more than an item before and after an update."""
     if one.software_id is not None and other.software_id is not None:
         return one.software_id == other.software_id
     return one.id is not None and other.id is not None and _differ_by_version(one.id, one.version, other.id, other.version)
 
 
 def _differ_by_version(one: str, version: str | None, other: str, other_version: str | None) -> bool:
-    """Two Ids are the same but for the version in them, whatever signs a BMC puts between its numbers there."""
+    """Whether two Ids are the same except for the version in them, whatever signs a BMC puts between its numbers."""
     one, other = _plain(one), _plain(other)
     old, new = _plain(version or ''), _plain(other_version or '')
     if not old or not new:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a machine that is watched, as types: a closed union with facts only.
+"""Define the troubles of a watched machine as types: a closed union that holds facts only.
 
 :mod:`baremetal_acc.render.troubles` makes the sentences.
 """
@@ -16,7 +16,7 @@ from baremetal_acc.model.ref import AcceleratorId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TroubleText:
-    """A fact in words already: of an alarm that is stored."""
+    """A fact that is text already: of a stored alarm."""
 
     text: str
 
@@ -26,7 +26,7 @@ class TroubleText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockGone:
-    """A lock that was closed is not shown; ``gap``: it could not be read."""
+    """A lock that was closed is not shown any more; ``gap``: it could not be read."""
 
     card: CardNamed
     was: LockReading
@@ -35,7 +35,7 @@ class LockGone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockChanged:
-    """A lock that was closed is not, by our own records."""
+    """A lock that was closed, by our own records, is not closed any more."""
 
     card: CardNamed
     was: LockReading
@@ -44,7 +44,7 @@ class LockChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathOpened:
-    """A path that was blocked is not, by something that was not there then."""
+    """A path that was blocked is open, by a lock or part that was not there then."""
 
     card: CardNamed
     path: WritePath
@@ -61,9 +61,9 @@ class LockOpen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocksOpened:
-    """Our own step has opened locks.
+    """Our own step has released locks.
 
-    :ivar by: which, as it was kept.
+    :ivar by: that step, as it was stored.
     """
 
     since: datetime
@@ -75,12 +75,15 @@ class LocksOpened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotExpected:
-    """No rule expects the account that the trouble is about."""
+    """No rule expects the BMC account that the trouble is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountsUnread:
-    """Not all accounts could be read, as the BMC says it."""
+    """Not all BMC accounts could be read.
+
+    :ivar error: as the BMC reports it.
+    """
 
     error: str
 
@@ -90,28 +93,28 @@ class AccountsUnread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """A BMC says nothing."""
+    """A BMC does not answer, or cannot be read."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateUnreadable:
-    """The certificate of the hand-over cannot be checked."""
+    """The hand-over certificate cannot be checked."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unloadable:
-    """What is remembered of the node cannot be read."""
+    """The stored state of the node cannot be read."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotHandedOver:
-    """The node is with somebody, and was not handed over by us.
+    """Somebody uses the node, and it was not handed over by us.
 
     :ivar state: of the node.
     """
@@ -121,7 +124,7 @@ class NotHandedOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoCertificate:
-    """The node is with somebody, and no certificate says how it was handed over."""
+    """Somebody uses the node, and no certificate says how it was handed over."""
 
     state: str
     error: Exception
@@ -129,7 +132,7 @@ class NoCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostOn:
-    """Nobody uses the node, and its host is on beside cards that nothing proves closed.
+    """Nobody uses the node, and its host is on although cards are not proven closed to it.
 
     :ivar trusted: something was proven of its cards before, or somebody had them.
     """
@@ -141,7 +144,7 @@ class HostOn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostOnUnread:
-    """Nobody uses the node, its host is on, and nobody can say whether these cards are closed to it."""
+    """Nobody uses the node, its host is on, and it cannot be told whether these cards are closed to it."""
 
     state: str
     cards: frozenset[AcceleratorId]
@@ -149,7 +152,7 @@ class HostOnUnread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostUnread:
-    """Nobody can say whether the host is off; ``error`` None: its BMC does not tell."""
+    """It cannot be told whether the host is off; ``error`` None: its BMC does not tell."""
 
     state: str
     error: Exception | None
@@ -176,12 +179,12 @@ TroubleFact = (
 )
 
 
-# ------------------------------------------------------------------------------------------------- what is not closed again
+# ------------------------------------------------------------------------------------------------- locks not engaged again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockNotShown:
-    """A lock cannot be closed again, since it is not shown; ``device`` None: it is of the machine."""
+    """A lock cannot be engaged again, since it is not shown; ``device`` None: it is a lock of the whole machine."""
 
     device: AcceleratorId | None
     mechanism: str
@@ -189,7 +192,7 @@ class LockNotShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsReset:
-    """A lock cannot be closed again, since that needs a reset, which is not forced on somebody else's host."""
+    """A lock cannot be engaged again, since that needs a reset, which is not forced on somebody else's host."""
 
     card: CardNamed
     lock: LockReading

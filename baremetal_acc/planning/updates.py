@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tell from the tasks that a BMC shows whether somebody else has updated firmware since it was read last.
+"""Detect firmware updates by somebody else since the last reading, from the tasks that a BMC shows.
 
 A BMC keeps tasks that have ended, a hundred or so, until it restarts. An update that was not among them at the last reading,
-and that is none of ours, was somebody else's. What was read then is remembered; before we write to a BMC it is forgotten, so
-that the next reading learns our own updates, too, and judges nothing.
+and that is not ours, was somebody else's. The updates of the last reading are remembered. Before we write to a BMC they are
+forgotten, so that the next reading learns our own updates too and judges nothing.
 
 Only tasks that say that they are updates count (:attr:`~baremetal_acc.model.inventory.TaskReading.is_update`): BMCs have tasks
 for logs and measurements, and many do not say what a task is for.
@@ -21,7 +21,10 @@ from baremetal_acc.model.ref import BmcName, Ref
 
 
 def new(custody: Custody, facts: BmcFacts) -> Ref | None:
-    """An update that has ended and is not known; None: there is none, or nobody has asked, or nothing was known before."""
+    """Return an update that has ended and is not known; None where there is none.
+
+    Nor is there one where the tasks were not read, or nothing was known before.
+    """
     known = _known(custody, facts.name)
     if known is None:
         return None
@@ -29,14 +32,14 @@ def new(custody: Custody, facts: BmcFacts) -> Ref | None:
 
 
 def running(custody: Custody, facts: BmcFacts) -> Ref | None:
-    """A task that runs, may write firmware and is not a stuck one of ours; None: there is none."""
+    """Return a task that runs, may write firmware and is not a stuck one of ours; None: there is none."""
     known = _known(custody, facts.name)
     stuck = () if known is None else known.stuck
     return next((t.ref for t in facts.active_tasks if t.may_write and _mark(t) not in stuck), None)
 
 
 def learnt(custody: Custody, facts: BmcFacts, stuck: Collection[Ref] = ()) -> Custody:
-    """The custody with all updates known that a BMC shows; as it was where nobody has asked.
+    """Return the custody with all updates known that a BMC shows; unchanged where its tasks were not read.
 
     :param stuck: tasks of our own writes that claim to run for ever. They stay known for as long as the BMC shows them.
     """
@@ -56,7 +59,7 @@ def learnt(custody: Custody, facts: BmcFacts, stuck: Collection[Ref] = ()) -> Cu
 
 
 def forgotten(custody: Custody, names: Iterable[BmcName]) -> Custody:
-    """The custody before we write to BMCs."""
+    """Return the custody without the known updates of BMCs that we are about to write to."""
     gone = frozenset(names)
     return replace(custody, updates=tuple(k for k in custody.updates if k.bmc not in gone))
 
@@ -66,12 +69,15 @@ def _known(custody: Custody, name: BmcName) -> KnownUpdates | None:
 
 
 def _mark(task: TaskReading) -> str:
-    """Tells apart tasks, also of one number before and after a restart of the BMC. 32 bits are enough for a hundred."""
+    """Return a mark of a task, which differs for tasks of one number before and after a restart of the BMC.
+
+    32 bits are enough for a hundred tasks.
+    """
     return hashlib.sha256(f'{task.ref.uri} {_moment(task.started)}'.encode()).hexdigest()[:8]
 
 
 def _moment(started: str | None) -> str:
-    """In UTC: a BMC whose time zone is changed shows the same moment otherwise. Empty where no offset says which it is."""
+    """Return a time in UTC; empty where it has no offset. A BMC whose time zone is changed writes the same moment otherwise."""
     try:
         at = datetime.fromisoformat(started or '')
     except ValueError:

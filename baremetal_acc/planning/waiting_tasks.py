@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Give up a write that waits for a restart of the host which cannot help it: none is planned, or its lock is closed by then.
+"""Give up a firmware write that waits for a host restart which cannot carry it out: none is planned, or a lock blocks it then.
 
-The BMC is asked to cancel its task. A task that has only waited until it was cancelled has written nothing, where the component
-shows what it showed before: then its card is as good as it was, and nothing is put back.
+The BMC is asked to cancel its task. A task that only waited until it was cancelled has written nothing, if the component shows
+the same versions as before: then its card is as good as it was, and nothing has to be restored.
 """
 
 from baremetal_acc.model.inventory import TaskReading
@@ -14,13 +14,13 @@ UNPLANNED = (
     'the update does not begin: where it waits for a restart of the host, which the catalogue does not ask for, let '
     'apply.reset of its image say so'
 )
-"""Why a write is given up whose task waits, be it for what nobody does."""
+"""Why a write is given up if its task waits, whatever it waits for."""
 
 
 def shut_out(job: Job, action: Flash | Program) -> str | None:
-    """Why a restart cannot carry out a write: by then a lock is closed that blocks the BMC, too. None where there is no such.
+    """Return why a restart cannot carry out a write: a lock that also blocks the BMC is closed by then. None if there is none.
 
-    Locks are closed before the host is restarted, as no code of a tenant may run beside an open one.
+    Locks are engaged before the host is restarted, as a tenant's code must not run next to an open one.
     """
     if not isinstance(action, Flash) or action.reset is ResetKind.NONE:
         return None
@@ -49,7 +49,7 @@ def _blocks(lock: Engage, action: Flash) -> bool:
 
 
 def wrote_nothing(item: Item, task: TaskReading, version: str | None, staged: str | None) -> bool:
-    """Whether a task that has ended has written nothing: when it was last seen it had not begun, and it was cancelled.
+    """Whether a task that has ended has written nothing: it had not begun when it was last seen, and was cancelled.
 
     :param version: what the component shows now, and ``staged`` what waits there for a reset.
     """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Describe what has changed between two reads of a target."""
+"""Render what has changed between two inspections of a target (drift) as sentences."""
 
 from typing import assert_never
 
@@ -11,7 +11,7 @@ _MAY = {True: 'the host may program it', False: 'the host may not program it'}
 
 
 def sentence(change: Change) -> str:
-    """What has changed, with what has to be known of it."""
+    """Say what has changed, and what else the reader has to know about it."""
     because = '' if change.reason is None else f' ({reason(change.reason)})'
     return f'{_text(change)}{because}'
 
@@ -40,7 +40,7 @@ def _text(change: Change) -> str:
 
 
 def value(of: drift.Value | None) -> str | None:
-    """What was known or is shown; None for nothing."""
+    """Render the old or new value of a change; None for nothing."""
     match of:
         case None | str():
             return of
@@ -59,7 +59,7 @@ def value(of: drift.Value | None) -> str | None:
 
 
 def reason(why: drift.Reason) -> str:
-    """Why something could not be seen, or what else has to be known."""
+    """Say why something could not be read, or what else the reader has to know."""
     return shown(_reason(why), 3 * CHARACTERS)
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Describe the chain of custody of a card."""
+"""Render the chain of custody of a card as a sentence."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,7 +9,7 @@ from baremetal_acc.model.custody import BreakCause, CardCustody, Chain, Cover, S
 
 
 def explain(card: CardCustody, now: datetime) -> str:
-    """One sentence for people: what the chain of a card begins with, how far it reaches, and what broke it."""
+    """Say in one sentence what the chain of a card begins with, how far it reaches, and what broke it."""
     chain = card.chain
     if card.writing is not None:
         return 'it is being written'

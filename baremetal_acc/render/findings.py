@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Describe what a demand asks for and what was found."""
+"""Render the findings of a verdict: what a rule of the baseline expects, and what was found."""
 
 import json
 from collections.abc import Iterable
@@ -26,30 +26,30 @@ _NOT_COMPARED = 'the catalogue has nothing to compare it with'
 
 _MOST_OPEN = 3
 _MOST_COMPARED = 3
-"""Of one list in one text."""
+"""Limit of the parts that one text lists."""
 
 _MOST_OF_A_VALUE = 120
-"""Characters of a lock's value that a finding shows; inventories and certificates have more of it."""
+"""Characters of a lock's value that a finding shows; inventories and certificates show more of it."""
 
 
 def sentence(finding: Finding) -> str:
-    """The device, the part of it, what was expected and what was found."""
+    """Name the device, the part of it, what was expected and what was found."""
     return f'{finding.label}, {finding.subject}: {clause(finding.fact, finding.rule)}'
 
 
 def clause(fact: Fact, rule: str) -> str:
-    """What was expected and what was found, by which rule."""
+    """Say what was expected and what was found, and by which rule."""
     said = words(fact)
     return f'expected {said.expected}, found {said.found} (rule {rule})'
 
 
 def recorded(verdict: Verdict) -> Verdict:
-    """The verdict as jobs keep it: with its facts in words."""
+    """Return the verdict as jobs store it: with its facts as text."""
     return replace(verdict, findings=tuple(replace(one, fact=words(one.fact)) for one in verdict.findings))
 
 
 def words(fact: Fact) -> FindingText:
-    """What was expected, and what was found."""
+    """Return what was expected and what was found, as text."""
     expected, found = _words(fact)
     return FindingText(expected=expected, found=found)
 
@@ -113,17 +113,17 @@ def _with(staged: str | None) -> str:
 
 
 def number(counted: Counted) -> str:
-    """How many devices match a rule, as far as it is known."""
+    """Say how many devices match a rule, as far as that is known."""
     return f'{counted.found} to {counted.found + counted.possible}' if counted.possible else f'{counted.found}'
 
 
 def unsure(counted: Counted) -> str:
-    """Why the number is not known, for the end of a sentence."""
+    """Say why the number is not known, for the end of a sentence."""
     return ': the BMC does not show all that the rule asks for' if counted.possible else ''
 
 
 def left_out(fact: f.CardLeftOut) -> str:
-    """What no rule demands of a card, and a rule demands of an identical one."""
+    """Say what no rule demands of a card while a rule demands it of an identical card."""
     card = f'an identical card with another {" or ".join(fact.differs)}'
     return f'no rule says {", ".join(fact.keys)}, and rule {fact.rule} does for {card}'
 
@@ -153,7 +153,7 @@ def _open(found: Coverage) -> str:
 
 
 def _state_of(value: str) -> str:
-    """Of a list the first, which is the state of a firewall: all that is open is told once, by the reason."""
+    """Return the first element of a list, which is the state of a firewall: the reason lists everything that is open."""
     if not value.startswith('["'):
         return value
     try:
@@ -163,7 +163,7 @@ def _state_of(value: str) -> str:
 
 
 def _short(value: str) -> str:
-    """A value of a lock in a sentence; what is cut says so."""
+    """Shorten the value of a lock for a sentence; a cut is marked."""
     return value if len(value) <= _MOST_OF_A_VALUE else f'{value[:_MOST_OF_A_VALUE]}...'
 
 
@@ -222,7 +222,7 @@ def _short_digest(found: Measurement) -> str:
 
 
 def with_measurements_compared(inventory: Inventory, catalogue: Iterable[Image]) -> Inventory:
-    """The inventory for a certificate: each reading that is proven says what it was compared with, or that it was not."""
+    """Return the inventory for a certificate: each proven measurement says what it was compared with, or that it was not."""
     known = tuple(i for i in catalogue if i.measurements)
 
     def said(device: Accelerator, reading: MeasurementReading) -> MeasurementReading:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Describe what a reader of a plan or a verdict should know."""
+"""Render the notes of a plan or a verdict, which tell its reader what will happen or what to know."""
 
 import json
 from typing import assert_never
@@ -21,7 +21,7 @@ NEXT_START = (
 
 
 def text(content: Content) -> str:
-    """A note as a sentence without its label."""
+    """Render a note as a sentence without its label."""
     match content:
         case n.Demanded():
             return f'{content.subject} to {content.what}: rule {content.rule}'

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Describe why a plan is refused, and raise the error for it."""
+"""Render why a plan is refused, and raise the error for it."""
 
 from collections.abc import Iterable
 from typing import assert_never
@@ -35,18 +35,18 @@ _SERVE = (
 
 
 def raise_if_unsafe(made: Plan) -> None:
-    """Let only a plan without refusals pass.
+    """Raise an error if a plan has refusals.
 
-    :raises Refused: it has some; the error holds them all.
+    :raises Refused: it has some; the error holds all of them.
     """
     if made.refusals:
         raise Refused(map(sentence, made.refusals), hint=NO_RECORD_HINT if is_unrecorded(made) else None)
 
 
 def refuse_several_hosts(inventory: Inventory) -> None:
-    """For whoever powers one host: let no target pass that has several.
+    """Refuse a target with several hosts, for a shell that powers one host.
 
-    :raises Refused: it has.
+    :raises Refused: it has several.
     """
     systems = [str(facts.system or facts.name) for facts in inventory.hosts]
     if len(systems) > 1:
@@ -55,22 +55,22 @@ def refuse_several_hosts(inventory: Inventory) -> None:
 
 
 def is_unrecorded(made: Plan) -> bool:
-    """A lock would have to be opened of which nobody remembers what was closed."""
+    """Whether a lock would have to be released although it is not recorded what was closed of it."""
     return any(isinstance(one.reason, r.NoRecord) for one in made.refusals)
 
 
 def in_order(refusals: Iterable[Refusal]) -> tuple[Refusal, ...]:
-    """By device, then by what is refused, as tables and documents list them."""
+    """Sort refusals by device, then by subject, as tables and documents list them."""
     return tuple(sorted(refusals, key=lambda one: (one.accelerator or '', str(one.subject), reason(one.reason), one.label)))
 
 
 def sentence(refusal: Refusal) -> str:
-    """The device, the part of it, and why."""
+    """Name the device, the part of it, and why it is refused."""
     return f'{refusal.label}, {refusal.subject}: {reason(refusal.reason)}'
 
 
 def reason(why: Reason) -> str:
-    """Why something is refused, as the end of a sentence, with what to do where that is not obvious."""
+    """Say why something is refused, as the end of a sentence, with what to do where that is not obvious."""
     match why:
         case r.NoAccelerators():
             return f'none was found{_HIDDEN_WHILE_OFF if why.host_is_off else ""}'
@@ -224,7 +224,7 @@ def _no_image(why: r.NoImage) -> str:
 
 
 def _raised_by(why: r.BelowFloor) -> str:
-    """What makes the floor that high, and what to do."""
+    """Say what makes the security floor that high, and what to do."""
     if why.cause is None:
         return ''
     runs = f'of {why.runs}, which runs' if why.cause is r.FloorCause.RUNNING else 'of what is written before it'
@@ -232,7 +232,7 @@ def _raised_by(why: r.BelowFloor) -> str:
 
 
 def _problem(why: RestoreProblem) -> str:
-    """Why an image cannot be restored, as the end of a sentence about it."""
+    """Say why an image cannot be restored, as the end of a sentence about it."""
     match why:
         case r.NotInCatalogue():
             return 'is not in the catalogue'

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Describe why inventory may not be moved between a root and its devices' providers."""
+"""Render why a reshape may not move placement inventory between a root provider and the providers of its devices."""
 
 from typing import assert_never
 
@@ -8,7 +8,7 @@ from baremetal_acc.model import reshape as r
 
 
 def sentences(made: r.Reshape) -> tuple[str, ...]:
-    """All refusals of a reshape."""
+    """Render all refusals of a reshape."""
     return tuple(dict.fromkeys(map(_sentence, made.refusals)))
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Describe why a device or a slot is offered in placement, or why not."""
+"""Render why a device or an FPGA slot is available in placement, or why it is not."""
 
 from typing import assert_never
 
@@ -12,7 +12,7 @@ _SHARED = 'another machine of its BMC has it, too: both would offer it'
 
 
 def why(reason: standing.Why) -> str:
-    """Which rule offers it so, or what keeps it from being offered."""
+    """Say by which rule a device or slot is available in placement, or what keeps it from that."""
     match reason:
         case standing.Withheld():
             bad = [f'{f.subject}: {findings.clause(f.fact, f.rule)}' for f in reason.findings]

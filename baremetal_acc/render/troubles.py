@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Describe what is wrong with a machine that is watched."""
+"""Render the troubles of a watched machine: changed devices, open locks, BMC accounts, host power, certificates."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,16 +14,16 @@ from baremetal_acc.planning import trouble as t
 from baremetal_acc.render import changes
 
 _MOST_CARDS = 8
-"""Of one list in one text."""
+"""Limit of the cards that one text lists."""
 
 
 def recorded(found: Iterable[Trouble]) -> tuple[Trouble, ...]:
-    """Troubles as alarms keep them: with their facts in words."""
+    """Return troubles as alarms store them: with their facts as text."""
     return tuple(replace(one, fact=t.TroubleText(text=sentence(one))) for one in found)
 
 
 def sentence(trouble: Trouble) -> str:
-    """What is wrong."""
+    """Say what is wrong."""
     fact = trouble.fact
     match fact:
         case t.TroubleText():
@@ -75,7 +75,7 @@ def sentence(trouble: Trouble) -> str:
 
 
 def not_closed(why: t.NotClosed) -> str:
-    """Why a lock cannot be closed again."""
+    """Say why a lock cannot be engaged again."""
     match why:
         case t.LockNotShown():
             return f'{why.device or "the machine"}: {why.mechanism} is not shown, so it cannot be closed'

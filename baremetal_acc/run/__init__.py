@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The straight path: observe, plan, act, observe again, verify, publish. One tick is one turn of it.
+"""Execute a job on a machine: :func:`tick` does one turn of it (poll the BMCs, decide what is due, store the job, perform).
 
-Three shells turn it: the command line sleeps between ticks, Ironic's periodic comes back later, tests feed a clock. Nothing
-here sleeps. What a tick writes it has stored before (:attr:`Tools.save`), so that a shell that dies can look and go on. What
-a write has broken is put back (:mod:`~baremetal_acc.decide.restore`).
+A job observes the machine, acts by its plan, observes again, verifies and publishes to placement. The command line sleeps
+between two ticks, Ironic's periodic task comes back later, and tests set the clock. Nothing here sleeps. The job is stored
+before every write (:attr:`Tools.save`), so that a restarted process can read the machine and resume. What a failed write has
+broken is restored (:mod:`~baremetal_acc.decide.restore`).
 """
 
 import logging
@@ -41,10 +42,10 @@ _NOW = timedelta(0)
 
 
 def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
-    """One turn of a job: look at what is under way, decide, store, perform what is due.
+    """Do one turn of a job: poll what is under way, decide, store the job, and perform what is due.
 
-    :returns: the job to store and to come back with, and whether to come back. A wait of no time means at once.
-    :raises StaleJob: it was begun on another machine; nothing was asked of this one.
+    :returns: the job to store and to call again with, and whether to call again. A wait of zero means at once.
+    :raises StaleJob: the job was begun on another machine; no request was sent to this one.
     """
     if job.ended:
         return job, outcome_of(job)
@@ -55,7 +56,7 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
     def noted(job: Job) -> Job:
         return replace(job, turned_away=entry.noted())
 
-    # What the plan was made for was there: a card that a write or a reset has lost is not met.
+    # The cards of the plan were there when it was made: one that a write or a reset has lost is not met.
     save = tools.save
     apart = _in_time(tools.connect_apart or tools.connect, until)
     with HostPolling(apart, target.bmcs, now, limit=tools.patience.blind) as polling:
@@ -80,15 +81,15 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
 
 
 def _in_time(connect: Callable[[BmcAddress], Connection], until: float) -> Callable[[BmcAddress], Connection]:
-    """Sessions whose requests end with the deadline of the job.
+    """Return a function that opens sessions whose requests end with the deadline of the job.
 
-    :param until: of the monotonic clock. Past it locks are closed and the machine is read all the same.
+    :param until: the deadline, by the monotonic clock. After it locks are still engaged and the machine is still read.
     """
     return lambda address: connect(replace(address, until=until))
 
 
 def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: datetime) -> tuple[Job, Outcome]:
-    """The same, with BMCs that are asked only when they may be."""
+    """Do the turn of :func:`tick`. BMCs that have refused our credentials are asked only when they may be."""
     at, before = current(job), job
     with sessions(target, tools) as bmcs:
         sight = sight_of(job, bmcs, now, tools.patience)
@@ -105,11 +106,11 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
         polling.begin(interference.holding(job))
         running = interference.running(job, sight.hosts)
         if running:
-            tools.save(job)  # what was seen is stored before it is undone
+            tools.save(job)  # the interference is stored before the host is powered off
             power_off(running, bmcs, tools)
         putting_back = job.verdict is None and bool(restore.due(job, now))
         if putting_back:
-            # What failed comes first: nothing is closed or reset before it is known what has to be put back.
+            # A failed write comes first: nothing is locked or reset before it is known what has to be restored.
             move = Move(job=job)
         try:
             reads = putting_back or needs_inventory(move) or setting_changes.reads_back(job)
@@ -122,7 +123,7 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
             job = custody_feed.after_reading(job, inventory, target, tools)
             job = interference.looked(job, inventory, tools.baseline, target.node, now, interference.tail(tools.patience.poll))
             if job.interferences != move.job.interferences:
-                move = Move(job=job)  # what is still due is decided by the next turn, which knows of it
+                move = Move(job=job)  # the next turn decides what is still due, knowing of the interference
                 tools.save(job)
                 power_off(interference.running(job, interference.hosts_of(job, inventory)), bmcs, tools)
         if putting_back and inventory is not None:
@@ -141,14 +142,14 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
         tools.save(job)
         for position in one_for_each_upload(job, move.perform):
             if waits_for_lock(job, position):
-                continue  # what was done just now is carried out later: this one is sent after it
+                continue  # the BMC carries out the last change of a lock later: this one is sent after it
             due = job
             job = perform(
                 StepContext(job=job, position=position, target=target, tools=tools, bmcs=bmcs, inventory=inventory, now=now)
             )
             job = custody_feed.after_writes(due, custody_feed.after_polling(job, tools), now)
             tools.save(job)
-    # Never in the tick that saw the last reset come: a reading has to be younger than what it proves.
+    # Not in the tick that saw the last reset come: the final inspection has to be later than what it proves.
     if not move.perform and current(job) is Stage.VERIFY and at is Stage.VERIFY:
         job = custody_feed.after_writes(job, final_look(job, target, tools, now), now)
         tools.save(job)
@@ -160,7 +161,7 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
 
 
 def doing(job: Job) -> str:
-    """What a job is at, in one line for people."""
+    """Return one line for people about what a job is doing now."""
     at = current(job)
     if at is None:
         return 'ended'
@@ -175,9 +176,9 @@ def doing(job: Job) -> str:
 
 
 def _see_rights(job: Job, move: Move, bmcs: Bmcs) -> None:
-    """Before the first change: see that we may do all that is to be done, on every BMC that is written.
+    """Before the first change, check that our account may do everything planned, on every BMC that is written.
 
-    :raises BmcNotAuthorised: we may not. ``BmcError``: that could not be found out.
+    :raises BmcNotAuthorised: it may not. ``BmcError``: that could not be found out.
     """
     changes = Release | Flash | Program | Reset | Engage
     if job.writing or not any(isinstance(job.items[p].action, changes) for p in move.perform):
@@ -189,7 +190,7 @@ def _see_rights(job: Job, move: Move, bmcs: Bmcs) -> None:
 
 
 def _put_back(job: Job, inventory: Inventory, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
-    """Plan what is to be put back, by what is there now. It is stored before anything of it is done."""
+    """Plan what is to be restored, from what is there now. The plan is stored before anything of it is done."""
     job = restore.put_back(job, inventory, tools.catalogue, now, tools.patience.settle)
     tools.save(job)
     if restore.due(job, now):
@@ -198,8 +199,10 @@ def _put_back(job: Job, inventory: Inventory, tools: Tools, now: datetime) -> tu
 
 
 def _delay(job: Job, before: Stage | None, move: Move, patience: Patience, now: datetime) -> timedelta:
-    """No time when something can be done at once: an image that is sent in turns has come further, or nothing is under way, and
-    this tick did something or changed the stage.
+    """Return how long to wait before the next turn.
+
+    That is no time when something can be done at once: an image that is sent in turns has progressed, or nothing is under way,
+    and this tick did something or changed the stage.
     """
     if any(i.progress is not None and i.moved == now for i in job.items):
         return _NOW

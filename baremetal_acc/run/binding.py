@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is the machine that a job is turned on the one that it was begun on? A name stays when a server is replaced."""
+"""Refuse to run a job on another machine than the one it was begun on, by the addresses of the BMCs.
+
+A target keeps its name when its server is replaced, so the name proves nothing.
+"""
 
 from dataclasses import replace
 from urllib.parse import urlsplit
@@ -14,11 +17,11 @@ _PORTS = {'https': 443, 'http': 80}
 
 
 def bound(job: Job, target: Target) -> Job:
-    """The job with the addresses of the BMCs that it is turned on, if it has none yet.
+    """Return the job bound to the addresses of the target's BMCs, if it is not bound yet.
 
-    Cards are known by their identity; a System that is reset is known by nothing but the address of its BMC.
+    Cards are known by their identity; a System that is reset is known only by the address of its BMC.
 
-    :raises StaleJob: a BMC is at another address than the job was begun on, or is not there any more.
+    :raises StaleJob: a BMC has another address than when the job was begun, or is not there any more.
     """
     here = tuple((address.name, origin(address)) for address in target.bmcs)
     if not job.bmcs:
@@ -36,7 +39,7 @@ def bound(job: Job, target: Target) -> Job:
 
 
 def origin(address: BmcAddress) -> str:
-    """Scheme, host and port of a BMC, one spelling for each."""
+    """Return scheme, host and port of a BMC, in normal form."""
     parts = urlsplit(address.address)
     host = parts.hostname or ''
     named = f'[{host}]' if ':' in host else host

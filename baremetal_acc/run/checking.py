@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Check, before anything is changed, that images are what the catalogue describes and that they can be written."""
+"""Check the images of a job, and that the BMCs run no other update, before anything is changed."""
 
 from collections.abc import Iterable
 
@@ -12,10 +12,10 @@ from baremetal_acc.run.tools import Tools, image_of
 
 
 def check_image(action: CheckImage, tools: Tools, bmcs: Bmcs) -> None:
-    """Open an image, and let the BMCs judge it that do so. Nothing is changed.
+    """Open an image, and let the driver of each BMC check whether the BMC could write it. Nothing is changed.
 
-    :raises ImageError: its bytes are not what the catalogue describes, or no image for these BMCs.
-    :raises BmcUnsupported: it is not for one of its places. ``BmcError``: a BMC could not be asked.
+    :raises ImageError: its bytes are not what the catalogue describes, or it is no image for these BMCs.
+    :raises BmcUnsupported: it does not fit one of its targets. ``BmcError``: a BMC could not be asked.
     :raises AccError: the catalogue has no such image any more.
     """
     image = image_of(tools, action.image, action.content)
@@ -25,11 +25,11 @@ def check_image(action: CheckImage, tools: Tools, bmcs: Bmcs) -> None:
 
 
 def check_idle(checks: Iterable[CheckImage], bmcs: Bmcs) -> None:
-    """See that the BMCs which are to write work on no update.
+    """Refuse to begin while a BMC that is to be written works on an update.
 
-    What an earlier job has given up, or somebody else has begun, would keep a job waiting with its host held off.
+    An update that an earlier job has given up, or that somebody else has begun, would keep the job waiting with its host off.
 
-    :raises BmcBusy: one does. ``BmcError``: it could not be asked.
+    :raises BmcBusy: a BMC works on an update. ``BmcError``: it could not be asked.
     """
     for name in sorted({place.bmc for action in checks for place in action.places}):
         task = next((t for t in bmcs[name].active_tasks() if t.may_write), None)

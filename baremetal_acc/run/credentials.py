@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which BMCs refuse our credentials, and are they asked now?
+"""Track which BMCs refuse our credentials, and keep a job from logging in so often that an account is locked out.
 
-All that is asked of BMCs in a tick goes through here. What has refused is not asked again before its time
-(:mod:`baremetal_acc.decide.admission`), whoever wants to know: the answer is the refusal that is remembered. Each right counts
-apart: an account may be good for one and not for another, and a host whose locks could not be closed still has to be
-powered off.
+All requests of a tick pass through :class:`Credentials`. A BMC that has refused is not asked again before its time
+(:mod:`baremetal_acc.decide.admission`); until then the remembered refusal is raised. Refusals are counted for each right (read,
+write, power): an account may have one and lack another, and a host whose locks could not be engaged still has to be powered
+off.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,19 +25,19 @@ _RIGHTS = dict.fromkeys(('may_write', 'push', 'go_on', 'cancel', 'fresh', 'patch
 )
 
 _NEITHER = frozenset({'address', 'session', 'name', 'lasts', 'close', 'stop'})
-"""Everything else reads; but what makes a writer asks nothing."""
+"""Attributes that need no right. Other methods read, unless :data:`_RIGHTS` names them; ``writer`` sends no request."""
 
 
 class Credentials:
-    """Those of one turn, with all BMCs of a target."""
+    """The credentials of one turn, for all BMCs of a target."""
 
     def __init__(
         self, before: Iterable[TurnedAway], connect: Callable[[BmcAddress], Connection], now: datetime, *, most: int | None
     ) -> None:
-        """Nothing is asked yet.
+        """No request is sent yet.
 
-        :param before: what was remembered.
-        :param most: how often a BMC is asked; None: for ever.
+        :param before: the refusals that are remembered.
+        :param most: after how many refusals a BMC is not asked any more; None: it is always asked again.
         """
         self._before = {(one.bmc, one.right): one for one in before}
         self._connect = connect
@@ -47,17 +47,17 @@ class Credentials:
         self._passed: set[Kind] = set()
 
     def connect(self, address: BmcAddress) -> Connection:
-        """Open a session, if the BMC is asked now.
+        """Open a session, if the BMC may be asked now.
 
         :raises BmcShutOut: it is not asked any more. ``BmcNotAuthorised``: it has refused, now or before.
         :raises BmcError: as the driver.
         """
-        # That a session was opened proves nothing yet: with Basic authentication nobody has seen the password.
+        # An open session proves nothing yet: with Basic authentication the BMC has not seen the password.
         connection = self._asked(address, Right.READ, lambda: self._connect(address))
         return cast(Connection, _Guarded(connection, lambda right, ask: self.passed(address, right, ask)))
 
     def passed(self, address: BmcAddress, right: Right, ask: Callable[[], T]) -> T:
-        """The answer to something that needs good credentials.
+        """Return the answer to a request that needs good credentials.
 
         :raises BmcError: as :meth:`connect`.
         """
@@ -66,7 +66,7 @@ class Credentials:
         return answer
 
     def noted(self) -> tuple[TurnedAway, ...]:
-        """What is to be remembered now."""
+        """Return the refusals to remember now."""
         return admission.noted(self._before.values(), self._refused, self._passed, self._now)
 
     def _asked(self, address: BmcAddress, right: Right, ask: Callable[[], T]) -> T:
@@ -87,7 +87,7 @@ class Credentials:
 
 
 def shut_out(refused: TurnedAway, label: str) -> BmcShutOut:
-    """The error for a BMC that is not asked any more.
+    """Return the error for a BMC that is not asked any more.
 
     :param label: of the BMC, with its address.
     """
@@ -97,7 +97,7 @@ def shut_out(refused: TurnedAway, label: str) -> BmcShutOut:
 
 
 class _Guarded:
-    """A connection, or what writes over it, whose refusals are heard."""
+    """A connection, or its writer, whose refusals are counted."""
 
     def __init__(self, inner: object, through: Callable[[Right, Callable[[], Any]], Any]) -> None:
         self._inner: Any = inner

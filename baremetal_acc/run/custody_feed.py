@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Feed the custody of a job with what its turns read and write: the same for the command line and Ironic."""
+"""Update the chain of custody of a job's cards after each reading and write: the same for the command line and for Ironic.
+
+The rules of custody are in :mod:`baremetal_acc.planning.custody`.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -34,10 +37,10 @@ _WRITTEN = (ItemState.STAGED, ItemState.DONE)
 
 
 def begun_with(job: Job, kept: Custody, made: Plan, inventory: Inventory, target: Target, tools: Tools) -> Job:
-    """The job with the custody that it goes on with.
+    """Return the job with the custody that it continues.
 
     :param kept: the custody of the machine's cards, after the reading that the plan was made from.
-    :param made: its plan; ``inventory`` that reading.
+    :param made: the job's plan; ``inventory`` that reading.
     """
     return replace(job, custody=kept, wholly=custody_rules.wholly_written(made, inventory, tools.baseline, target.node))
 
@@ -52,14 +55,14 @@ def looked(
     lifecycle: int,
     by: datetime,
 ) -> Custody:
-    """The custody after a whole reading of the machine while no job of ours works.
+    """Return the custody after a whole reading of the machine while no job of ours runs.
 
     :param by: when the reading had ended, UTC.
     """
     for card in kept.cards:
-        if card.writing is not None:  # whoever wrote it was cut off
+        if card.writing is not None:  # the job that wrote it was cut off
             kept = custody.write_failed(kept, card.accelerator, inventory.at, touched=True)
-    # Before what is read goes on from the last reading: somebody has written since then.
+    # First break the chains of what somebody else has written since the last reading, then extend the others.
     kept = with_foreign_writes(kept, inventory)
     now = custody.read(
         kept,
@@ -78,14 +81,14 @@ def _conditions(tools: Tools) -> custody.Conditions:
 
 
 def _may_hide(inventory: Inventory) -> bool:
-    """A card that is not shown may lie behind what could not be read: the next reading says."""
+    """Whether a gap of the inventory may hide a card that is not shown: the next reading will tell."""
     return any(gap.hides for gap in inventory.gaps)
 
 
 def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, *, starting: Ref | None = None) -> Job:
-    """The job after a whole reading of the machine.
+    """Return the job after a whole reading of the machine.
 
-    :param starting: a System that is about to be started: what comes in force with that counts.
+    :param starting: a System that is about to be started: locks that take effect with its start count.
     """
     by = inventory.at if tools.polling is None else tools.polling.moment()
     job = after_polling(job, tools)
@@ -103,23 +106,23 @@ def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, 
         cards,
         inventory.at,
         _conditions(tools),
-        # What was just written or reset may take its time to show itself again.
+        # A card that was just written or reset may take time to be shown again.
         absent_breaks=not job.writing and not _may_hide(inventory),
         by=by,
     )
     kept = custody_rules.measured(kept, inventory, tools.baseline, target.node, tools.catalogue)
-    # A BMC may have tasks of its own for what we write to it, so that here nothing is judged.
+    # A BMC may have tasks of its own for what the job writes, so the updates are learnt and not judged here.
     return replace(job, custody=_with_updates_learnt(kept, inventory, stuck_tasks(job)))
 
 
 def after_poll(job: Job, poll: HostPoll, tools: Tools) -> Job:
-    """The job after the hosts that it holds off were read."""
+    """Return the job after the power of the hosts that it holds off was read."""
     kept = custody.polled(job.custody, poll.hosts, poll.at, _conditions(tools), opened=_opened(job), by=poll.by)
     return replace(job, custody=kept)
 
 
 def after_polling(job: Job, tools: Tools) -> Job:
-    """The job with what was read of the hosts that it holds off while its turn was busy."""
+    """Return the job with the power readings that were taken of its hosts while its turn was busy."""
     settles = interference.tail(tools.patience.poll)
     for poll in () if tools.polling is None else tools.polling.taken():
         job = interference.watched(after_poll(job, poll, tools), poll.hosts, poll.at, settles)
@@ -127,7 +130,7 @@ def after_polling(job: Job, tools: Tools) -> Job:
 
 
 def _opened(job: Job) -> frozenset[AcceleratorId]:
-    """The cards whose locks the job has opened, or may have. A lock of a whole machine opens all of them."""
+    """Return the cards whose locks the job has released, or may have. A lock of a whole machine opens all of them."""
     released = [i.action for i in job.items if isinstance(i.action, Release) and i.state.begun]
     if any(action.scope is Scope.BMC for action in released):
         return frozenset(card.accelerator for card in job.custody.cards) | job.devices
@@ -135,15 +138,17 @@ def _opened(job: Job) -> frozenset[AcceleratorId]:
 
 
 def after_foreign_writes(job: Job, tasks: Mapping[BmcName, Ref], now: datetime) -> Job:
-    """The job after BMCs were seen to work on what is not ours: which card that is for they need not say, so it may be any.
+    """Return the job after BMCs were seen to run updates that are not ours.
 
-    :param tasks: by BMC one that may write firmware.
+    A BMC need not say for which card an update is, so the chains of all its cards are broken.
+
+    :param tasks: by BMC, a task that may write firmware.
     """
     return replace(job, custody=_written_by_others(job.custody, tasks, now))
 
 
 def with_foreign_writes(kept: Custody, inventory: Inventory) -> Custody:
-    """The custody after a reading, by no job of ours, of the tasks of the BMCs: those that run, and updates that have ended."""
+    """Return the custody after a reading outside of a job, by the tasks of the BMCs: running ones, and ended updates."""
     ended = {facts.name: ref for facts in inventory.bmcs if (ref := updates.new(kept, facts)) is not None}
     running = {facts.name: ref for facts in inventory.bmcs if (ref := updates.running(kept, facts)) is not None}
     return _with_updates_learnt(_written_by_others(kept, ended | running, inventory.at), inventory)
@@ -163,11 +168,11 @@ def _written_by_others(kept: Custody, tasks: Mapping[BmcName, Ref], now: datetim
 
 
 def after_writes(before: Job, job: Job, now: datetime) -> Job:
-    """The job after locks were about to be opened, or writes have begun or were seen to end.
+    """Return the job after locks were about to be released, or writes have begun or were seen to end.
 
-    The chain of a card begins with the last reading before the first of its writes, so that nothing between a write and its
-    end is missed, and counts once all that the rules name of the card is written. What was written may still wait for a reset:
-    where another version is found in the end, the write has failed, and so has the chain.
+    The chain of a card begins with the last reading before the first of its writes, so that nothing between a write and its end
+    is missed. It counts once everything that the rules name of the card is written. Written firmware may still wait for a
+    reset: where another version is found in the end, the write has failed, and so has the chain.
     """
     kept = custody.broken(job.custody, sorted(job.suspect), BreakCause.EXPOSED, now)
     kept = custody.opened(kept, _opened(job) - _opened(before))
@@ -186,21 +191,22 @@ def after_writes(before: Job, job: Job, now: datetime) -> Job:
                 evidenced = all(evidence_of(item) is not None for item in items)
                 kept = custody.write_ended(kept, accelerator, now, evidenced=evidenced)
             else:
-                kept = custody.write_failed(kept, accelerator, now, touched=False)  # the chain before it goes on
+                kept = custody.write_failed(kept, accelerator, now, touched=False)  # the earlier chain continues
         if _ended(items) and _not_in_force(job) and not _not_in_force(before):
             kept = custody.write_failed(kept, accelerator, now, touched=True)
     return replace(job, custody=kept)
 
 
 def _not_in_force(job: Job) -> bool:
-    """A reset that brings what was written in force did not come. At an equal version no reading of the card tells."""
+    """Whether a reset that activates what was written did not come. Where the version is the same no reading can tell."""
     resets = [i for i in job.items if isinstance(i.action, Reset) and i.action.purpose is ResetPurpose.ENFORCE]
     return any(i.state in (ItemState.FAILED, ItemState.SKIPPED) for i in resets)
 
 
 def _writes(job: Job, accelerator: AcceleratorId) -> tuple[Item, ...]:
-    """What the job writes to a card, without what it puts back after a failure. What is sent once more counts in place of what
-    has failed.
+    """Return what the job writes to a card, without what it restores after a failure.
+
+    A retry counts in place of the write that failed.
     """
     mine = [i for i in job.items if isinstance(i.action, Flash | Program) and i.action.accelerator == accelerator]
     retries = _retries(mine)
@@ -214,7 +220,7 @@ def _retries(items: Iterable[Item]) -> tuple[Item, ...]:
 
 
 def _newly_written_to(before: Job, job: Job) -> frozenset[BmcName]:
-    """The BMCs that the job is about to send an image to, also to put something back."""
+    """Return the BMCs that the job is about to send an image to, also to restore one."""
     begun = [item.state.begun for item in before.items]
     return frozenset(
         item.action.ref.bmc
@@ -232,9 +238,9 @@ def _ended(items: tuple[Item, ...]) -> bool:
 
 
 def evidence_of(item: Item) -> WriteEvidence | None:
-    """What shows that a write has reached the device; None: nothing does.
+    """Return what shows that a write has reached the device; None: nothing does.
 
-    That the version has moved is seen in the end, or the job fails.
+    A version that differs from the one before is read back at the end of the job, or the job fails.
     """
     action = item.action
     if not isinstance(action, Flash | Program):
@@ -243,7 +249,7 @@ def evidence_of(item: Item) -> WriteEvidence | None:
 
 
 def judged(verdict: Verdict, kept: Custody, inventory: Inventory, target: Target, tools: Tools, now: datetime) -> Verdict:
-    """The verdict with what the rules make of the custody of the cards, after the reading that it is of."""
+    """Return the verdict with the custody findings of the rules, after the reading that the verdict is of."""
     found = custody_rules.findings(kept, inventory, tools.baseline, target.node, now)
     return replace(verdict, findings=(*verdict.findings, *found))
 

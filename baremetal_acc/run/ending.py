@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""End a job: its final look and verdict, and what placement learns of it."""
+"""Finish a job: final inspection, verdict, hosts that stay powered off, and publication to placement."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -51,10 +51,11 @@ LOG = logging.getLogger(__name__)
 
 
 def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
-    """The verdict of a job. A device that has just been written or reset may take its time to show itself again.
+    """Inspect the machine for the last time, and give the job its verdict.
 
-    What shows something else than was written is put back, if that can be done and was not done before: then there is no
-    verdict yet.
+    A device that has just been written or reset may take time to be shown again: until then there is no verdict. A component
+    that shows something else than was written is restored, if that is possible and was not done before: then there is no
+    verdict yet either.
     """
     job, goes_on = followed(job, _tasks(job, target, tools), now, tools.patience.stall)
     if goes_on and now <= job.deadline:
@@ -91,7 +92,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     job = interference.looked(job, inventory, tools.baseline, target.node, now, interference.tail(tools.patience.poll))
     changed = any(map(_changes, job.items))
     still_open = unprotected(verdict)
-    # Why it failed is known; what is still open besides must be known too, the rest would only repeat the cause.
+    # A job that has failed has its reasons: only open locks are added, as other findings would repeat the cause.
     unmet = verdict.unmet if not job.reasons else still_open if job.writing else ()
     wrong = restore.wrong(job, inventory)
     if patient and changed and (wrong or any(_may_settle(f, job, tools) for f in unmet)):
@@ -128,7 +129,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     return replace(
         job,
         verdict=findings.recorded(verdict),
-        # What a lost lock leads to is told after the lock itself.
+        # The consequences of a lost lock come after the lock itself.
         reasons=tuple(
             dict.fromkeys((*job.reasons, *reasons, *end.restored, *end.why, *end.held, *map(str, job.interferences)))
         ),
@@ -137,14 +138,14 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
 
 
 def _tell_other_parts(job: Job) -> None:
-    """Log what parts of bundles that are of no card show, where it is not what was sent."""
+    """Log which parts of bundles that belong to no card do not show what was sent."""
     for item in job.items:
         for line in bundle_parts.told(one for one in item.others if not bundle_parts.is_as_sent(one)):
             LOG.warning('%s: %s: of its bundle %s', job.target, describe(item.action), line)
 
 
 def _tasks(job: Job, target: Target, tools: Tools) -> dict[Ref, TaskReading]:
-    """What can be read of the tasks that go on with a restart of the host."""
+    """Read the tasks that continue with a restart of the host; one that cannot be read is missing."""
     refs = tuple(to_follow(job))
     if not refs:
         return {}
@@ -153,12 +154,12 @@ def _tasks(job: Job, target: Target, tools: Tools) -> dict[Ref, TaskReading]:
 
 
 def _measures(job: Job) -> bool:
-    """Devices have to sign what they run where all has to be met, or their firmware was written. It is slow."""
+    """Whether devices have to sign what they run: where everything has to be met, or their firmware was written. It is slow."""
     return job.demands_met or any(isinstance(i.action, Flash) and i.state.begun for i in job.items)
 
 
 def _unseen(job: Job, target: Target, tools: Tools, exc: AccError, now: datetime) -> Job:
-    """The verdict where nothing can be looked at: nothing that was written or opened is known to be as it should."""
+    """Return the job with a verdict where the machine cannot be read: nothing that was written or released counts as proven."""
     end = restore.judge(job, None)
     open_ones = [f'{describe(a)}: nobody could see whether it is closed again' for a in _to_be_closed(job)]
     off: tuple[str, ...] | None = ()
@@ -172,7 +173,7 @@ def _unseen(job: Job, target: Target, tools: Tools, exc: AccError, now: datetime
 
 
 def shut_out(job: Job, exc: BmcShutOut, now: datetime) -> Job:
-    """The job, at its end: a BMC lets us in no more, so nothing is known of what is under way, and nothing can be closed."""
+    """End a job because a BMC refuses our credentials for good: nothing under way is known, and no lock can be engaged."""
     for position, item in enumerate(job.items):
         if not item.state.ended and stage(item.action) < Stage.VERIFY:
             state = ItemState.FAILED if item.state.begun else ItemState.SKIPPED
@@ -189,16 +190,19 @@ def shut_out(job: Job, exc: BmcShutOut, now: datetime) -> Job:
 
 
 def _to_be_closed(job: Job) -> tuple[Release, ...]:
-    """Locks that this job released, or may have, and was to engage again: also those that the baseline does not ask for."""
+    """Return the locks that this job released, or may have, and was to engage again.
+
+    These include locks that the baseline does not demand.
+    """
     engaged = {(a.mechanism, a.ref, a.field) for i in job.items if isinstance(a := i.action, Engage)}
     released = (i.action for i in job.items if isinstance(i.action, Release) and i.state.begun)
     return tuple(dict.fromkeys(a for a in released if (a.mechanism, a.ref, a.field) in engaged))
 
 
 def _left_open(job: Job, inventory: Inventory, told: Iterable[Finding]) -> Iterator[str]:
-    """Locks that this job released, was to engage again and left open.
+    """List the locks that this job released, was to engage again, and left open.
 
-    :param told: what the reasons say of open locks anyway.
+    :param told: findings about open locks that are among the reasons anyway.
     """
     known = {f.accelerator for f in told}
     for action in _to_be_closed(job):
@@ -214,13 +218,13 @@ def _left_open(job: Job, inventory: Inventory, told: Iterable[Finding]) -> Itera
 def _kept_off(
     job: Job, inventory: Inventory | None, target: Target, tools: Tools, now: datetime
 ) -> tuple[Job, tuple[str, ...] | None]:
-    """See to it that the host is off which the job has held: its code must not meet what is open, nor a card that is spoilt.
+    """Make sure that the host which the job has held is off: its code must not reach an open lock or a spoilt card.
 
-    It was given back, and lost a lock or a card by that; or somebody has powered it on.
+    The host was given back and lost a lock or a card by that, or somebody has powered it on.
 
-    :param inventory: of the last look, which the shell is told of: None: there was none. One that does not show
-        the host off yet is not the last.
-    :returns: the job, and what to tell; None: look again before it ends, for a host takes its time.
+    :param inventory: of the final inspection, which is reported to the shell; None: there was none. An inspection that does not
+        show the host off yet is not the final one.
+    :returns: the job, and what to report; None: inspect again before the job ends, as a host takes time to power off.
     """
     told: list[str] = []
     for system in held(job):
@@ -244,9 +248,9 @@ def _kept_off(
 
 
 def _changes(item: Item) -> bool:
-    """After it a device may take its time to show itself again.
+    """Whether a device may take time to be shown again after this item.
 
-    A host that is only powered off brings nothing back, however long anybody waits.
+    Powering a host off brings nothing back, however long the job waits.
     """
     match item.action:
         case Flash() | Program():
@@ -258,30 +262,30 @@ def _changes(item: Item) -> bool:
 
 
 def _may_settle(finding: Finding, job: Job, tools: Tools) -> bool:
-    """The truth may still change by itself: a version or a card that is not back yet, a lock that could not be read."""
+    """Whether a finding may still change by itself: a version or card that is not back yet, a lock that could not be read."""
     if not job.demands_met and finding.shows_another and not _written(finding, job):
         return False
     if finding.subject == CUSTODY and (tools.attestor is None or not _written(finding, job)):
-        return False  # no reading mends a chain, but what a card that was just written signs
+        return False  # only a measurement signed by a card that was just written mends a chain
     if finding.subject.kind is SubjectKind.MEASUREMENT and tools.attestor is None:
-        return False  # nobody pins a root meanwhile
+        return False  # no root gets pinned during the job
     return finding.state in (None, LockState.UNKNOWN, LockState.UNSUPPORTED)
 
 
 def _written(finding: Finding, job: Job) -> bool:
-    """The job has written the device that a finding is about."""
+    """Whether the job has written the device that a finding is about."""
     written = (i.action for i in job.items if i.state is not ItemState.SKIPPED and isinstance(i.action, Flash | Program))
     return finding.accelerator in {a.accelerator for a in written}
 
 
 def publish(at: StepContext) -> Job:
-    """Make placement agree with a look of now; after a failure nothing is on offer."""
+    """Publish a reading of now to placement; after a failure withdraw the node instead."""
     job, target, tools = at.job, at.target, at.tools
     if tools.placement is None:
         return at.done()
     if job.reasons:
         return _offer_nothing(at, tools.placement)
-    # Where the final look has let devices sign what they run, nothing was written since.
+    # Nothing was written since the final inspection, which may have measured the devices already.
     again = not _measures(job)
     inventory, verdict = check(
         target, tools, job.engagements, at.now, lifecycle=job.lifecycle, flow=_strict(job), measure=again
@@ -296,7 +300,7 @@ def publish(at: StepContext) -> Job:
 
 
 def _offer_nothing(at: StepContext, placement: PlacementShell) -> Job:
-    """After a failure nothing of the node is offered: not the cards that failed, nor those that have vanished since."""
+    """Withdraw the whole node after a failure: the cards that failed, and also those that have vanished since."""
     try:
         placement.withdraw(None)
     except AccError as exc:
@@ -305,12 +309,12 @@ def _offer_nothing(at: StepContext, placement: PlacementShell) -> Job:
 
 
 def _strict(job: Job) -> Flow | None:
-    """A deploy takes only evidence of its own flow."""
+    """Return the flow whose evidence alone counts: a deploy accepts only evidence of its own flow."""
     return Flow.DEPLOY if job.flow is Flow.DEPLOY else None
 
 
 def outcome_of(job: Job) -> Outcome:
-    """What the shell is told of a job that has ended."""
+    """Return the outcome of a job that has ended, for the shell."""
     if job.reasons:
         wrote = any(i.state.begun and not i.untouched and isinstance(i.action, Flash | Program) for i in job.items)
         return Failed(

@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is everything still as a look has found it? Asked in a glance: only what bore witness then is read again.
+"""Detect whether a machine has changed since its last full inspection, by reading only a few Redfish resources again.
 
-A look says what it rests on (:func:`witnesses`): the resources of locks, versions and identities, and those without which a
-mechanism would say something else, which is found by leaving out one after the other. A glance reads these, compares, and says
-which say something else now (:func:`glance`). What has changed is for a whole look to find out; a glance judges nothing. It
-keeps one session with each BMC, for a login and a logout would cost more requests than it does (:class:`Sessions`); but where
-sessions do not outlive the pause between two glances (``Connection.lasts``).
+An inspection names the resources that its result rests on, the witnesses (:func:`witnesses`): those of locks, versions and
+identities, and those without which a lock mechanism would judge differently, which is found by leaving out one resource after
+the other. A re-read (:func:`glance`) reads the witnesses, compares their digests and reports which have changed. It judges
+nothing: only a full inspection finds out what has changed. One session with each BMC is kept for it (:class:`Sessions`), since
+a login and a logout would cost more requests than the re-read itself; except where the BMC ends sessions between two re-reads
+(``Connection.lasts``).
 """
 
 import threading
@@ -27,11 +28,13 @@ from baremetal_acc.run.looking import said_of
 from baremetal_acc.run.tools import Target
 
 MOST_READS = 20_000
-"""Of one device by one mechanism, in one look, to find out what it rests on: some seconds. A BMC says how many devices and
-resources there are, and the work grows with their product."""
+"""Limit of the device readings by which one mechanism finds out what an inspection rests on: some seconds.
+
+A BMC says how many devices and resources there are, and the work grows with their product.
+"""
 
 
-# ---------------------------------------------------------------------------------------------------- what a look rests on
+# --------------------------------------------------------------------------------------------------------------- witnesses
 
 
 def witnesses(
@@ -41,13 +44,14 @@ def witnesses(
     now: datetime,
     heard: Mapping[Ref, Document] | None = None,
 ) -> tuple[Witness, ...]:
-    """What a look rests on, sorted. Asks no BMC: all of it was read by that look.
+    """Return the resources that an inspection rests on, sorted. Sends no request: the inspection has read all of them.
 
-    :param looks: those that the inventory was made of.
-    :param heard: what a glance right before that look was answered. A BMC may show a resource in another way when it is read
-        with its collection, and the next glance will be answered as this one was; so that is what it is compared with. But only
-        where it says all that the look has judged, and every mechanism would judge it the same: a lock that was open for the
-        moment of the glance is none to go by, nor is a setting that the look was not shown.
+    :param looks: the inspections of single BMCs that the inventory was made of.
+    :param heard: the answers to a re-read right before that inspection. A BMC may show a resource in another way when it is
+        read with its collection, and the next re-read will be answered as this one was; so the next one is compared with these
+        answers. But only where an answer holds everything that the inspection has judged, and every mechanism would judge it
+        the same: a lock that was open at the moment of the re-read must not become the reference, nor a setting that the
+        inspection was not shown.
     """
     readers = {look.facts.name: look.reader for look in looks}
     locks = {r.ref for a in inventory.accelerators for r in a.locks} | {r.ref for r in inventory.platform_locks}
@@ -66,7 +70,7 @@ def witnesses(
 
 
 def _shown_by(a: Accelerator) -> Iterator[Ref]:
-    """Where identity, versions and functions of a device are read."""
+    """List where identity, versions and functions of a device are read."""
     yield a.primary
     yield from (c.ref for c in a.firmware)
     for slot in a.slots:
@@ -85,7 +89,7 @@ def _as_much(other: Document, readers: Mapping[BmcName, Reader]) -> bool:
 def _read(
     mechanism: Mechanism, accelerators: tuple[Accelerator, ...], offline: Iterable['_Offline'], now: datetime
 ) -> tuple[object, ...]:
-    """What a mechanism says of all devices."""
+    """Return what a mechanism reads of all devices."""
     asked = tuple(offline)
     said: list[object] = []
     for a in accelerators:
@@ -101,7 +105,7 @@ def _judged_alike(
     now: datetime,
     heard: Mapping[Ref, Document],
 ) -> Mapping[Ref, Document]:
-    """Those of other answers with which every mechanism says what it has said."""
+    """Return those of the other answers with which every mechanism reads the same as before."""
     left = {ref: document for ref, document in heard.items() if _as_much(document, readers)}
     while left:
         odd = set().union(*(_judged_otherwise(m, accelerators, readers, now, left) for m in mechanisms))
@@ -118,7 +122,7 @@ def _judged_otherwise(
     now: datetime,
     heard: Mapping[Ref, Document],
 ) -> set[Ref]:
-    """What a mechanism has asked for, if it would say something else with these answers; nothing if it would not."""
+    """Return what a mechanism has read, if it would judge differently with these answers; nothing if it would not."""
     bare = tuple(replace(a, locks=()) for a in accelerators)
     plain = [_Offline(name, reader) for name, reader in sorted(readers.items())]
     other = [_Offline(name, reader, instead=heard) for name, reader in sorted(readers.items())]
@@ -129,9 +133,9 @@ def _judged_otherwise(
 def _grounds(
     mechanism: Mechanism, accelerators: tuple[Accelerator, ...], readers: Mapping[BmcName, Reader], now: datetime
 ) -> set[Ref]:
-    """The resources without which a mechanism would say something else of a device.
+    """Return the resources without which a mechanism would judge a device differently.
 
-    Where there are very many, all that it has asked for: to leave out one after the other would take too long.
+    Where there are very many, everything that it has read is returned: leaving out one after the other would take too long.
     """
     bare = tuple(replace(a, locks=()) for a in accelerators)
 
@@ -148,10 +152,10 @@ def _grounds(
 
 
 class _Offline:
-    """The answers of a look, as they were, with one of them missing, or with some of them as they were given at another time.
+    """The answers of an inspection as a reader without a BMC, with one of them missing, or some replaced by other answers.
 
-    :ivar given: what was asked for and is no collection. Which members a collection has is for whole looks: a card that came in
-        addition opens no lock of those that are there, and one that has gone is missed at its own place.
+    :ivar given: the resources that were asked for, without collections. Which members a collection has is for full inspections:
+        an additional card opens no lock of those that are there, and a missing one is noticed at its own resource.
     """
 
     def __init__(
@@ -165,9 +169,9 @@ class _Offline:
         self._instead = instead or {}
 
     def get(self, uri: str) -> Document:
-        """What the look has read there.
+        """Return what the inspection has read at a URI.
 
-        :raises BmcError: it has read nothing, or this is what is left out.
+        :raises BmcError: it has read nothing there, or this is the resource that is left out.
         """
         found = self.peek(uri)
         if found is None:
@@ -175,14 +179,14 @@ class _Offline:
         return found
 
     def collection(self, uri: str) -> Document:
-        """The same of a collection: the look has read all of its pages.
+        """Return a collection; the inspection has read all of its pages.
 
         :raises BmcError: as :meth:`get`.
         """
         return self.get(uri)
 
     def peek(self, uri: str) -> Document | None:
-        """The same, None where there is nothing."""
+        """Return what the inspection has read at a URI, None where there is nothing."""
         found = self._reader.peek(uri)
         if found is None or found.ref == self._without:
             return None
@@ -191,15 +195,15 @@ class _Offline:
         return self._instead.get(found.ref, found)
 
 
-# ---------------------------------------------------------------------------------------------------------------- glances
+# ---------------------------------------------------------------------------------------------------------------- re-reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glance:
-    """What a glance has seen.
+    """The result of a re-read.
 
-    :ivar heard: what the witnesses say now; without those that could not be read.
-    :ivar changed: those that say something else.
+    :ivar heard: what the witnesses show now; without those that could not be read.
+    :ivar changed: those that show something else than before.
     :ivar unread: those that could not be read, with the reason.
     """
 
@@ -209,15 +213,15 @@ class Glance:
 
     @property
     def quiet(self) -> bool:
-        """Everything was read and says what it said. A glance at nothing is not quiet."""
+        """Whether everything was read and is unchanged. A re-read of no resource is not quiet."""
         return bool(self.heard) and not self.changed and not self.unread
 
 
 def glance(target: Target, sessions: 'Kept', before: Iterable[Witness], within: timedelta) -> Glance:
-    """Read the witnesses again, each BMC's over the session that is kept with it.
+    """Read the witnesses again, over the session that is kept with each BMC.
 
-    :param before: what they said.
-    :param within: the time for the glance at one BMC.
+    :param before: the witnesses, with the digests of what they showed.
+    :param within: the time for the re-read of one BMC.
     """
     known = tuple(before)
     addresses = {b.name: b for b in target.bmcs}
@@ -248,7 +252,7 @@ def _answers(
             answers = connection.glance(uris, within)
             silent = [answer for answer in answers.values() if isinstance(answer, BmcError)]
             if silent and len(silent) == len(answers):
-                raise silent[0]  # such a session is not kept
+                raise silent[0]  # leaves the block with an error, so that this session is not kept
             return answers
     except BmcError as exc:
         return dict.fromkeys(uris, exc)
@@ -262,11 +266,11 @@ class Sessions:
         self._guard = threading.Lock()
 
     def for_target(self, owner: str, connect: Callable[[BmcAddress], Connection]) -> 'Kept':
-        """Those of one target, by whatever names it alone."""
+        """Return the kept sessions of one target, by a name that no other target has."""
         return Kept(self, owner, connect)
 
     def taken(self, owner: str, address: BmcAddress) -> Connection | None:
-        """The session with a BMC, if one is kept and was opened for this very address; nobody else gets it meanwhile."""
+        """Take the session with a BMC, if one is kept that was opened for this very address; nobody else gets it meanwhile."""
         with self._guard:
             found = self._open.pop((owner, address.name), None)
         if found is None:
@@ -285,12 +289,12 @@ class Sessions:
             _close(other[1])
 
     def owners(self) -> frozenset[str]:
-        """Whose sessions are kept."""
+        """Return the names of the targets whose sessions are kept."""
         with self._guard:
             return frozenset(owner for owner, _ in self._open)
 
     def forget(self, owners: Iterable[str]) -> None:
-        """Log out of the sessions of these."""
+        """Log out of the sessions of these targets."""
         gone = frozenset(owners)
         with self._guard:
             leaving = [self._open.pop(key) for key in list(self._open) if key[0] in gone]
@@ -307,7 +311,7 @@ class Kept:
 
     @contextmanager
     def of(self, address: BmcAddress) -> Iterator[Connection]:
-        """The session with a BMC, opened if there is none. One that is left by an error, or would not last, is closed.
+        """Give the session with a BMC, opened if none is kept. It is closed after an error, and where it would not last.
 
         :raises BmcError: it cannot be opened.
         """
@@ -324,7 +328,7 @@ class Kept:
 
 
 def _close(*connections: Connection) -> None:
-    """Log out, and let nobody wait for the answers. One thread for all: a BMC ends what nobody has ended."""
+    """Log out in one thread for all connections, without waiting for the answers. A BMC ends sessions that are left over."""
     if not connections:
         return
 

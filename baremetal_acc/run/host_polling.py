@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the power of hosts that a job holds off while its turn is busy with an upload or a slow inspection.
 
-One request over Redfish may take minutes: an image that is sent, or an inspection of a large machine. A host that is started
-and switched off again meanwhile would not be seen. So a thread reads its power over a session of its own, which is opened only
-once a turn takes longer than a third of the time that may pass between two readings (:attr:`Patience.blind`). What it has read
-is fed to custody before the next whole reading. It changes nothing, and where it fails nothing was read: custody decides what
-that is worth.
+One request over Redfish may take minutes: an image that is sent, or an inspection of a large machine. A host that is powered on
+and off again during that time would not be noticed. So a thread reads the power over a session of its own, which is opened only
+once a turn takes longer than a third of the time that may pass between two readings (:attr:`Patience.blind`). Its readings are
+fed to custody before the next whole reading. The thread changes nothing. Where it fails there is no reading, and custody
+decides what that is worth.
 """
 
 import logging
@@ -25,16 +25,19 @@ from baremetal_acc.model.ref import BmcName, Ref
 LOG = logging.getLogger(__name__)
 
 READINGS_PER_LIMIT = 3
-"""In the time that may pass between two readings: one that fails, or takes its time, leaves no gap."""
+"""Readings within the time that may pass between two of them: one that fails, or is slow, leaves no gap."""
 
 
 MOST_FAILED_SESSIONS = 3
-"""In one turn. A BMC whose sessions are used up may end one of ours for each that it is asked for."""
+"""Failures of a BMC in one turn after which it is polled no more.
+
+A BMC whose sessions are used up may end one of ours for each that is requested.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPoll:
-    """The hosts as they were read once.
+    """The hosts, as they were read once.
 
     :ivar at: when the reading began, UTC; ``by`` when it had ended.
     :ivar hosts: by System; one that could not be read is missing.
@@ -46,7 +49,7 @@ class HostPoll:
 
 
 class HostPolling:
-    """The readings of one turn of a job. Use it as a context manager: leaving it ends them."""
+    """The power readings of one turn of a job. Use it as a context manager: leaving it ends them."""
 
     def __init__(
         self,
@@ -58,12 +61,12 @@ class HostPolling:
     ) -> None:
         """Nothing is read yet.
 
-        :param connect: opens a session. What fails in it is no trouble of the turn, so it must not be remembered there.
+        :param connect: opens a session. Its failures do not concern the turn, so it must not remember them for the turn.
         :param now: the time at which the turn has begun, by its own clock.
         :param limit: how far apart readings may be.
         """
         self._connect = connect
-        # Of a BMC that is asked for one thing at a time nothing is asked beside an upload.
+        # A BMC that takes one request at a time is not polled next to an upload.
         self._addresses = {b.name: b for b in bmcs if b.concurrency > 1}
         self._began = now, time.monotonic()
         self._every = limit.total_seconds() / READINGS_PER_LIMIT
@@ -84,7 +87,7 @@ class HostPolling:
         return now + timedelta(seconds=time.monotonic() - began)
 
     def begin(self, systems: Iterable[Ref]) -> None:
-        """Read these Systems from now on, as far as their BMCs answer beside everything else."""
+        """Read these Systems from now on, as far as their BMCs take several requests at a time."""
         wanted = tuple(s for s in systems if s.bmc in self._addresses)
         if not wanted or self._every <= 0 or self._thread is not None or self._ended.is_set():
             return
@@ -97,12 +100,12 @@ class HostPolling:
         self._thread = thread
 
     def end(self) -> None:
-        """Read no more. A reading that is under way does not count."""
+        """Stop reading. A reading that is under way does not count."""
         with self._lock:
             self._ended.set()
 
     def taken(self) -> tuple[HostPoll, ...]:
-        """What was read since this was last asked, the oldest first."""
+        """Return the readings since the last call, the oldest first."""
         with self._lock:
             polls, self._polls = tuple(self._polls), []
         return polls
@@ -121,7 +124,7 @@ class HostPolling:
                         return
                     self._polls.append(HostPoll(at=at, by=self.moment(), hosts=hosts))
         except BmcNotAuthorised as exc:
-            LOG.info('%s', exc)  # it allows no further session: to try again would look like an attack
+            LOG.info('%s', exc)  # the BMC allows no further session: another try would look like an attack
         finally:
             for session in sessions.values():
                 session.close()
@@ -129,7 +132,7 @@ class HostPolling:
     def _read_once(
         self, systems: Iterable[Ref], sessions: dict[BmcName, Connection], failed: Counter[BmcName]
     ) -> dict[Ref, HostReading]:
-        """The Systems that could be read, over sessions that are opened where there is none; which BMCs failed is counted.
+        """Read the Systems that can be read, open sessions where there are none, and count which BMCs failed.
 
         :raises BmcNotAuthorised: a BMC has refused us.
         """

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a target from job to job: what is remembered of it, what that plans, begins and proves, for every shell.
+"""Keep what is remembered of a target from job to job, and plan and begin its jobs from that, for every shell.
 
-The command line and Ironic each keep what is theirs alone (arguments and waiting; states, traits and hand-overs) and store all
-of it in a way of their own. What decides whether a card is trusted is here.
+What decides whether a card is trusted is here. The command line and Ironic each keep what only they need (arguments and
+waiting; provision states, traits and hand-overs), and each stores all of it in its own way.
 """
 
 from collections.abc import Iterable
@@ -30,13 +30,14 @@ from baremetal_acc.run.tools import Target, Tools
 class Remembered:
     """What every shell remembers of a target.
 
-    :ivar lifecycle: evidence of another one counts for nothing.
+    :ivar lifecycle: number of the present one; evidence of another lifecycle does not count.
     :ivar job: the last one, ended or not.
-    :ivar known: devices seen when all was last found as it should be; one that has vanished is not met.
-    :ivar blockable: paths that mechanisms of devices could block when they were looked at: no waiver is for one that vanishes.
-    :ivar ways: to the BMCs that were shown when they were looked at; one that vanishes may be open.
-    :ivar quarantined: devices that nobody may use until they have been put right.
-    :ivar anew: devices that stood open to somebody: they are written whatever they show, by what writes firmware.
+    :ivar known: devices that were there when everything was last found as it should be; one that has vanished is not met.
+    :ivar blockable: write paths that mechanisms of devices could block when the devices were read: no waiver applies to a
+        mechanism that vanishes.
+    :ivar ways: the host's ways to its BMCs that were shown when the BMCs were read; one that vanishes may be open.
+    :ivar quarantined: devices that nobody may use until they have been repaired.
+    :ivar anew: devices that stood open to somebody else: whatever writes firmware writes them, whatever they show.
     """
 
     lifecycle: int = 1
@@ -48,22 +49,23 @@ class Remembered:
     anew: frozenset[AcceleratorId] = field(default=frozenset(), metadata=SPARSE)
 
     def shown(self, accelerators: Iterable[Accelerator]) -> Self:
-        """With what mechanisms of these devices could block, beside what was known of those that must be there."""
+        """Add what mechanisms of these devices could block to what was known of devices that must be there."""
         accelerators = tuple(accelerators)
         there = waiver.blockable(accelerators)
         kept = {known for known in self.blockable if known[0] in self.known}
         return replace(self, blockable=tuple(sorted(there | kept)), ways=self.ways | evidence.ways(accelerators))
 
     def without_shown(self) -> Self:
-        """What is there now is all that ought to be there: what has vanished is not missed."""
+        """Forget which devices, locks and ways have to be there, so that none that has vanished is missed."""
         return replace(self, known=frozenset(), blockable=(), ways=frozenset())
 
     def after(self, job: Job, inventory: Inventory | None, now: datetime, *, met: bool, whole: bool) -> Self:
-        """Return what is remembered after a job: the devices that it left unusable, and the devices that have to be there from
-        now on. A quarantine ends when the job wrote the device well and nothing of it is unmet.
+        """Return what is remembered after a job: the devices that it left unusable, and those that must be there from now on.
 
-        :param inventory: the final look; None if there was none.
-        :param met: all holds that the job was for.
+        A quarantine ends when the job wrote the device well and nothing of it is unmet.
+
+        :param inventory: of the final inspection; None if there was none.
+        :param met: everything holds that the job was for.
         :param whole: that is all that the baseline demands. A quarantined device that is not there was taken out.
         """
         unmet = None if job.reasons or job.verdict is None else {f.accelerator for f in job.verdict.unmet}
@@ -76,15 +78,15 @@ class Remembered:
         return replace(kept, known=self.known | {a.id for a in there}).shown(there)
 
     def tools(self, tools: Tools) -> Tools:
-        """Tools that miss what has vanished."""
+        """Return tools that report devices, mechanisms and ways that have vanished."""
         return replace(tools, known=self.known, blockable=frozenset(self.blockable), ways=self.ways)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A plan, and why it writes what may show what it has to.
+    """A plan, and the devices that it writes whatever they show.
 
-    :ivar suspects: devices that are quarantined, or stand in the place of one that is.
+    :ivar suspects: devices that are quarantined, or that are in the place of one that is.
     :ivar doubted: devices whose custody the rules demand, and does not hold.
     """
 
@@ -107,10 +109,10 @@ def propose(
     again: frozenset[AcceleratorId] = frozenset(),
     slots_anew: frozenset[tuple[AcceleratorId, str]] = frozenset(),
 ) -> Proposal:
-    """Plan by a look and by what is remembered: what nobody can trust is written, whatever it shows.
+    """Plan from an inspection and from what is remembered: a device that cannot be trusted is written, whatever it shows.
 
-    :param custody: of the cards, after that look.
-    :param again: devices that are written besides, whatever they show; ``slots_anew``: slots, by their SlotIds.
+    :param custody: of the cards, after that inspection.
+    :param again: further devices that are written whatever they show; ``slots_anew``: slots, by their SlotIds.
     """
     node = target.node
     doubted = custody_rules.in_doubt(custody, inventory, tools.baseline, node, inventory.at)
@@ -133,14 +135,15 @@ def propose(
 
 
 def begun(job: Job, custody: Custody, made: Plan, inventory: Inventory, target: Target, tools: Tools) -> Job:
-    """A job with what the look that it was planned from shows: the cards that are closed, and their custody."""
+    """Return a job with what the inspection that it was planned from shows: the cards that are closed, and their custody."""
     shut = interference.closed(inventory, tools.baseline, target.node)
     return custody_feed.begun_with(replace(job, shut=shut), custody, made, inventory, target, tools)
 
 
 def stood_open(records: Iterable[Engagement], lifecycle: int, inventory: Inventory) -> frozenset[AcceleratorId]:
-    """The devices of which a lock reads open that we have closed in this lifecycle, and not opened since: opening it ourselves
-    takes the record away.
+    """Return the devices with a lock that we have engaged in this lifecycle and that reads open now.
+
+    A lock that we have released since does not count: releasing it removes its record.
     """
     places = {e.place for e in records if e.lifecycle == lifecycle}
     return frozenset(

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Open a lock of a card, and close it again with a record of that."""
+"""Release a lock of a device, and engage it again with a record of the engagement."""
 
 import logging
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ _NOT_SHOWN = 'this card does not show this lock any more'
 
 
 def release(at: StepContext, action: Release) -> Job:
-    """Open a lock that is what the plan saw, on a host that does not run where it is to be off."""
+    """Release a lock that is still as the plan saw it, while a host that is to be off is off."""
     job, tools = at.job, at.tools
     mechanism, reading = _reading_at(action, tools, at.inventory)
     if mechanism is None or reading is None:
@@ -53,9 +53,9 @@ def release(at: StepContext, action: Release) -> Job:
         return at.of(replace(job, undos=opened)).done()
     closed = closed_by_us(job.undos, reading.place)
     if isinstance(mechanism, Remembering) and not closed and reading.state is LockState.PARTIAL:
-        # The way that it blocks is open. What is closed of it is the vendor's, or somebody else's.
+        # The write path is open already. What is closed of the lock was closed by its vendor, or by somebody else.
         return at.done('nothing of it was closed by us')
-    # Whatever we proved before is void from here on, also if we die before the answer.
+    # Earlier evidence is void from here on, also if this process dies before the answer.
     job = replace(job, engagements=tuple(e for e in job.engagements if e.place != reading.place))
     tools.save(job)
     try:
@@ -70,18 +70,18 @@ def release(at: StepContext, action: Release) -> Job:
 
 
 def engage(at: StepContext, action: Engage) -> Job:
-    """Close a lock, and keep the record of that as evidence for the verdict."""
+    """Engage a lock, and keep the record of that as evidence for the verdict."""
     job, tools, now = at.job, at.tools, at.now
     mechanism, reading = _reading_at(action, tools, at.inventory)
-    # A card that has just been written, or a BMC that has just started, takes its time to show itself again.
+    # A card that has just been written, or a BMC that has just started, takes time to be shown again.
     if reading is None and mechanism is not None and now <= job.deadline and now - at.item.since <= tools.patience.settle:
         return at.with_item(replace(at.item, message=_NOT_SHOWN))
     if mechanism is None or reading is None:
-        # Where the baseline allows what no mechanism blocks, the verdict would not notice.
+        # Where the baseline accepts a path that no mechanism blocks, the verdict would not notice.
         reasons = (*job.reasons, f'{describe(action)}: {_NOT_SHOWN}')
         return at.of(replace(job, reasons=reasons)).failed(_NOT_SHOWN)
     undos = to_be_closed(job.undos, reading)
-    if undos != job.undos:  # whoever dies after this can still open what was closed
+    if undos != job.undos:  # after a crash from here on, what was closed can still be opened
         job = replace(job, undos=undos)
         tools.save(job)
     writer = at.bmcs[action.ref.bmc].writer()
@@ -107,13 +107,13 @@ def engage(at: StepContext, action: Engage) -> Job:
         blocks=reading.blocks,
         leaves=reading.leaves,
     )
-    # One lock may protect several devices: each has a record of its own. That of a whole machine has one for all.
+    # A lock may protect several devices: each has its own record. A lock of a whole machine has one record for all.
     others = tuple(e for e in job.engagements if not _replaces(record, e))
     return _accepted(at.of(replace(job, engagements=(*others, record))), reading, writer)
 
 
 def _unanswered(at: StepContext, reading: LockReading, exc: AccError) -> Job:
-    """The job after a change of a lock was not accepted. What may have been done all the same is read first."""
+    """Return the job after a change of a lock was not accepted. The lock is read first where the change may have been made."""
     item = at.item
     if not took_nothing(exc) and item.before is None and reading.value is not None:
         item = replace(item, before=reading.value)
@@ -124,7 +124,7 @@ def _unanswered(at: StepContext, reading: LockReading, exc: AccError) -> Job:
 
 
 def _accepted(at: StepContext, reading: LockReading, writer: Writer) -> Job:
-    """The job after a write to a lock was accepted: done, or followed where the BMC carries it out later."""
+    """Return the job after a write to a lock was accepted: done, or followed where the BMC carries it out later."""
     at = at.of(_tried_anew(at.job, reading.ref.bmc, at.now))
     objection = writer.objections[-1] if writer.objections else None
     action = at.item.action
@@ -133,7 +133,7 @@ def _accepted(at: StepContext, reading: LockReading, writer: Writer) -> Job:
     item = replace(at.item, unconditional=bool(writer.unconditional), objection=objection)
     by_reset = isinstance(action, Engage) and action.needs is not ResetKind.NONE
     if all(by_reset and not one.said for one in writer.accepted):
-        # What a reset brings in force some BMCs show only after that. The verdict judges what they show then.
+        # Some BMCs show a change only after the reset that makes it take effect. The verdict judges that.
         return at.of(at.with_item(item)).done()
     task = writer.accepted[-1].task
     running = replace(item.to(ItemState.RUNNING, at.now), task=task, follows=task is not None, before=reading.value)
@@ -141,10 +141,10 @@ def _accepted(at: StepContext, reading: LockReading, writer: Writer) -> Job:
 
 
 def _tried_anew(job: Job, bmc: BmcName, now: datetime) -> Job:
-    """The job with the changes of locks that a BMC has rejected so far, as if it had not been asked for them before.
+    """Return the job with its rejected changes of locks of a BMC as if they had not been sent yet.
 
-    It has accepted another one since. It may take some time for that, and reject the others meanwhile, whether or not the lock
-    shows when it is done: one that was closed before shows nothing.
+    The BMC has accepted another change since. It may take some time for that, and reject others meanwhile, whether or not the
+    lock shows when it is done: a lock that was closed before shows no change.
     """
     items = tuple(
         replace(item, rejected=0, again=None, since=now)
@@ -156,7 +156,7 @@ def _tried_anew(job: Job, bmc: BmcName, now: datetime) -> Job:
 
 
 def close(mechanism: Mechanism, writer: Writer, reading: LockReading, undos: Iterable[Undo]) -> None:
-    """Have a mechanism close its lock; one that remembers is told what we have closed.
+    """Have a mechanism engage its lock; a mechanism that needs to know what we have closed is given the records.
 
     :raises BmcError: as :meth:`~baremetal_acc.locks.api.Mechanism.engage`.
     """
@@ -173,5 +173,5 @@ def _replaces(new: Engagement, old: Engagement) -> bool:
 def _reading_at(
     action: Release | Engage, tools: Tools, inventory: Inventory | None
 ) -> tuple[Mechanism | None, LockReading | None]:
-    """The mechanism of an action, and the present reading of its place."""
+    """Return the mechanism of an action, and the present reading of its lock."""
     return next((m for m in tools.mechanisms if m.name == action.mechanism), None), reading_of(action, inventory)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read what a target shows, and compare it with its baseline."""
+"""Read the inventory of a target from its BMCs, locks included, and compare it with the baseline."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -29,10 +29,10 @@ from baremetal_acc.run.tools import Attestor, Target, Tools
 from baremetal_acc.run.write_gate import GatedConnection, limit_of
 
 NO_ROOTS = 'no root is pinned that it could be checked with (option [baremetal_acc] spdm_trust_roots)'
-"""Why nobody asks devices to sign. A reading that says so is not known, and never good."""
+"""Why devices are not asked to sign. A reading with this reason is unknown, and never good."""
 
 LOGOUT = 'logout'
-"""Name of a thread that closes a session, and is waited for by nobody but the end of the process."""
+"""Name of the threads that close a session. Nothing but the end of the process waits for them."""
 
 
 def observe(
@@ -44,12 +44,12 @@ def observe(
     measure: bool = False,
     looked: Callable[[tuple[Look, ...], Inventory], None] | None = None,
 ) -> Inventory:
-    """Look at every BMC of a target at once, over sessions opened for this look, and read every lock.
+    """Inspect every BMC of a target at the same time, over sessions opened for this, and read every lock.
 
-    :param tasks: read the tasks of the BMCs, too. Who wants to write needs to know, and who hands over.
-    :param measure: let devices sign what they run, too. It takes seconds for each; a quick look does without.
-    :param looked: told what the inventory was made of; what was read can still be asked for, and nothing more.
-    :raises BmcError: a BMC cannot be spoken to at all. What fails in part is a gap of the inventory.
+    :param tasks: read the tasks of the BMCs, too: for a caller that is going to write, or to hand over.
+    :param measure: let devices sign what they run, too. It takes seconds for each; a quick inspection leaves it out.
+    :param looked: called with what the inventory was made of; what was read can still be asked for, and nothing more.
+    :raises BmcError: a BMC cannot be read at all. What fails in part is a gap of the inventory.
     """
     connections: list[tuple[BmcAddress, Connection]] = []
 
@@ -95,7 +95,7 @@ def observe(
 
 
 def _limited(look: Look, limit: TargetLimit) -> Look:
-    """What of a look is the target's."""
+    """Return the part of a BMC's inspection that belongs to the target."""
     if limit.is_whole:
         return look
     shown, unattributed = limit.accelerators(look.accelerators)
@@ -105,7 +105,7 @@ def _limited(look: Look, limit: TargetLimit) -> Look:
 
 
 def _later(look: Look, limit: TargetLimit, shown: tuple[Accelerator, ...]) -> tuple[Gap, ...]:
-    """Gaps of the reading of locks. Locks of another machine are no business of this target."""
+    """Return the gaps of reading the locks. Locks of another machine do not concern this target."""
     if look.later is None or not shown:
         return ()
     found = look.later()
@@ -113,14 +113,14 @@ def _later(look: Look, limit: TargetLimit, shown: tuple[Accelerator, ...]) -> tu
 
 
 def _with_tasks(connection: Connection, look: Look) -> tuple[Look, tuple[Gap, ...]]:
-    """A look with the tasks; a BMC that cannot tell them leaves a gap."""
+    """Return an inspection with the tasks of the BMC; a BMC that cannot list them leaves a gap."""
     try:
         found = tuple(connection.tasks())
     except BmcError as exc:
         place = Ref(bmc=look.facts.name, uri=exc.uri or '/')
         return look, (Gap(ref=place, reason=f'which tasks run could not be read: {exc.what}'),)
     active = tuple(t for t in found if t.state is TaskState.ACTIVE)
-    # On a BMC of several machines what has ended may be ours, for another target.
+    # On a BMC of several machines, a task that has ended may be one of ours, for another target.
     ended = tuple(t for t in found if t.state is not TaskState.ACTIVE) if look.machines <= 1 else None
     return replace(look, facts=replace(look.facts, active_tasks=active, ended_tasks=ended)), ()
 
@@ -147,7 +147,7 @@ def _measured(
     sources: list[Connection],
     now: datetime,
 ) -> tuple[Accelerator, ...]:
-    """The devices with what they have signed; those that no rule wants to sign are not asked."""
+    """Return the devices with their signed measurements; those that no rule wants measured are not asked."""
     asked = tuple(a for a in accelerators if demands(tools.baseline, a, target.node).measure is not Measure.OFF)
     why_not = None if tools.attestor is not None else NO_ROOTS
     brought = wait.together(lambda connection: connection.measure(asked, now, why_not), sources)
@@ -160,7 +160,7 @@ def _measured(
 
 
 def _checked(brought: SignedMeasurements | MeasurementReading, attestor: Attestor | None) -> MeasurementReading:
-    """What it is worth. Without anybody who could check it nothing is."""
+    """Check a signed measurement. Where no root is pinned, its state is unknown."""
     if isinstance(brought, MeasurementReading):
         return brought
     if attestor is not None:
@@ -179,7 +179,7 @@ def _checked(brought: SignedMeasurements | MeasurementReading, attestor: Attesto
 def said_of(
     mechanism: Mechanism, accelerator: Accelerator, readers: Iterable[Reader], now: datetime
 ) -> tuple[LockReading, ...]:
-    """What a mechanism says of a device, and what is to be thought of it."""
+    """Return the readings of a mechanism for a device; closed becomes unknown where the resource reports an error about it."""
     asked = tuple(readers)
     return tuple(_doubted(reading, asked) for reading in mechanism.read(accelerator, asked, now))
 
@@ -190,13 +190,17 @@ def _doubted(reading: LockReading, readers: Iterable[Reader]) -> LockReading:
 
 
 def _of_whole_machines(accelerators: Iterable[Accelerator]) -> tuple[LockReading, ...]:
-    """The locks that are not one card's own, each once."""
+    """Return the locks of whole machines, each once."""
     found = {r.place: r for a in reversed(tuple(accelerators)) for r in a.locks if r.scope is Scope.BMC}
     return tuple(found[place] for place in sorted(found))
 
 
 def _leave(connections: Iterable[tuple[BmcAddress, Connection]]) -> None:
-    """Log out. Nobody has to wait for the answer to that, but a fleet, which has no threads to spare."""
+    """Log out, in threads that nobody waits for.
+
+    A BMC that is asked for one thing at a time is logged out of here: that is how a large inventory reads, which has no threads
+    to spare.
+    """
     for address, connection in connections:
         if address.concurrency > 1:
             try:
@@ -220,12 +224,12 @@ def check(
     tasks: bool = False,
     looked: Callable[[tuple[Look, ...], Inventory], None] | None = None,
 ) -> tuple[Inventory, Verdict]:
-    """Look, and compare with the baseline. Writes nothing.
+    """Inspect a target, and compare it with the baseline. Writes nothing.
 
-    :param starting: a System that is about to be started: what comes in force with that counts.
-    :param measure: let devices sign what they run. Who leaves it out has another look to rely on.
+    :param starting: a System that is about to be started: locks that take effect with its start count.
+    :param measure: let devices sign what they run. A caller that leaves it out has another inspection to rely on.
     :param tasks: read the tasks of the BMCs, too. ``looked`` as of :func:`observe`.
-    :raises BmcError: a BMC cannot be spoken to.
+    :raises BmcError: a BMC cannot be read at all.
     """
     inventory = observe(target, tools, now, measure=measure, tasks=tasks, looked=looked)
     verdict = compare(
@@ -245,7 +249,7 @@ def compare(
     starting: Ref | None = None,
     measured: bool = True,
 ) -> Verdict:
-    """Compare a look with the baseline, and with what was shown before (:func:`~baremetal_acc.decide.verify.verify`)."""
+    """Compare an inventory with the baseline, and with what was shown before (:func:`~baremetal_acc.decide.verify.verify`)."""
     return verify(
         inventory,
         tools.baseline,
@@ -263,12 +267,12 @@ def compare(
 
 
 def unprotected(verdict: Verdict) -> tuple[Finding, ...]:
-    """Locks that do not hold, and devices that nobody could ask: whoever is not seen is not locked."""
+    """Return the findings about locks that do not hold, and about devices that could not be read: those are not locked."""
     return tuple(f for f in verdict.unmet if f.subject.kind in UNSEEN_OR_OPEN)
 
 
 class Bmcs:
-    """The sessions of one tick, opened when first needed."""
+    """The sessions of one tick, each opened when it is first needed."""
 
     def __init__(self, target: Target, tools: Tools, stack: ExitStack) -> None:
         self._addresses = {b.name: b for b in target.bmcs}
@@ -288,7 +292,7 @@ class Bmcs:
         return self._open[name]
 
     def look(self, name: BmcName, now: datetime) -> Look:
-        """What a BMC shows, without locks. It is read once in a tick, however many want to know.
+        """Inspect a BMC, without its locks. It is read once in a tick, however many callers ask.
 
         :raises BmcError: it could not be read.
         """
@@ -299,6 +303,6 @@ class Bmcs:
 
 @contextmanager
 def sessions(target: Target, tools: Tools) -> Iterator[Bmcs]:
-    """Sessions with the BMCs of a target, closed in the end."""
+    """Give sessions with the BMCs of a target; they are closed at the end."""
     with ExitStack() as stack:
         yield Bmcs(target, tools, stack)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Decide what follows when an action, or the look that it needs, did not succeed: it is tried again, or has failed."""
+"""Decide whether an action, or the inspection that it needs, is retried after an error, or has failed."""
 
 import logging
 from dataclasses import replace
@@ -41,10 +41,10 @@ LOG = logging.getLogger(__name__)
 
 
 def blind(job: Job, move: Move, exc: AccError, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
-    """What is due needs a look, and there is none: wait for the BMC up to the deadline, then give these actions up."""
+    """The inventory could not be read: retry until the deadline, then fail the pending actions."""
     LOG.warning('%s: %s', job.target, exc)
-    # Once something was opened or written, there is no way but through: what fails for now may pass, up to the deadline.
-    # (Who is shut out for good does not get here: that ends the job.)
+    # Once something was unlocked or written the job has to be finished: any error of a BMC is retried until the deadline.
+    # (A BMC that refuses our credentials for good ends the job, and does not get here.)
     passes = exc.waiting_helps or (job.opened and isinstance(exc, BmcError))
     if not passes or now > job.deadline:
         for position in move.perform:
@@ -54,21 +54,21 @@ def blind(job: Job, move: Move, exc: AccError, tools: Tools, now: datetime) -> t
 
 
 def not_performed(job: Job, position: int, exc: AccError, patience: Patience, now: datetime) -> Job:
-    """An action that can be repeated without harm is tried again while waiting can help; else it has failed."""
+    """Retry an action that can be repeated without harm while waiting can help; otherwise the action has failed."""
     item = job.items[position]
     LOG.warning('%s: %s: %s', job.target, describe(item.action), exc)
     repeats = not isinstance(item.action, Flash | Program) and _passes(item.action, exc)
-    # A BMC that says what it is busy with is waited for as long as that may take; one that is away up to the deadline.
+    # A BMC that says that it is busy gets the time that its work may take; one that does not answer, until the deadline.
     away = isinstance(exc, BmcUnreachable | BmcNotAuthorised | BmcAnswerInvalid) and job.opened
     limit = patience.claims if isinstance(exc, InventoryInUse) else patience.reset
     if isinstance(item.action, CheckImage):
-        limit = patience.stall  # an update of somebody else may take as long as one of ours
+        limit = patience.stall  # somebody else's update may take as long as one of ours
     if repeats and (away or now - item.since <= limit) and now <= job.deadline:
         if isinstance(item.action, Engage) and isinstance(exc, BmcRefused | BmcConflict | BmcAnswerInvalid):
             return with_item(job, position, _rejected(item, exc, patience, now))
         return with_item(job, position, replace(item, message=str(exc)))
     if isinstance(item.action, Reset) and isinstance(exc, BmcRefused) and not took_nothing(exc) and not item.rejected:
-        # An error of its own says nothing of what it has done: the power is read again, and it is asked once more.
+        # A server error does not say what the BMC has done: the power is read again, and the reset is requested once more.
         return with_item(job, position, replace(item, rejected=1, message=str(exc)))
     if isinstance(exc, BmcShutOut):
         job = replace(job, reasons=tuple(dict.fromkeys((*job.reasons, str(exc)))))
@@ -79,33 +79,33 @@ def not_performed(job: Job, position: int, exc: AccError, patience: Patience, no
 
 
 def _rejected(item: Item, exc: BmcError, patience: Patience, now: datetime) -> Item:
-    """A change of a lock that the BMC has rejected: it is sent again, after twice as long each time."""
+    """Return the item of a change of a lock that the BMC has rejected: it is sent again, after twice as long each time."""
     again = now + patience.poll * 2**item.rejected
     message = f'{exc}; sent again at {again:%H:%M:%S}Z' if item.rejected else str(exc)
     return replace(item, rejected=item.rejected + 1, again=again, message=message)
 
 
 def _passes(action: Action, exc: AccError) -> bool:
-    """What fails now may succeed later. A BMC that restarts refuses logins, or what it is asked for, for a while.
+    """Whether an action that fails now may succeed later. A BMC that restarts refuses logins, or requests, for a while.
 
-    How often one that refuses is asked, and when, is decided in :mod:`baremetal_acc.decide.admission`.
+    How often a BMC that refuses is asked, and when, is decided in :mod:`baremetal_acc.decide.admission`.
     """
     if isinstance(exc, BmcShutOut):
         return False
     if exc.waiting_helps or isinstance(exc, BmcNotAuthorised | BmcAnswerInvalid):
         return True
     if isinstance(action, Reset) and is_changing(exc):
-        return True  # whoever changes it, it ends
+        return True  # whoever changes the power, the change ends
     return isinstance(action, Engage) and isinstance(exc, BmcError) and not isinstance(exc, BmcUnsupported)
 
 
 def is_changing(exc: AccError) -> bool:
-    """What was asked of the power of a host is refused as it is just changing."""
+    """Whether a request to change the power of a host was refused because the power is just changing."""
     return isinstance(exc, BmcBusy) or (isinstance(exc, BmcRefused) and exc.reason is BmcRefusalReason.CONFLICT)
 
 
 def took_nothing(exc: AccError) -> bool:
-    """The BMC has said that it does not want what it was sent, or was never sent it."""
+    """Whether the BMC has rejected what it was sent, or was never sent it."""
     if isinstance(exc, BmcRefused):
         return exc.reason is not BmcRefusalReason.INTERNAL_ERROR
     if isinstance(exc, BmcUnreachable):

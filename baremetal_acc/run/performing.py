@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do an action that is due, and was stored as about to be done."""
+"""Dispatch an action that is due, and was stored as such, to the function that performs it."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,13 +16,13 @@ from baremetal_acc.run.writing import go_on, write
 
 
 def needs_inventory(move: Move) -> bool:
-    """Whether something is due that is done only to what a fresh look shows."""
+    """Whether an action is due that is performed only on what a fresh inspection shows."""
     due = [move.job.items[p] for p in move.perform]
     return any(isinstance(i.action, Release | Flash | Program | Engage) and i.progress is None for i in due)
 
 
 def one_for_each_upload(job: Job, positions: Iterable[int]) -> Iterator[int]:
-    """The items that are to be performed, of the parts of one bundle the first alone: with it all of them are sent, once."""
+    """Return the items to perform; of the parts of one bundle only the first, which sends the bundle once for all of them."""
     uploads = set()
     for position in positions:
         action = job.items[position].action
@@ -33,7 +33,7 @@ def one_for_each_upload(job: Job, positions: Iterable[int]) -> Iterator[int]:
 
 
 def perform(at: StepContext) -> Job:
-    """Do one action that was stored as about to be done."""
+    """Perform one action that was stored as about to be performed."""
     try:
         match at.item.action:
             case Withdraw() as action:

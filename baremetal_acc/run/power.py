@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Power a System off, reset it and give it back, where that is allowed."""
+"""Power a System off, reset it, and power it on again, where that is safe.
+
+A host that a job holds off is given back only when its locks are proven and no device of it is unusable.
+"""
 
 import logging
 from collections.abc import Iterable
@@ -29,28 +32,33 @@ from baremetal_acc.run.tools import Target, Tools
 LOG = logging.getLogger(__name__)
 
 _MOMENT = timedelta(seconds=2)
-"""LastResetTime is a time of whole seconds as BMCs write it (DSP0268, ComputerSystem)."""
+"""Two resets within this time may show the same LastResetTime, which BMCs write in whole seconds (DSP0268, ComputerSystem)."""
 
 _LEADS_TO: dict[PowerState, frozenset[PowerState]] = {
     PowerState.ON: frozenset({PowerState.ON, PowerState.POWERING_ON}),
     PowerState.OFF: frozenset({PowerState.OFF, PowerState.POWERING_OFF}),
 }
-"""The states in which a System is as it is wanted, or becomes so with nobody doing anything."""
+"""Power states in which a System already is as wanted, or becomes so by itself."""
 
 _ASKS_ONCE_MORE = 2
-"""As :attr:`~baremetal_acc.model.job.Item.rejected` of a reset: the BMC has rejected it with an error of its own, and has had
-its time to show that it came."""
+"""The BMC has rejected the reset with a server error, and the reset has had its time to show that it came.
+
+A value of :attr:`~baremetal_acc.model.job.Item.rejected`: the reset is requested once more then.
+"""
 
 _TOLD_OFF, _FOUND_OFF = 'it was told to power off', 'it was found off'
-"""What a host that is waited for was told: where it is not seen off in the end, nobody else knows whether it will go off."""
+"""Messages of a host that is waited for: where it is not seen off in the end, they tell whether it will go off."""
 
 
 def reset(at: StepContext, action: Reset) -> Job:
-    """Ask for a reset; whether it came is seen later. A host is given back only at locks that hold, and with no card spoilt."""
+    """Request a reset; a later turn sees whether it was carried out.
+
+    A host is powered on again only when its locks hold and none of its cards is spoilt.
+    """
     job, item, tools, now = at.job, at.item, at.tools, at.now
     bmc = at.bmcs[action.system.bmc]
     told = None
-    # A reset of the host cuts the power of all its cards, whatever BMC writes them; one of a DPU that of its own.
+    # A reset of the host cuts the power of all its cards, whichever BMC writes them; a reset of a DPU only its own power.
     hosts = {HOST, *(system.bmc for system in held(job))}
     unknown = next((a for a in given_up(job) if action.system.bmc in (*hosts, a.ref.bmc)), None)
     if action.purpose is ResetPurpose.ENFORCE and item.before is None and unknown is not None:
@@ -67,7 +75,7 @@ def reset(at: StepContext, action: Reset) -> Job:
         case ResetPurpose.RESUME:
             job, why = _not_given_back(job, action.system, at.target, tools, now)
             settles = interference.tail(tools.patience.poll)
-            # Who died over this may have powered it on.
+            # A process that died here may have powered it on.
             if action.system in held(job) and item.since == now:
                 job = interference.watched(job, {action.system: bmc.host(action.system)}, now, settles, [action.system])
             at = at.of(job)
@@ -86,13 +94,13 @@ def reset(at: StepContext, action: Reset) -> Job:
         case ResetPurpose.ENFORCE if item.rejected == _ASKS_ONCE_MORE and item.before is not None:
             _wait_for_updates(bmc, action, job)
             has_not_come = _has_not_come(item, action, bmc)
-            item = replace(item, rejected=_ASKS_ONCE_MORE + 1)  # there is no third time
+            item = replace(item, rejected=_ASKS_ONCE_MORE + 1)  # a reset is requested twice at most
             if has_not_come and item.before is not None:
                 item = _asked(at.of(at.with_item(item)), action, bmc, item.before)
         case ResetPurpose.ENFORCE if action.kind is ResetKind.BMC_RESET:
             if item.before is None:
                 _wait_for_updates(bmc, action, job)
-                # Where no time is shown, that it came is seen by its silence.
+                # Where the BMC shows no time, the reset has come when it stops answering.
                 before = bmc.last_reset(action.system) or ''
                 if _just_now(before, now):
                     return job
@@ -104,13 +112,13 @@ def reset(at: StepContext, action: Reset) -> Job:
             _wait_for_updates(bmc, action, job)
             last = bmc.last_reset(action.system)
             if last is None or not bmc.offers_reset(action.system, action.kind):
-                # Nothing would show that a reset came, or there is none: so the System is seen off and then on.
+                # Nothing would show that a reset came, or the System offers none: it is powered off and then on instead.
                 return _powered_off(at, action, bmc, bmc.power(action.system))
             if _just_now(last, now):
                 return job
             if tools.ramdisk:
-                # The locks are engaged, or come in force with this start, and what the host boots now may be something else
-                # than the ramdisk.
+                # From here on the host may boot something else than the ramdisk; its locks are engaged, or take effect with
+                # this start.
                 at = _read_before(at, starting=action.system)
             item = _asked(at, action, bmc, last)
     objection = at.item.objection or item.objection
@@ -118,13 +126,13 @@ def reset(at: StepContext, action: Reset) -> Job:
 
 
 def _read_before(at: StepContext, starting: Ref | None = None) -> StepContext:
-    """With a whole reading of the machine, right before something of it goes off or starts."""
+    """Return the context after a whole reading of the machine, right before a System of it is powered off or started."""
     inventory = observe(at.target, at.tools, at.now + timedelta(microseconds=1))
     return at.of(custody_feed.after_reading(at.job, inventory, at.target, at.tools, starting=starting))
 
 
 def _powered_off(at: StepContext, action: Reset, bmc: Connection, power: PowerState) -> Job:
-    """Power a System off that is not off, or wait where it goes off just now. Not for ever."""
+    """Power off a System that is not off, or wait where it is just powering off. There is a limit to that."""
     limit = at.tools.patience.reset
     if at.now - at.item.since > limit or at.now > at.job.deadline + limit:
         return at.failed(f'did not power off within {limit}{objected(at.item)}')
@@ -132,9 +140,9 @@ def _powered_off(at: StepContext, action: Reset, bmc: Connection, power: PowerSt
 
 
 def _cycled(at: StepContext, action: Reset, bmc: Connection) -> Job:
-    """Take the standby power of a System away that is off, or is powered off for that; or wait for somebody who does.
+    """Take away the standby power of a System, once it is off; or wait for a person who does.
 
-    The BMC sees nothing while it restarts. So locks that cover that time are proven closed right before it.
+    The BMC sees nothing while it restarts. So the locks that cover that time are proven closed right before it.
     """
     now, patience = at.now, at.tools.patience
     _wait_for_updates(bmc, action, at.job)
@@ -161,7 +169,7 @@ def _cycled(at: StepContext, action: Reset, bmc: Connection) -> Job:
 def _just_now(last: str, now: datetime) -> bool:
     """Whether a System or BMC was reset in the last moments: another reset in the same second would not show.
 
-    Where its clock is another one than ours, nobody can tell, and nothing is waited for.
+    Where its clock differs from ours this cannot be told, and nothing is waited for.
     """
     try:
         at = datetime.fromisoformat(last)
@@ -171,7 +179,7 @@ def _just_now(last: str, now: datetime) -> bool:
 
 
 def _asked(at: StepContext, action: Reset, bmc: Connection, last: str) -> Item:
-    """Ask once for a reset, and store before that what will show whether it came."""
+    """Request a reset once, and store before that what will show whether it was carried out."""
     tools = at.tools
     item = replace(at.item, before=last, again=None)
     tools.save(at.with_item(item))
@@ -180,12 +188,12 @@ def _asked(at: StepContext, action: Reset, bmc: Connection, last: str) -> Item:
     try:
         item = replace(item, objection=bmc.reset(action.by or action.system, action.kind))
     except BmcUnreachable as exc:
-        # Whether it arrived shows in LastResetTime; a second reset could meet a card that applies its firmware.
+        # LastResetTime shows whether it arrived; a second reset could hit a card that applies its firmware.
         LOG.warning('%s: %s: %s', at.job.target, describe(action), exc)
     except BmcRefused as exc:
         if took_nothing(exc):
             raise
-        # An error of its own says nothing of what it has done: what it shows decides, and it has its time for that.
+        # A server error does not say what the BMC has done: what it shows decides, within its time for that.
         LOG.warning('%s: %s: %s', at.job.target, describe(action), exc)
         again = None if item.rejected else at.now + tools.patience.settle
         item = replace(item, rejected=item.rejected or 1, again=again, message=str(exc))
@@ -193,9 +201,9 @@ def _asked(at: StepContext, action: Reset, bmc: Connection, last: str) -> Item:
 
 
 def _has_not_come(item: Item, action: Reset, bmc: Connection) -> bool:
-    """A reset that the BMC has answered with an error of its own has not been carried out, as far as it shows.
+    """Whether a reset that the BMC answered with a server error was not carried out, as far as the BMC shows.
 
-    A System that is not simply on is on its way.
+    A System that is in another power state than on is just being reset.
     """
     if action.kind is not ResetKind.BMC_RESET and bmc.power(action.system) is not PowerState.ON:
         return False
@@ -203,21 +211,21 @@ def _has_not_come(item: Item, action: Reset, bmc: Connection) -> bool:
 
 
 def _switched(at: StepContext, bmc: Connection, system: Ref, wanted: PowerState) -> Job:
-    """As :func:`switch`, with the job in which is kept what the BMC says against it."""
+    """Call :func:`switch`, and keep the objection of the BMC in the job."""
     return at.with_item(replace(at.item, objection=switch(bmc, system, wanted, at.tools)))
 
 
 def switch(bmc: Connection, system: Ref, wanted: PowerState, tools: Tools) -> Objection | None:
-    """Power a System off or on, and tell the shell.
+    """Power a System off or on, and report that to the shell.
 
-    BMCs refuse it, with one status or another, where the System is so already or just changes to it: that is no failure, and
-    an answer that is lost is none where it has arrived.
+    BMCs refuse this, with one status or another, where the System is in that state already or just changes to it: that is no
+    failure. Nor is a lost answer, where the request has arrived.
 
-    :returns: what the BMC says against it although it has accepted it.
-    :raises BmcError: it was refused, or has no answer, and the System is not on its way there, as far as its BMC tells.
+    :returns: the objection that the BMC reports although it has accepted the request.
+    :raises BmcError: it was refused, or not answered, and the System does not change to that state, as far as its BMC reports.
     """
     if wanted is PowerState.ON and tools.polling is not None:
-        tools.polling.end()  # what it would read from here on is our own doing
+        tools.polling.end()  # from here on it would only read the power-on that we request
     objection = None
     try:
         objection = bmc.set_power(system, wanted)
@@ -241,13 +249,13 @@ def _power_now(bmc: Connection, system: Ref) -> PowerState:
 
 
 def held(job: Job) -> tuple[Ref, ...]:
-    """The Systems that a job has powered off, or found off, to keep them so until they may be given back."""
+    """Return the Systems that a job has powered off, or found off, and that it keeps off until they may be given back."""
     holds = (i.action for i in job.items if i.state is ItemState.DONE and isinstance(i.action, Reset))
     return tuple(dict.fromkeys(action.system for action in holds if action.purpose is ResetPurpose.HOLD))
 
 
 def off_again(bmc: Connection, system: Ref, tools: Tools) -> str | None:
-    """Power a System off that must not run, whoever has powered it on. Why it is not off yet; None: it is."""
+    """Power off a System that must not run, whoever has powered it on. Return why it is not off yet; None: it is off."""
     try:
         power = bmc.power(system)
         if power is PowerState.OFF:
@@ -261,10 +269,10 @@ def off_again(bmc: Connection, system: Ref, tools: Tools) -> str | None:
 
 
 def power_off(systems: Iterable[Ref], bmcs: Bmcs, tools: Tools) -> None:
-    """Power Systems off at once that run while the job holds them off.
+    """Power off at once the Systems that run although the job holds them off.
 
-    Nothing is waited for, an update neither: what it writes counts for nothing already, and the code of somebody else is
-    about to meet open cards. A BMC that does not take it is asked again by the next turn.
+    Nothing is waited for, not even an update: what it writes does not count any more, and somebody else's code is about to
+    reach open cards. If a BMC does not accept the request, the next turn sends it again.
     """
     for system in systems:
         try:
@@ -276,12 +284,12 @@ def power_off(systems: Iterable[Ref], bmcs: Bmcs, tools: Tools) -> None:
 
 
 def _wait_for_updates(bmc: Connection, action: Reset, job: Job) -> None:
-    """No power is cut while the BMC writes to something, be it ours or another's.
+    """Refuse to cut the power while the BMC writes to a device, be it for us or for somebody else.
 
-    Tasks that claim to run, and whose devices show that they have ended, are left out; and those that wait for this very
+    Tasks that claim to run although their devices show that they have ended do not count; nor do tasks that wait for this very
     restart, where a write of the job does.
 
-    :raises BmcBusy: it does.
+    :raises BmcBusy: the BMC writes.
     """
     is_scheduled = any(ref.bmc == action.system.bmc for ref in awaiting_tasks(job))
     active = not_ours(bmc.active_tasks(), stuck_tasks(job), is_scheduled=is_scheduled)
@@ -294,13 +302,13 @@ def _wait_for_updates(bmc: Connection, action: Reset, job: Job) -> None:
 
 
 def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: datetime) -> tuple[Job, list[str]]:
-    """Why the host must not run: locks that do not hold, read over fresh sessions, accounts of BMCs that nobody expects, which
-    may open them, and devices that nobody may use.
+    """Return the job, and why the host must not run; no reason where it may.
 
-    What its BIOS keeps comes in force with this very start; whether it did is seen in the end.
+    Reasons are locks that do not hold, read over fresh sessions; unexpected accounts of BMCs, which may open them; and devices
+    that nobody may use. What the BIOS keeps takes effect with this very start; whether it did is seen in the end.
     """
     later = now + timedelta(microseconds=1)
-    # What is asked here is whether it is closed: what it runs the final look asks.
+    # Only the locks are checked here; the final inspection checks what the devices run.
     inventory, verdict = check(target, tools, job.engagements, later, lifecycle=job.lifecycle, starting=system, measure=False)
     job = custody_feed.after_reading(job, inventory, target, tools, starting=system)
     lost = restore.lost(job)
@@ -312,7 +320,7 @@ def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: da
 
 
 def host_woke(job: Job, bmcs: Bmcs) -> str | None:
-    """As :func:`host_runs`, asked of the BMCs now, where nobody looks at cards.
+    """As :func:`host_runs`, but the power is read from the BMCs now, where no inventory is read.
 
     :raises AccError: a BMC does not say.
     """
@@ -324,7 +332,10 @@ def host_woke(job: Job, bmcs: Bmcs) -> str | None:
 
 
 def host_runs(job: Job, inventory: Inventory | None) -> str | None:
-    """Why nothing may be opened or written: a host that this job powered off is on again. None when it is off, or not held."""
+    """Return why nothing may be released or written: a host that this job powered off is on again.
+
+    None when the host is off, or not held.
+    """
     for item in job.items:
         if isinstance(item.action, Reset) and item.action.purpose is ResetPurpose.HOLD:
             facts = None if inventory is None else inventory.bmc(item.action.system.bmc)

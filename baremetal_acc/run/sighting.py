@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""See what became of what a job has under way."""
+"""Poll what a job has under way: read the tasks, component versions, resets and host power from the BMCs."""
 
 import logging
 from collections.abc import Container, Iterable
@@ -38,16 +38,16 @@ from baremetal_acc.run.looking import Bmcs
 LOG = logging.getLogger(__name__)
 
 _UNPROVEN = frozenset({Seen.UNTOLD, Seen.FORGOTTEN, Seen.UNANSWERED})
-"""Nothing proves that a write has ended, unless its BMC has restarted since."""
+"""Nothing proves that the write has ended, unless its BMC has restarted since."""
 
 _UNSEEN = _UNPROVEN | {Seen.UNSHOWN, Seen.NOTHING, Seen.VANISHED}
-"""Neither the task nor the item of a component tells what became of a write."""
+"""Neither the task nor the item of the component tells what became of the write."""
 
 _UNWRITTEN = _UNSEEN | {Seen.SUCCEEDED}
-"""What was sent is not shown by the item that it was sent to."""
+"""The item that an image was sent to does not show the version of that image."""
 
 _MOST_COMPLAINTS = 8
-"""That are kept of one bundle."""
+"""Complaints that are kept of one bundle."""
 
 _MINUTE = timedelta(minutes=1)
 
@@ -59,11 +59,11 @@ _MAY_BE_GONE = frozenset(
 
 
 def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
-    """What is seen now of the writes and resets under way, and of updates that are not ours."""
+    """Poll the writes and resets of a job that are under way, and updates that are not ours."""
     writes: dict[int, WriteSight] = {}
     tasks: dict[Ref, TaskReading] = {}
     resets: dict[int, bool | None] = {}
-    # What the job has given up may still run: then it keeps the BMC from everything else, as an update of others does.
+    # A write that the job has given up may still run: then it blocks the BMC for everything else, as a foreign update does.
     own_tasks = {i.task for i in job.items if i.task is not None and not i.state.ended} | stuck_tasks(job) | awaiting_tasks(job)
     own_tasks |= {i.progress.task for i in job.items if i.progress is not None} | setting_changes.own(job)
     scheduled = {ref.bmc for ref in awaiting_tasks(job)}
@@ -80,7 +80,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
                 others = asked[name] = _foreign(bmcs, name, own_tasks, is_scheduled=name in scheduled)
                 foreign[name] = UNASKED if others is None else len(others)
                 other = next((t.ref for t in others or () if t.may_write), None)
-                # Once we write there, its BMC may have tasks of its own for that.
+                # Once the job has written to a BMC, that BMC may have tasks of its own for it.
                 if other is not None and name not in job.sent_to:
                     foreign_writes[name] = other
             if item.state is not ItemState.PLANNED and item.progress is None:
@@ -105,7 +105,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
 
 
 def read_tasks(refs: Iterable[Ref], bmcs: Bmcs) -> dict[Ref, TaskReading]:
-    """Those of some tasks that can be read."""
+    """Read some tasks; one that cannot be read is missing."""
     found = {}
     for ref in refs:
         try:
@@ -116,7 +116,7 @@ def read_tasks(refs: Iterable[Ref], bmcs: Bmcs) -> dict[Ref, TaskReading]:
 
 
 def _hosts(job: Job, bmcs: Bmcs) -> dict[Ref, HostReading]:
-    """What the Systems are that the job holds off, or is waiting to see off: one read of each."""
+    """Read the power of the Systems that the job holds off, or is waiting to see off: each once."""
     waits = (
         i.action.system
         for i in job.items
@@ -132,7 +132,10 @@ def _hosts(job: Job, bmcs: Bmcs) -> dict[Ref, HostReading]:
 
 
 def of_asked_bmcs(move: Move, sight: Sight) -> Move:
-    """The move without writes to BMCs that were not asked whether they are busy: their stage has begun with this very tick."""
+    """Return the move without writes to BMCs of which it is not known yet whether they are busy.
+
+    The stage of these writes has begun with this very tick.
+    """
 
     def asked(position: int) -> bool:
         action = move.job.items[position].action
@@ -142,15 +145,15 @@ def of_asked_bmcs(move: Move, sight: Sight) -> Move:
 
 
 def cancel_tasks(before: Job, job: Job, bmcs: Bmcs, now: datetime) -> Job:
-    """Ask BMCs to cancel the tasks that a turn has decided to give up; each once.
+    """Ask BMCs to cancel the tasks that a turn has given up, each once.
 
-    :param before: the job before that was decided.
+    :param before: the job before they were given up.
     """
     asked: dict[Ref, str | None] = {}
     for position, (was, item) in enumerate(zip(before.items, job.items, strict=True)):
         if item.cancelled is None or was.cancelled is not None or item.task is None:
             continue
-        if item.task in asked:  # that of a bundle is one for all of its parts
+        if item.task in asked:  # a bundle has one task for all of its parts
             job = with_item(job, position, replace(item, uncancelled=asked[item.task]))
             continue
         asked[item.task] = None
@@ -166,28 +169,28 @@ def cancel_tasks(before: Job, job: Job, bmcs: Bmcs, now: datetime) -> Job:
 
 
 def stuck_tasks(job: Job) -> set[Ref]:
-    """Tasks that claim to run for ever, of writes whose device shows that they have ended well."""
+    """Return the tasks that claim to run for ever, of writes whose device shows that they have ended well."""
     good = (ItemState.STAGED, ItemState.DONE)
     return {i.task for i in job.items if i.task is not None and i.stalled and i.state in good}
 
 
 def awaiting_tasks(job: Job) -> set[Ref]:
-    """Tasks of the job that go on only once the host is restarted."""
+    """Return the tasks of the job that continue only once the host is restarted, and those of its changes of locks."""
     return {i.task for i in job.items if i.task is not None and i.follows} | setting_changes.own(job)
 
 
 def not_ours(active: Iterable[TaskReading], own: Container[Ref], *, is_scheduled: bool) -> tuple[TaskReading, ...]:
-    """The tasks of a BMC that run and are not the job's.
+    """Return the running tasks of a BMC that are not the job's.
 
-    :param own: the tasks of the job that are known.
-    :param is_scheduled: a write of the job waits for a restart of the host there. BMCs show such a write as a Job and as a
-        Task, and whatever else waits for the restart writes nothing before it.
+    :param own: the known tasks of the job.
+    :param is_scheduled: a write of the job waits for a restart of the host there. BMCs show such a write both as a Job and as a
+        Task, and anything else that waits for the restart writes nothing before it.
     """
     return tuple(t for t in active if t.ref not in own and not (is_scheduled and t.awaits_restart))
 
 
 def _foreign(bmcs: Bmcs, name: BmcName, own: set[Ref], *, is_scheduled: bool) -> tuple[TaskReading, ...] | None:
-    """The tasks that run and are not ours; None: the BMC cannot be asked, and counts as busy."""
+    """Return the tasks that run and are not ours; None: the BMC cannot be asked, and counts as busy."""
     try:
         return not_ours(bmcs[name].active_tasks(), own, is_scheduled=is_scheduled)
     except AccError as exc:
@@ -207,7 +210,7 @@ def _write_sight(
     others: tuple[TaskReading, ...] | None,
     stalled: bool,
 ) -> WriteSight:
-    """What is seen of one write.
+    """Poll one write.
 
     :param tasks: those that were read in this turn, for the writes of one bundle.
     :param others: the tasks of the BMC that run and are not known to be the job's; None: it could not be asked for them.
@@ -233,14 +236,14 @@ def _write_sight(
         card = _card_without(action, bmcs, now) if _is_gone(exc) else None
         if card is not None:
             shown = f'{action.ref.uri} {found_in(card, None)}'
-            # What is shown under another name was renamed; where nothing of it is, the BMC may not be ready to show it yet.
+            # A component that is shown under another name was renamed; one that is not shown may not be ready yet.
             renamed = any(same_version(c.version, action.version) for c in card.firmware)
             untold = Seen.UNSHOWN if task is not None and task.state is TaskState.SUCCEEDED else Seen.UNTOLD
             seen = Seen.ELSEWHERE if busy else Seen.MISSING if renamed else untold
             return WriteSight(seen=seen, message=shown, stalled=runs)
         return WriteSight(seen=Seen.SILENT, message=exc.message)
 
-    # A task that nobody has seen run says nothing by being gone, unless the item tells how the write goes on.
+    # That a task is gone which was never seen running proves nothing, unless the item shows that the write goes on.
     at_once = item.state is ItemState.RUNNING and item.moved is None and not component.is_updating
     lost = at_once and task is not None and task.state is TaskState.GONE
 
@@ -266,7 +269,7 @@ def _write_sight(
     has_restarted = seen in _UNPROVEN and _has_restarted(item, bmc, now)
     seen = classified(component.staged, has_restarted=has_restarted)
     if seen in _UNWRITTEN and successor is None and _is_due(item, now, poll):
-        # Some BMCs answer for an item that they list no more.
+        # Some BMCs still answer for an item that they no longer list.
         card = _card_without(action, bmcs, now)
         successor = None if card is None else succession.successor(job, action, card)
         if successor is not None:
@@ -294,7 +297,7 @@ def _write_sight(
 
 
 def _against_others(job: Job, item: Item, task: TaskReading) -> tuple[Complaint, ...]:
-    """What the task of a bundle says against parts that no item of the job is about; told by its first part."""
+    """Return the complaints of a bundle's task about parts that no item of the job is about; only for its first part."""
     upload = item.action.upload if isinstance(item.action, Flash) else None
     parts = [i for i in job.items if isinstance(i.action, Flash) and i.action.upload == upload]
     if upload is None or parts[0] is not item:
@@ -304,7 +307,7 @@ def _against_others(job: Job, item: Item, task: TaskReading) -> tuple[Complaint,
 
 
 def tell_complaints(before: Job, job: Job) -> None:
-    """Log what was seen just now of what tasks say against parts that no item of a job is about."""
+    """Log new complaints of tasks about parts that no item of a job is about."""
     for old, new in zip(before.items, job.items, strict=False):
         for complaint in () if old.complaints else new.complaints:
             said = complained(complaint)
@@ -312,7 +315,7 @@ def tell_complaints(before: Job, job: Job) -> None:
 
 
 def _of_part(task: TaskReading | None, action: Flash | Program, component: Component) -> TaskReading | None:
-    """What the task of a bundle says of one of its parts. One that has failed has written the others all the same."""
+    """Return what the task of a bundle says about one of its parts. A failed bundle may have written its other parts."""
     if task is None or not isinstance(action, Flash) or action.upload is None:
         return task
     said = task.said_against(action.ref, component.id) or task.message
@@ -323,7 +326,7 @@ def _of_part(task: TaskReading | None, action: Flash | Program, component: Compo
 
 
 def _while_others_are_written(task: TaskReading | None, action: Flash | Program) -> TaskReading | None:
-    """A task of a bundle that is on its way waits for no restart, though it says so of a part that it has written."""
+    """Return the task of a bundle as running while it still writes, even if a part that it has written waits for a restart."""
     is_part = isinstance(action, Flash) and action.upload is not None
     if task is None or not is_part or not task.awaits_restart or not task.percent or task.percent == 100:
         return task
@@ -333,9 +336,9 @@ def _while_others_are_written(task: TaskReading | None, action: Flash | Program)
 def _component(
     job: Job, action: Flash | Program, bmc: Connection, bmcs: Bmcs, now: datetime
 ) -> tuple[Component, Component | None]:
-    """The component of a write as it is now; and where its item has another URI since that, the item by which it is shown.
+    """Return the component of a write as it is now, and its new item where an update has changed the item's URI, else None.
 
-    :raises BmcError: it could not be read, and nothing else is shown that is certain to be it.
+    :raises BmcError: it could not be read, and no other item is certain to be it.
     """
     try:
         return bmc.component(action.ref), None
@@ -349,22 +352,22 @@ def _component(
 
 
 def _is_gone(exc: AccError) -> bool:
-    """What was read is not there; some BMCs refuse the request in other words then."""
+    """Whether a resource is not there; some BMCs refuse such a request with another status."""
     return isinstance(exc, BmcRefused) and exc.reason in _MAY_BE_GONE
 
 
 def _is_due(item: Item, now: datetime, poll: timedelta) -> bool:
-    """A whole look at the card is worth it: it is slow, so that what has not come true is looked for some times a minute."""
+    """Whether the whole card is inspected in this turn: that is slow, so it is done some times a minute."""
     return (now - item.since) % _SOME_TIMES <= poll
 
 
 def _is_without_task(item: Item, task: TaskReading | None) -> bool:
-    """The BMC has no task for a write (any more): what it says of itself then is no memory of that."""
+    """Whether the BMC has no task for a write (any more), so that a busy update service is not just an echo of that task."""
     return item.task is None if task is None else task.state is TaskState.GONE
 
 
 def _has_restarted(item: Item, bmc: Connection, now: datetime) -> bool:
-    """The BMC has proven to have restarted since an image was sent to it. What could not be read proves nothing."""
+    """Whether the BMC has proven to have restarted since an image was sent to it. What could not be read proves nothing."""
     if not item.managers:
         return False
     try:
@@ -375,10 +378,12 @@ def _has_restarted(item: Item, bmc: Connection, now: datetime) -> bool:
 
 
 def _own_task(item: Item, bmc: Connection, tasks: dict[Ref, TaskReading]) -> tuple[TaskReading | None, AccError | None]:
-    """The task of a write, None where there is none that is known to be it, and why it could not be read.
+    """Return the task of a write, and why it could not be read; None for either.
+
+    There is no task where none is known to be the write's own.
 
     :param tasks: those that were read in this turn: they are not read again.
-    :raises BmcUnreachable: nobody can ask.
+    :raises BmcUnreachable: the BMC does not answer.
     """
     if item.task is None:
         return None, None
@@ -390,10 +395,10 @@ def _own_task(item: Item, bmc: Connection, tasks: dict[Ref, TaskReading]) -> tup
     except AccError as exc:
         return None, exc
     if task.opaque and task.state is TaskState.FAILED and item.percent is not None:
-        # It was a Task that told how far it is: that it cannot be read just now is no end of it.
+        # This Task has reported its progress before: that it cannot be read just now does not end it.
         return None, BmcAnswerInvalid(bmc=item.task.bmc, what=task.raw)
     if not task.may_write or bmc_restart.is_another_task(item.task_started, task.started):
-        # The BMC was restarted, and counts from the beginning again: this one is not ours.
+        # The BMC was restarted and numbers its tasks from the beginning again: this task is not ours.
         said = 'the BMC has another task there'
         task = TaskReading(ref=task.ref, state=TaskState.GONE, raw=task.raw, message=said, opaque=True)
     return task, None
@@ -408,13 +413,13 @@ def _told_by_tasks(
     *,
     stalled: bool,
 ) -> WriteSight | None:
-    """What is seen of a write whose task says enough; None where the device has to be asked."""
+    """Return what is seen of a write whose task says enough; None where the device has to be read."""
     runs = task is not None and task.state is TaskState.ACTIVE
     failed = task is not None and task.state is TaskState.FAILED
     if failed and isinstance(action, Flash) and action.upload is not None:
         return None  # of a bundle some parts may have been written
     if task is not None and not task.opaque and (failed or (runs and not stalled)):
-        # The message leaves open for which action it waits; where there is one that starts it, that is tried first.
+        # The message does not say which action the task waits for; one that starts the update is tried first.
         start = bmc.deferred(task.ref) if runs and task.awaits_start and not item.started else None
         awaits = task.awaits_restart and start is None
         seen = Seen.FAILED if not runs else Seen.AWAITS if awaits else Seen.WORKING
@@ -445,21 +450,21 @@ def _waits(task: TaskReading | None) -> bool:
 
 
 def _is_looked_at(item: Item, action: Flash | Program, now: datetime, poll: timedelta) -> bool:
-    """Whether the whole card is read for a version that its item does not show: what waits for a restart, once a minute."""
+    """Whether the whole card is inspected for a version that its item does not show: once a minute, where it needs a reset."""
     if not isinstance(action, Flash) or action.reset is ResetKind.NONE:
         return False
     return (now - (item.moved or item.since)) % _MINUTE <= poll
 
 
 def _staged_by_card(action: Flash | Program, bmcs: Bmcs, now: datetime) -> str | None:
-    """The version of a component that waits for a restart as its card shows it; None where it shows none."""
+    """Return the staged version of a component, as an inspection of its card shows it; None where it shows none."""
     card, _ = _card_now(action, bmcs, now)
     part = None if card is None else part_of(card, action.ref)
     return None if part is None else part.staged
 
 
 def _card_now(action: Flash | Program, bmcs: Bmcs, now: datetime) -> tuple[Accelerator | None, bool]:
-    """The card of a write as a whole look shows it, and whether that look may have missed a part of it."""
+    """Return the card of a write as a whole inspection shows it, and whether that inspection may have missed a part of it."""
     try:
         look = bmcs.look(action.ref.bmc, now)
     except AccError as exc:
@@ -470,10 +475,10 @@ def _card_now(action: Flash | Program, bmcs: Bmcs, now: datetime) -> tuple[Accel
 
 
 def _adopted(item: Item, others: tuple[TaskReading, ...] | None) -> Ref | None:
-    """The task of a write whose upload was answered without one: the only one that may write, right after the answer.
+    """Return the task of a write whose upload was answered without one: the only one that may write, right after the answer.
 
-    Nothing is sent to a BMC that has a task of somebody else, so what runs now has begun since. One that appears later, or
-    after an upload that was not answered, may be anybody's: it is waited for, and its end proves nothing.
+    No image is sent to a BMC that runs somebody else's task, so a task that runs now has begun since. One that appears later,
+    or after an upload that was not answered, may be anybody's: it is waited for, and its end proves nothing.
     """
     first = item.task is None and item.state is ItemState.RUNNING and item.moved is None
     writing = [t for t in others or () if t.may_write]
@@ -481,10 +486,10 @@ def _adopted(item: Item, others: tuple[TaskReading, ...] | None) -> Ref | None:
 
 
 def _scheduled(item: Item, task: TaskReading | None, others: tuple[TaskReading, ...] | None) -> TaskReading | None:
-    """The Task of a write that waits for a restart, where the answer to the upload named none, or a monitor that does not tell.
+    """Return the task of a write that waits for a restart, where the upload's answer named none, or an opaque monitor.
 
-    Nothing is sent to a BMC that has a task of somebody else: the only one there has begun since. A restart that is planned for
-    the write is what it waits for, whoever has begun it.
+    No image is sent to a BMC that runs somebody else's task: the only task there has begun since. It waits for a restart that
+    is planned for the write, whoever has begun it.
     """
     untold = item.task is None or (task is not None and task.opaque and task.state is TaskState.ACTIVE)
     writing = [t for t in others or () if t.may_write]
@@ -494,13 +499,13 @@ def _scheduled(item: Item, task: TaskReading | None, others: tuple[TaskReading, 
 
 
 def _card_without(action: Flash | Program, bmcs: Bmcs, now: datetime) -> Accelerator | None:
-    """The card of a component that its BMC does not know any more; None where the card is not shown itself, or has it."""
+    """Return the card of a component that its BMC does not show any more; None where the card is not shown, or has it."""
     card, is_partial = _card_now(action, bmcs, now)
     return None if card is None or is_partial or part_of(card, action.ref) is not None else card
 
 
 def _reset_came(job: Job, item: Item, action: Reset, bmcs: Bmcs) -> bool | None:
-    """Whether a reset came; None: the BMC is silent."""
+    """Return whether a reset was carried out; None: the BMC does not answer."""
     try:
         bmc = bmcs[action.system.bmc]
         if action.kind.is_standby:
@@ -513,17 +518,18 @@ def _reset_came(job: Job, item: Item, action: Reset, bmcs: Bmcs) -> bool | None:
         return item.before is None or bmc.last_reset(action.system) not in (None, item.before)
     except AccError as exc:
         LOG.info('%s', exc)
-        # A BMC that is busy, or that refuses, is there: only one that nobody reaches may be restarting.
+        # A BMC that is busy, or that refuses, is running: only one that cannot be reached may be restarting.
         there = action.kind.restarts_bmc and not isinstance(exc, BmcUnreachable)
         return False if there else None
 
 
 def _cycle_came(job: Job, item: Item, action: Reset, bmc: Connection) -> bool:
-    """Whether the standby power of a System was away, and its BMC is back.
+    """Return whether the standby power of a System was cut, and its BMC is back.
 
-    The BMC has restarted. What a person does shows by the versions that run after it besides: a BMC may have restarted alone.
+    A restart of the BMC shows it. Where a person cuts the power, the firmware versions that run afterwards have to show it,
+    too: the BMC may have restarted alone.
 
-    :raises BmcError: it is silent, or does not say.
+    :raises BmcError: it does not answer, or does not say.
     """
     last = None if action.manager is None else bmc.last_reset(action.manager)
     bmc.power(action.system)

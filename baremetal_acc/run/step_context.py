@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""One action that is due in a turn of a job, with all that it is done with."""
+"""Hold one due action of a job together with what it is performed with (:class:`StepContext`)."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,10 +17,12 @@ from baremetal_acc.run.tools import Target, Tools
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepContext:
-    """One action that is due, and was stored as about to be done. What becomes of it is the job with its item changed.
+    """One action that is due, and was stored as about to be performed.
+
+    The result of an action is the job with its item changed.
 
     :ivar position: of its item in the job.
-    :ivar inventory: a look of this turn; None where the action needs none.
+    :ivar inventory: an inspection of this turn; None where the action needs none.
     """
 
     job: Job
@@ -37,23 +39,23 @@ class StepContext:
         return self.job.items[self.position]
 
     def of(self, job: Job) -> Self:
-        """The same action of a job that has changed."""
+        """Return the same action, in a job that has changed."""
         return replace(self, job=job)
 
     def at(self, position: int) -> Self:
-        """Another action of the same job."""
+        """Return another action of the same job."""
         return replace(self, position=position)
 
     def with_item(self, item: Item) -> Job:
-        """The job with the item changed."""
+        """Return the job with the item changed."""
         return with_item(self.job, self.position, item)
 
     def done(self, message: str | None = None) -> Job:
-        """The job after the action was done."""
+        """Return the job with the action done."""
         return ended(self.job, self.position, ItemState.DONE, self.now, message)
 
     def failed(self, why: str | None, *, untouched: bool = False) -> Job:
-        """The job after the action has failed.
+        """Return the job with the action failed.
 
         :param untouched: nothing has reached the device.
         """

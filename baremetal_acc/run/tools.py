@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The target that a job works on, and the tools that it works with."""
+"""Define the target of a job, and the tools it works with: drivers, lock mechanisms, image store, placement and hooks."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from baremetal_acc.run.host_polling import HostPolling
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A node's named set of BMCs, and what rules can ask about the node."""
+    """The BMCs of one node, by a name, and the facts about the node that rules can ask for."""
 
     name: str
     node: NodeFacts
@@ -34,59 +34,62 @@ class Target:
 
 
 class ImageStore(Protocol):
-    """Where checked images come from."""
+    """A source of images that are checked when they are opened."""
 
     def open(self, image: Image) -> Upload:
-        """The bytes of an image, compared with its size and digest now.
+        """Return the bytes of an image, compared now with its size and digest.
 
         :raises ImageError: they cannot be read, or are not what the catalogue describes.
         """
 
 
 class Attestor(Protocol):
-    """Who can tell what measurements are worth; see :class:`baremetal_acc.catalogue.spdm.Attestor`."""
+    """A verifier of signed measurements; see :class:`baremetal_acc.catalogue.spdm.Attestor`."""
 
     def check(self, signed: SignedMeasurements) -> MeasurementReading:
-        """What these are worth. Never fails: what cannot be checked is refused."""
+        """Verify signed measurements. Never fails: what cannot be verified is refused."""
 
 
 class PlacementShell(Protocol):
-    """What a job tells placement, bound to one node."""
+    """The calls of a job to placement, for one node."""
 
     def withdraw(self, accelerators: Iterable[AcceleratorId] | None, *, alone: bool = False) -> None:
-        """Take what is unclaimed of these devices out of service; None: of everything that the node ever offered.
+        """Withdraw the unclaimed inventory of these devices from placement; None: of everything that the node ever published.
 
-        :param alone: see that nothing of the node is claimed afterwards, the machine itself included, but by its own instance.
-        :raises PlacementError: somebody holds it, or placement did not do it.
+        :param alone: check that nothing of the node is claimed afterwards, not even the machine itself, except by its own
+            instance.
+        :raises PlacementError: somebody has claimed it, or placement did not do it.
         """
 
     def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:
-        """Make placement agree.
+        """Make placement agree with an inventory.
 
         :raises PlacementError: it did not.
         """
 
 
 def _nothing(*_: object) -> None:
-    """What a hook does that nobody set."""
+    """The default of a hook that the shell does not set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What the straight path works with.
+    """What a job works with: drivers, rules, images, settings and the hooks of its shell.
 
     :ivar connect: opens a session with a BMC.
-    :ivar connect_apart: the same, for readings next to the turn of a job, which change nothing of what the turn knows of its
-        BMC; None: as ``connect``.
-    :ivar polling: reads hosts next to the turn of a job; None outside of a turn.
+    :ivar connect_apart: the same, for readings next to the turn of a job, which must not change what the turn knows of its BMC;
+        None: as ``connect``.
+    :ivar polling: reads the power of hosts next to the turn of a job; None outside of a turn.
     :ivar save: stores the job; called before every write and after it.
-    :ivar observed: told every final look with its verdict.
-    :ivar power_changed: told when the job has powered a System off or on.
+    :ivar observed: called with the inventory of every final inspection and its verdict.
+    :ivar power_changed: called when the job has powered a System off or on.
     :ivar known: devices that were there before; one that has vanished is not met.
-    :ivar blockable: what mechanisms could block when the devices were looked at before; no waiver is for one that has vanished.
-    :ivar ways: to the BMCs that were shown before; one that has vanished may be open.
-    :ivar unusable: devices of an inventory that were quarantined before the job, and that it has not written well since.
-    :ivar left: slots that somebody has had who is gone, and that were not programmed before the job.
+    :ivar blockable: write paths that mechanisms could block when the devices were read before; no waiver applies to a mechanism
+        that has vanished.
+    :ivar ways: the host's ways to its BMCs that were shown before; one that has vanished may be open.
+    :ivar unusable: returns the devices of an inventory that were quarantined before the job, and that it has not written well
+        since.
+    :ivar left: slots of which the previous user is gone, and that were not programmed again before the job.
     :ivar ramdisk: only the operator's own ramdisk runs on the host while the job works.
     :ivar placement: None where nothing is published.
     :ivar attestor: None where no root is pinned: then no device proves what it runs.
@@ -116,10 +119,10 @@ class Tools:
 
 
 def image_of(tools: Tools, name: str, content: str | None) -> Image:
-    """The image of a name in the catalogue of now, if it is still the one that was planned.
+    """Return the image of a name in the present catalogue, if it is still the one that was planned.
 
-    :param content: ``Image.content`` of what was planned; None: nobody has kept it.
-    :raises AccError: the catalogue names it no more, or calls something else by its name.
+    :param content: ``Image.content`` of the planned image; None: it was not kept.
+    :raises AccError: the catalogue has no image of that name any more, or another one.
     """
     found = next((i for i in tools.catalogue if i.name == name), None)
     if found is None:

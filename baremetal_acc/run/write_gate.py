@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Let no request through that changes what is not the target's alone.
+"""Block every write to a BMC that would change something which does not belong to the target alone.
 
-A plan refuses what it knows to be shared. This is the last place before the wire: whatever planned a write, however long ago,
-a BMC that serves several machines is asked again what belongs to whom.
+A plan refuses what it knows to be shared. This is the last check before a request is sent: however long ago a write was
+planned, a BMC that serves several machines is asked again which resources belong to which System.
 """
 
 import itertools
@@ -23,14 +23,14 @@ from baremetal_acc.run.binding import origin
 
 
 def limit_of(address: BmcAddress, bmcs: Iterable[BmcAddress], ownership: Ownership | None) -> TargetLimit:
-    """What of a BMC is the target's: the Systems that it names there, by whatever name it calls the BMC.
+    """Return what of a BMC belongs to the target: the Systems that the target names there, by whatever name it calls the BMC.
 
     :param bmcs: of the target.
     """
-    # A gateway may tell by who logs in which BMC is meant.
+    # A gateway may tell by the user that logs in which BMC is meant.
     same = [b for b in bmcs if (origin(b), b.username) == (origin(address), address.username)]
     called = {b.name: b.system for b in same if b.system is not None}
-    # A BMC whose protocol knows one machine has no System that could be named.
+    # Where the protocol has only one machine (IPMI), there is no System to name.
     known = Ownership(machines=frozenset()) if ownership is None else ownership
     named = {name: known.named(system) for name, system in called.items()}
     before = itertools.takewhile(lambda name: name != address.name, named)
@@ -44,7 +44,7 @@ def limit_of(address: BmcAddress, bmcs: Iterable[BmcAddress], ownership: Ownersh
 
 
 class GatedWriter:
-    """A writer that writes to what is the target's alone."""
+    """A writer that refuses to write what does not belong to the target alone."""
 
     def __init__(self, writer: Writer, check: Callable[[str], None]) -> None:
         self._writer = writer
@@ -60,27 +60,27 @@ class GatedWriter:
         return self._writer.fresh(uri)
 
     def patch(self, document: Document, body: JsonObject) -> None:
-        """PATCH.
+        """PATCH a resource.
 
-        :raises BmcUnsupported: it is not the target's alone.
+        :raises BmcUnsupported: it does not belong to the target alone.
         """
         self._check(document.ref.uri)
         self._writer.patch(document, body)
 
     def post(self, uri: str, body: JsonObject) -> None:
-        """POST.
+        """POST to a URI.
 
-        :raises BmcUnsupported: it is not the target's alone.
+        :raises BmcUnsupported: it does not belong to the target alone.
         """
         self._check(uri)
         self._writer.post(uri, body)
 
 
 class GatedConnection:
-    """A connection over which nothing is changed that is not the target's alone; all else is that of the connection."""
+    """A connection that refuses to change what does not belong to the target alone; everything else is passed on."""
 
     def __init__(self, connection: Connection, address: BmcAddress, bmcs: tuple[BmcAddress, ...]) -> None:
-        """Nothing is asked yet.
+        """No request is sent yet.
 
         :param address: of the BMC; ``bmcs`` all of the target.
         """
@@ -93,19 +93,19 @@ class GatedConnection:
         return getattr(self._connection, name)
 
     def look(self, now: datetime) -> Look:
-        """Read everything. Whose it is is known then."""
+        """Inspect the BMC. The inspection also tells which resources belong to whom."""
         found = self._connection.look(now)
         self._limit = limit_of(self._address, self._bmcs, found.ownership)
         return found
 
     def writer(self) -> Writer:
-        """For locks and settings."""
+        """Return a gated writer, for locks and settings."""
         return GatedWriter(self._connection.writer(), self._check)
 
     def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | Progress | None:
         """Send an image to a component.
 
-        :raises BmcUnsupported: it, or what the BMC is told to write in its place, is not the target's alone.
+        :raises BmcUnsupported: it, or what the BMC is told to write in its place, does not belong to the target alone.
         """
         self._check_upload(target, upload)
         return self._connection.push(target, upload)
@@ -113,7 +113,7 @@ class GatedConnection:
     def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Objection | Progress | None:
         """Take one turn of an upload.
 
-        :raises BmcUnsupported: the component is not the target's alone.
+        :raises BmcUnsupported: the component does not belong to the target alone.
         """
         self._check_upload(target, upload)
         return self._connection.go_on(target, upload, progress)
@@ -121,7 +121,7 @@ class GatedConnection:
     def set_power(self, system: Ref, wanted: PowerState) -> Objection | None:
         """Power a System on or off.
 
-        :raises BmcUnsupported: it is not the target's alone.
+        :raises BmcUnsupported: it does not belong to the target alone.
         """
         self._check(system.uri)
         return self._connection.set_power(system, wanted)
@@ -129,13 +129,13 @@ class GatedConnection:
     def reset(self, system: Ref, kind: ResetKind) -> Objection | None:
         """Reset a System or a Manager.
 
-        :raises BmcUnsupported: it is not the target's alone.
+        :raises BmcUnsupported: it does not belong to the target alone.
         """
         self._check(system.uri)
         return self._connection.reset(system, kind)
 
     def _check_upload(self, target: Ref, upload: Upload) -> None:
-        """What is told no target is written to all that it fits, whosever that is."""
+        """Check all targets of an upload. Without targets the BMC writes to everything that the image fits, of any machine."""
         self._check(target.uri)
         for uri in upload.targets or ():
             self._check(uri)

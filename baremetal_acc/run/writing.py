@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Send an image to a device, where that is allowed."""
+"""Send a firmware image or FPGA bitstream to a device, once it is checked that the device is still as planned."""
 
 import logging
 from collections.abc import Callable
@@ -36,9 +36,10 @@ LOG = logging.getLogger(__name__)
 
 
 def write(at: StepContext) -> Job:
-    """Send an image once, to the very device that the plan saw. What did not arrive for certain is left to the next look.
+    """Send an image once, to the very device that the plan saw.
 
-    A bundle is sent once for all of its parts: with the first of them, when nothing speaks against any.
+    If it may have arrived although the BMC has not answered, a later turn reads the device and decides. A bundle is sent once
+    for all of its parts, with the first of them, when nothing speaks against any part.
     """
     parts = sharing_upload(at.job, at.position)
     for part in parts:
@@ -48,7 +49,7 @@ def write(at: StepContext) -> Job:
     waiting = [p for p in parts if items[p].state is ItemState.PLANNED]
     refused = [p for p in parts if items[p].state is ItemState.FAILED and not _is_gone(items[p], at.inventory)]
     if refused and left:
-        # The BMC would write them, too.
+        # The BMC would write the refused parts, too.
         why = f'part of the same bundle: {items[refused[0]].message}'
         for part in (*left, *waiting):
             at = at.of(at.at(part).failed(why, untouched=True))
@@ -63,7 +64,7 @@ def write(at: StepContext) -> Job:
 
 
 def _is_gone(item: Item, inventory: Inventory | None) -> bool:
-    """A part of a bundle whose card is not there: nobody can write it, and the others are written all the same."""
+    """Whether this is a part of a bundle whose card is not there: then the other parts are written all the same."""
     return (
         isinstance(item.action, Flash)
         and item.action.upload is not None
@@ -73,7 +74,7 @@ def _is_gone(item: Item, inventory: Inventory | None) -> bool:
 
 
 def _ready(at: StepContext) -> Job:
-    """The job with an item still as sent where an image may go to its device now; else as planned again, or failed."""
+    """Return the job with the item still as sent where an image may go to its device now; else as planned again, or failed."""
     job, item, inventory, now = at.job, at.item, at.inventory, at.now
     action = item.action
     if not isinstance(action, Flash | Program):
@@ -84,13 +85,13 @@ def _ready(at: StepContext) -> Job:
         host, accelerator = next(running, inventory.bmc(HOST)), inventory.accelerator(action.accelerator)
         moved = host_may_program(job, action, at.target.node.exposure, host, accelerator)
     found = _found(action, inventory)
-    # A BMC that falls silent in the middle of a look shows a part of a card, which is none to judge an image by.
+    # A BMC that stops answering during an inspection shows only a part of a card: no image can be judged by that.
     hidden = _hidden(action, inventory)
     if hidden is not None and now <= job.deadline:
         since = item.waiting or now
         by_hold = known_later.hidden_by_hold(job, inventory, action.accelerator) is not None
-        # A card that is to be put back is lost to everybody if it is not; and what a BMC hides while the host is off comes back
-        # with the host, and not before.
+        # A card that is not restored is lost to everybody, so wait longer for it; but not for a card that the BMC hides while
+        # the host is off: it comes back only with the host.
         limit = at.tools.patience.reset if item.restoring and not by_hold else at.tools.patience.settle
         if now - since <= limit:
             waits = f'{hidden}; waiting until {since + limit:%H:%M:%S}Z for the BMC to show all of it'
@@ -102,10 +103,10 @@ def _ready(at: StepContext) -> Job:
             return at.failed(gave_up, untouched=True)
     latest = _as_now(action, found, inventory)
     if latest != action and moved is None:
-        # What is there now is not there by this write, and must not count as its result: that is stored first.
+        # What the card shows now is no result of this write, and must not count as one: it is stored first.
         return at.with_item(replace(item, state=ItemState.PLANNED, action=latest))
     if item.restoring and found is not None and not _same(found.version, action.expects) and host_runs(job, inventory) is None:
-        # What a failed write has left may still change: it is put back from what is there now, and that is stored first.
+        # What a failed write has left may still change: the restore starts from what is there now, which is stored first.
         now_there = replace(action, expects=found.version, staged=found.staged, installed=found.installed)
         return at.with_item(replace(item, state=ItemState.PLANNED, action=now_there))
     if moved is not None:
@@ -122,7 +123,7 @@ def _ready(at: StepContext) -> Job:
 
 
 def _send(at: StepContext, parts: tuple[int, ...]) -> Job:
-    """Send an image to its device, or a bundle to those of all of its parts."""
+    """Send an image to its device, or a bundle to the devices of all its parts."""
     at = at.at(parts[0])
     item, tools, now = at.item, at.tools, at.now
     action = item.action
@@ -140,7 +141,7 @@ def _send(at: StepContext, parts: tuple[int, ...]) -> Job:
     except AccError as exc:
         since, why = item.waiting or now, str(exc)
         if item.restoring and isinstance(exc, ImageMissing) and now - since <= tools.patience.settle and now <= at.job.deadline:
-            # Its folder, server or disk may be back in a moment, and a card that is not put back is lost to everybody.
+            # Its folder, server or disk may be back in a moment, and a card that is not restored is lost to everybody.
             return each(lambda one: one.with_item(replace(one.item.to(ItemState.PLANNED, now, why), waiting=since)))
         return each(lambda one: one.failed(why, untouched=True))
     try:
@@ -151,7 +152,7 @@ def _send(at: StepContext, parts: tuple[int, ...]) -> Job:
         busy = exc
         return each(lambda one: _put_off(one, busy))
     except ImageError as exc:
-        # It changed while it was sent: what has arrived is not what was checked.
+        # The image changed while it was sent: what has arrived is not what was checked.
         why = str(exc)
         return each(lambda one: one.failed(why))
     except AccError as exc:
@@ -162,16 +163,16 @@ def _send(at: StepContext, parts: tuple[int, ...]) -> Job:
         why, said = str(exc), exc.message
         if took_nothing(exc):
             return each(lambda one: one.failed(why, untouched=True))
-        # Whether it arrived is unknown: it stays as sent, and the next look decides.
+        # Whether it arrived is unknown: the item stays as sent, and the next turn decides.
         cut = isinstance(exc, BmcUnreachable) and exc.cut
         return each(lambda one: one.with_item(replace(one.item, message=said, cut=cut)))
     return each(lambda one: _accepted(one, answer))
 
 
 def _upload(item: Item, action: Flash | Program, tools: Tools) -> Upload:
-    """The checked bytes of an image, and how they are sent.
+    """Return the checked bytes of an image, and how they are sent.
 
-    :raises AccError: they cannot be had, or must not be written.
+    :raises AccError: they cannot be read, or must not be written.
     """
     image = image_of(tools, action.image, action.content)
     upload = tools.images.open(image)
@@ -186,7 +187,7 @@ def _upload(item: Item, action: Flash | Program, tools: Tools) -> Upload:
 
 
 def _before_push(at: StepContext, parts: tuple[int, ...], bmc: Connection) -> Job:
-    """The job with what will show whether the BMC has restarted after an image was sent: stored before it is."""
+    """Store in the job, before an image is sent, what will show whether the BMC has restarted since."""
     try:
         managers = tuple(one for one in bmc.managers() if one.last_reset is not None)
     except BmcError as exc:
@@ -200,7 +201,7 @@ def _before_push(at: StepContext, parts: tuple[int, ...], bmc: Connection) -> Jo
 
 
 def _accepted(at: StepContext, answer: TaskReading | Objection | Progress | None) -> Job:
-    """The BMC has what it is to write, or so much of it as a turn takes."""
+    """Return the job after the BMC has accepted an image, or as much of it as one turn sends."""
     item, now = replace(at.item, busy=None, waiting=None), at.now
     action = item.action
     if isinstance(answer, Progress):
@@ -212,19 +213,19 @@ def _accepted(at: StepContext, answer: TaskReading | Objection | Progress | None
     LOG.info('%s: %s: sent, task %s', at.job.target, describe(action), task)
     if objection is not None:
         LOG.warning('%s: %s: the BMC took it, and said: %s', at.job.target, describe(action), objection.text)
-    # That it was sent in turns says nothing of when its task moves.
+    # The progress of an upload in turns is no progress of its task.
     moved = None if item.progress is not None else item.moved
     blocks = WriteEvidence.BLOCKS if item.progress is not None and item.progress.whole else item.evidence
     running = replace(
         item.to(ItemState.RUNNING, now), task=task, task_started=None, progress=None, moved=moved, evidence=blocks
     )
-    # What was sent in turns was started by the last of them.
+    # The last turn of an upload starts the update.
     started = item.started or item.progress is not None
     return at.with_item(replace(running, objection=objection, started=started))
 
 
 def go_on(at: StepContext, action: Flash | Program, progress: Progress) -> Job:
-    """One more turn of an image that is sent in turns; of a bundle one for all of its parts, which are as far then."""
+    """Take one more turn of an image that is sent in turns; it counts for all parts of a bundle."""
     parts = sharing_upload(at.job, at.position)
     at = at.of(_turn(at, action, progress))
     first = at.item
@@ -238,10 +239,10 @@ def go_on(at: StepContext, action: Flash | Program, progress: Progress) -> Job:
 
 
 def _turn(at: StepContext, action: Flash | Program, progress: Progress) -> Job:
-    """One more turn of an image that is sent in turns.
+    """Take one more turn of an image that is sent in turns.
 
-    Nobody looks at the card meanwhile: while it takes firmware it need not say what it is. That it is the card that was planned
-    for was seen before the first turn, and the driver asks the controller that it began with.
+    The card is not inspected meanwhile: while it takes firmware it need not say what it is. That it is the planned card was
+    seen before the first turn, and the driver asks the controller that it began with.
     """
     item, patience = replace(at.item, progress=replace(progress, turning=False)), at.tools.patience
     at = at.of(at.with_item(item))
@@ -261,10 +262,10 @@ def _turn(at: StepContext, action: Flash | Program, progress: Progress) -> Job:
     except AccError as exc:
         LOG.warning('%s: %s: %s', at.job.target, describe(action), exc)
         if isinstance(exc, BmcUnreachable) and not exc.sent:
-            # Nothing was under way, so that it goes on where it is; whether the device still knows, is seen then.
+            # Nothing was under way, so the upload continues where it is; whether the device still has it is seen then.
             return _held_up(at, exc, patience.reset)
         if progress.whole and not took_nothing(exc):
-            # Whether it was brought in force is unknown: the next look decides.
+            # Whether it was activated is unknown: the next turn decides.
             return at.with_item(replace(item, progress=None, message=exc.message))
         if isinstance(exc, BmcUnreachable):
             begun_anew = at.with_item(replace(item, progress=replace(progress, so_far=None, turning=False)))
@@ -274,14 +275,14 @@ def _turn(at: StepContext, action: Flash | Program, progress: Progress) -> Job:
 
 
 def _held_up(at: StepContext, exc: AccError, limit: timedelta) -> Job:
-    """A turn that could not be taken is taken later; not for ever, counted from the last one that was."""
+    """Retry a turn that could not be taken, up to a limit that is counted from the last one that was."""
     if at.now - (at.item.moved or at.item.since) > limit:
         return at.failed(str(exc))
     return at.with_item(replace(at.item, message=exc.message))
 
 
 def _put_off(at: StepContext, exc: BmcBusy | BmcUnreachable) -> Job:
-    """Its BMC has taken nothing, and is asked again; not for ever, unless it is we who keep it busy."""
+    """Send the image again later, as its BMC has accepted nothing; up to a limit, unless it is we who keep the BMC busy."""
     item, now, stall = at.item, at.now, at.tools.patience.stall
     if not isinstance(item.action, Flash | Program):
         return at.job
@@ -304,18 +305,18 @@ def _upload_of(item: Item) -> tuple[str, BmcName] | None:
 
 
 def _unfit(at: StepContext, action: Flash | Program, image: Image) -> str | None:
-    """Why an image is not for the device as it is now, or None. The catalogue may be another one than when it was planned."""
+    """Return why an image does not fit the device as it is now, or None. The catalogue may have changed since the plan."""
     accelerator = None if at.inventory is None else at.inventory.accelerator(action.accelerator)
     found = _found(action, at.inventory)
     if accelerator is None or found is None:
         return f'{action.ref} does not belong to this card any more'
-    # What the plan saw may be hidden now, such as the place of a card whose host is off.
+    # What the plan saw may be hidden now, such as the location of a card whose host is off.
     floor = demands(at.tools.baseline, accelerator, at.target.node).highest_floor
     return unfit(action, image, at.tools.catalogue, accelerator, found, floor=floor, back=at.item.restoring)
 
 
 def _as_now(action: Flash | Program, found: Component | None, inventory: Inventory | None) -> Flash | Program:
-    """A write with what its card shows right before it: what is staged, and by what the item is known again after it."""
+    """Return a write with what its card shows right before it: what is staged, and how to recognise the item afterwards."""
     card = None if inventory is None else inventory.accelerator(action.accelerator)
     if found is None or card is None:
         return action
@@ -325,13 +326,13 @@ def _as_now(action: Flash | Program, found: Component | None, inventory: Invento
 
 
 def _hidden(action: Flash | Program, inventory: Inventory | None) -> str | None:
-    """Why nobody can tell whether the device is there: parts of what its BMC shows could not be read just now."""
+    """Return why it cannot be told whether the device is there: parts of what its BMC shows could not be read just now."""
     gaps = () if inventory is None else inventory.gaps
     return next((g.reason for g in gaps if g.ref.bmc == action.ref.bmc and g.hides), None)
 
 
 def _moved(action: Flash | Program, inventory: Inventory | None) -> str | None:
-    """Why the device is not what the plan saw, or None when it is."""
+    """Return why the device is not what the plan saw, or None when it is."""
     if inventory is None or inventory.accelerator(action.accelerator) is None:
         return 'the card is not there any more'
     found = _found(action, inventory)
@@ -343,7 +344,7 @@ def _moved(action: Flash | Program, inventory: Inventory | None) -> str | None:
 
 
 def _found(action: Flash | Program, inventory: Inventory | None) -> Component | None:
-    """What an action is for, as it is now."""
+    """Return the component that an action is for, as it is now."""
     accelerator = None if inventory is None else inventory.accelerator(action.accelerator)
     if accelerator is None:
         return None
