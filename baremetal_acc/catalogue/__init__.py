@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which images there are, and whether they are what they say."""
+"""The image catalogue: read and check the catalogue, fetch images, and verify digests, signatures and PLDM packages."""

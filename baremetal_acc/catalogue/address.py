@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which server does a URL name? So strict that no two readers of the URL can disagree about it."""
+"""Parse http and https URLs of images, so strictly that no two parsers can disagree about the server."""
 
 import re
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ _URL = re.compile(
     r'(?P<query>\?[a-z0-9._~!$&\'()*+,;=:@/?%-]*)?',
     re.ASCII | re.IGNORECASE,
 )
-"""RFC 3986 without user information, without a fragment, and with nothing that would have to be escaped."""
+"""RFC 3986 without user information and fragment, and only with characters that need no escape."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Scheme, host and port: what may be spoken to."""
+    """Scheme, host and port of a server that may be contacted."""
 
     scheme: str
     host: str
@@ -31,9 +31,9 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A URL, understood.
+    """A parsed URL.
 
-    :ivar file: the last part of its path, empty if it ends with a slash.
+    :ivar file: the last segment of its path, empty if it ends with a slash.
     """
 
     url: str
@@ -42,18 +42,18 @@ class Address:
 
     @property
     def file(self) -> str:
-        """The last part of the path."""
+        """The last segment of the path, empty if the path ends with a slash."""
         return self.path.rpartition('/')[2]
 
     def __str__(self) -> str:
-        """Without its query, which may hold a token."""
+        """The URL without its query, which may contain a token."""
         return f'{self.origin}{self.path}'
 
 
 def parse(text: str) -> Address:
-    """The address that a URL names.
+    """Parse a URL.
 
-    :raises ValueError: it is no plain http(s) URL; says why, and repeats none of it.
+    :raises ValueError: the text is no plain http(s) URL; the message says why, and repeats none of the text.
     """
     found = _URL.fullmatch(text)
     if found is None:
@@ -71,9 +71,9 @@ def parse(text: str) -> Address:
 
 
 def origin(text: str) -> Origin:
-    """What an entry of a list of allowed hosts allows: ``HOST[:PORT]`` by TLS, or ``http://HOST[:PORT]`` without.
+    """Return the server that an entry of the allowed hosts names: ``HOST[:PORT]`` for TLS, or ``http://HOST[:PORT]`` without.
 
-    :raises ValueError: it is neither.
+    :raises ValueError: the entry is neither.
     """
     found = parse(text if '://' in text else f'https://{text}')
     if found.path != '/' or '?' in found.url:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the bundles of a catalogue: packages that are sent once and write many components.
 
-Each component becomes an image of its own, ``BUNDLE.COMPONENT``, so that everything that is asked of an image is asked of it:
-what it fits, which version it brings, what it goes back to. They share the file, and are sent together.
+Each component becomes an image of its own, ``BUNDLE.COMPONENT``, so that it is treated like any other image: with the devices
+that it fits, its version, and its restore image. The images of a bundle share the file, and are sent together.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from baremetal_acc.model.image import Bundle, BundlePart, Fit, Image, ImageKind
 from baremetal_acc.model.lock import ResetKind
 
 NO_TARGETS = 'none'
-"""What ``targets`` says where the BMC is told nothing of targets."""
+"""The value of ``targets`` for a BMC to which no Targets are sent."""
 
 _IDENTIFIERS = 0xFFFF
 """Source: DSP0267 1.3.0, table 6, ComponentIdentifier."""
@@ -24,7 +24,7 @@ _IDENTIFIERS = 0xFFFF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """A table ``[[bundle]]``, its images with their tables, and the name of the bundle to go back to."""
+    """A table ``[[bundle]]``, its images with their tables, and the name of the bundle to restore."""
 
     table: toml.Table
     images: tuple[tuple[Image, toml.Table], ...]
@@ -32,10 +32,10 @@ class _Read:
 
 
 def images(tables: Iterable[toml.Table], folder: Path) -> tuple[tuple[Image, toml.Table], ...]:
-    """The images of all bundles, with the tables that they come from.
+    """Return the images of all bundles, each with its table.
 
-    :param tables: ``[[bundle]]``; sources are relative to ``folder``.
-    :raises DocumentError: one is wrong; names file and line.
+    :param tables: the ``[[bundle]]`` tables; sources are relative to ``folder``.
+    :raises DocumentError: a table is wrong; the error names file and line.
     """
     read: dict[str, _Read] = {}
     for table in tables:
@@ -48,7 +48,7 @@ def images(tables: Iterable[toml.Table], folder: Path) -> tuple[tuple[Image, tom
 
 
 def _with_restore(found: _Read, read: dict[str, _Read]) -> Iterable[tuple[Image, toml.Table]]:
-    """The images of a bundle, each with the component of the older bundle that it goes back to."""
+    """Return the images of a bundle, each with the component of the older bundle that is its restore image."""
     if found.restore is None:
         return found.images
     older = read.get(found.restore)
@@ -116,7 +116,7 @@ def _bundle(table: toml.Table, folder: Path) -> _Read:
 
 
 def _part(table: toml.Table, whole: Image, shared: tuple[Fit, ...], security_version: int | None) -> Image:
-    """One component. What its own table does not say of devices, security and resets, that of the bundle does."""
+    """Return the image of one component. Fits, security version and resets that it lacks are those of the bundle."""
     own = image_keys.name(table)
     fits = image_keys.fit_tables(table) or shared
     if not fits:
@@ -152,9 +152,9 @@ def _own(name: str, bundle: str) -> str:
 
 
 def _targets(table: toml.Table) -> tuple[str, ...] | None:
-    """What the BMC is told: a list of URIs, that may be empty, or nothing.
+    """Return the Targets for the BMC: a list of URIs, which may be empty, or None for no Targets.
 
-    :raises DocumentError: it is none of both.
+    :raises DocumentError: the value is neither.
     """
     hint = f'a list of URIs as the maker gives them, [] for an empty list, or "{NO_TARGETS}" for no Targets at all'
     if not table.has('targets'):

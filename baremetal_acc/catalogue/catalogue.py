@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which images the operator has: the catalogue, read key by key."""
+"""Read a ``catalogue.toml``: the images, bundles and deny-list of the operator."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,17 +17,19 @@ from baremetal_acc.model.lock import ResetKind
 FORMAT = 1
 
 _HIGHEST_SERIAL = 2**53
-"""JSON keeps whole numbers up to here as they are (RFC 8259, section 6). Nobody counts that far, so whoever comes near wants to
-lock out all who count on: as many seconds are 285 million years."""
+"""The highest serial: JSON keeps whole numbers exact up to here (RFC 8259, section 6).
+
+No operator counts that far (as many seconds are 285 million years), so a serial near it is meant to lock out all later ones.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """What a ``catalogue.toml`` says.
+    """The content of a ``catalogue.toml``.
 
-    :ivar path: where it lies, for messages.
-    :ivar serial: a number that goes up with every change; None where the operator counts none.
-    :ivar expires: after which no image of it is written any more; None: never.
+    :ivar path: path of the file, for messages.
+    :ivar serial: a number that rises with every change; None where the operator does not count.
+    :ivar expires: time after which no image of the catalogue is written any more; None: never.
     """
 
     path: str
@@ -38,19 +40,19 @@ class Catalogue:
 
 
 def parse(text: str, path: str) -> tuple[Image, ...]:
-    """The images of a ``catalogue.toml``, in its order.
+    """Return the images of a ``catalogue.toml``, in its order.
 
-    :param path: for messages; sources are relative to its folder.
-    :raises DocumentError: it is wrong; names file and line.
+    :param path: path of the file, for messages; sources are relative to its folder.
+    :raises DocumentError: the file is wrong; the error names file and line.
     """
     return read(text, path).images
 
 
 def read(text: str, path: str) -> Catalogue:
-    """Everything that a ``catalogue.toml`` says. Whose it is, and whether it is still good, is not asked here.
+    """Read a ``catalogue.toml``. Signature, serial and expiry are not checked here.
 
-    :param path: for messages; sources are relative to its folder.
-    :raises DocumentError: it is wrong; names file and line.
+    :param path: path of the file, for messages; sources are relative to its folder.
+    :raises DocumentError: the file is wrong; the error names file and line.
     """
     document = toml.read(text, path, format_version=FORMAT)
     serial = document.integer('serial')

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Check a chain of certificates from who signed up to a root that the operator trusts, for signers of code and for devices.
+"""Check an X.509 certificate chain from the signer up to a root that the operator trusts, for code signers and for devices.
 
-Stricter than RFC 5280 where that asks for more than a signature on a document needs: no name constraints, no policies, no other
-path than the one that was given. ``cryptography.x509.verification`` would take fewer signers and fewer devices: no CA with an
-Ed25519 key and no certificate that is signed by way of SHA-3, whatever the policy: tests/unit/catalogue/test_library_chains.py.
+Stricter than RFC 5280, which covers more than a signature on a document needs: name constraints, policies and other paths than
+the given one are not supported. ``cryptography.x509.verification`` would accept fewer signers and fewer devices: no CA with an
+Ed25519 key and no certificate that is signed with a SHA-3 digest, whatever the policy:
+tests/unit/catalogue/test_library_chains.py.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 from baremetal_acc.catalogue.keys import Untrusted, usable
 
 MOST = 5
-"""Certificates in a chain."""
+"""Most certificates in a chain."""
 
 _SHA2 = frozenset({'sha256', 'sha384', 'sha512'})
 
@@ -31,22 +32,23 @@ _KNOWN_CRITICAL = frozenset(
         ExtensionOID.SUBJECT_ALTERNATIVE_NAME,
     }
 )
-"""Critical extensions that are looked at here, or that limit nothing of what a signature is for."""
+"""Critical extensions that are checked here, or that do not limit what a signature is for."""
 
 E = TypeVar('E', bound=x509.ExtensionType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What one use of certificates asks of them.
+    """The demands of one use of certificates.
 
-    :ivar holder: whose the first certificate is.
-    :ivar root: what the last one is.
-    :ivar it: how the first one is called in reasons; by its name where None.
-    :ivar purpose: why a first certificate of these purposes will not do, None where it will.
-    :ivar digests: of signatures on certificates.
-    :ivar describes: beginnings of extensions that only describe the holder, critical or not.
-    :ivar names_usage: a CA has to say that it may sign certificates, and not only to leave out what it may.
+    :ivar holder: the kind of holder of the first certificate.
+    :ivar root: the kind of the last certificate.
+    :ivar it: what reasons call the first certificate; None: its name.
+    :ivar purpose: returns why a first certificate of these purposes is not acceptable; None where it is.
+    :ivar digests: digests that are accepted in signatures of certificates.
+    :ivar describes: prefixes of extensions that only describe the holder, critical or not.
+    :ivar names_usage: a CA certificate needs a key usage that allows it to sign certificates; False: a missing key usage is
+        accepted.
     """
 
     holder: str
@@ -59,20 +61,20 @@ class Profile:
 
 
 def _signs_code(purposes: frozenset[str]) -> str | None:
-    """No other certificate of the same CA will do."""
+    """Demand the purpose of code signing: another certificate of the same CA is not enough."""
     if ExtendedKeyUsageOID.CODE_SIGNING.dotted_string not in purposes:
         return 'is not for code signing'
     return None
 
 
 SIGNER = Profile(holder='signer', root='trust root', it='it', purpose=_signs_code)
-"""Of who signs catalogues and images."""
+"""The demands on signers of catalogues and images."""
 
 
 def decoded(encoded: tuple[bytes, ...]) -> tuple[x509.Certificate, ...]:
-    """The certificates of these bytes, DER.
+    """Return the certificates of these DER bytes.
 
-    :raises Untrusted: one cannot be read.
+    :raises Untrusted: a certificate cannot be read.
     """
     try:
         return tuple(x509.load_der_x509_certificate(one) for one in encoded)
@@ -81,9 +83,9 @@ def decoded(encoded: tuple[bytes, ...]) -> tuple[x509.Certificate, ...]:
 
 
 def check(chain: tuple[x509.Certificate, ...], authorities: tuple[x509.Certificate, ...], now: datetime) -> None:
-    """A signer's chain is good now, each certificate issued by the next one, and the last one by a trust root.
+    """Check that a signer's chain is valid now, each certificate issued by the next one, and the last one by a trust root.
 
-    :raises Untrusted: something does not hold.
+    :raises Untrusted: a check fails.
     """
     if chain[-1] in authorities:
         chain = chain[:-1]
@@ -95,21 +97,23 @@ def check(chain: tuple[x509.Certificate, ...], authorities: tuple[x509.Certifica
 def anchor(
     top: x509.Certificate, authorities: tuple[x509.Certificate, ...], now: datetime, profile: Profile
 ) -> x509.Certificate:
-    """The root that issued this certificate.
+    """Return the root that issued this certificate.
 
-    :raises Untrusted: none did.
+    :raises Untrusted: no root issued it.
     """
     roots = [a for a in authorities if a.subject == top.issuer and issued(top, a, profile)]
     if not roots:
         raise Untrusted(f'{name_of(top)} was issued by no {profile.root}')
-    # A CA that was renewed has two certificates of one key: the one counts that is valid.
+    # A renewed CA has two certificates of one key: the valid one counts.
     return next((a for a in roots if is_valid(a, now)), roots[0])
 
 
 def check_path(path: tuple[x509.Certificate, ...], now: datetime, profile: Profile) -> None:
-    """Each certificate is good now and issued by the next one, the first one its holder's. Whom the last one is, is not asked.
+    """Check that each certificate is valid now and issued by the next one, and that the first one is its holder's.
 
-    :raises Untrusted: something does not hold.
+    It is not checked whether the last certificate is trusted.
+
+    :raises Untrusted: a check fails.
     """
     for depth, certificate in enumerate(path):
         name = profile.it if depth == 0 and profile.it else name_of(certificate)
@@ -128,7 +132,7 @@ def check_path(path: tuple[x509.Certificate, ...], now: datetime, profile: Profi
 
 
 def _check_issuer(certificate: x509.Certificate, below: int, name: str, profile: Profile) -> None:
-    """It may issue certificates, with so many others between it and the first one."""
+    """Check that a certificate may issue certificates, with so many others between it and the first one."""
     usable(certificate.public_key())
     basic, usage = extension(certificate, x509.BasicConstraints), extension(certificate, x509.KeyUsage)
     may_sign = not profile.names_usage if usage is None else usage.key_cert_sign
@@ -141,9 +145,9 @@ def _check_issuer(certificate: x509.Certificate, below: int, name: str, profile:
 
 
 def check_leaf(certificate: x509.Certificate, profile: Profile) -> None:
-    """It is a holder's, for signatures and for their purpose.
+    """Check that a certificate is its holder's, and is for signatures and their purpose.
 
-    :raises Untrusted: it is another's.
+    :raises Untrusted: it is not.
     """
     name = profile.it or name_of(certificate)
     basic, usage = extension(certificate, x509.BasicConstraints), extension(certificate, x509.KeyUsage)
@@ -158,12 +162,12 @@ def check_leaf(certificate: x509.Certificate, profile: Profile) -> None:
 
 
 def is_valid(certificate: x509.Certificate, now: datetime) -> bool:
-    """Neither too early nor too late."""
+    """Tell whether a certificate is valid at that time."""
     return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
 
 
 def issued(certificate: x509.Certificate, issuer: x509.Certificate, profile: Profile) -> bool:
-    """It bears a signature of the issuer, over a digest that will do."""
+    """Tell whether a certificate has a signature of the issuer, over an accepted digest."""
     algorithm = certificate.signature_hash_algorithm
     if algorithm is not None and algorithm.name not in profile.digests:
         return False
@@ -175,7 +179,7 @@ def issued(certificate: x509.Certificate, issuer: x509.Certificate, profile: Pro
 
 
 def extension(certificate: x509.Certificate, kind: type[E]) -> E | None:
-    """What it says of itself, if it does."""
+    """Return an extension of a certificate; None where it has none of that kind."""
     try:
         return certificate.extensions.get_extension_for_class(kind).value
     except x509.ExtensionNotFound:
@@ -183,7 +187,7 @@ def extension(certificate: x509.Certificate, kind: type[E]) -> E | None:
 
 
 def name_of(certificate: x509.Certificate) -> str:
-    """Its subject on one line, never longer than a line."""
+    """Return the subject of a certificate on one line of bounded length."""
     try:
         text = certificate.subject.rfc4514_string()
     except ValueError:

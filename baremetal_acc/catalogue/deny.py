@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which images must not be written any more? What the deny-list may mean counts as meant: it is there to stop things."""
+"""Match images against the deny-list of the catalogue. An image is denied wherever the deny-list may mean it."""
 
 import functools
 import re
@@ -11,15 +11,15 @@ from baremetal_acc.decide.images import same_version
 from baremetal_acc.model.image import Digest, Fit, Image
 
 _PART = re.compile(r'\[(?:!?\][^\]]*|(?:![^\]]|[^\]!])[^\]]*)\]|.', re.DOTALL)
-"""A class of characters as fnmatch has it: a closing bracket right behind ``[`` or ``[!`` is one of them."""
+"""One character or class of an fnmatch pattern: a closing bracket right after ``[`` or ``[!`` belongs to the class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denial:
-    """One table ``[[deny]]``: what is None, or empty, is not asked for.
+    """One ``[[deny]]`` table; a condition that is None, or empty, matches everything.
 
-    :ivar fits: devices that it is about.
-    :ivar component: shell pattern over Ids, as images have it.
+    :ivar fits: the devices that the denial is for.
+    :ivar component: shell pattern over Ids, as for images.
     """
 
     reason: str
@@ -29,11 +29,11 @@ class Denial:
     digest: Digest | None = None
 
     def concerns(self, image: Image) -> bool:
-        """The image is, or may be, what is denied, as far as the catalogue tells."""
+        """Tell whether the denial means the image, or may mean it, as far as the catalogue tells."""
         return (self.digest is None or self.digest == image.digest) and self._meets(image)
 
     def may_concern(self, image: Image) -> bool:
-        """Only the bytes can tell: they are denied by a digest of another algorithm than the one that the image has."""
+        """Tell whether only the image's bytes can decide: the denial's digest is of another algorithm than the image's."""
         return self.digest is not None and self.digest.algorithm is not image.digest.algorithm and self._meets(image)
 
     def _meets(self, image: Image) -> bool:
@@ -45,7 +45,7 @@ class Denial:
 
 
 def marked(images: Iterable[Image], denials: tuple[Denial, ...]) -> tuple[Image, ...]:
-    """The images, with the reasons of all denials that concern them."""
+    """Return the images, each with the reasons of all denials that mean it."""
     found = []
     for image in images:
         reasons = dict.fromkeys(d.reason for d in denials if d.concerns(image))
@@ -55,9 +55,9 @@ def marked(images: Iterable[Image], denials: tuple[Denial, ...]) -> tuple[Image,
 
 @functools.lru_cache(maxsize=4096)
 def overlap(one: str, other: str) -> bool:
-    """There may be a name that both shell patterns match. A class of characters counts as any character."""
+    """Tell whether there may be a name that both shell patterns match. A character class counts as any character."""
     first, second = _PART.findall(one), _PART.findall(other)
-    # after[j]: the rest of the first pattern and second[j:] overlap; begun with no rest, then a part more each time.
+    # after[j]: the rest of the first pattern overlaps second[j:]. The rest is empty at first, and grows by a part each time.
     after = [all(part == '*' for part in second[j:]) for j in range(len(second) + 1)]
     for part in reversed(first):
         here = [part == '*' and after[-1]]
@@ -74,7 +74,7 @@ def overlap(one: str, other: str) -> bool:
 
 
 def share_devices(some: Iterable[Fit], others: tuple[Fit, ...]) -> bool:
-    """There may be a device that one of the first and one of the others fit."""
+    """Tell whether there may be a device that fits one of the first and one of the others."""
     return any(_one_device(mine, other) for mine in some for other in others)
 
 
@@ -83,6 +83,6 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _one_device(one: Fit, other: Fit) -> bool:
-    """There may be a device that has the ids of both."""
+    """Tell whether there may be a device that has the ids of both."""
     pairs = ((getattr(one, name), getattr(other, name)) for name in Fit.__dataclass_fields__)
     return all(a is None or b is None or a.casefold() == b.casefold() for a, b in pairs)

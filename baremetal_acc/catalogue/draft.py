@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draft the entry of a catalogue for a component of a PLDM package.
 
-What the package says is written down, so that nobody types versions and digests. What it cannot say stands there as a comment
-that says what to fill in, and the catalogue is refused until that is done. Whatever a package says is written as a string of
-TOML with escapes, in comments, too: no text of it becomes a line of its own.
+Versions, digests and ids are taken from the package, so that nobody types them. For what the package cannot say the draft has a
+comment that says what to fill in, and the catalogue is refused until that is done. All text of a package is written as a string
+of TOML with escapes, in comments, too: no text of it becomes a line of its own.
 """
 
 import re
@@ -25,21 +25,21 @@ from baremetal_acc.catalogue.pldm import (
 from baremetal_acc.model.lock import ResetKind
 
 _LONGEST_NAME = 100
-"""Of an image; see :mod:`baremetal_acc.catalogue.catalogue`."""
+"""Most characters of an image's name; see :mod:`baremetal_acc.catalogue.image_keys`."""
 
 _RESETS = (
     (Activation.AC_POWER_CYCLE, None),
     (Activation.DC_POWER_CYCLE, ResetKind.POWER_CYCLE),
     (Activation.SYSTEM_REBOOT, ResetKind.SYSTEM_RESET),
 )
-"""What of the requested activation methods a reset does, the strongest first. None: which one does it depends on the BMC."""
+"""The reset for each requested activation method, the strongest first. None where the reset depends on the BMC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """The file that a package is.
+    """The file of a package.
 
-    :ivar source: as the catalogue is to name it.
+    :ivar source: the path or URL for the catalogue.
     """
 
     source: str
@@ -48,7 +48,7 @@ class File:
 
 
 def entry(package: Package, position: int, name: str, file: File) -> str:
-    """An ``[[image]]`` for the component at that position, with comments."""
+    """Return an ``[[image]]`` table for the component at that position, with comments."""
     component = package.components[position]
     lines = [
         f'# Component {component.identifier} of PLDM package {quoted(file.source)}, version {quoted(package.version.text)}.',
@@ -75,7 +75,7 @@ def entry(package: Package, position: int, name: str, file: File) -> str:
 
 
 def bundle(package: Package, name: str, file: File) -> str:
-    """A ``[[bundle]]`` for all components of a package, with comments."""
+    """Return a ``[[bundle]]`` table for all components of a package, with comments."""
     lines = [
         f'# PLDM package {quoted(file.source)}, version {quoted(package.version.text)}: sent once, for all of its components.',
         '# What it says of itself proves nothing: compare the digest with the one that its maker publishes.',
@@ -115,7 +115,7 @@ def bundle(package: Package, name: str, file: File) -> str:
 
 
 def names(package: Package, file: str) -> tuple[str, ...]:
-    """A name for the image of each component, by the name of the file; no two are equal."""
+    """Return a name for the image of each component, made from the file name; no two are equal."""
     start = stem(file)
     if len(package.components) == 1:
         return (start,)
@@ -126,12 +126,12 @@ def names(package: Package, file: str) -> tuple[str, ...]:
 
 
 def stem(file: str) -> str:
-    """The name of a file as a name in a catalogue."""
+    """Convert a file name to a name that a catalogue accepts."""
     return (re.sub(r'[^A-Za-z0-9._-]+', '-', file).strip('-._') or 'package')[:_LONGEST_NAME]
 
 
 def quoted(text: str) -> str:
-    """A string of TOML, on one line, without anything that a terminal would obey."""
+    """Return a text as a TOML string on one line, with no characters that a terminal interprets."""
     return '"' + ''.join(c if c.isprintable() and c not in '"\\' else _escaped(ord(c)) for c in text) + '"'
 
 
@@ -160,12 +160,12 @@ def _fits(package: Package, position: int) -> Iterator[str]:
 
 
 def pci_ids(descriptors: tuple[AnyDescriptor, ...]) -> str | None:
-    """Vendor and device id as a catalogue has them: ``0x10de:0x2330``; None where they are not both there."""
+    """Return vendor and device id as a catalogue has them: ``0x10de:0x2330``; None where one of them is missing."""
     return _pair(descriptors, DescriptorType.PCI_VENDOR_ID, DescriptorType.PCI_DEVICE_ID)
 
 
 def _fit(descriptors: tuple[AnyDescriptor, ...]) -> str | None:
-    """The ids of a device that a catalogue knows."""
+    """Return the ids of a device in a catalogue's format."""
     pci = pci_ids(descriptors)
     if pci is None:
         return None

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How do bytes come from a web server? Piece by piece, within a time, and only from servers that the operator allows.
+"""Fetch a file over HTTP or HTTPS from the servers that the operator allows, piece by piece and within a time limit.
 
 Redirects are followed by hand, each to an allowed server or not at all. A server that sends a byte now and then is cut off when
-the time is over, wherever it is: in the handshake of TLS, the headers or the body. Nothing of the environment is used: no proxy
+the time is over, wherever it is: in the TLS handshake, the headers or the body. Nothing of the environment is used: no proxy
 and no password of ~/.netrc. There are no cookies.
 """
 
@@ -25,11 +25,11 @@ _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 _CONNECT, _SILENCE = 10.0, 30.0
-"""Seconds to wait for a connection, and for a server that says nothing at all."""
+"""Seconds to wait for a connection, and for a server that sends nothing."""
 
 
 class NotFetched(Exception):
-    """Why nothing came; the hint says what to do."""
+    """A file could not be fetched; the hint names a remedy."""
 
     def __init__(self, what: str, hint: str | None = None) -> None:
         super().__init__(what)
@@ -38,11 +38,11 @@ class NotFetched(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web:
-    """The web servers that may be asked.
+    """The web servers that may be contacted.
 
-    :ivar hosts: all of them; none by default.
-    :ivar authorities: file of CA certificates that they verify with; None: the system's.
-    :ivar timeout: for one file as a whole, redirects included.
+    :ivar hosts: all allowed servers; none by default.
+    :ivar authorities: file of CA certificates for their verification; None: those of the system.
+    :ivar timeout: time limit for one file as a whole, redirects included.
     """
 
     hosts: frozenset[Origin] = frozenset()
@@ -51,10 +51,10 @@ class Web:
 
     @contextmanager
     def open(self, url: str, size: int | None = None) -> Iterator[Iterator[bytes]]:
-        """The bytes behind a URL, piece by piece.
+        """Open a URL, and yield its bytes piece by piece.
 
-        :param size: how many there should be, in bytes; a server that announces another number is told so at once.
-        :raises NotFetched: they do not come, also while they are read.
+        :param size: expected size in bytes; another Content-Length is an error at once.
+        :raises NotFetched: the file cannot be fetched; also raised while it is read.
         """
         if self.authorities is not None and not os.access(self.authorities, os.R_OK):
             hint = 'option [baremetal_acc] image_ca names it'
@@ -70,7 +70,7 @@ class Web:
 
     @contextmanager
     def _answer(self, url: str, until: float) -> Iterator[Stream]:
-        """The answer of the server that has it."""
+        """Yield the answer of the server that has the file, after redirects."""
         asked = self._allowed(url)
         for _ in range(_MOST_REDIRECTS + 1):
             with ExitStack() as stack:
@@ -93,9 +93,9 @@ class Web:
         raise NotFetched(f'more than {_MOST_REDIRECTS} redirects, the last to {asked}')
 
     def _asked(self, asked: Address, until: float) -> AbstractContextManager[Stream]:
-        """What a server answers.
+        """Send the request to a server.
 
-        :raises OSError: as :meth:`.Transport.stream`, or the CA certificates cannot be used.
+        :raises OSError: as of :meth:`.Transport.stream`, or the CA certificates cannot be used.
         """
         origin, left = asked.origin, until - time.monotonic()
         if left <= 0:
@@ -105,7 +105,7 @@ class Web:
             f'GET {asked.url.removeprefix(str(origin))} HTTP/1.1\r\nHost: {_host(origin)}\r\nUser-Agent: baremetal-acc\r\n'
             'Accept: */*\r\nAccept-Encoding: identity\r\nConnection: close\r\n\r\n'
         )
-        server = Transport(origin.host.strip('[]'), origin.port, context, limit=lambda: 0)  # of what is not streamed
+        server = Transport(origin.host.strip('[]'), origin.port, context, limit=lambda: 0)  # for answers that are not streamed
         return server.stream(head.encode(), connect=min(_CONNECT, left), silence=_SILENCE, until=until)
 
     def _pieces(self, answer: Stream, until: float) -> Iterator[bytes]:
@@ -115,7 +115,7 @@ class Web:
             raise self._failed(exc, until, 'it breaks off') from None
 
     def _failed(self, exc: OSError, until: float, what: str, hint: str | None = None) -> NotFetched:
-        """Why nothing came, or no more, on one line."""
+        """Return the error for a file that could not be fetched, or not completely, on one line."""
         if time.monotonic() >= until:
             late = f'it did not come within {self.timeout.total_seconds():g} seconds'
             return NotFetched(late, 'option [baremetal_acc] image_timeout')
@@ -134,10 +134,10 @@ class Web:
 
 
 def _host(origin: Origin) -> str:
-    """Without the port that goes without saying."""
+    """Return the host, with its port unless that is the scheme's default."""
     return origin.host if origin.port == address.PORTS[origin.scheme] else f'{origin.host}:{origin.port}'
 
 
 def _entry(origin: Origin) -> str:
-    """As the option has it."""
+    """Return a server as the option ``image_hosts`` names it."""
     return str(origin) if origin.scheme == 'http' else _host(origin)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read the keys that tables of images and of bundles share."""
+"""Read the keys that ``[[image]]`` and ``[[bundle]]`` tables of a catalogue share."""
 
 import re
 import uuid
@@ -11,7 +11,7 @@ from baremetal_acc.model import toml
 from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Reference
 
 NO_RESTORE = 'none'
-"""What ``restore`` says when there is no image to go back to, and the operator knows it."""
+"""The value of ``restore`` where there is no restore image, and the operator knows it."""
 
 _HEX_DIGITS = {DigestAlgorithm.SHA256: 64, DigestAlgorithm.SHA512: 128}
 
@@ -20,23 +20,23 @@ _PCI = re.compile(r'0x[0-9a-f]{4}:0x[0-9a-f]{4}')
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,99}')
 
 _LONGEST_PATTERN = 200
-"""Characters of a pattern over Ids. The longest Id of all recordings has 63."""
+"""Most characters of a pattern over Ids. The longest Id of all recordings has 63."""
 
 _LARGEST = 2**63 - 1
-"""Of a size: what others can store as an integer."""
+"""The largest size: others store sizes as 64-bit integers."""
 
 _MEASURED = {'sha256': 64, 'sha384': 96, 'sha512': 128, 'sha3_256': 64, 'sha3_384': 96, 'sha3_512': 128}
 """Hexadecimal digits of a measurement, by its algorithm. Source: DSP0274 1.2.3, MeasurementHashAlgo."""
 
 _LONGEST_RAW = 128
-"""Hexadecimal digits of a measurement that is no digest."""
+"""Most hexadecimal digits of a measurement that is no digest."""
 
 _LAST_INDEX = 254
-"""Source: DSP0274 1.2.3, measurement index: 0xFF asks for all."""
+"""The highest index of a measurement. Source: DSP0274 1.2.3, measurement index: 0xFF asks for all."""
 
 
 def name(table: toml.Table) -> str:
-    """The name of an image or a bundle."""
+    """Return the name of an image or a bundle."""
     found = table.required_string('name')
     if not _NAME.fullmatch(found):
         raise table.error('name', f'{found!r} is no name: letters, digits, dot, dash and underline, at most 100')
@@ -99,7 +99,7 @@ def digest(table: toml.Table, text: str) -> Digest:
 
 
 def references(table: toml.Table) -> tuple[Reference, ...]:
-    """What a device measures that runs the image: ``"HGX_ERoT_GPU_*/2" = "sha384:..."``, or a list of values."""
+    """Return the measurements of a device that runs the image: ``"HGX_ERoT_GPU_*/2" = "sha384:..."``, or a list of values."""
     found = []
     listed = table.table('measurements')
     for key, value in listed.data.items():
@@ -134,7 +134,7 @@ def _measured(table: toml.Table, key: str, text: str) -> tuple[str, str]:
 
 
 def place(table: toml.Table, key: str, text: str, folder: Path) -> str:
-    """Where something lies: a URL as it is, a path against the catalogue's folder."""
+    """Return the location of a file: a URL unchanged, a path relative to the catalogue's folder made absolute."""
     if '://' not in text:
         return str(folder / text)
     try:

@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which keys may sign, and does a signature fit one of them? The algorithm follows from the kind of the key."""
+"""Public keys that may sign, and the creation and check of one signature. The kind of the key determines the algorithm."""
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
 MAX_SIZE = 256 * 1024
-"""Bytes of a file of signatures, of keys or of certificates. A chain takes some thousand."""
+"""Most bytes of a file of signatures, of keys or of certificates. A chain takes some thousand."""
 
 _CURVES: dict[str, hashes.HashAlgorithm] = {
     'secp256r1': hashes.SHA256(),
@@ -16,7 +16,7 @@ _CURVES: dict[str, hashes.HashAlgorithm] = {
 }
 
 _SMALLEST_RSA = 2048
-"""Bits. Source: NIST SP 800-57 part 1 revision 5, table 2 and 4 (112 bits of strength)."""
+"""Least bits of an RSA key. Source: NIST SP 800-57 part 1 revision 5, table 2 and 4 (112 bits of strength)."""
 
 _PSS = padding.PSS(mgf=padding.MGF1(hashes.SHA256()), salt_length=padding.PSS.DIGEST_LENGTH)
 
@@ -26,20 +26,20 @@ PrivateKey = ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey | rsa.RSAPri
 
 
 class Untrusted(Exception):
-    """Why a signature proves nothing. Whoever asked says of what."""
+    """A signature proves nothing; the text says why. The caller names the signed thing."""
 
 
 def fingerprint(key: PublicKey) -> str:
-    """How a public key is named."""
+    """Return the name of a public key: its SHA-256."""
     digest = hashes.Hash(hashes.SHA256())
     digest.update(key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo))
     return f'sha256:{digest.finalize().hex()}'
 
 
 def usable(key: object) -> PublicKey:
-    """A key that is strong enough, of a kind that we know.
+    """Return the key if it is strong enough, and of a supported kind.
 
-    :raises Untrusted: it is another one.
+    :raises Untrusted: the key is not.
     """
     match key:
         case ed25519.Ed25519PublicKey():
@@ -55,7 +55,7 @@ def usable(key: object) -> PublicKey:
 
 
 def verify(key: PublicKey, value: bytes, statement: bytes) -> None:
-    """The value is this key's signature over these very bytes.
+    """Check that the value is this key's signature over these very bytes.
 
     :raises Untrusted: it is not.
     """
@@ -72,7 +72,7 @@ def verify(key: PublicKey, value: bytes, statement: bytes) -> None:
 
 
 def sign(key: PrivateKey, statement: bytes) -> bytes:
-    """What :func:`verify` takes."""
+    """Return a signature that :func:`verify` accepts."""
     match key:
         case ed25519.Ed25519PrivateKey():
             return key.sign(statement)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is this catalogue the operator's, and not an older one? The bytes whose signature was checked are the bytes that are read."""
+"""Load a catalogue after its signature and its serial were checked. The bytes that were checked are the bytes that are read."""
 
 import hashlib
 import os
@@ -19,24 +19,24 @@ from baremetal_acc.model import toml
 from baremetal_acc.model.image import SignatureDemand
 
 SUFFIX = '.sig'
-"""What the name of a file of signatures has more than that of what was signed."""
+"""Suffix of a signature file, after the full name of the signed file."""
 
 _MAX_SIZE = 4 * toml.MAX_SIZE
-"""Bytes. As many characters as a document may have, in UTF-8."""
+"""Most bytes of a catalogue: the most characters of a document, in UTF-8."""
 
 
 class Trusting(Protocol):
-    """What is asked of trust roots; see :class:`baremetal_acc.catalogue.signature.Trust`."""
+    """The interface of trust roots; see :class:`baremetal_acc.catalogue.signature.Trust`."""
 
     def check(self, statement: bytes, text: str, path: str, now: datetime) -> str:
-        """Who signed."""
+        """Return who signed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
     """A catalogue that may be used.
 
-    :ivar signer: who signed it; None where nobody did, or nobody asked.
+    :ivar signer: who signed it; None where nobody did, or no signature was checked.
     :ivar digest: SHA-256 of its bytes.
     """
 
@@ -54,15 +54,15 @@ def load(
     now: datetime,
     hint: str | None = None,
 ) -> Loaded:
-    """Read a catalogue, once it has proven whose it is.
+    """Read a catalogue after checking its signature and its serial.
 
-    Whether it has expired is asked for each image, when it is opened: what needs no image, such as locking, goes on.
+    Expiry is checked when an image is opened: work that needs no image, such as locking, continues.
 
-    :param trust: the trust roots, None where there are none; then no signature is looked at.
-    :param serials: where the highest serial is kept.
-    :param hint: where the path comes from.
-    :raises CatalogueRefused: it is not signed as it has to be, or an older one.
-    :raises DocumentError: it is missing or wrong.
+    :param trust: the trust roots, None where there are none; then no signature is checked.
+    :param serials: the database of the highest serials.
+    :param hint: where the path is configured, for messages.
+    :raises CatalogueRefused: the catalogue is not signed as required, or is older than one that was seen.
+    :raises DocumentError: the catalogue is missing or wrong.
     """
     data = read(path, hint)
     signer = None
@@ -85,12 +85,12 @@ def load(
 
 
 def read(path: Path, hint: str | None = None, limit: int = _MAX_SIZE) -> bytes:
-    """The bytes of a regular file, read once.
+    """Read a regular file once, and return its bytes.
 
-    :raises DocumentError: it cannot be read, is no regular file, or too long.
+    :raises DocumentError: the file cannot be read, is no regular file, or is too long.
     """
     try:
-        # Not blocking, so that a pipe in place of the file holds nobody.
+        # Non-blocking, so that a pipe in place of the file cannot block the process.
         with open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as stream:
             regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
             data = stream.read(limit + 1) if regular else b''
@@ -104,8 +104,8 @@ def read(path: Path, hint: str | None = None, limit: int = _MAX_SIZE) -> bytes:
 
 
 def _signer(path: Path, data: bytes, trust: Trusting, demand: SignatureDemand, now: datetime) -> str | None:
-    """Who signed these bytes; None where nobody did, and nobody has to."""
-    # Imported here: who has no trust roots does not wait for it.
+    """Return who signed these bytes; None where nobody did, and no signature is required."""
+    # Imported here: without trust roots the import would only take time.
     from baremetal_acc.catalogue import signature
 
     beside = path.with_name(path.name + SUFFIX)

@@ -1,14 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a PLDM firmware update package says: its header, the devices it is for, and its component images.
+"""A PLDM firmware update package: its header, the devices that it is for, and its component images.
 
-The names are those of DSP0267. Table numbers are those of DSP0267 1.3.0: 3 the package header, 4 a firmware device ID record,
-5 a downstream device ID record, 6 the information of a component image and 7 descriptors, as openbmc/libpldm cites them;
-32 classifications and 33 string types, as chipsalliance/caliptra-mcu-sw does. The bytes are read and written by
+The names are those of DSP0267. Table numbers are those of DSP0267 1.3.0: 3 the package header, 4 a firmware device ID record, 5
+a downstream device ID record, 6 the information of a component image and 7 descriptors, as openbmc/libpldm cites them; 32
+classifications and 33 string types, as chipsalliance/caliptra-mcu-sw does. The bytes are read and written by
 :mod:`baremetal_acc.catalogue.pldm_package`.
 
-Nothing of a package is trusted for being in it: whose it is, and that it is whole, is said by the digest and the signature of
-the catalogue.
+Nothing in a package is trusted: its origin and its integrity are shown by the digest and the signature of the catalogue.
 """
 
 import uuid
@@ -36,7 +35,7 @@ class Revision(Enum):
 
     @property
     def version(self) -> str:
-        """Of DSP0267."""
+        """The revision of DSP0267."""
         return self.value[1]
 
     @property
@@ -46,22 +45,22 @@ class Revision(Enum):
 
     @property
     def has_downstream_devices(self) -> bool:
-        """There is an area of downstream device ID records."""
+        """Whether the header has an area of downstream device ID records."""
         return self.number >= 2
 
     @property
     def has_opaque_data(self) -> bool:
-        """Components have opaque data."""
+        """Whether components have opaque data."""
         return self.number >= 3
 
     @property
     def has_manifests(self) -> bool:
-        """Records have reference manifests, and the payload has a checksum."""
+        """Whether records have reference manifests, and the payload has a checksum."""
         return self.number >= 4
 
 
 class StringType(IntEnum):
-    """How a string is encoded. Source: DSP0267 1.3.0, table 33."""
+    """The encoding of a string. Source: DSP0267 1.3.0, table 33."""
 
     UNKNOWN = 0
     ASCII = 1
@@ -73,7 +72,7 @@ class StringType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PldmString:
-    """A string with its type.
+    """A string of a package with its encoding.
 
     :ivar raw: its bytes, 255 at most.
     """
@@ -83,9 +82,9 @@ class PldmString:
 
     @property
     def text(self) -> str:
-        """What it says. Of a string whose type is unknown, what is not ASCII is written as escapes.
+        """The decoded string. In a string of unknown type, bytes that are not ASCII are written as escapes.
 
-        :raises UnicodeDecodeError: it is no string of its type; one that was parsed is.
+        :raises UnicodeDecodeError: the bytes are no string of that type; never for a parsed string.
         """
         match self.type:
             case StringType.UNKNOWN:
@@ -110,7 +109,7 @@ class ReleaseTime:
     """PackageReleaseDateTime, a timestamp104. Source: DSP0240; openbmc/pldm, ``tools/fw-update/pldm_fwup_pkg_creator.py``.
 
     :ivar moment: with the offset from UTC that the package says.
-    :ivar resolution: the byte that says how exact it is.
+    :ivar resolution: the byte that gives the accuracy.
     """
 
     moment: datetime
@@ -118,7 +117,7 @@ class ReleaseTime:
 
 
 class DescriptorType(IntEnum):
-    """What a descriptor identifies. Source: DSP0267 1.3.0, table 7; openbmc/libpldm, ``firmware_update.h``."""
+    """The type of a descriptor. Source: DSP0267 1.3.0, table 7; openbmc/libpldm, ``firmware_update.h``."""
 
     PCI_VENDOR_ID = 0x0000
     IANA_ENTERPRISE_ID = 0x0001
@@ -142,7 +141,7 @@ class DescriptorType(IntEnum):
 
 
 VENDOR_DEFINED = 0xFFFF
-"""Type of a descriptor that has a title of its own."""
+"""Type of a vendor-defined descriptor, which has a title of its own."""
 
 DESCRIPTOR_BYTES: dict[DescriptorType, int] = {
     DescriptorType.PCI_VENDOR_ID: 2,
@@ -165,7 +164,7 @@ DESCRIPTOR_BYTES: dict[DescriptorType, int] = {
     DescriptorType.IEEE_EUI_64_ID: 8,
     DescriptorType.PCI_REVISION_ID_RANGE: 2,
 }
-"""How long the data of a descriptor is."""
+"""Length of a descriptor's data by type."""
 
 _NUMBERS = frozenset(
     {
@@ -177,7 +176,7 @@ _NUMBERS = frozenset(
         DescriptorType.PCI_REVISION_ID,
     }
 )
-"""Whose data is a number, low byte first."""
+"""Types whose data is a number, low byte first."""
 
 _TEXTS = frozenset(
     {
@@ -190,14 +189,14 @@ _TEXTS = frozenset(
         DescriptorType.SCSI_PRODUCT_ID,
     }
 )
-"""Whose data is ASCII, where it can be read as that."""
+"""Types whose data is ASCII, where it can be decoded so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descriptor:
-    """An id of a device.
+    """An identifier of a device.
 
-    :ivar type: a number where it is none that we know.
+    :ivar type: a number where the type is unknown.
     """
 
     type: DescriptorType | int
@@ -205,7 +204,7 @@ class Descriptor:
 
     @property
     def value(self) -> str:
-        """The id as people write it; what has no such form in hexadecimal digits, in the order of the bytes."""
+        """The identifier in its usual notation; otherwise hexadecimal digits in the order of the bytes."""
         if self.type is DescriptorType.UUID:
             return str(uuid.UUID(bytes=self.data))
         if self.type in _NUMBERS:
@@ -219,7 +218,7 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VendorDescriptor:
-    """An id that its maker has defined, with the title that says what it is."""
+    """A vendor-defined identifier, with the title that says what it is."""
 
     title: PldmString
     data: bytes
@@ -229,8 +228,9 @@ AnyDescriptor = Descriptor | VendorDescriptor
 
 
 class DeviceUpdateOption(IntFlag, boundary=KEEP):
-    """Flags of a firmware device. Source: DSP0267 1.3.0, table 4; for flashless boot chipsalliance/caliptra-mcu-sw,
-    ``docs/src/pldm_update_package.md``.
+    """Flags of a firmware device.
+
+    Source: DSP0267 1.3.0, table 4; for flashless boot chipsalliance/caliptra-mcu-sw, ``docs/src/pldm_update_package.md``.
     """
 
     CONTINUE_AFTER_FAILURE = 1 << 0
@@ -251,7 +251,7 @@ class ComponentOption(IntFlag, boundary=KEEP):
 
 
 class Activation(IntFlag, boundary=KEEP):
-    """What brings a component in force. Source: DSP0267 1.3.0, table 6; openbmc/libpldm, ``firmware_update.h``."""
+    """The activation method of a component. Source: DSP0267 1.3.0, table 6; openbmc/libpldm, ``firmware_update.h``."""
 
     AUTOMATIC = 1 << 0
     SELF_CONTAINED = 1 << 1
@@ -262,7 +262,7 @@ class Activation(IntFlag, boundary=KEEP):
 
 
 class Classification(IntEnum):
-    """What kind of thing a component is. Source: DSP0267 1.3.0, table 32; openbmc/libpldm, ``firmware_update.h``."""
+    """The classification of a component. Source: DSP0267 1.3.0, table 32; openbmc/libpldm, ``firmware_update.h``."""
 
     UNKNOWN = 0x0000
     OTHER = 0x0001
@@ -282,7 +282,7 @@ class Classification(IntEnum):
 
 
 NO_COMPARISON_STAMP = 0xFFFFFFFF
-"""What ComponentComparisonStamp says where it is not used."""
+"""The value of an unused ComponentComparisonStamp."""
 
 
 NO_DEVICE_OPTIONS = DeviceUpdateOption(0)
@@ -296,12 +296,12 @@ NO_ACTIVATION = Activation(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """A component image.
+    """The information of a component image.
 
-    :ivar classification: a number where it is none that we know.
-    :ivar identifier: by which its maker knows the component; two records of a package may have the same.
-    :ivar offset: where its image begins, from the first byte of the package.
-    :ivar opaque_data: from 1.2 on; what the device gets with the image.
+    :ivar classification: a number where it is unknown.
+    :ivar identifier: the vendor's identifier of the component; two records of a package may have the same.
+    :ivar offset: position of the image, from the first byte of the package.
+    :ivar opaque_data: from 1.2 on; data that the device gets with the image.
     """
 
     classification: Classification | int
@@ -317,12 +317,12 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRecord:
-    """A firmware device that the package is for: one that has all of these ids.
+    """A firmware device that the package is for: a device with all of these descriptors.
 
-    :ivar image_set_version: of all of its components together.
-    :ivar components: positions in :attr:`Package.components` of those that it gets, the first is 0.
-    :ivar descriptors: its ids; the first is the initial descriptor.
-    :ivar package_data: what the device gets before the images.
+    :ivar image_set_version: the version of all of its components together.
+    :ivar components: positions in :attr:`Package.components` of the components that it gets; the first is 0.
+    :ivar descriptors: its descriptors; the first is the initial descriptor.
+    :ivar package_data: data that the device gets before the images.
     :ivar reference_manifest: from 1.3 on.
     """
 
@@ -336,10 +336,10 @@ class DeviceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownstreamRecord:
-    """A device behind a firmware device, which updates it. Such records exist from 1.1 on.
+    """A downstream device, which a firmware device updates. Such records exist from 1.1 on.
 
-    :ivar min_version: from which on its firmware can be activated by itself.
-    :ivar min_version_stamp: the same as a number; None where the options do not say that there is one.
+    :ivar min_version: the first version of its firmware that can be activated by itself.
+    :ivar min_version_stamp: the same as a number; None where the options do not announce it.
     """
 
     options: DownstreamUpdateOption = NO_DOWNSTREAM_OPTIONS
@@ -353,9 +353,9 @@ class DownstreamRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """What the header of a package says.
+    """The header of a package.
 
-    :ivar released: None where the package says nothing, which is 13 bytes of zero.
+    :ivar released: None where the package does not say, which is 13 bytes of zero.
     :ivar bitmap_bits: ComponentBitmapBitLength, a multiple of 8 and no less than there are components.
     """
 
@@ -369,5 +369,5 @@ class Package:
 
     @property
     def images_end(self) -> int:
-        """Where the last component image ends. What the file has after that is no part of DSP0267: a signature, for one."""
+        """The end of the last component image. What the file has after it is no part of DSP0267, such as a signature."""
         return max((component.offset + component.size_bytes for component in self.components), default=0)

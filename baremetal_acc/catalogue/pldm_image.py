@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refuse an image that is a PLDM package where its header and the catalogue contradict each other.
 
-The catalogue is believed, and the header is not. But where they differ one of them means another image, and what the BMC would
-make of it is not what the plan says.
+The catalogue is believed, and the header is not. But where they differ one of them means another image, and the BMC would do
+something else with it than the plan says.
 """
 
 from collections.abc import Iterable
@@ -15,11 +15,14 @@ from baremetal_acc.errors import ImageError, ImageMismatch, PackageMalformed
 from baremetal_acc.model.image import Bundle, BundlePart, Image, ImageKind, Upload
 
 _TOLD = 5
-"""Versions in a message; a package may have thousands."""
+"""Most versions in a message; a package may have thousands."""
 
 
 def contradiction(image: Image, upload: Upload) -> ImageError | None:
-    """What speaks against an image by its own header; None for one that is no PLDM package."""
+    """Return the error for a PLDM package whose own header contradicts the catalogue; None for any other image.
+
+    A bundle that is no PLDM package is an error, too, and so is a malformed package.
+    """
     if image.kind is not ImageKind.FIRMWARE:
         return None
     with upload.open() as stream:
@@ -37,7 +40,7 @@ def contradiction(image: Image, upload: Upload) -> ImageError | None:
 
 
 def _no_package(image: Image) -> ImageError | None:
-    """What speaks against an image that is no PLDM package: nothing, unless it is a bundle."""
+    """Return the error for a bundle that is no PLDM package; None for another image."""
     if image.bundle is None:
         return None
     hint = 'list it as [[image]], one for each component'
@@ -45,7 +48,7 @@ def _no_package(image: Image) -> ImageError | None:
 
 
 def _parts(bundle: Bundle, package: Package) -> str | None:
-    """Every component of a package is one of the bundle, and the other way round: none is written that no plan knows of."""
+    """Return the difference between the components of a package and of its bundle: none is written that no plan knows of."""
     there = [(component.identifier, component.version.text) for component in package.components]
     unlisted = [
         f'{number:#06x} {version}' for number, version in there if not any(_is(p, number, version) for p in bundle.parts)
@@ -63,7 +66,7 @@ def _is(part: BundlePart, identifier: int, version: str) -> bool:
 
 
 def _version(image: Image, package: Package) -> str | None:
-    """The version is that of a component, of all components of a device, or of the package."""
+    """Return a contradiction, unless the version is that of a component, of all components of a device, or of the package."""
     said = [component.version.text for component in package.components]
     said += [device.image_set_version.text for device in package.devices]
     said.append(package.version.text)
@@ -73,7 +76,7 @@ def _version(image: Image, package: Package) -> str | None:
 
 
 def _devices(image: Image, package: Package) -> str | None:
-    """Where both sides name all of their devices by PCI ids, they have one in common."""
+    """Return a contradiction where both sides name all of their devices by PCI ids, and have none in common."""
     records: tuple[DeviceRecord | DownstreamRecord, ...] = (*package.devices, *package.downstream_devices)
     said = [draft.pci_ids(record.descriptors) for record in records]
     wanted = [fit.pci for fit in image.fits]

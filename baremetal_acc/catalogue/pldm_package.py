@@ -16,10 +16,10 @@ Table numbers are those of DSP0267 1.3.0. The layout of each revision is that of
 ``tools/fw-update/pldm_fwup_pkg_creator.py``, of openbmc/libpldm, ``src/dsp/firmware_update.c``, and of
 chipsalliance/caliptra-mcu-sw, ``docs/src/pldm_update_package.md``.
 
-Only the header is held in memory, which is 65,535 bytes at most by the size of its own length. Reading takes time in proportion
-to the bytes, whatever they are. What is in the header has to be there from the first byte to the last: a length that leads
-outside its record, or ends short of it, refuses the package. Whether an initial descriptor is of one of the types that the
-specification gives to it is left to the device.
+Only the header is held in memory; its size field limits it to 65,535 bytes. The parser takes time in proportion to the bytes,
+for any input. Fields have to fill the header completely: a package is refused when a length leads outside its record, or ends
+before the end of the record. The type of an initial descriptor is not checked against the types that the specification allows
+there; that is left to the device.
 """
 
 import io
@@ -54,7 +54,7 @@ from baremetal_acc.catalogue.pldm import (
 from baremetal_acc.errors import PackageMalformed
 
 SUFFIX = '.fwpkg'
-"""What the names of packages end with, by habit of their makers."""
+"""The usual suffix of a package's file name."""
 
 IDENTIFIER_BYTES = 16
 
@@ -67,7 +67,7 @@ _LEAST_AREAS = 3
 _CHECKSUM = 4
 
 _LAST_OFFSET_MINUTES = 24 * 60 - 1
-"""Of a time from UTC, to either side."""
+"""Largest offset from UTC, in either direction."""
 
 _AT_ONCE = 1024 * 1024
 """Bytes of the payload that are read at a time."""
@@ -78,7 +78,7 @@ _BY_IDENTIFIER = {revision.identifier.bytes: revision for revision in Revision}
 
 
 def begins_as_one(begin: bytes) -> bool:
-    """These first bytes are the identifier of a package, whatever the rest is. No document in TOML begins with one of them."""
+    """Tell whether these first bytes are the identifier of a package. No TOML document begins with such bytes."""
     return begin[:IDENTIFIER_BYTES] in _BY_IDENTIFIER
 
 
@@ -86,11 +86,11 @@ def begins_as_one(begin: bytes) -> bool:
 
 
 def parse(content: bytes | BinaryIO, name: str) -> Package:
-    """What a package says, once both checksums are right and every image lies within the file.
+    """Parse a package, and check its checksums and that every image is within the file.
 
-    :param content: the whole package; of a stream the header is read first, the rest piece by piece for its checksum.
-    :param name: what to call it, for messages.
-    :raises PackageMalformed: it breaks the specification.
+    :param content: the whole package; from a stream the header is read first, and the rest piece by piece for its checksum.
+    :param name: name of the package, for messages.
+    :raises PackageMalformed: the package violates the specification.
     """
     stream = io.BytesIO(content) if isinstance(content, bytes) else content
     size = stream.seek(0, io.SEEK_END)
@@ -127,9 +127,9 @@ def parse(content: bytes | BinaryIO, name: str) -> Package:
 
 
 class _Reader:
-    """Fields, one after the other.
+    """Reads fields, one after the other.
 
-    :param within: what they are fields of, for messages: ``FirmwareDeviceIDRecords[2].``.
+    :param within: prefix of the field names, for messages: ``FirmwareDeviceIDRecords[2].``.
     """
 
     def __init__(self, data: bytes, name: str, *, at: int = 0, end: int | None = None, within: str = '') -> None:
@@ -141,26 +141,26 @@ class _Reader:
 
     @property
     def left(self) -> int:
-        """Bytes that were not read yet."""
+        """Number of bytes that were not read yet."""
         return self._end - self._at
 
     @property
     def done(self) -> int:
-        """Bytes that were read."""
+        """Number of bytes that were read."""
         return self._at - self._begin
 
     def wrong(self, field: str, found: str, expected: str, *, back: int = 0) -> PackageMalformed:
-        """The error for a field.
+        """Return the error for a field.
 
-        :param back: how many bytes ago it began.
+        :param back: how many bytes before the present position the field began.
         """
         where = f'{self._within}{field}'
         return PackageMalformed(image=self._name, field=where, offset=self._at - back, found=found, expected=expected)
 
     def take(self, length: int, field: str) -> bytes:
-        """So many bytes.
+        """Read that many bytes.
 
-        :raises PackageMalformed: there are not.
+        :raises PackageMalformed: there are fewer.
         """
         if length > self.left:
             raise self.wrong(field, f'{self.left} bytes are left', f'{length} bytes')
@@ -169,21 +169,21 @@ class _Reader:
         return found
 
     def u8(self, field: str) -> int:
-        """A number of one byte."""
+        """Read a number of one byte."""
         return self.take(1, field)[0]
 
     def u16(self, field: str) -> int:
-        """A number of two bytes."""
+        """Read a number of two bytes."""
         return int.from_bytes(self.take(2, field), 'little')
 
     def u32(self, field: str) -> int:
-        """A number of four bytes."""
+        """Read a number of four bytes."""
         return int.from_bytes(self.take(4, field), 'little')
 
     def part(self, length: int, field: str, within: str) -> '_Reader':
-        """The next bytes, read on their own.
+        """Return a reader of the next bytes.
 
-        :raises PackageMalformed: there are not so many.
+        :raises PackageMalformed: there are fewer.
         """
         if length > self.left:
             raise self.wrong(field, f'{self.left} bytes are left', f'{length} bytes')
@@ -192,7 +192,7 @@ class _Reader:
         return found
 
     def string_type(self, field: str) -> StringType:
-        """A string type."""
+        """Read a string type."""
         number = self.u8(field)
         try:
             return StringType(number)
@@ -200,7 +200,7 @@ class _Reader:
             raise self.wrong(field, str(number), f'one of 0 to {max(StringType)}', back=1) from None
 
     def string(self, kind: StringType, length: int, field: str) -> PldmString:
-        """A string of a type that is known already."""
+        """Read a string of a known type."""
         found = PldmString(type=kind, raw=self.take(length, field))
         try:
             found.text  # noqa: B018 - it decodes
@@ -210,9 +210,9 @@ class _Reader:
 
 
 def _package(reader: _Reader, revision: Revision, payload: range) -> Package:
-    """Everything before the checksums.
+    """Parse everything before the checksums.
 
-    :param payload: where images may lie.
+    :param payload: where images may be.
     """
     reader.take(_FIXED - 17, 'PackageHeaderIdentifier')  # with revision and size, which are known
     released = _release_time(reader)
@@ -247,7 +247,7 @@ def _package(reader: _Reader, revision: Revision, payload: range) -> Package:
 
 
 def _release_time(reader: _Reader) -> ReleaseTime | None:
-    """A timestamp104: offset from UTC in minutes, microsecond, second, minute, hour, day, month, year, resolution."""
+    """Parse a timestamp104: offset from UTC in minutes, microsecond, second, minute, hour, day, month, year, resolution."""
     field = 'PackageReleaseDateTime'
     raw = reader.take(13, field)
     if not any(raw):
@@ -264,9 +264,9 @@ def _release_time(reader: _Reader) -> ReleaseTime | None:
 
 
 class _Bitmaps:
-    """The bitmaps of records over components, whose number is known only after them.
+    """The component bitmaps of records, which precede the number of components.
 
-    :param length: bytes of each.
+    :param length: bytes of each bitmap.
     """
 
     def __init__(self, length: int) -> None:
@@ -274,7 +274,7 @@ class _Bitmaps:
         self._highest: list[tuple[int, PackageMalformed]] = []
 
     def read(self, reader: _Reader) -> frozenset[int]:
-        """The positions of the components that one says; the first is 0."""
+        """Read a bitmap, and return the positions of its components; the first is 0."""
         field = 'ApplicableComponents'
         raw = reader.take(self._length, field)
         found = frozenset(8 * at + bit for at, byte in enumerate(raw) if byte for bit in range(8) if byte >> bit & 1)
@@ -284,9 +284,9 @@ class _Bitmaps:
         return found
 
     def check(self, components: int) -> None:
-        """No bitmap says a component that there is not.
+        """Check that no bitmap names a component that does not exist.
 
-        :raises PackageMalformed: one does.
+        :raises PackageMalformed: a bitmap does.
         """
         for highest, told in self._highest:
             if highest >= components:
@@ -294,7 +294,7 @@ class _Bitmaps:
 
 
 def _device(reader: _Reader, revision: Revision, bitmaps: _Bitmaps, number: int) -> DeviceRecord:
-    """A firmware device ID record."""
+    """Parse a firmware device ID record."""
     record, count = _record(reader, f'FirmwareDeviceIDRecords[{number}].')
     options = DeviceUpdateOption(record.u32('DeviceUpdateOptionFlags'))
     kind = record.string_type('ComponentImageSetVersionStringType')
@@ -316,7 +316,7 @@ def _device(reader: _Reader, revision: Revision, bitmaps: _Bitmaps, number: int)
 
 
 def _downstream_device(reader: _Reader, revision: Revision, bitmaps: _Bitmaps, number: int) -> DownstreamRecord:
-    """A downstream device ID record."""
+    """Parse a downstream device ID record."""
     record, count = _record(reader, f'DownstreamDeviceIDRecords[{number}].')
     options = DownstreamUpdateOption(record.u32('DownstreamDeviceUpdateOptionFlags'))
     kind = record.string_type('DownstreamDeviceSelfContainedActivationMinVersionStringType')
@@ -341,7 +341,7 @@ def _downstream_device(reader: _Reader, revision: Revision, bitmaps: _Bitmaps, n
 
 
 def _record(reader: _Reader, within: str) -> tuple[_Reader, int]:
-    """The rest of a record of either kind, and how many descriptors it has."""
+    """Return a reader of the rest of a record of either kind, and its number of descriptors."""
     length = reader.u16(f'{within}RecordLength')
     if length < 3:
         raise reader.wrong(f'{within}RecordLength', str(length), 'more than its own two bytes and DescriptorCount', back=2)
@@ -359,7 +359,7 @@ def _ended(record: _Reader) -> None:
 
 
 def _descriptor(record: _Reader, position: int) -> AnyDescriptor:
-    """Type, length and data; a vendor-defined one begins its data with a title."""
+    """Parse type, length and data of a descriptor; the data of a vendor-defined one begins with a title."""
     within = f'RecordDescriptors[{position}].'
     number = record.u16(f'{within}DescriptorType')
     length = record.u16(f'{within}DescriptorLength')
@@ -381,7 +381,7 @@ def _descriptor(record: _Reader, position: int) -> AnyDescriptor:
 
 
 def _component(reader: _Reader, revision: Revision, payload: range, number: int) -> Component:
-    """The information of a component image, which lies in the payload. Two components may have one image."""
+    """Parse the information of a component image, which is in the payload. Two components may have the same image."""
     within = f'ComponentImageInformation[{number}].'
     classification = reader.u16(f'{within}ComponentClassification')
     identifier = reader.u16(f'{within}ComponentIdentifier')
@@ -432,8 +432,10 @@ def _check_header_sum(header: bytes, length: int, name: str) -> None:
 
 
 def _check_payload_sum(header: bytes, stream: BinaryIO, images_end: int, name: str) -> None:
-    """The payload is what comes after the header. What a maker has put behind the last image, such as a signature, may be part
-    of it, as libpldm reads it, or not: either is right, and nothing else.
+    """Check the payload checksum.
+
+    The payload is what comes after the header. What a vendor has appended to the last image, such as a signature, may be part
+    of the payload, as libpldm reads it, or not: either checksum is right, and nothing else.
     """
     offset = len(header) - _CHECKSUM
     said = int.from_bytes(header[offset:], 'little')
@@ -449,7 +451,7 @@ def _check_payload_sum(header: bytes, stream: BinaryIO, images_end: int, name: s
 
 
 def _sum(stream: BinaryIO, length: int | None, name: str, begin: int = 0) -> int:
-    """CRC-32 of the next bytes; of all of them where there is no length."""
+    """Return the CRC-32 of the next bytes; of all of them where ``length`` is None."""
     found, left = begin, length
     while left is None or left > 0:
         piece = stream.read(_AT_ONCE if left is None else min(_AT_ONCE, left))
@@ -463,7 +465,7 @@ def _sum(stream: BinaryIO, length: int | None, name: str, begin: int = 0) -> int
 
 
 def _read(stream: BinaryIO, length: int) -> bytes:
-    """The next bytes, fewer where the stream ends; one may give them in pieces."""
+    """Read the next bytes, fewer where the stream ends; a stream may return them in pieces."""
     pieces = []
     while length and (piece := stream.read(length)):
         pieces.append(piece)
@@ -480,12 +482,12 @@ def _shorter(stream: BinaryIO, name: str) -> PackageMalformed:
 
 
 def header_size(package: Package) -> int:
-    """PackageHeaderSize, with the checksums."""
+    """Return PackageHeaderSize, with the checksums."""
     return len(_header(package)) + _CHECKSUM * (2 if package.revision.has_manifests else 1)
 
 
 def placed(package: Package, sizes: Iterable[int]) -> Package:
-    """The package with images of these sizes, one after the other behind the header."""
+    """Return the package with images of these sizes, one after the other after the header."""
     at = header_size(package)
     components = []
     for component, size in zip(package.components, sizes, strict=True):
@@ -495,10 +497,10 @@ def placed(package: Package, sizes: Iterable[int]) -> Package:
 
 
 def encode(package: Package, payload: bytes) -> bytes:
-    """The bytes of a package.
+    """Return the bytes of a package.
 
-    :param payload: what comes after the header: the images, where the components say.
-    :raises ValueError: something has no room in its field.
+    :param payload: the bytes after the header: the images, where the components say.
+    :raises ValueError: a value does not fit its field.
     """
     try:
         header = bytearray(_header(package))
@@ -513,7 +515,7 @@ def encode(package: Package, payload: bytes) -> bytes:
 
 
 def _header(package: Package) -> bytes:
-    """Everything before the checksums, without its size."""
+    """Return everything before the checksums, without the header size."""
     revision, length = package.revision, package.bitmap_bits // 8
     found = revision.identifier.bytes + struct.pack('<BH', revision.number, 0) + _release_bytes(package.released)
     found += struct.pack('<H', package.bitmap_bits) + _string(package.version)

@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is said when a catalogue, or an image of it, must not be used?"""
+"""Errors for a catalogue, or an image of it, that must not be used."""
 
 from baremetal_acc.errors import ImageError, Refused
 
 
 class CatalogueRefused(Refused):
-    """A catalogue that can be read, and must not be believed.
+    """A catalogue can be read, and must not be used.
 
-    :ivar path: which one.
+    :ivar path: the path of the catalogue.
     """
 
     def __init__(self, *, path: str, what: str, hint: str | None = None) -> None:
@@ -17,7 +17,7 @@ class CatalogueRefused(Refused):
 
 
 class ImageDenied(ImageError):
-    """The catalogue denies the image, or has expired: it must not be written any more."""
+    """The catalogue denies the image, or has expired: the image must not be written any more."""
 
 
 class ImageUntrusted(ImageError):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whom does the operator trust? Public keys and certificates of CAs, in files and folders of his."""
+"""Read the operator's trust roots: Ed25519 public keys and CA certificates in PEM files and folders."""
 
 import os
 import re
@@ -19,15 +19,15 @@ from baremetal_acc.catalogue.signature import Trust
 from baremetal_acc.errors import DocumentError
 
 _SUFFIXES = ('.pem', '.crt', '.pub')
-"""Files that count in a folder of trust roots."""
+"""Suffixes of the files that are read in a folder of trust roots."""
 
 _PEM = re.compile(r'-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----', re.DOTALL)
 
 
 def trust(paths: Sequence[Path]) -> Trust:
-    """The trust roots of these files and folders.
+    """Return the trust roots in these files and folders.
 
-    :raises DocumentError: one cannot be read, holds something else, or holds none.
+    :raises DocumentError: a file cannot be read, contains something else, or contains no trust root.
     """
     keys: dict[str, ed25519.Ed25519PublicKey] = {}
     authorities: list[x509.Certificate] = []
@@ -65,7 +65,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
         try:
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                # Who may add a file here makes himself a signer, and no sticky bit keeps him from it.
+                # Whoever may add a file here becomes a trusted signer; a sticky bit does not prevent that.
                 _check(path, os.fstat(folder), 'write there')
                 names = os.listdir(folder)
             finally:
@@ -82,21 +82,24 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def _check_around(path: Path) -> None:
-    """Who may write the folder of a file puts another in its place, unless the sticky bit keeps others' files.
+    """Check the folder of a file: whoever may write it can replace the file, unless the sticky bit protects it.
 
-    :raises DocumentError: others may.
+    :raises DocumentError: others may write the folder.
     """
     folder = Path(os.path.realpath(path)).parent
     try:
         found = folder.stat()
     except OSError:
-        return  # reading the file says what is wrong
+        return  # the error is raised when the file is read
     if not found.st_mode & stat.S_ISVTX:
         _check(folder, found, 'write there')
 
 
 def _check(path: Path, found: os.stat_result, do: str) -> None:
-    """:raises DocumentError: others than root and the user who runs this may write it."""
+    """Check that only root and the user of this process may write a file or folder.
+
+    :raises DocumentError: others may.
+    """
     if found.st_uid not in (0, os.geteuid()) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         what = f'others may {do}, and could sign in your name'
         hint = f'give it to root, and chmod go-w {path}'
@@ -116,7 +119,7 @@ def _read(path: Path) -> str:
     _check(path, found, 'write it')
     if len(data) > MAX_SIZE:
         raise DocumentError(path=str(path), what=f'longer than {MAX_SIZE} bytes', hint=hint)
-    return data.decode('latin-1')  # tools write names of all alphabets around the blocks
+    return data.decode('latin-1')  # around the blocks, tools write names in any alphabet
 
 
 def _authority(certificate: x509.Certificate) -> x509.Certificate:

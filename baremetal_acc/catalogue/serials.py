@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The highest serial of each catalogue that was seen: an older one, though rightly signed, must not come back.
+"""Remember the highest serial of each catalogue, so that an older catalogue is refused although its signature is good.
 
-For every catalogue, by its path, the database holds the highest serial that was signed, and the highest one that was not. A
-signed catalogue is compared with signed ones alone: else whoever may write the file once, where signatures are optional, could
-lock out the operator's own with a serial that is too high to follow.
+For every catalogue, by its path, the database holds the highest serial of a signed version and the highest one of an unsigned
+version. A signed catalogue is compared with signed ones alone: else anybody who could write the file once, where signatures are
+optional, could lock out the operator's own catalogue with a serial that is too high to follow.
 """
 
 import json
@@ -35,19 +35,20 @@ _REMEMBER = 'INSERT OR REPLACE INTO serial (catalogue, signed, serial, digest) V
 class Serials:
     """The database of serials.
 
-    :ivar path: of it, as it is configured: its name with ``.sqlite`` at the end. Earlier releases kept a JSON file there.
+    :ivar path: the configured path; the database has its name with the suffix ``.sqlite``. Earlier releases kept a JSON file at
+        the path itself.
     """
 
     path: Path
 
     def accept(self, catalogue: Path, serial: int | None, digest: str, *, signed: bool) -> None:
-        """Remember the serial of a catalogue, unless it is older than what was seen.
+        """Store the serial of a catalogue, unless it is lower than one that was seen.
 
-        :param digest: of its bytes. One serial stands for one content where the catalogue is signed.
-        :raises CatalogueRefused: it is older, or another one of the same serial.
+        :param digest: digest of the catalogue's bytes. A signed catalogue has one content for each serial.
+        :raises CatalogueRefused: the serial is lower, or another content with the same serial was seen.
         :raises StateError: the database cannot be used.
         """
-        # One name however it is spelt; a link stays one, so that it cannot be turned back to an older file.
+        # One name for each spelling. Links are not resolved, so that a link cannot be changed to lead to an older file.
         name = _key(os.path.normpath(catalogue.absolute()))
         file = self._file()
         if self._is_known(file.select(_OF_CATALOGUE, name), name, serial, digest, signed=signed):
@@ -60,10 +61,10 @@ class Serials:
                     db.execute('DELETE FROM serial WHERE catalogue = ? AND NOT signed', (name,))
 
     def _is_known(self, found: Iterable[Any], name: str, serial: int | None, digest: str, *, signed: bool) -> bool:
-        """Whether it is remembered already.
+        """Tell whether this serial is stored already.
 
         :param found: the rows of this catalogue.
-        :raises CatalogueRefused: it must not be used.
+        :raises CatalogueRefused: the catalogue must not be used.
         """
         rows = {bool(row[0]): row[1:] for row in found}
         ours, others = rows.get(True), rows.get(False)
@@ -97,14 +98,14 @@ class Serials:
 
 
 def _key(path: str) -> str:
-    """A path as SQLite keeps texts: bytes of it that are no UTF-8 are spelt out."""
+    """Return a path as text for SQLite: bytes that are no UTF-8 are escaped."""
     return path.encode('utf-8', 'backslashreplace').decode()
 
 
 def _take(db: sqlite3.Connection, path: Path, data: bytes) -> None:
-    """Take over the JSON file.
+    """Take over the JSON file of an earlier release.
 
-    :raises StateError: it is none of serials.
+    :raises StateError: the file does not contain serials.
     """
     try:
         raw: Any = json.loads(data)
@@ -118,4 +119,4 @@ def _take(db: sqlite3.Connection, path: Path, data: bytes) -> None:
 
 
 _KEYS = (('catalogues', True), ('unsigned', False))
-"""Where the JSON file has serials, and whether they were signed."""
+"""The keys of the JSON file that hold serials, and whether these were signed."""

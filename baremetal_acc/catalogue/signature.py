@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who signed this? Ed25519 keys and X.509 certificates, up to the roots that the operator trusts.
+"""Create and check signature files of catalogues and images, by Ed25519 keys or X.509 certificates.
 
-A signature lies in a file of its own, beside what it is for::
+A signature counts when its key is a trust root, or its certificates lead to one. It is in a file of its own, next to the signed
+file::
 
     format = 1
     [[signature]]
@@ -10,8 +11,8 @@ A signature lies in a file of its own, beside what it is for::
     certificates = ["..."]      # or this: the signer's certificate and those in between, base64 of DER, each issued by the next
     value = "..."               # base64
 
-The algorithm follows from the kind of the key; nothing in the file chooses it. What is signed begins with a line that says what
-for, so that a signature over one kind of thing is none over another.
+The kind of the key determines the algorithm; nothing in the file chooses it. The signed bytes begin with a line that names the
+purpose, so that a signature over a catalogue is none over an image.
 """
 
 import base64
@@ -49,20 +50,20 @@ class _Signature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
-    """The trust roots.
+    """The trust roots of the operator.
 
-    :ivar keys: by the SHA-256 of the public key.
+    :ivar keys: public keys by their SHA-256.
     """
 
     keys: dict[str, ed25519.Ed25519PublicKey]
     authorities: tuple[x509.Certificate, ...]
 
     def check(self, statement: bytes, text: str, path: str, now: datetime) -> str:
-        """At least one signature of a file is a trusted signer's, and is over these very bytes.
+        """Check that at least one signature of a file is by a trusted signer, and over these very bytes.
 
-        :param text: the file of signatures; ``path`` names it in messages.
+        :param text: the signature file; ``path`` names it in messages.
         :returns: who signed.
-        :raises Untrusted: none is. ``DocumentError``: it is no file of signatures.
+        :raises Untrusted: none is. ``DocumentError``: the text is no signature file.
         """
         reasons = []
         for n, one in enumerate(_parse(text, path)):
@@ -94,7 +95,7 @@ class Trust:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signer:
-    """A private key, with the certificates that say whose it is."""
+    """A private key, with the certificates of its holder."""
 
     key: PrivateKey
     certificates: tuple[x509.Certificate, ...] = ()
@@ -104,15 +105,16 @@ class Signer:
 
     @property
     def name(self) -> str:
-        """As :meth:`Trust.check` names it."""
+        """The signer's name, as :meth:`Trust.check` returns it."""
         return chains.name_of(self.certificates[0]) if self.certificates else f'key {fingerprint(self.key.public_key())}'
 
     def file(self, statement: bytes, kept: tuple[str, str] | None = None) -> str:
-        """A file of signatures over these bytes.
+        """Return a signature file over these bytes.
 
-        :param kept: text and path of another such file, whose signatures are taken over, as many as a file may hold: those of
-            other signers, and this one's over what was there before, so that the file can be put in place first.
-        :raises DocumentError: that one is no such file.
+        :param kept: text and path of another signature file, whose signatures are taken over, as many as a file may hold: those
+            of other signers, and this signer's over the earlier content, so that the signature file can be replaced before the
+            signed file.
+        :raises DocumentError: the other file is no signature file.
         """
         encoded = tuple(c.public_bytes(serialization.Encoding.DER) for c in self.certificates)
         key = None if encoded else fingerprint(self.key.public_key())
@@ -132,12 +134,12 @@ def _text(one: _Signature) -> str:
 
 
 def catalogue_statement(data: bytes) -> bytes:
-    """What a signature of a catalogue is over: a line that says so, and the bytes of the file."""
+    """Return the signed bytes of a catalogue: a line with the purpose, and the bytes of the file."""
     return b'baremetal-acc catalogue 1\n' + data
 
 
 def image_statement(image: Image) -> bytes:
-    """What a signature of an image is over: a line that says so, then its name, size and digest, a line each."""
+    """Return the signed bytes of an image: a line with the purpose, then its name, size and digest, a line each."""
     return f'baremetal-acc image 1\n{image.file}\n{image.size_bytes}\n{image.digest}\n'.encode()
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who signs? A private key that only its owner can read, and the certificates that say whose it is."""
+"""Load a private key, with its certificates, for signing catalogues and images."""
 
 import os
 import stat
@@ -19,13 +19,13 @@ from baremetal_acc.errors import DocumentError
 
 
 def signer(key: Path, certificates: Path | None, passphrase: bytes | None, now: datetime | None = None) -> Signer:
-    """Who signs with this file of a private key.
+    """Load a signer from the file of a private key.
 
-    :param certificates: PEM: the signer's certificate, then those in between. Whom they lead to is for those who check.
-    :param now: at which the certificates have to be good; None: this very moment.
-    :raises DocumentError: the key cannot be read, others may read it, it does not belong to the certificate, or nobody would
-        accept the certificates.
-        ``TypeError``: a passphrase is needed, or there is one and none is needed.
+    :param certificates: PEM: the signer's certificate, then those in between. Whether they lead to a trust root is not checked
+        here.
+    :param now: time at which the certificates have to be valid; None: now.
+    :raises DocumentError: the key cannot be read, others may read it, it does not belong to the certificate, or no verifier
+        would accept the certificates. ``TypeError``: a passphrase is missing, or was given although none is needed.
     """
     private = _private_key(key, passphrase)
     if certificates is None:

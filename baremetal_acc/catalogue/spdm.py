@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Did a genuine device sign these measurements, now, and for us?
+"""Verify signed SPDM measurements: the certificate chain of the device, the signature, and our nonce.
 
-What a BMC brings is a transcript and a chain of certificates. It counts when the chain leads to a root that the operator has
-pinned, each certificate is good now, the key of the device's own certificate has signed the transcript, and in the signed bytes
-stands the nonce that we made for this one question. What a BMC says about the signature beside that counts for nothing, but
-that it must not contradict it.
+A BMC returns a transcript and a chain of certificates. The measurements are proven when the chain leads to a root that the
+operator has pinned, each certificate is valid now, the key of the device's own certificate has signed the transcript, and the
+signed bytes contain the nonce that we made for this one request. Everything else that a BMC says about the signature proves
+nothing, but must not contradict it.
 
-What this does not prove: that the device that signed is the one in that slot. A BMC that lies can pass our question on to a
-genuine device elsewhere (see doc/source/measurements.rst).
+This does not prove that the device that signed is the one in that slot. A BMC that lies can forward our request to a genuine
+device elsewhere (see doc/source/measurements.rst).
 
 Source: DSP0274 1.1.4, 1.2.3 and 1.3.2: signature generation and verification, signing contexts (combined_spdm_prefix), SPDM
 certificate requirements; DSP8010 2025.4, ComponentIntegrity v1_3_2; TCG DICE Attestation Architecture 1.1 (2.23.133.5.4).
@@ -33,10 +33,10 @@ from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState, SignedMeasurements
 
 MOST_CERTIFICATES = 10
-"""In a chain. Real ones of devices with DICE layers have five to seven."""
+"""Most certificates in a chain. Real chains of devices with DICE layers have five to seven."""
 
 MAX_CHAIN = 64 * 1024
-"""Characters of PEM. DSP0274 allows 64 KiB of DER for a chain; the known ones take less than 8."""
+"""Most characters of a PEM chain. DSP0274 allows 64 KiB of DER for a chain; the known ones take less than 8."""
 
 _PEM = re.compile(r'-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----')
 
@@ -58,10 +58,10 @@ _CURVES = {
 _CONTEXT = b'responder-measurements signing'
 
 _CONTEXT_BYTES = 36
-"""Of the context with the zeros before it. Source: DSP0274 1.2.3, signature generation."""
+"""Length of the context with the zeros before it. Source: DSP0274 1.2.3, signature generation."""
 
 _RESPONDER, _REQUESTER = '1.3.6.1.4.1.412.274.3', '1.3.6.1.4.1.412.274.4'
-"""Purposes of an SPDM certificate. Source: DSP0274 1.2.3, extended key usage authentication OIDs."""
+"""Extended key usages of an SPDM certificate. Source: DSP0274 1.2.3, extended key usage authentication OIDs."""
 
 
 def _answers(purposes: frozenset[str]) -> str | None:
@@ -78,12 +78,12 @@ _DEVICE = chains.Profile(
     describes=('2.23.133.5.4.', '1.3.6.1.4.1.412.274.'),  # of TCG (DICE) and of DMTF: they limit no signature
     names_usage=False,
 )
-"""Of a device that signs measurements."""
+"""The demands on the certificate chain of a device that signs measurements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attestor:
-    """Checks what devices sign, by the roots that the operator pinned.
+    """Checks signed measurements of devices against the roots that the operator pinned.
 
     :ivar authorities: the roots.
     """
@@ -91,7 +91,7 @@ class Attestor:
     authorities: tuple[x509.Certificate, ...]
 
     def check(self, signed: SignedMeasurements) -> MeasurementReading:
-        """What these measurements are worth."""
+        """Check signed measurements, and return the reading."""
         seen: Transcript | None = None
         signer = key = root = None
         try:
@@ -112,13 +112,13 @@ class Attestor:
         return _reading(signed, MeasurementState.PROVEN, told, seen, signer, key, root)
 
     def _path(self, text: str, now: datetime) -> tuple[x509.Certificate, ...]:
-        """The certificates from the device's own one up to a pinned root.
+        """Return the certificates from the device's own up to a pinned root.
 
-        :raises Untrusted: there is no such way, or something on it does not hold.
+        :raises Untrusted: there is no such path, or a check of it fails.
         """
         path = _ordered(_certificates(text))
         pinned = next((n for n, c in enumerate(path) if c in self.authorities), None)
-        # Who stands above a pinned one need not be known.
+        # Certificates above a pinned one do not matter.
         root = () if pinned is not None else (chains.anchor(path[-1], self.authorities, now, _DEVICE),)
         path = (*path[: None if pinned is None else pinned + 1], *root)
         if len(path) < 2:
@@ -128,9 +128,9 @@ class Attestor:
 
 
 def attestor(paths: Iterable[str]) -> Attestor | None:
-    """What checks by the roots in these files and folders; None where there are none.
+    """Return an attestor for the roots in these files and folders; None where no path is given.
 
-    :raises DocumentError: one cannot be read, is no certificate of a CA, or may be written by others.
+    :raises DocumentError: a file cannot be read, holds something else than CA certificates, or may be written by others.
     """
     named = [Path(path) for path in paths]
     if not named:
@@ -164,15 +164,15 @@ def _reading(
         fingerprint=None if key is None else fingerprint(key),
         root=root,
         nonce=signed.nonce.hex(),
-        # What nobody has signed is not kept: somebody might take it for something.
+        # Unproven measurements are not kept, so that nobody can mistake them for proven ones.
         measurements=() if seen is None or state is not MeasurementState.PROVEN else seen.measurements,
     )
 
 
 def _agrees(signed: SignedMeasurements, seen: Transcript) -> None:
-    """The transcript is of our question, and what the BMC says beside it does not contradict it.
+    """Check that the transcript is of our request, and that the BMC's own statements do not contradict it.
 
-    :raises Untrusted: it is of another one.
+    :raises Untrusted: it is of another request, or they do.
     """
     if seen.nonce != signed.nonce:
         raise Untrusted('it answers another question: the nonce is not the one that was sent')
@@ -189,9 +189,9 @@ def _agrees(signed: SignedMeasurements, seen: Transcript) -> None:
 
 
 def _verify(key: PublicKey, seen: Transcript, signed: SignedMeasurements) -> None:
-    """The device's key has signed the transcript.
+    """Check that the device's key has signed the transcript.
 
-    :raises Untrusted: it has not, or by an algorithm that is not its key's.
+    :raises Untrusted: it has not, or the algorithm does not match the key.
     """
     signing = seen.signing or signed.signing or ''
     name = HASHES.get(seen.hashing or signed.hashing or '')
@@ -223,7 +223,7 @@ def _verify(key: PublicKey, seen: Transcript, signed: SignedMeasurements) -> Non
 
 
 def prefix(version: str) -> bytes:
-    """What stands before the digest of a transcript when it is signed: combined_spdm_prefix. SPDM 1.1 has none."""
+    """Return the bytes before the digest of a transcript when it is signed: combined_spdm_prefix. SPDM 1.1 has none."""
     return f'dmtf-spdm-v{version}.*'.encode() * 4 + _CONTEXT.rjust(_CONTEXT_BYTES, b'\0')
 
 
@@ -231,7 +231,10 @@ def prefix(version: str) -> bytes:
 
 
 def _certificates(text: str) -> tuple[x509.Certificate, ...]:
-    """:raises Untrusted: there are none, or too many, or one cannot be read."""
+    """Parse the certificates of a chain.
+
+    :raises Untrusted: there are none, or too many, or one cannot be read.
+    """
     if len(text) > MAX_CHAIN:
         raise Untrusted(f'its chain has more than {MAX_CHAIN} characters')
     blocks = _PEM.findall(text)
@@ -246,9 +249,9 @@ def _certificates(text: str) -> tuple[x509.Certificate, ...]:
 
 
 def _ordered(found: tuple[x509.Certificate, ...]) -> tuple[x509.Certificate, ...]:
-    """A chain from the device's own certificate upwards. SPDM gives it from the root down, and BMCs either way.
+    """Order a chain from the device's own certificate upwards. SPDM lists it from the root down, and BMCs in either order.
 
-    :raises Untrusted: it is no single chain.
+    :raises Untrusted: the certificates are no single chain.
     """
     leaves = [c for c in found if not any(o is not c and o.issuer == c.subject and _issued(o, c) for o in found)]
     if len(leaves) != 1:

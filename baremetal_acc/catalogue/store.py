@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Check that the bytes of an image are those that the catalogue describes. What was checked is what is sent.
+"""Open images of the catalogue from files or web servers, and check their size, digest, signature and the deny-list.
 
-Whoever opens an image while somebody else has it open is given the same private copy, once its bytes were compared again: an
-image for a hundred cards lies on the disk once. When nobody has it open any more it is gone.
+What was checked is what is sent. Whoever opens an image while somebody else has it open gets the same private copy, after its
+bytes were compared again: an image for a hundred cards is on the disk once. The copy is deleted when nobody has it open any
+more.
 """
 
 import functools
@@ -33,31 +34,31 @@ from baremetal_acc.model.image import Image, SignatureDemand, Upload
 _CHUNK = 1024 * 1024
 
 _LARGEST = 8 * 1024**3
-"""Bytes. The largest bundle of firmware of a machine with eight cards that we know of has 1.5 GB."""
+"""Most bytes of an image. The largest known bundle of firmware for a machine with eight cards has 1.5 GB."""
 
 _MOST_HELD = 2 * 1024**3
-"""Bytes of copies that are kept open though nobody sends them just now (:func:`holding`)."""
+"""Most bytes of copies that are kept open although nobody sends them at present (:func:`holding`)."""
 
 _IN_A_NAME = re.compile(r'[^A-Za-z0-9._+-]')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStore:
-    """Images that are files.
+    """Images in local files.
 
-    :ivar folders: the only folders that images may lie in, symbolic links followed.
-    :ivar largest: size of an image in bytes, at most.
+    :ivar folders: the only folders that may contain images, after symbolic links are followed.
+    :ivar largest: most bytes of an image.
     """
 
     folders: tuple[Path, ...]
     largest: int = _LARGEST
 
     def open(self, image: Image) -> Upload:
-        """A private copy of the image's bytes, compared with size and digest while it was made.
+        """Return a private copy of the image's bytes. Size and digest are checked while the copy is made.
 
-        The copy has no name, so that nobody can change it between the check and the sending.
+        The copy has no file name, so that nobody can change it between the check and the upload.
 
-        :raises ImageMissing: the file cannot be read, or lies outside the folders.
+        :raises ImageMissing: the file cannot be read, or is outside the folders.
         :raises ImageMismatch: size or digest differ.
         """
 
@@ -69,19 +70,19 @@ class FileStore:
 
     @contextmanager
     def reading(self, image: Image, name: str) -> Iterator[tuple[Path, BinaryIO]]:
-        """A file that an image may have: its own, or its signature's.
+        """Open a file of an image: its own, or that of its signature.
 
-        :raises ImageMissing: it cannot be read, or lies outside the folders.
+        :raises ImageMissing: the file cannot be read, or is outside the folders.
         """
         path = Path(os.path.realpath(name))
         self._allowed(image, path)
         try:
-            # Not blocking, so that a pipe put in place of the image cannot hold a conductor.
+            # Non-blocking, so that a pipe in place of the image cannot block a conductor.
             source = open(path, 'rb', buffering=0, opener=lambda n, flags: os.open(n, flags | os.O_NONBLOCK))  # noqa: SIM115
         except OSError as exc:
             raise ImageMissing(image=image.name, what=f'{path} cannot be read: {exc.strerror}') from exc
         with source:
-            # Asked of what was opened: a link may have been put in place of a folder since.
+            # Checked on the open file: a folder may have been replaced by a link since.
             self._allowed(image, Path(os.path.realpath(f'/proc/self/fd/{source.fileno()}')))
             if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
                 raise ImageMissing(image=image.name, what=f'{path} is no regular file')
@@ -95,18 +96,18 @@ class FileStore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebStore:
-    """Images that web servers have.
+    """Images on web servers.
 
-    :ivar web: the servers that may be asked.
+    :ivar web: the servers that may be contacted.
     """
 
     web: Web = field(default_factory=Web)
     largest: int = _LARGEST
 
     def open(self, image: Image) -> Upload:
-        """A private copy of the image's bytes, compared with size and digest while they came.
+        """Return a private copy of the image's bytes. Size and digest are checked while they are received.
 
-        :raises ImageMissing: they do not come, or the server may not be asked.
+        :raises ImageMissing: the image cannot be fetched, or the server may not be contacted.
         :raises ImageMismatch: size or digest differ.
         """
         where = address.parse(image.source)
@@ -123,12 +124,12 @@ class WebStore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """Images wherever a catalogue says they are: the way to them that a job takes.
+    """Images in files and on web servers, as the catalogue names them. Jobs open images here.
 
     :ivar trust: the trust roots, None where there are none.
-    :ivar signatures: whether each image needs a signature of its own; one that is named is checked in any case.
-    :ivar catalogue: path of the catalogue, for messages; ``expires`` when it does, None for never.
-    :ivar denials: its deny-list: a digest of another algorithm than the image's can be compared with the bytes alone.
+    :ivar signatures: whether each image needs a signature of its own; a signature that is named is checked in any case.
+    :ivar catalogue: path of the catalogue, for messages; ``expires`` is its expiry, None for never.
+    :ivar denials: the deny-list: a digest of another algorithm than the image's can only be compared with the bytes.
     """
 
     files: FileStore
@@ -141,12 +142,12 @@ class Store:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def open(self, image: Image) -> Upload:
-        """A private copy of the bytes of an image that may be written now.
+        """Return a private copy of the bytes of an image that may be written now.
 
         :raises ImageDenied: the image is denied, or the catalogue has expired.
         :raises ImageUntrusted: its signature is missing, or proves nothing.
-        :raises ImageMissing: ``ImageMismatch``: its bytes cannot be had, or are others.
-        :raises PackageMalformed: it is a PLDM package that breaks its specification.
+        :raises ImageMissing: its bytes cannot be read. ``ImageMismatch``: they differ from the catalogue.
+        :raises PackageMalformed: it is a PLDM package that violates its specification.
         """
         now = self.clock()
         if image.denied is not None:
@@ -160,11 +161,11 @@ class Store:
         error = pldm_image.contradiction(image, upload) if why is None else None
         if why is None and error is None:
             return upload
-        del upload  # not one moment longer than its error
+        del upload  # the error must not keep the copy open
         raise error or ImageDenied(image=image.name, what=f'{self.catalogue} denies its bytes: {why}')
 
     def _denial(self, image: Image, upload: Upload) -> str | None:
-        """Why its bytes must not be written, None where nothing is said of them."""
+        """Return why the image's bytes are denied; None where they are not."""
         for denial in self.denials:
             if denial.digest is None or not denial.may_concern(image):
                 continue
@@ -177,9 +178,9 @@ class Store:
         return None
 
     def signer(self, image: Image, now: datetime) -> str | None:
-        """Who signed the image itself; None where nobody did, and nobody has to.
+        """Return who signed the image itself; None where nobody did, and no signature is required.
 
-        :raises ImageUntrusted: its signature is missing, or proves nothing. ``ImageMissing``: it cannot be read.
+        :raises ImageUntrusted: its signature is missing, or proves nothing. ``ImageMissing``: the signature cannot be read.
         """
         if image.signature is None:
             if self.signatures is SignatureDemand.REQUIRED:
@@ -189,7 +190,7 @@ class Store:
         if self.trust is None:
             hint = 'set option [baremetal_acc] trust_roots'
             raise ImageUntrusted(image=image.name, what='is signed, and no trust root says by whom', hint=hint)
-        # Imported here: who has no trust roots does not wait for it.
+        # Imported here: without trust roots the import would only take time.
         from baremetal_acc.catalogue import signature
 
         where, text = self._signature(image, image.signature, signature.MAX_SIZE)
@@ -201,7 +202,7 @@ class Store:
             raise ImageUntrusted(image=image.name, what=f'its signature cannot be read: {exc}') from None
 
     def _signature(self, image: Image, source: str, largest: int) -> tuple[str, str]:
-        """Where the signature lies, and its text."""
+        """Return the path or URL of the signature, and its text."""
         if '://' in source:
             where = str(address.parse(source))
             try:
@@ -230,7 +231,7 @@ def _chunks(image: Image, path: Path, source: BinaryIO) -> Iterator[bytes]:
 
 
 def _bounded(pieces: Iterable[bytes], largest: int) -> bytes:
-    """The bytes, one more than the largest number at most."""
+    """Return the bytes, at most one more than ``largest``."""
     found = b''
     for piece in pieces:
         found = (found + piece)[: largest + 1]
@@ -240,7 +241,7 @@ def _bounded(pieces: Iterable[bytes], largest: int) -> bytes:
 
 
 def _copied(image: Image, where: str, name: str, chunks: Iterable[bytes], largest: int) -> '_Copy':
-    """A private copy of what comes, once it was compared."""
+    """Return a private copy of the chunks, after size and digest were checked."""
     if image.size_bytes > largest:
         hint = 'option [baremetal_acc] image_max_size'
         raise ImageMismatch(image=image.name, what=f'{image.size_bytes} bytes are more than {largest}, the most', hint=hint)
@@ -251,7 +252,7 @@ def _copied(image: Image, where: str, name: str, chunks: Iterable[bytes], larges
     try:
         _copy(image, where, chunks, copy)
     except BaseException:
-        # Whatever ends it, be it Ctrl-C: what is no whole copy is nobody's.
+        # On any exception, also Ctrl-C: an incomplete copy is discarded.
         copy.close()
         raise
     return _Copy(_IN_A_NAME.sub('_', PurePosixPath(name).name)[-100:], copy)
@@ -285,32 +286,32 @@ def _write(image: Image, copy: BinaryIO, chunk: bytes) -> None:
 
 
 def _no_room(image: Image, exc: OSError) -> ImageMissing:
-    where = tempfile.tempdir or 'a folder for temporary files'  # tried when the first one is made
+    where = tempfile.tempdir or 'a folder for temporary files'  # set when the first temporary file is made
     what = f'its private copy in {where} cannot be written: {exc.strerror}'
     return ImageMissing(image=image.name, what=what, hint='make room there, or set TMPDIR to where there is some')
 
 
 class _Copy:
-    """The bytes of an image in a file without a name, open as long as somebody refers to it.
+    """The bytes of an image in a file without a name, which stays open as long as somebody refers to the copy.
 
-    :ivar file: the name that they are sent under.
-    :ivar place: where they came from, known as long as the copy is open.
+    :ivar file: the file name that is sent with the bytes.
+    :ivar place: the source of the bytes, known while the copy is open.
     """
 
     def __init__(self, file: str, stream: BinaryIO) -> None:
         self.file = file
         self.place: _Place | None = None
         self._stream = stream
-        # Not in __del__: while that runs, who looks for the copy still finds it, and would read from what is closed.
+        # Not in __del__: while that runs, others can still find the copy, and would read a closed file.
         weakref.finalize(self, stream.close)
 
     def at(self, position: int, size: int) -> bytes:
-        """Bytes of it, wherever others read."""
+        """Read bytes at a position, independent of other readers."""
         return os.pread(self._stream.fileno(), size, position)
 
 
 class _Reading(io.RawIOBase):
-    """Reads a copy from its beginning, on its own: others may read the same one."""
+    """A stream that reads a copy from its beginning, with a position of its own: others may read the same copy."""
 
     def __init__(self, copy: _Copy, size_bytes: int) -> None:
         super().__init__()
@@ -319,15 +320,15 @@ class _Reading(io.RawIOBase):
         self._position = 0
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """The next bytes."""
+        """Read the next bytes."""
         if self._copy is None:
             raise ValueError('the image is closed')
         room = memoryview(buffer).cast('B')
@@ -337,25 +338,25 @@ class _Reading(io.RawIOBase):
         return len(found)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Go on reading there."""
+        """Set the position."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
         self._position = max(0, start + offset)
         return self._position
 
     def tell(self) -> int:
-        """Where it reads."""
+        """Return the position."""
         return self._position
 
     def close(self) -> None:
-        """Refer to the copy no more."""
+        """Release the copy."""
         self._copy = None
         super().close()
 
 
 class _Place:
-    """Where one image comes from. Who holds its lock looks whether there is a copy, and makes one.
+    """The source of one image. Whoever holds its lock may look for a copy, and make one.
 
-    :ivar failed: makes an error that says why none could be made: each who waited for it raises one of his own.
+    :ivar failed: returns the error that a failed copy gives: each of those who waited for the copy raises an error of its own.
     """
 
     def __init__(self) -> None:
@@ -365,19 +366,20 @@ class _Place:
 
     @property
     def copy(self) -> _Copy | None:
-        """The copy that somebody has open."""
+        """The copy that somebody has open; None where nobody has."""
         return None if self._copy is None else self._copy()
 
     def has(self, copy: _Copy) -> None:
-        """From now on, until nobody has it open."""
+        """Register a copy, until nobody has it open."""
         copy.place = self
         self._copy = weakref.ref(copy)
 
 
 class _Copies:
-    """The copies that somebody has open, in the whole process.
+    """The open copies of the whole process.
 
-    None is kept here: a copy that nobody refers to is gone, but in :meth:`holding`, and there is room on the disk again.
+    No copy is kept here, except within :meth:`holding`: once nobody refers to a copy, it is deleted, and its disk space is
+    free.
     """
 
     def __init__(self) -> None:
@@ -387,12 +389,13 @@ class _Copies:
         self._held: dict[_Copy, int] = {}
 
     def upload(self, store: Hashable, image: Image, copied: Callable[[], _Copy]) -> Upload:
-        """A copy that was compared just now: one that is open, else one that is made.
+        """Return a copy that was checked just now: an open one, or else a new one.
 
-        Who asks for what is being copied waits for it, and fails with it: a server that does not answer is waited for once.
+        A caller that asks for an image while it is being copied waits for the copy, and fails with it: a server that does not
+        answer is waited for once.
 
-        :param store: where it comes from, with all that it may do: what one may read, another may not.
-        :raises ImageError: it cannot be had, or the copy is not any more what was compared when it was made.
+        :param store: the store of the image with all its permissions: what one store may read, another may not.
+        :raises ImageError: the image cannot be read, or the bytes of the open copy have changed since it was made.
         """
         key = (store, image.file, image.source, image.digest, image.size_bytes)
         with self._lock:
@@ -419,7 +422,7 @@ class _Copies:
         return _upload(image, copy)
 
     def _leave(self, key: Hashable, place: _Place, copy: _Copy | None = None) -> None:
-        """Who comes now begins anew."""
+        """Forget a place, so that the next caller starts over."""
         with self._lock:
             if self._places.get(key) is place:
                 del self._places[key]
@@ -428,7 +431,7 @@ class _Copies:
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        """Copies stay open until the end of the block, the latest of them, as far as they have room."""
+        """Keep copies open until the end of the block: the latest ones, as far as they have room."""
         with self._lock:
             self._holders += 1
         try:
@@ -454,7 +457,7 @@ class _Copies:
 _COPIES = _Copies()
 
 holding = _COPIES.holding
-"""For a turn in which several cards get one image: it is copied once for all of them."""
+"""Use it around a turn in which several cards get one image: the image is copied once for all of them."""
 
 
 def _upload(image: Image, copy: _Copy) -> Upload:
@@ -467,7 +470,7 @@ def _upload(image: Image, copy: _Copy) -> Upload:
 
 
 def _is_still(image: Image, copy: _Copy) -> bool:
-    """The bytes of a copy, to its end, are those that the catalogue describes, and can be read."""
+    """Tell whether a copy can be read to its end, and its bytes are those that the catalogue describes."""
     found, position = hashlib.new(image.digest.algorithm), 0
     try:
         while piece := copy.at(position, _CHUNK):

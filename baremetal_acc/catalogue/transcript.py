@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does the transcript of an SPDM exchange say: who asked what, which blocks came, and which bytes were signed?
+"""Parse the transcript of an SPDM measurement exchange: requests, measurement blocks, and the bytes that were signed.
 
 SPDM 1.1 signs the GET_MEASUREMENTS requests and their MEASUREMENTS responses; 1.2 and 1.3 put the negotiation before them
-(VCA). All bytes come from a BMC and are hostile: a length is never believed further than the bytes go, and bytes that are left
-over are refused as those are that are missing.
+(VCA). All bytes come from a BMC and are hostile: no length is followed beyond the bytes that there are, and both missing and
+surplus bytes are refused.
 
 Source: DSP0274 1.1.4, 1.2.3 and 1.3.2, GET_MEASUREMENTS request and MEASUREMENTS response, ALGORITHMS response, measurement
 block, DMTF measurement specification, L1/L2; DSP8010 2025.4, ComponentIntegrity v1_3_2, SPDMGetSignedMeasurementsResponse.
@@ -19,14 +19,14 @@ from baremetal_acc.model.measurement import NONCE_BYTES, Measurement
 VERSIONS = {0x11: '1.1', 0x12: '1.2', 0x13: '1.3'}
 
 MAX_TRANSCRIPT = 256 * 1024
-"""Bytes. A record has at most 254 blocks; the real ones that are known take less than 8 KiB."""
+"""Most bytes of a transcript. A record has at most 254 blocks; the known real ones take less than 8 KiB."""
 
 SIGNING: dict[int, str] = {
     0x001: 'TPM_ALG_RSASSA_2048', 0x002: 'TPM_ALG_RSAPSS_2048', 0x004: 'TPM_ALG_RSASSA_3072', 0x008: 'TPM_ALG_RSAPSS_3072',
     0x010: 'TPM_ALG_ECDSA_ECC_NIST_P256', 0x020: 'TPM_ALG_RSASSA_4096', 0x040: 'TPM_ALG_RSAPSS_4096',
     0x080: 'TPM_ALG_ECDSA_ECC_NIST_P384', 0x100: 'TPM_ALG_ECDSA_ECC_NIST_P521', 0x400: 'EdDSA ed25519',
 }  # fmt: skip
-"""BaseAsymSel. What is not here (SM2, Ed448, extended ones) is not checked, and proves nothing."""
+"""BaseAsymSel. Other algorithms (SM2, Ed448, extended ones) are not checked, and prove nothing."""
 
 SIGNATURE_BYTES: dict[str, int] = {
     'TPM_ALG_RSASSA_2048': 256, 'TPM_ALG_RSAPSS_2048': 256, 'TPM_ALG_RSASSA_3072': 384, 'TPM_ALG_RSAPSS_3072': 384,
@@ -38,7 +38,7 @@ HASHING: dict[int, str] = {
     0x01: 'TPM_ALG_SHA_256', 0x02: 'TPM_ALG_SHA_384', 0x04: 'TPM_ALG_SHA_512',
     0x08: 'TPM_ALG_SHA3_256', 0x10: 'TPM_ALG_SHA3_384', 0x20: 'TPM_ALG_SHA3_512',
 }  # fmt: skip
-"""BaseHashSel. MeasurementHashAlgo has the same ones a bit higher: its lowest means that nothing is hashed."""
+"""BaseHashSel. MeasurementHashAlgo has the same algorithms one bit higher: its lowest bit means that nothing is hashed."""
 
 HASHES: dict[str, str] = {
     'TPM_ALG_SHA_256': 'sha256', 'TPM_ALG_SHA_384': 'sha384', 'TPM_ALG_SHA_512': 'sha512',
@@ -63,7 +63,7 @@ KINDS = (
 DEVICE_MODE = 'device-mode'
 
 _LONGEST_RAW = 64
-"""Bytes of a raw value that is kept as it is; of a longer one its SHA-256 is."""
+"""Most bytes of a raw value that is kept as it is; a longer one is kept as its SHA-256."""
 
 _DMTF = 0x01
 _RAW = 0x80
@@ -76,7 +76,7 @@ _CODES = {
 }  # fmt: skip
 
 _MODES = {0: 'manufacturing', 1: 'validation', 3: 'recovery', 4: 'RMA', 5: 'decommissioned'}
-"""Operational modes but the normal one, which is bit 2."""
+"""Operational modes other than the normal one, which is bit 2."""
 
 _NORMAL = 1 << 2
 
@@ -91,12 +91,13 @@ _DEBUGGED_ONCE = 1 << 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """What an exchange said.
+    """A parsed measurement exchange.
 
-    :ivar nonce: that the signed request carried; ``slot`` the certificate slot that it asked for.
-    :ivar signing: as negotiated in the transcript; None where that does not tell (SPDM 1.1). ``hashing`` likewise.
-    :ivar signed: the bytes that the signature is over: L1/L2.
-    :ivar mode: the blocks of the device's mode, raw.
+    :ivar nonce: nonce of the signed request; ``slot`` is the certificate slot in it.
+    :ivar signing: the algorithm as negotiated in the transcript; None where the transcript does not contain it (SPDM 1.1).
+        ``hashing`` likewise.
+    :ivar signed: the bytes that were signed: L1/L2.
+    :ivar mode: the raw device mode blocks.
     """
 
     version: str
@@ -111,7 +112,7 @@ class Transcript:
 
 
 class _Bytes:
-    """Bytes that are taken from the front."""
+    """Bytes that are read from the front."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -122,7 +123,10 @@ class _Bytes:
         return len(self._data) - self.at
 
     def take(self, size: int, what: str) -> bytes:
-        """:raises Untrusted: there are not so many."""
+        """Read the next bytes.
+
+        :raises Untrusted: there are fewer.
+        """
         if size > self.left:
             raise Untrusted(f'the transcript ends within {what}')
         found = self._data[self.at : self.at + size]
@@ -130,7 +134,7 @@ class _Bytes:
         return found
 
     def number(self, size: int, what: str) -> int:
-        """A whole number, the lowest byte first."""
+        """Read a whole number, low byte first."""
         return int.from_bytes(self.take(size, what), 'little')
 
     def before(self, end: int) -> bytes:
@@ -141,10 +145,11 @@ class _Bytes:
 
 
 def read(data: bytes, signing: str | None) -> Transcript:
-    """The exchange that these bytes are.
+    """Parse a measurement exchange.
 
-    :param signing: the signature's algorithm as somebody says it, for a version whose transcript does not.
-    :raises Untrusted: they are no whole exchange that ends with a signed answer, or not about all of the device.
+    :param signing: the signature algorithm as the BMC says it, for a version whose transcript does not contain it.
+    :raises Untrusted: the bytes are no complete exchange that ends with a signed response, or do not cover all measurements of
+        the device.
     """
     if len(data) > MAX_TRANSCRIPT:
         raise Untrusted(f'the transcript has more than {MAX_TRANSCRIPT} bytes')
@@ -166,11 +171,11 @@ def read(data: bytes, signing: str | None) -> Transcript:
 
 
 def speaks_against(transcript: Transcript) -> tuple[str | None, str | None]:
-    """Why a device whose mode this is proves nothing, and what is to be told of one that does; None for nothing.
+    """Return why a device in this mode proves nothing, and a remark on a device that does; None for nothing.
 
     Source: DSP0274 1.2.3, device mode field of a measurement block.
 
-    :raises Untrusted: its mode cannot be read.
+    :raises Untrusted: the mode cannot be read.
     """
     why, told = [], None
     for value in transcript.mode:
@@ -195,14 +200,14 @@ class _Negotiated:
 
 
 def _negotiation(rest: _Bytes) -> _Negotiated:
-    """GET_VERSION to ALGORITHMS."""
+    """Parse GET_VERSION to ALGORITHMS."""
     _message(rest, 0x10, 0x84)
     _message(rest, 0x10, 0x04)
     rest.take(1, 'VERSION')
     rest.take(2 * rest.number(1, 'VERSION'), 'VERSION')
     version = rest.peek()[0] if rest.left else 0
     _message(rest, version, 0xE1)
-    # Both have the flags, and since 1.2 the sizes. Source: DSP0274 1.2.3, GET_CAPABILITIES and CAPABILITIES.
+    # Request and response have the flags, and since 1.2 the sizes. Source: DSP0274 1.2.3, GET_CAPABILITIES and CAPABILITIES.
     size = 16 if version >= 0x12 else 8
     rest.take(size, 'GET_CAPABILITIES')
     options, _ = _message(rest, version, 0x61)
@@ -226,9 +231,9 @@ def _negotiation(rest: _Bytes) -> _Negotiated:
 
 
 def _message(rest: _Bytes, version: int, code: int) -> tuple[int, int]:
-    """Both parameters of the message that has to come next.
+    """Read the header of the expected message, and return both of its parameters.
 
-    :raises Untrusted: another one does.
+    :raises Untrusted: another message comes next.
     """
     found = rest.take(4, _CODES[code])
     if found[0] != version or found[1] != code:
@@ -238,13 +243,13 @@ def _message(rest: _Bytes, version: int, code: int) -> tuple[int, int]:
 
 
 def _exchanges(rest: _Bytes, version: int, negotiated: _Negotiated | None, signing: str) -> Transcript:
-    """Pairs of request and response; the last one is signed."""
+    """Parse pairs of request and response; the last one is signed."""
     blocks: dict[int, tuple[Measurement, bytes]] = {}
     whole, total = False, None
     while True:
         attributes, operation = _message(rest, version, 0xE0)
         if attributes & ~(_SIGNED | _RAW_REQUESTED):
-            # NewMeasurementRequested asks for what will run after the next reset, not for what runs.
+            # NewMeasurementRequested asks for the firmware that runs after the next reset, not for the running one.
             raise Untrusted('what was asked for is not what runs now')
         is_signed = bool(attributes & _SIGNED)
         nonce = rest.take(NONCE_BYTES, 'GET_MEASUREMENTS') if is_signed else b''
@@ -274,7 +279,7 @@ def _exchanges(rest: _Bytes, version: int, negotiated: _Negotiated | None, signi
     if not blocks:
         raise Untrusted('the device measured nothing')
     if not whole and total != len(blocks):
-        # Whoever leaves out the block that tells of debug mode shows a clean device.
+        # Without the block for debug mode, a device in debug mode would look clean.
         raise Untrusted('not all measurements of the device were asked for')
     return Transcript(
         version=VERSIONS[version],
@@ -290,9 +295,9 @@ def _exchanges(rest: _Bytes, version: int, negotiated: _Negotiated | None, signi
 
 
 def _blocks(record: _Bytes, count: int, negotiated: _Negotiated | None, into: dict[int, tuple[Measurement, bytes]]) -> None:
-    """The blocks of one record.
+    """Parse the blocks of one record.
 
-    :raises Untrusted: they are not what the record says, or one index has two values.
+    :raises Untrusted: the blocks do not match the record, or one index has two values.
     """
     for _ in range(count):
         index = record.number(1, 'a measurement')
@@ -328,5 +333,5 @@ def _measurement(index: int, kind: int, content: bytes, algorithm: str | None) -
 
 
 def _word(text: str | None) -> str:
-    """A BMC's word in a message: short, and printable."""
+    """Shorten a word of a BMC for a message, and make it printable."""
     return ''.join(c if c.isprintable() else '?' for c in text[:60]) if text else 'none is named'

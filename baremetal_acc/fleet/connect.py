@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is Ironic reached from outside? With openstacksdk, by the group ``[ironic]`` of the configuration."""
+"""Connect to Ironic's API with openstacksdk, as the group ``[ironic]`` of the configuration says."""
 
 import threading
 from collections.abc import Callable
@@ -21,7 +21,7 @@ SERVICE = 'baremetal'
 
 
 class _AtFirstUse:
-    """The SDK asks a service for its versions when it is first named: not before something is wanted of it."""
+    """An adapter that connects at its first request: the SDK asks for API versions when a service is first named."""
 
     def __init__(self, cloud: connection.Connection) -> None:
         self._cloud = cloud
@@ -35,10 +35,10 @@ class _AtFirstUse:
 
 
 def connect(conf: cfg.ConfigOpts, *, say: Callable[[str], None] | None = None) -> Ironic:
-    """Ironic's API. Nothing is asked yet.
+    """Return a client of Ironic's API. No request is sent yet.
 
-    :param say: is told of an answer that takes long; None: nobody is.
-    :raises UsageError: the configuration does not say how to reach Ironic. ``DocumentError``: it says it wrongly.
+    :param say: is called with a sentence when an answer takes long; None: no such report.
+    :raises UsageError: the configuration does not say how to reach Ironic. ``DocumentError``: an option in it is wrong.
     """
     if not ServiceSettings.from_conf(conf, GROUP, service_type=SERVICE).is_set_up:
         raise UsageError(

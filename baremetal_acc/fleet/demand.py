@@ -1,13 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does the fleet owe to whom, and whom has it served? What is told lies in a spool; each look at the fleet says the rest.
+"""Accept demands for functions, and report which of them have become schedulable in placement.
 
-Whoever watches the fleet does at each turn::
+Demands are stored in a spool; each read of the machines shows which of them are served. A process that watches the pools does
+at each turn::
 
     demands = desk.turn(machines, now, lasts)   # reports what is schedulable now, and forgets what is over
     plan(machines, pools, demands, now)
     ...
-    while not desk.called() and ...:            # until the next turn is due, or somebody has told something
+    while not desk.called() and ...:            # until the next turn is due, or a demand was submitted
 """
 
 import logging
@@ -27,21 +28,23 @@ LOG = logging.getLogger(__name__)
 
 
 CALM = 2.0
-"""Seconds between the beginning of a turn and the next one that somebody calls for: each asks Ironic and placement of all
-machines, and a flood is no reason to ask them all the time."""
+"""Least seconds from the beginning of a turn to the next one that a new demand triggers.
+
+Each turn reads all machines from Ironic and placement, and a flood of demands must not cause that all the time.
+"""
 
 
 @dataclass(slots=True, kw_only=True)
 class Desk:
-    """Where demands are told and served.
+    """Accepts demands, and reports which of them are served.
 
-    :ivar lasts: how long somebody is taken to wait (``demand_seconds`` of the pool file).
-    :ivar functions: names of the functions that the catalogue knows: nothing else can be asked for.
-    :ivar catalogue: reads the functions anew, at each turn; None: they stay as they are.
-    :ivar on_offer: whether placement has a region on offer, by the root of its machine and its own provider: what cannot be
-        claimed now is not called schedulable.
-    :ivar say: told what becomes of demands, a line each.
-    :ivar places: what the regions are called for people, by provider: of the last turn.
+    :ivar lasts: how long a demand is taken to wait (``demand_seconds`` of the pool file).
+    :ivar functions: names of the functions in the catalogue: no other function can be demanded.
+    :ivar catalogue: reads the functions again at each turn; None: ``functions`` stays as it is.
+    :ivar on_offer: tells whether a region is available in placement, by the root of its machine and its own provider: a region
+        that cannot be claimed now is not reported as schedulable.
+    :ivar say: is called with a line for each change of a demand.
+    :ivar places: names of the regions for people, by provider: of the last turn.
     """
 
     spool: Spool
@@ -55,13 +58,13 @@ class Desk:
     _turned: float = -CALM
 
     def tell(self, asked: Asked, request: str, at: datetime, *, source: str, asker: str | None = None) -> tuple[Demand, ...]:
-        """Keep what a request asks for: all of it, or nothing.
+        """Store the demands of a request, all of them or none.
 
-        :param asked: a function at least.
-        :param request: its id; the same one told twice is told once.
-        :returns: its demands, as they are kept.
-        :raises DemandRefused: there are too many.
-        :raises DemandDiffers: the id is known as that of another request.
+        :param asked: at least one function.
+        :param request: id of the request; a request that is submitted twice counts once.
+        :returns: the demands as they are stored.
+        :raises DemandRefused: there are too many demands.
+        :raises DemandDiffers: another request is known under this id.
         """
         demands, new = self.spool.put_all(asked.demands(request, at), source, asker)
         for one in demands if new else ():
@@ -69,9 +72,9 @@ class Desk:
         return demands
 
     def function(self, name: str) -> str:
-        """The function of that name, as the catalogue spells it; its class in placement means it, too.
+        """Return the function of that name in the catalogue's spelling. The name may also be its resource class in placement.
 
-        :raises UsageError: the catalogue knows none.
+        :raises UsageError: the catalogue has no such function.
         """
         found = demand.of_name(name, self.functions)
         if found is None:
@@ -82,14 +85,14 @@ class Desk:
         return found
 
     def look(self, machines: Sequence[Machine], now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
-        """The demands that a plan ought to count, by what the fleet is like now. Nothing is reported, and nothing forgotten."""
+        """Return the demands that a plan has to count, by the present machines. Reports nothing, and deletes nothing."""
         told = whole(t for t in self.spool.told(now, FOREVER) if not over(t, now, lasts))
         return counting(progress(told, machines, now))
 
     def turn(self, machines: Sequence[Machine], now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
-        """Report what has become schedulable, by what the fleet is like now.
+        """Report the demands that have become schedulable, by the present machines.
 
-        :returns: the demands that a plan ought to count.
+        :returns: the demands that a plan has to count.
         """
         self.lasts = lasts
         self.read_catalogue()
@@ -104,7 +107,7 @@ class Desk:
         return counting(after)
 
     def _sure(self, before: Mapping[str, Told], after: Sequence[Told], roots: Mapping[str | None, str]) -> tuple[Told, ...]:
-        """What they have come to; as before those of a request of which placement does not have on offer what is verified."""
+        """Return the new progress of the demands; the old one where a verified region is not available in placement."""
         unsure = {
             t.demand.request
             for t in after
@@ -115,7 +118,7 @@ class Desk:
         return tuple(before[t.demand.id] if t.demand.request in unsure else t for t in after)
 
     def read_catalogue(self) -> None:
-        """Which functions can be asked for now. Where it cannot be read, those that were known stay, and it is said."""
+        """Read which functions can be demanded. On an error the known ones stay, and the error is reported."""
         if self.catalogue is not None:
             try:
                 self.functions = self.catalogue()
@@ -123,11 +126,11 @@ class Desk:
                 self.say(f'the catalogue cannot be read, and demands are taken for what it held before: {exc}')
 
     def told(self) -> tuple[Told, ...]:
-        """All demands, and how far it has come with each; those that the next turn will forget, too."""
+        """Return all demands with their progress, including those that the next turn will delete."""
         return self.spool.told(datetime.now(UTC), FOREVER)
 
     def called(self) -> bool:
-        """Somebody has told something since the last turn, and that was a while ago. It is cheap to ask: a folder is listed."""
+        """Tell whether a demand was submitted since the last turn, once :data:`CALM` has passed. Only the ids are read."""
         return time.monotonic() - self._turned >= CALM and bool(self.spool.names() - self._seen)
 
     def _report(self, told: Told) -> None:

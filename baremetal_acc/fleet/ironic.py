@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is Ironic spoken to from outside? Nodes are read page by page, and asked to change their state; nothing else is.
+"""HTTP client of Ironic's API: list nodes page by page, and ask for changes of their provision state; nothing else.
 
-Errors quote of Ironic's own text one bounded line. No answer is read beyond a bound.
+An error quotes at most one bounded line of Ironic's own text. No answer is read beyond a bound.
 """
 
 import json
@@ -17,7 +17,7 @@ from baremetal_acc.errors import IronicError, IronicRefused, IronicUnreachable
 from baremetal_acc.placement.client import silence
 
 MICROVERSION = '1.70'
-"""Of Ironic 17.0 (Wallaby) and later: the first that can clean without a ramdisk."""
+"""The microversion of Ironic 17.0 (Wallaby), the first that can clean without a ramdisk."""
 
 FIELDS = (
     'uuid', 'name', 'provision_state', 'target_provision_state', 'maintenance', 'instance_uuid',
@@ -25,16 +25,16 @@ FIELDS = (
 )  # fmt: skip
 
 PAGE = 100
-"""Nodes of one answer: driver_internal_info alone may have 64 KiB."""
+"""Nodes per page: driver_internal_info alone may have 64 KiB."""
 
 MOST_NODES = 20_000
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Of one answer."""
+"""Most bytes of one answer."""
 
 TRIES = 40
 PAUSE_SECONDS = 0.5
-"""A node that somebody else holds for a moment answers 409; Ironic's own client waits as long."""
+"""Pause before a request is repeated: a node that is locked for a moment answers 409. Ironic's own client waits as long."""
 
 _HINTS = {
     HTTPStatus.UNAUTHORIZED: 'check the credentials in [ironic]',
@@ -51,16 +51,16 @@ Json = Mapping[str, Any]
 
 
 class Adapter(Protocol):
-    """What is needed of ``openstack.connection.Connection.baremetal``."""
+    """The part of ``openstack.connection.Connection.baremetal`` that is used."""
 
     def request(self, url: str, method: str, **kwargs: Any) -> Any:
-        """Send one request and give a ``requests.Response``."""
+        """Send one request and return a ``requests.Response``."""
 
 
 class Ironic:
-    """Ironic's HTTP API. Threads may share it.
+    """A client of Ironic's HTTP API. Threads may share it.
 
-    :param sleep: how to pause while somebody else holds a node.
+    :param sleep: pauses while a node is locked by somebody else.
     """
 
     def __init__(self, adapter: Adapter, *, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -68,9 +68,9 @@ class Ironic:
         self._sleep = sleep
 
     def nodes(self) -> Iterator[Json]:
-        """All nodes, with the fields that are needed. It goes by the UUID of the last one, whatever an answer says comes next.
+        """Yield all nodes, with the fields in :data:`FIELDS`. Each page begins after the last UUID, not at a ``next`` link.
 
-        :raises IronicError: Ironic cannot be asked.
+        :raises IronicError: Ironic cannot be read.
         """
         seen: set[str] = set()
         marker = ''
@@ -84,15 +84,15 @@ class Ironic:
                 raise _invalid('GET', '/nodes', f'more than {MOST_NODES} nodes')
             seen.update(n['uuid'] for n in new)
             yield from new
-            # A page may be shorter than was asked for: [api] max_limit of Ironic says how long one is at most.
+            # A page may be shorter than the limit that was asked for: Ironic's [api] max_limit bounds it.
             if not new:
                 return
             marker = f'&marker={new[-1]["uuid"]}'
 
     def node(self, uuid: str) -> Json | None:
-        """One node; None: there is no such node.
+        """Return one node; None where there is no such node.
 
-        :raises IronicError: Ironic cannot be asked.
+        :raises IronicError: Ironic cannot be read.
         """
         try:
             return self._take('GET', f'/nodes/{uuid}?fields={",".join(FIELDS)}')
@@ -100,10 +100,10 @@ class Ironic:
             return None
 
     def provision(self, uuid: str, target: str, *, clean_steps: Sequence[Json] = ()) -> None:
-        """Ask for a change of the provision state. A cleaning boots no ramdisk: none of our steps needs one.
+        """Request a change of the provision state. A cleaning boots no ramdisk, since none of our steps needs one.
 
-        :raises IronicRefused: it may not be done now, by us, or at all. Nothing was changed.
-        :raises IronicUnreachable: no answer; whether it was done has to be looked at.
+        :raises IronicRefused: the change is not possible now, not allowed for us, or impossible at all. Nothing was changed.
+        :raises IronicUnreachable: no answer; the caller has to read whether it was done.
         """
         body: dict[str, Any] = {'target': target}
         if clean_steps:
@@ -111,7 +111,7 @@ class Ironic:
         self._take('PUT', f'/nodes/{uuid}/states/provision', body)
 
     def _take(self, method: str, path: str, body: Json | None = None) -> Json:
-        """The JSON object of an answer that is no error."""
+        """Return the JSON object of an answer that is no error."""
         for attempt in range(TRIES):
             status, raw = self._send(method, path, body)
             if status not in (HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE) or attempt == TRIES - 1:
@@ -161,14 +161,14 @@ class Ironic:
         except IronicError:
             raise
         except Exception as exc:
-            # The SDK has a tree of its own beside keystoneauth's; what it says may hold the whole answer.
+            # The SDK has an exception tree of its own next to keystoneauth's; its texts may contain the whole answer.
             raise IronicUnreachable(
                 f'ironic: {where}: could not be sent ({type(exc).__name__})', hint='check [ironic]'
             ) from exc
 
 
 class _NotFound(IronicRefused):
-    """There is no such node."""
+    """Ironic has no such node."""
 
 
 def _invalid(method: str, path: str, what: str) -> IronicRefused:
@@ -177,7 +177,7 @@ def _invalid(method: str, path: str, what: str) -> IronicRefused:
 
 
 def _said(raw: bytes) -> str:
-    """What Ironic says went wrong, in one line. It wraps it in JSON, in an older answer in JSON within JSON."""
+    """Return Ironic's error message on one line. Ironic wraps it in JSON, and older versions in JSON within JSON."""
     try:
         found = json.loads(raw)
         inner = found.get('error_message') if isinstance(found, dict) else None
@@ -189,6 +189,6 @@ def _said(raw: bytes) -> str:
 
 
 def one_line(text: str, most: int = 500) -> str:
-    """A text of a service on one bounded line."""
+    """Return a text of a service on one line of bounded length."""
     flat = ' '.join(''.join(c if c.isprintable() else ' ' for c in text[: most * 2]).split())
     return flat if len(flat) <= most else f'{flat[: most - 3]}...'

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The moves that were begun, so that a killed process leaves nothing withdrawn for ever.
+"""Store the moves that were begun, so that a killed process leaves no node withdrawn from placement for ever.
 
 ::
 
     moves.sqlite   a row for each machine, written before each act; deleted when the move has ended
-    lock           held by the one process that moves machines; it holds its number
+    lock           held by the one process that moves machines; it contains the process id
 """
 
 import json
@@ -29,11 +29,11 @@ _REMEMBER = 'INSERT OR REPLACE INTO move (machine, entry) VALUES (?, ?)'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A move, as it is stored.
+    """A move as it is stored.
 
-    :ivar stage: what was to be done when it was stored.
-    :ivar offered: what the machine offered before.
-    :ivar why: why it is undone; None: it is not.
+    :ivar stage: the stage that was to be done when the move was stored.
+    :ivar offered: the machine's inventories in placement before the move.
+    :ivar why: why the move is undone; None where it is not.
     """
 
     move: Move
@@ -46,15 +46,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
-    """The moves of one folder.
+    """The stored moves of one folder.
 
-    :ivar root: made when it is needed, for its owner alone.
+    :ivar root: the folder, created when it is needed, for its owner alone.
     """
 
     root: Path
 
     def read(self) -> tuple[Entry, ...]:
-        """All, by node.
+        """Return all moves, sorted by node.
 
         :raises StateError: the database cannot be used.
         :raises StaleJob: a move was written by another version, or by somebody else.
@@ -63,25 +63,25 @@ class Journal:
         return tuple(self._decoded(machine, data) for machine, data in rows)
 
     def write(self, entry: Entry) -> None:
-        """Store it, so that whoever reads sees the old state or the new one, whatever happens to us.
+        """Store a move atomically: whatever happens to this process, a reader sees the old state or the new one.
 
-        :raises StateError: it could not be stored; then nothing may be done either.
+        :raises StateError: the move could not be stored; then the act must not be done.
         """
         with self._file().writing() as db:
             db.execute(_REMEMBER, (entry.move.machine, json.dumps(encode(entry)).encode()))
 
     def drop(self, entry: Entry) -> None:
-        """The move has ended.
+        """Delete a move that has ended.
 
-        :raises StateError: it could not be deleted.
+        :raises StateError: the move could not be deleted.
         """
         with self._file().writing() as db:
             db.execute('DELETE FROM move WHERE machine = ?', (entry.move.machine,))
 
     def alone(self) -> AbstractContextManager[None]:
-        """No other process moves machines meanwhile. The system frees it with the process, however that ends.
+        """Hold the lock that lets only one process move machines. The system releases it when the process ends in any way.
 
-        :raises Refused: another one does, when it is entered.
+        :raises Refused: on entering: another process holds it.
         """
         return self._file().alone(self.root / 'lock', '{} moves machines of the pools')
 
@@ -112,7 +112,7 @@ class Journal:
                 at=self.root / 'moves',
                 documents=('moves/*.json',),
                 locks='lock',
-                # As it is: what is in it is judged when it is read.
+                # Copied without a check: an entry is checked when it is read.
                 take=lambda db, path, data: db.execute(_REMEMBER, (path.stem, data)),
             ),
         )

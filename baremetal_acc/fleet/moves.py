@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is one machine taken off the shelf, programmed and put back, whatever happens on the way?
+"""Reprogram one machine: withdraw it from placement, program its regions by an Ironic cleaning, and make it available again.
 
-Look, decide (:mod:`baremetal_acc.decide.moving`), store, act, and again. What an act came to is looked at.
+The mover reads Ironic and placement, decides (:mod:`baremetal_acc.decide.moving`), stores, acts, and repeats that. The result
+of an act is what the next read shows.
 """
 
 import glob
@@ -34,18 +35,18 @@ STEP = 'program_accelerators'
 POLL = timedelta(seconds=2)
 
 SETTLES = timedelta(minutes=2)
-"""How long a machine that is available may take to offer what was asked for."""
+"""How long an available machine may take until placement offers what was asked for."""
 
 _REFUSALS = 3
-"""How often an act may be refused, each time after a new look."""
+"""How often an act may be refused, each time after another read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """What became of a move.
+    """The result of a move.
 
-    :ivar act: how it ended; None: it has not, and goes on with the next call.
-    :ivar why: for people; of one that is done, nothing.
+    :ivar act: how the move ended; None where it has not ended, and the next call resumes it.
+    :ivar why: the reason, for people; empty for a move that is done.
     """
 
     move: Move
@@ -54,7 +55,7 @@ class Ended:
 
     @property
     def outcome(self) -> str:
-        """How it ended, in a word or two."""
+        """The result in a word or two."""
         return 'under way' if self.act is None else self.act.value
 
     def __str__(self) -> str:
@@ -73,7 +74,7 @@ class Ended:
 
 
 class _Over(Exception):
-    """The move ends here."""
+    """A move ends here, with its result."""
 
     def __init__(self, act: Act | None, why: str) -> None:
         self.act = act
@@ -84,9 +85,9 @@ class _Over(Exception):
 class Mover:
     """Moves machines, one at a time for each thread.
 
-    :param say: told what happens, a line each.
-    :param lasts: how long one move may take until nobody waits for it any more.
-    :param stop: set when the process is to end: moves stop where they are, stored.
+    :param say: is called with a line for each event.
+    :param lasts: how long one call waits for a move.
+    :param stop: is set when the process is to end: moves stop where they are, and stay stored.
     """
 
     def __init__(
@@ -113,11 +114,11 @@ class Mover:
         self._now = now
 
     def begin(self, move: Move) -> Ended:
-        """Do a move, from its beginning to its end."""
+        """Execute a move from its beginning to its end."""
         return self._run(Entry(move=move, stage=Stage.WITHDRAW, begun=self._now()), fresh=True)
 
     def resume(self, entry: Entry) -> Ended:
-        """Go on with a move that another process has left."""
+        """Resume a move that another process has left."""
         self._say(f'{entry.move.name}: goes on where another process has left it: {entry.stage}')
         return self._run(replace(entry, begun=self._now()), fresh=False)
 
@@ -130,10 +131,10 @@ class Mover:
             return Ended(move=entry.move, act=None, why=str(exc))
 
     def _turn(self, entry: Entry, *, fresh: bool) -> Never:
-        """Look, decide, store, act, until it ends.
+        """Read, decide, store and act, until the move ends.
 
-        :raises _Over: it has ended.
-        :raises AccError: it cannot go on now; it is stored.
+        :raises _Over: the move has ended.
+        :raises AccError: the move cannot continue now; it is stored.
         """
         done, refusals, verifying = False, 0, None
         while True:
@@ -177,7 +178,7 @@ class Mover:
                     continue
                 if act is Act.PROVIDE:
                     raise
-                # It cannot be done: back on the shelf.
+                # It cannot be done: restore the inventories in placement.
                 stage = Stage.RESTORE if act is Act.MANAGE else Stage.RETURN
                 entry, done, refusals = replace(entry, stage=stage, why=str(exc)), False, 0
             except AccError as exc:
@@ -208,10 +209,10 @@ class Mover:
         )
 
     def _perform(self, entry: Entry, act: Act) -> Entry:
-        """Store what is about to be done, and do it.
+        """Store the next act, and do it.
 
-        :raises _Over: it ends here, and nothing of it was done.
-        :raises AccError: it was not done, or nobody knows.
+        :raises _Over: the move ends here, and nothing of the act was done.
+        :raises AccError: the act was not done, or it is unknown whether it was.
         """
         uuid, name = entry.move.machine, entry.move.name
         match act:
@@ -237,9 +238,9 @@ class Mover:
         return entry
 
     def _check_free(self, uuid: str, name: str) -> None:
-        """See that Ironic has the node in use and free, and its conductor too, as when the look began that led here.
+        """Check that the node is still available in Ironic, and that its conductor does not keep it withdrawn.
 
-        :raises IronicUnreachable: it is not: look again.
+        :raises IronicUnreachable: it is not so: read again.
         """
         raw = self._ironic.node(uuid)
         node = None if raw is None else parse(raw)
@@ -261,7 +262,7 @@ class Mover:
             self._journal.drop(entry)
             raise _Over(Act.CANCELLED, exc.message) from None
         except PlacementUnreachable as exc:
-            # Nobody knows whether it was done.
+            # It is unknown whether it was done.
             return replace(entry, stage=Stage.RESTORE, why=str(exc))
         except PlacementError as exc:
             self._journal.drop(entry)
@@ -271,7 +272,7 @@ class Mover:
 
 
 def clean_steps(changes: Iterable[Change]) -> list[dict[str, Any]]:
-    """One step for each card. Its slots are escaped, for the argument takes patterns, and nothing else is meant."""
+    """Return one clean step for each card. SlotIds are escaped, since the argument takes shell patterns."""
     cards: dict[str, dict[str, str]] = {}
     for change in changes:
         cards.setdefault(change.accelerator, {})[glob.escape(change.slot_id)] = change.function
@@ -288,7 +289,7 @@ def _offers(on: OnShelf, change: Change) -> bool:
 
 
 def _why(entry: Entry, stage: Stage, seen: Seen) -> str | None:
-    """Why a move is undone from now on."""
+    """Return why a move is being undone."""
     if entry.why is not None or stage not in (Stage.RESTORE, Stage.RETURN):
         return entry.why
     if seen.claimed:
@@ -297,7 +298,7 @@ def _why(entry: Entry, stage: Stage, seen: Seen) -> str | None:
 
 
 def _text(entry: Entry, act: Act, node: NodeRead | None, seen: Seen) -> str:
-    """Why a move ended so."""
+    """Return why a move ended in this way."""
     if act is Act.DONE:
         return ''
     if node is None:

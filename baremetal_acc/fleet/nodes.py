@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which machines has the fleet, what do their regions hold, and which of them cannot be taken? From Ironic and placement.
+"""Read our nodes from Ironic and placement: the functions in their regions, and why a node cannot be taken.
 
-No BMC is asked: each conductor writes down what it verified (:mod:`baremetal_acc.decide.regions`).
+No BMC is asked: each conductor stores in the node what it verified (:mod:`baremetal_acc.decide.regions`).
 """
 
 from collections.abc import Callable, Mapping
@@ -16,25 +16,26 @@ from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.fleet.ironic import Ironic, Json, one_line
 
 KEY = 'baremetal_acc'
-"""Of driver_internal_info."""
+"""Our key in driver_internal_info."""
 
 AVAILABLE, MANAGEABLE, FAILED = 'available', 'manageable', 'clean failed'
 
 BETWEEN = frozenset({'cleaning', 'clean wait', 'verifying', 'clean hold'})
 
 AT_ONCE = 8
-"""Machines of which placement is asked at a time."""
+"""How many machines are looked up in placement at a time."""
 
 NO_REGIONS = 'no regions are known of it'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRead:
-    """One node, as Ironic shows it.
+    """One node as Ironic shows it.
 
-    :ivar regions: what is remembered of its regions; empty where nothing is, or nothing that can be read.
-    :ivar busy: why Ironic says that it cannot be taken; None: it can. ``passing``: that is over in a moment.
-    :ivar kept: why its conductor keeps it from being offered; None: it does not.
+    :ivar regions: the stored regions of the node; empty where there are none, or none that can be read.
+    :ivar busy: why the node cannot be taken, as far as Ironic shows; None where it can. ``passing``: the reason passes in a
+        moment.
+    :ivar kept: why its conductor keeps the node withdrawn from placement; None where it does not.
     """
 
     uuid: str
@@ -53,7 +54,7 @@ class NodeRead:
     passing: bool = False
 
     def holds(self, move: Move) -> Holds:
-        """What the regions that a move is about are remembered to hold."""
+        """Return whether the regions of a move were last verified to hold the old functions, the new ones, or others."""
         now = {r.provider: r.function for r in self.regions}
         if any(c.provider not in now for c in move.changes):
             return Holds.OTHER
@@ -63,7 +64,7 @@ class NodeRead:
 
 
 def parse(raw: Json) -> NodeRead | None:
-    """A node of Ironic's; None: it is none that can be worked with."""
+    """Return a node of Ironic's answer; None where it cannot be worked with."""
     uuid = raw.get('uuid')
     state = raw.get('provision_state')
     if not isinstance(uuid, str) or not isinstance(state, str):
@@ -100,7 +101,7 @@ def parse(raw: Json) -> NodeRead | None:
 
 
 def _kept(ours: object) -> str | None:
-    """Why a conductor has withdrawn a node, by what it has written down of that."""
+    """Return why a conductor has withdrawn a node, as it has stored it."""
     shelf = ours.get('shelf') if isinstance(ours, dict) else None
     mark = shelf.get('withdrawn') if isinstance(shelf, dict) else None
     if not isinstance(mark, dict):
@@ -119,7 +120,7 @@ def _standing(state: str) -> Standing:
 
 
 def _busy(node: NodeRead, raw: Json, unreadable: str | None) -> tuple[str | None, bool]:
-    """Why a node cannot be taken, and whether that is over in a moment."""
+    """Return why a node cannot be taken, and whether that passes in a moment."""
     holder = _text(raw.get('reservation'))
     reasons = (
         (f'claimed by instance {node.instance}', node.instance is not None, False),
@@ -139,11 +140,11 @@ def _busy(node: NodeRead, raw: Json, unreadable: str | None) -> tuple[str | None
 def fleet(
     ironic: Ironic, claimed: Callable[[str], str | None], under_way: Mapping[str, Move] | None = None
 ) -> tuple[Machine, ...]:
-    """The machines that are ours, by UUID.
+    """Return our machines, sorted by UUID.
 
-    :param claimed: why placement says that a machine cannot be taken; asked only of those that Ironic has free.
-    :param under_way: moves that have been begun, by the UUID of their node: what is coming counts, and the machine is busy.
-    :raises IronicError: Ironic cannot be asked. ``PlacementError``: placement cannot.
+    :param claimed: returns why placement says that a machine cannot be taken; called only for nodes that are free in Ironic.
+    :param under_way: moves that have begun, by the UUID of the node: their new functions count, and the machine is busy.
+    :raises IronicError: Ironic cannot be read. ``PlacementError``: placement cannot.
     """
     moves = under_way or {}
     read = sorted((n for raw in ironic.nodes() if (n := parse(raw)) is not None and n.ours), key=lambda n: n.uuid)

@@ -1,11 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which boots found no host? Nova tells it on the message bus, in two formats; a listener of ours hears both.
+"""Listen to Nova's notifications for boots that found no valid host, and submit them as demands.
 
-Nova sends one notification for each instance that it gives up, also where one request was for several: each counts once,
-whatever ``num_instances`` says. Both formats may be sent of the same instance: its UUID is the demand's id, so they are one.
+Nova sends a notification, unversioned or versioned, for each instance that it gives up, also where one request was for several:
+each counts once, whatever ``num_instances`` says. Both formats may be sent of the same instance: its UUID is the id of the
+demand, so they are one demand.
 
-What was heard comes from whoever may write to the bus, and is read as such: what is not as Nova writes it is passed over.
+Anybody who may write to the bus can send such a message, so the payload is not trusted: a message that is not as Nova writes it
+is ignored.
 
 Source: nova 34.0.0, scheduler/utils.py (set_vm_state_and_notify), conductor/manager.py (_bury_in_cell0),
 notifications/objects/compute_task.py. Recorded in tests/nova.
@@ -28,24 +30,24 @@ from baremetal_acc.fleet.demand import Desk
 LOG = logging.getLogger(__name__)
 
 EVENTS = ('compute_task.build_instances', 'compute_task.build_instances.error')
-"""The unversioned one and the versioned one."""
+"""The unversioned event type and the versioned one."""
 
 CONNECT_SECONDS = 30.0
-"""After which it is said that the message bus has not answered. It is tried on."""
+"""Seconds after which it is reported that the message bus has not answered. The listener keeps trying."""
 
 _NO_HOST = re.compile(r'NoValidHost(_Remote)?')
-"""What the scheduler raises has another name when it has come by RPC (oslo.messaging 18.3.1, _drivers/common.py)."""
+"""The name of the scheduler's exception, which differs when it has come by RPC (oslo.messaging 18.3.1, _drivers/common.py)."""
 
 _NO_HOST_WITHIN = re.compile(r"^No valid host was found|'class': 'NoValidHost(_Remote)?'")
-"""The unversioned format holds the exception as a text: today's, and that of older oslo.serialization."""
+"""Matches the exception text of the unversioned format: that of today, and that of older oslo.serialization."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boot:
-    """An instance that found no host.
+    """An instance that found no valid host.
 
-    :ivar image_traits: what its image requires; the versioned format does not tell.
-    :ivar bound: the host or node that it had to be on.
+    :ivar image_traits: traits that its image requires; the versioned format does not contain them.
+    :ivar bound: the host or node that the instance had to be on.
     """
 
     instance: str
@@ -56,7 +58,7 @@ class Boot:
 
 
 def read(event_type: str, payload: object) -> Boot | None:
-    """The boot that a notification tells of; None: it tells of something else, or is not as Nova writes it."""
+    """Return the failed boot in a notification; None where it is about something else, or is not as Nova writes it."""
     if event_type == EVENTS[0]:
         return _unversioned(_object(payload))
     if event_type == EVENTS[1]:
@@ -91,7 +93,7 @@ def _unversioned(body: Mapping[str, Any]) -> Boot | None:
 
 
 def sent(metadata: object, now: datetime) -> datetime:
-    """When a notification was sent, by its metadata; what lies in the future, or cannot be read, is now."""
+    """Return when a notification was sent, by its metadata; ``now`` where that is in the future, or cannot be read."""
     try:
         at = datetime.fromisoformat(_object(metadata).get('timestamp') or '')
     except (TypeError, ValueError):
@@ -101,12 +103,12 @@ def sent(metadata: object, now: datetime) -> datetime:
 
 @dataclass(slots=True, kw_only=True)
 class Ear:
-    """What oslo.messaging calls with each notification. It never fails: one that cannot be taken is told in the log."""
+    """The endpoint that oslo.messaging calls with each notification. A demand that is refused is logged, not raised."""
 
     desk: Desk
 
     def error(self, _context: object, _publisher: str, event_type: str, payload: object, metadata: object) -> None:
-        """One of the priority that Nova gives a failure."""
+        """Handle a notification of the priority that Nova gives a failure."""
         now = datetime.now(UTC)
         boot = read(event_type, payload)
         if boot is None:
@@ -132,10 +134,11 @@ class Ear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bus:
-    """Where Nova's notifications are.
+    """The message bus with Nova's notifications.
 
-    :ivar url: with the password; None: the one of [DEFAULT] or [oslo_messaging_notifications] transport_url.
-    :ivar pool: listeners of one name share the messages; those of other names, such as ceilometer's, get their own copies.
+    :ivar url: URL with the password; None: transport_url of [DEFAULT] or [oslo_messaging_notifications].
+    :ivar pool: listeners of the same pool name share the messages; those of other names, such as ceilometer's, get their own
+        copies.
     """
 
     url: str | None
@@ -145,7 +148,7 @@ class Bus:
 
 
 class Listener:
-    """Hears Nova in threads of its own, from :meth:`start` until :meth:`stop`. It waits for the bus as long as it takes."""
+    """Receives Nova's notifications in its own threads, from :meth:`start` until :meth:`stop`. It keeps trying to connect."""
 
     def __init__(self, conf: cfg.ConfigOpts, bus: Bus, desk: Desk) -> None:
         self._ready = threading.Event()
@@ -162,7 +165,7 @@ class Listener:
         timer.start()
 
     def stop(self) -> None:
-        """Hear no more. What is not connected by now is left to the end of the process."""
+        """Stop listening. A listener that is still connecting is left to the end of the process."""
         if self._ready.is_set():
             self._server.stop()
             self._server.wait()
@@ -170,7 +173,7 @@ class Listener:
         self._ready.set()
 
     def wait_until_ready(self, seconds: float) -> bool:
-        """Whether it hears, within that time."""
+        """Tell whether the listener has connected within that time."""
         return self._ready.wait(seconds)
 
     def _start(self) -> None:
@@ -207,7 +210,7 @@ def _listener(conf: cfg.ConfigOpts, bus: Bus, ear: Ear) -> tuple[Any, Any]:
             transport, targets, [_Endpoint(ear, oslo_messaging)], executor='threading', pool=bus.pool
         )
     except Exception as exc:  # noqa: BLE001 - a driver raises what it likes
-        # Its text may hold the URL, and that the password.
+        # The text may contain the URL, which contains the password.
         raise UsageError(
             argument='[baremetal_acc_demand] nova_transport_url',
             what=f'is refused by oslo.messaging: {type(exc).__name__}',
@@ -217,7 +220,7 @@ def _listener(conf: cfg.ConfigOpts, bus: Bus, ear: Ear) -> tuple[Any, Any]:
 
 
 class _Endpoint:
-    """Only what is of use is heard; all other notifications of all services pass by here, too."""
+    """Filters the bus for the two event types; all other notifications of all services pass by here, too."""
 
     def __init__(self, ear: Ear, library: Any) -> None:
         self.filter_rule = library.NotificationFilter(event_type='^(' + '|'.join(map(re.escape, EVENTS)) + ')$')
@@ -232,7 +235,7 @@ def _object(value: object) -> Mapping[str, Any]:
 
 
 def _data(value: object) -> Mapping[str, Any]:
-    """Of a versioned object of Nova its fields."""
+    """Return the fields of a versioned object of Nova."""
     return _object(_object(value).get('nova_object.data'))
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Demands come from Nova's message bus, where the group [baremetal_acc_demand] names it, and from a folder in any case."""
+"""Set up the sources of demands: the spool folder, and Nova's message bus where ``[baremetal_acc_demand]`` names it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +14,9 @@ from baremetal_acc.fleet.spool import Spool
 
 
 def spool(conf: cfg.ConfigOpts, state: Path) -> Spool:
-    """Where demands are kept.
+    """Return the spool that stores demands.
 
-    :param state: what is remembered lies there, unless the configuration names a folder for demands.
+    :param state: folder of stored state, where demands are kept unless the configuration names another folder.
     :raises DocumentError: an option is wrong.
     """
     settings = DemandSettings.from_conf(conf)
@@ -26,16 +26,16 @@ def spool(conf: cfg.ConfigOpts, state: Path) -> Spool:
 
 @contextmanager
 def listening(conf: cfg.ConfigOpts, desk: Desk) -> Iterator[str | None]:
-    """Take what Nova tells, as long as this lasts.
+    """Receive Nova's notifications within the block.
 
-    :returns: what is listened to, for people; None: nothing.
+    :returns: a name of the source, for people; None where there is none.
     :raises UsageError: an option is wrong, or a library is missing.
     """
     settings = DemandSettings.from_conf(conf)
     if settings.nova_transport_url is None:
         yield None
         return
-    # Its options are wrong or they are not; no library is asked for before it is needed.
+    # Imported here: without a transport URL it is not needed.
     from baremetal_acc.fleet import nova
 
     if desk.catalogue is not None:

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The demands that were told and are not over: a database, so that several processes can tell them and one can read them.
+"""Store the demands that are not over in an SQLite database, which several processes write and one reads.
 
-The same id told twice is one demand, and keeps its first time; once its function was schedulable, it can be told again. When
-there are too many a new one is refused: none that is there is lost. Those of one request are kept all or none; some of them
-alone are no demand: what is left when one of them is dropped.
+The same id submitted twice is one demand, and keeps its first time; once its function was schedulable, it can be submitted
+again. When there are too many a new demand is refused; a stored one is never dropped for it. The demands of one request are
+kept all or none: where one of them was dropped, the others do not count.
 """
 
 import json
@@ -27,23 +27,25 @@ from baremetal_acc.state_file import Earlier, StateFile
 LOG = logging.getLogger(__name__)
 
 MOST = 4000
-"""Demands at a time. Reading as many takes a third of a second."""
+"""Most demands at a time. Reading as many takes a third of a second."""
 
 MOST_OF_ONE = 2000
-"""Demands for one function at a time, so that those for others find room."""
+"""Most demands for one function at a time, so that those for others find room."""
 
 MOST_OF_AN_ASKER = 16
-"""Demands of one asker for one function at a time. Whoever boots again each time that it fails tells a new one each time."""
+"""Most demands of one asker for one function at a time. A client that retries failed boots submits a demand each time."""
 
 LONGEST = 255
-"""Characters of an id, of a function's name and of a resource class: what placement and Ironic take for a name."""
+"""Most characters of an id, a function's name or a resource class: what placement and Ironic accept as a name."""
 
 PROGRAMMING_LASTS = timedelta(hours=2)
-"""How long a demand is remembered beyond its time while its function is being programmed, so that its end is reported. It is
-what a job may take ([baremetal_acc] job_timeout)."""
+"""How long a demand is kept beyond its time while its function is being programmed, so that the result is reported.
+
+A job may take as long ([baremetal_acc] job_timeout).
+"""
 
 FOREVER = timedelta(days=36500)
-"""As how long somebody is taken to wait: nothing is forgotten."""
+"""A waiting time with which no demand is over."""
 
 _TABLES = """
 CREATE TABLE demand (id TEXT PRIMARY KEY, request TEXT NOT NULL, function TEXT NOT NULL, asker TEXT, told BLOB NOT NULL);
@@ -56,12 +58,12 @@ _REMEMBER = 'INSERT OR IGNORE INTO demand (id, request, function, asker, told) V
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spool:
-    """A folder of demands.
+    """A folder with the database of demands.
 
-    :ivar root: made when it is needed, for its owner alone.
-    :ivar most: how many demands it takes at a time.
-    :ivar most_of_one: how many of those for one function.
-    :ivar most_of_an_asker: how many of those on behalf of one asker.
+    :ivar root: the folder, created when it is needed, for its owner alone.
+    :ivar most: most demands at a time.
+    :ivar most_of_one: most demands for one function.
+    :ivar most_of_an_asker: most demands of one asker for one function.
     """
 
     root: Path
@@ -71,11 +73,11 @@ class Spool:
     _reported: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def put(self, demand: Demand, source: str = 'file', asker: str | None = None) -> bool:
-        """Keep a demand.
+        """Store a demand.
 
-        :param source: who told it.
-        :param asker: on whose behalf: a project. None: the operator's, who may tell any number.
-        :returns: whether it is new.
+        :param source: where the demand comes from: ``file`` or ``nova``.
+        :param asker: the project that the demand is for; None for the operator, who has no limit of their own.
+        :returns: whether the demand is new.
         :raises AccError: as :meth:`put_all`.
         """
         return self.put_all((demand,), source, asker)[1]
@@ -83,14 +85,14 @@ class Spool:
     def put_all(
         self, demands: Sequence[Demand], source: str = 'file', asker: str | None = None
     ) -> tuple[tuple[Demand, ...], bool]:
-        """Keep all demands of one request, or none.
+        """Store all demands of one request, or none.
 
-        :param demands: one at least.
-        :returns: what is kept, and whether it is new. A request that waits stays as it is.
-        :raises UsageError: one of their texts is no name, or they are more than are ever taken.
-        :raises DemandRefused: there are too many.
-        :raises DemandDiffers: their id is known as that of another request.
-        :raises StateError: they could not be kept.
+        :param demands: at least one.
+        :returns: the stored demands, and whether they are new. A request that waits stays as it is.
+        :raises UsageError: a text of a demand is no valid name, or the request asks for more than the spool ever takes.
+        :raises DemandRefused: there are too many demands.
+        :raises DemandDiffers: another request is known under this id.
+        :raises StateError: the demands could not be stored.
         """
         for demand in demands:
             _check_texts(demand, asker)
@@ -125,9 +127,9 @@ class Spool:
         )
 
     def _too_many(self, new: Sequence[Told], there: Iterable[tuple[str, str | None, int]]) -> str | None:
-        """How many there are of what there would be too many of with these; None: all find room.
+        """Return which limit the new demands exceed, as the number that there is already; None where all find room.
 
-        :param there: how many of each function and asker.
+        :param there: number of demands of each function and asker.
         """
         asker = new[0].asker
         by_both = {(function, of): number for function, of, number in there}
@@ -142,9 +144,9 @@ class Spool:
         return f'{number}' if number + len(new) > self.most else None
 
     def _known_as(self, db: sqlite3.Connection, request: str, own: Sequence[str]) -> list[Told]:
-        """What is known under the id of a request, or of one of its demands.
+        """Return the stored demands under the id of a request, or of one of its demands.
 
-        :raises StateError: what is cannot be read.
+        :raises StateError: a stored demand cannot be read.
         """
         rows: dict[str, bytes] = dict(db.execute('SELECT id, told FROM demand WHERE request = ?', (request,)))
         for name in own:
@@ -159,12 +161,12 @@ class Spool:
         return [told for told in known.values() if told is not None]
 
     def told(self, now: datetime, lasts: timedelta) -> tuple[Told, ...]:
-        """All that count, the oldest first. Those whose time is over are deleted.
+        """Return all demands that are not over, the oldest first, and delete those that are.
 
-        What lies in the future was stamped by a clock that goes wrong, and counts as of now.
+        A time in the future comes from a clock that is wrong, and is set to now.
 
-        :param lasts: how long somebody is taken to wait, and how long what he waits for is kept for him.
-        :raises StateError: they cannot be read.
+        :param lasts: how long somebody is taken to wait, and how long a schedulable function is held for a demand.
+        :raises StateError: the demands cannot be read.
         """
         found: list[Told] = []
         stamped: list[tuple[bytes, str, bytes]] = []
@@ -181,7 +183,7 @@ class Spool:
             else:
                 found.append(one)
         if stamped or gone:
-            # What another process has changed since stays.
+            # A row that another process has changed since is left as it is.
             with self._file().writing() as db:
                 db.executemany('DELETE FROM demand WHERE id = ? AND told = ?', gone)
                 db.executemany('UPDATE demand SET told = ? WHERE id = ? AND told = ?', stamped)
@@ -190,24 +192,24 @@ class Spool:
         return tuple(sorted(whole(found), key=lambda t: (t.demand.at, t.demand.id)))
 
     def read(self, now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
-        """Like :meth:`told`, without how far it has come with them."""
+        """Return the demands as :meth:`told` does, without their progress."""
         return tuple(t.demand for t in self.told(now, lasts))
 
     def mark(self, told: Told) -> bool:
-        """Keep how far it has come with a demand that is known.
+        """Store the progress of a demand that is known.
 
-        :returns: whether it is; one that was dropped meanwhile does not come back.
-        :raises StateError: it could not be kept.
+        :returns: whether the demand is known; a demand that was dropped meanwhile is not stored again.
+        :raises StateError: the progress could not be stored.
         """
         same = (_encoded(told), told.demand.id, told.demand.function, told.asker)
         with self._file().writing() as db:
             return db.execute('UPDATE demand SET told = ? WHERE id = ? AND function = ? AND asker IS ?', same).rowcount > 0
 
     def drop(self, demand_id: str) -> bool:
-        """Forget a demand.
+        """Delete a demand.
 
-        :returns: whether there was one.
-        :raises StateError: it could not be deleted.
+        :returns: whether there was such a demand.
+        :raises StateError: the demand could not be deleted.
         """
         if not _is_name(demand_id) or not self._file().prepare():
             return False
@@ -215,17 +217,17 @@ class Spool:
             return db.execute('DELETE FROM demand WHERE id = ?', (demand_id,)).rowcount > 0
 
     def refused(self) -> int:
-        """How many demands were refused since the database was made, because there were too many."""
+        """Return how many demands were refused since the database was created, because there were too many."""
         return sum(row[0] for row in self._file().select('SELECT number FROM refused'))
 
     def names(self) -> frozenset[str]:
-        """The ids of all demands, read or not: cheap to ask for. None where they cannot be read: the next turn says so."""
+        """Return the ids of all demands, readable or not. Empty where the database cannot be read; the next turn reports it."""
         with suppress(StateError):
             return frozenset(row[0] for row in self._file().select('SELECT id FROM demand'))
         return frozenset()
 
     def _read(self, name: str, data: bytes) -> Told | None:
-        """What a row holds; None: nobody can tell, which is reported once."""
+        """Return the demand of a row; None where it cannot be read, which is reported once."""
         try:
             told = _decoded(data)
             if told.demand.id != name:
@@ -253,7 +255,7 @@ class Spool:
 
 
 def _take(db: sqlite3.Connection, path: Path, data: bytes) -> None:
-    """Take over a demand, or how many were refused, which is in the lock. What cannot be used is told, and kept as all is."""
+    """Take over a demand of an earlier release, or its number of refused demands. A bad file is logged and kept."""
     if path.name == '.lock':
         word = data.strip()
         db.execute('UPDATE refused SET number = ?', (int(word) if word.isdigit() else 0,))
@@ -279,9 +281,9 @@ def _encoded(told: Told) -> bytes:
 
 @lru_cache(maxsize=2 * MOST)
 def _decoded(data: bytes) -> Told:
-    """What a row holds: one that is as it was is not decoded again.
+    """Return the demand of a row, cached by the bytes of the row.
 
-    :raises ValueError: it is no JSON. ``StaleJob``, ``UsageError``: it is no demand.
+    :raises ValueError: the bytes are no JSON. ``StaleJob``, ``UsageError``: they are no demand.
     """
     told = decode(Told, json.loads(data))
     _check_texts(told.demand, told.asker)
@@ -289,14 +291,14 @@ def _decoded(data: bytes) -> Told:
 
 
 def whole(told: Iterable[Told]) -> tuple[Told, ...]:
-    """Without those of a request of which not all are there: nobody asked for these alone."""
+    """Leave out the demands of requests that are not complete: nobody asked for a part of a request alone."""
     told = tuple(told)
     there = Counter(t.demand.request for t in told)
     return tuple(t for t in told if there[t.demand.request] >= t.demand.of)
 
 
 def over(told: Told, now: datetime, lasts: timedelta) -> bool:
-    """Its time is over. What is kept for somebody is kept as long as he would have waited for it."""
+    """Tell whether the time of a demand is over. A function is held as long as the asker would have waited for it."""
     match told.progress:
         case Progress.WAITING:
             return now - told.demand.at >= lasts
@@ -307,18 +309,18 @@ def over(told: Told, now: datetime, lasts: timedelta) -> bool:
 
 
 def _over_before(told: Told, at: datetime) -> bool:
-    """Its function was schedulable before this time: whoever asks then has not got it, and waits anew."""
+    """Tell whether the function was schedulable before this time: a later demand did not get it, and waits again."""
     return told.progress in (Progress.SCHEDULABLE, Progress.TAKEN) and told.since < at
 
 
 def _left(told: Told, known: Iterable[Told], request: str) -> bool:
-    """It is of this very request, and the others of it are not there."""
+    """Tell whether a demand belongs to this request, and others of the request are missing."""
     there = sum(t.demand.request == told.demand.request for t in known)
     return told.demand.request[0] == request and there < told.demand.of
 
 
 def _alike(known: Iterable[Demand], told: Iterable[Demand]) -> bool:
-    """They ask for the same, under the same ids."""
+    """Tell whether demands ask for the same functions under the same ids."""
     asked, again = ({(d.id, d.function, in_placement(d.resource_class), d.of) for d in several} for several in (known, told))
     return asked == again
 

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How are the pools of a fleet kept filled? Read, plan, move; once, or round after round.
+"""Keep the pools filled: read the nodes, plan moves and execute them, once or round after round.
 
-What one round meets ends no other: it is told, and the next one comes a little later.
+An error ends only its own round: it is reported, and the next round comes a little later.
 """
 
 import threading
@@ -22,18 +22,18 @@ from baremetal_acc.fleet.nodes import fleet
 from baremetal_acc.placement.shelf import Shelf
 
 Source = Callable[[Sequence[Machine], datetime, timedelta], Iterable[Demand]]
-"""Who waits for what, by what the fleet is like: now, and for how long somebody is taken to wait."""
+"""Returns the demands that wait, by the present machines: arguments are the machines, the time, and how long a demand waits."""
 
 TRIED = timedelta(minutes=10)
-"""How long a machine is let alone with which it has come to nothing."""
+"""How long a machine is left alone after a move of it that was not done."""
 
 MOST_BACKED_OFF = 8
-"""After rounds that failed the next comes later, up to so many times as late."""
+"""After failed rounds the interval is multiplied by the number of failures in a row, up to this factor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What a round found, and what ought to be done."""
+    """The machines that a round read, and the plan for them."""
 
     machines: tuple[Machine, ...]
     plan: PoolPlan
@@ -42,12 +42,12 @@ class Look:
 
 @dataclass(slots=True, kw_only=True)
 class Steering:
-    """The pools of one fleet.
+    """Steers the pools of one fleet.
 
-    :ivar pools: read anew each time: a changed file counts from the next round on.
-    :ivar sources: who waits.
-    :ivar called: somebody has told a demand since the last round.
-    :ivar say: told what happens, a line each; ``warn`` what ought to be looked at.
+    :ivar pools: reads the pool file, in each round again: a changed file takes effect with the next round.
+    :ivar sources: return the waiting demands.
+    :ivar called: tells whether a demand was submitted since the last round.
+    :ivar say: is called with a line for each event; ``warn`` with a line for each that needs attention.
     """
 
     ironic: Ironic
@@ -65,7 +65,7 @@ class Steering:
     _tried: dict[str, tuple[datetime, str]] = field(default_factory=dict)
 
     def look(self) -> Look:
-        """What ought to be done now. Writes nothing.
+        """Read the machines and plan moves. Writes nothing.
 
         :raises AccError: Ironic, placement, the journal or a file cannot be read.
         """
@@ -79,10 +79,10 @@ class Steering:
         return Look(machines=machines, plan=plan(machines, pools, demands, at), at=at)
 
     def apply(self) -> tuple[Look, tuple[Ended, ...]]:
-        """Go on with what another process has left, then execute one plan to its end.
+        """Resume the moves that another process has left, then execute one plan to its end.
 
         :raises Refused: another process moves machines.
-        :raises AccError: as :meth:`look`; nothing was begun then.
+        :raises AccError: as for :meth:`look`; no new move was begun then.
         """
         with self.journal.alone():
             pools = self.pools()
@@ -96,7 +96,7 @@ class Steering:
             return look, (*left, *done)
 
     def _heard(self, results: Iterator[Ended]) -> tuple[Ended, ...]:
-        """What came of moves, in their order. Ctrl-C lets them stop where they are, stored."""
+        """Return the results of moves in their order. On Ctrl-C the moves stop where they are, and stay stored."""
         found = []
         try:
             for ended in results:
@@ -108,10 +108,10 @@ class Steering:
         return tuple(found)
 
     def watch(self, interval: timedelta) -> None:
-        """Look and move, round after round, until :attr:`stop` is set. Moves under way stay stored then.
+        """Plan and move, round after round, until :attr:`stop` is set. Moves that are under way stay stored for a later call.
 
         :raises Refused: another process moves machines.
-        :raises AccError: the journal or the pool file cannot be read when it begins.
+        :raises AccError: the journal or the pool file cannot be read at the start.
         """
         with self.journal.alone():
             pools = self.pools()
@@ -136,7 +136,10 @@ class Steering:
     def _round(
         self, workers: ThreadPoolExecutor, running: dict[str, Future[Ended]], moves: dict[str, Move], told: frozenset[str]
     ) -> frozenset[str]:
-        """:returns: what goals are short, as it was told."""
+        """Execute one round: collect the moves that ended, plan, and begin new moves.
+
+        :returns: the goals that are not reached, as they were reported.
+        """
         for uuid in [u for u, f in running.items() if f.done()]:
             ended = running.pop(uuid).result()
             del moves[uuid]
@@ -147,7 +150,7 @@ class Steering:
         pools = self.pools()
         mover = self._mover(pools)
         for entry in self.journal.read():
-            # One that was given up waiting for.
+            # A move that is not done, and that its call has given up waiting for.
             if entry.move.machine not in moves and entry.move.machine not in self._tried:
                 self._begin(workers, running, moves, mover, entry)
         look = self._plan(pools, tuple(self._rested(m) for m in fleet(self.ironic, self.shelf.busy, dict(moves))))
@@ -160,7 +163,7 @@ class Steering:
         return short
 
     def _rested(self, machine: Machine) -> Machine:
-        """A machine with which it has just come to nothing is not tried again and again; what it holds counts all the same."""
+        """Mark a machine as busy whose last move was not done, so that it is not retried at once; its functions still count."""
         if machine.busy is not None or machine.uuid not in self._tried:
             return machine
         return replace(machine, busy=f'tried a short while ago: {self._tried[machine.uuid][1]}', passing=True)
@@ -182,7 +185,7 @@ class Steering:
         )
 
     def _rest(self, interval: timedelta, running: dict[str, Future[Ended]]) -> None:
-        """Until the next round is due: sooner, if a move has ended or somebody waits."""
+        """Wait until the next round is due, or until a move has ended or a demand was submitted."""
         end = self.now() + interval
         while not (self.stop.is_set() or self.now() >= end or self.called() or any(f.done() for f in running.values())):
             self.stop.wait(min(interval.total_seconds(), 0.5))

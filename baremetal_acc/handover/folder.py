@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which certificates lie in this folder? A file for each life and deployment of a node, the current one by the node's name too.
+"""Store signed certificates in a folder: a file for each lifecycle and deployment of a node, and a link by the node's name.
 
 ::
 
@@ -8,8 +8,8 @@
     NODE/superseded/5-DEPLOYMENT.json   those that were put away, when the node came back
     by-name/NAME.json                   a link to the current one
 
-NODE is the UUID, or the name of a node that has none. A reader sees a file as a whole or not at all. What was put away is kept,
-the newest :data:`KEPT` of each node.
+NODE is the UUID, or the name of a node that has none. A reader sees a file as a whole or not at all. Superseded certificates
+are kept, the newest :data:`KEPT` of each node.
 """
 
 import os
@@ -27,18 +27,20 @@ from baremetal_acc.handover.seal import MAX_SIZE
 from baremetal_acc.model.certificate import Reference
 
 KEPT = 100
-"""Certificates of a node that are kept after it came back: some years of tenants, and 5 MiB."""
+"""Most superseded certificates of a node: some years of tenants, and 5 MiB."""
 
 _NAME = re.compile(r'[A-Za-z0-9_~][A-Za-z0-9._~-]{0,254}')
-"""Names of nodes in Ironic (RFC 3986's unreserved characters), of targets of the command line, and UUIDs. None that hides, and
-none that leads out of the folder."""
+"""Matches names of Ironic nodes (RFC 3986's unreserved characters), names of command line targets, and UUIDs.
+
+No name that is a hidden file, and none that leads out of the folder.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
     """A folder of certificates.
 
-    :ivar root: made when it is needed, for its owner and his group.
+    :ivar root: the folder, created when it is needed, for its owner and the owner's group.
     """
 
     SUPERSEDED: ClassVar[str] = 'superseded'
@@ -47,10 +49,10 @@ class Folder:
     root: Path
 
     def put(self, which: Reference, data: bytes) -> Path:
-        """Keep a signed certificate, and read it back. A node has one current certificate: any other is put away.
+        """Store a signed certificate, and read it back. A node has one current certificate: any other one is superseded.
 
-        :returns: where it is.
-        :raises StateError: it is not there now, as it was given.
+        :returns: the path of the file.
+        :raises StateError: the file does not hold the certificate as it was given.
         """
         path = self.path(which)
         with _told(path):
@@ -60,7 +62,7 @@ class Folder:
         if found != data + b'\n':
             raise StateError(f'{path}: what is read there is not what was written', hint='see whether the disk is sound')
         with _told(path):
-            # Also one that nobody remembers, of an attempt that was killed before it was stored with the node.
+            # Also a certificate of an attempt that was killed before the certificate was stored with the node.
             self._move([p for p in path.parent.iterdir() if p.suffix == '.json' and p != path])
         if _NAME.fullmatch(which.node.name):
             with _told(path):
@@ -69,9 +71,9 @@ class Folder:
         return path
 
     def get(self, which: Reference) -> bytes:
-        """The bytes that are kept of it, in its place or among those that were put away.
+        """Return the bytes of a certificate, current or superseded.
 
-        :raises StateError: there are none.
+        :raises StateError: there is no such certificate.
         """
         path = self.path(which)
         with _told(path):
@@ -81,9 +83,9 @@ class Folder:
                 return self._read(path.parent / self.SUPERSEDED / path.name)
 
     def put_away(self, which: Reference) -> None:
-        """It is over: it stays, and no longer as the current one. Once it is put away, nothing is done.
+        """Move a certificate to the superseded ones, where it is kept. Does nothing where it was moved before.
 
-        :raises StateError: it could not be moved.
+        :raises StateError: the file could not be moved.
         """
         path = self.path(which)
         with _told(path):
@@ -95,7 +97,7 @@ class Folder:
             self._thin_out(path.parent / self.SUPERSEDED)
 
     def _move(self, over: Iterable[Path]) -> None:
-        """Put these among those that are over."""
+        """Move files to the superseded certificates."""
         for path in over:
             old = path.parent / self.SUPERSEDED
             self._make(old)
@@ -104,9 +106,9 @@ class Folder:
             _sync(old)
 
     def path(self, which: Reference) -> Path:
-        """Where a current certificate lies.
+        """Return the path of a current certificate.
 
-        :raises StateError: what it says of its node or deployment is no name of a file.
+        :raises StateError: node or deployment of the certificate cannot be used in a file name.
         """
         node = which.node.uuid or which.node.name
         if not _NAME.fullmatch(node) or node in (self.BY_NAME, self.SUPERSEDED) or not _NAME.fullmatch(which.deployment):
@@ -135,7 +137,7 @@ class Folder:
         return data
 
     def _thin_out(self, old: Path) -> None:
-        """Remove the oldest of those that were put away, beyond the bound."""
+        """Delete the oldest superseded certificates beyond :data:`KEPT`."""
         if not old.is_dir():
             return
         found = sorted((p for p in old.iterdir() if p.suffix == '.json'), key=lambda p: p.lstat().st_mtime_ns)
@@ -145,9 +147,9 @@ class Folder:
 
 @contextmanager
 def _told(path: Path) -> Iterator[None]:
-    """What the system says becomes an error of ours.
+    """Convert errors of the operating system to :class:`~baremetal_acc.errors.StateError`.
 
-    :raises StateError: it does.
+    :raises StateError: the operating system raised an error.
     """
     try:
         yield
@@ -157,7 +159,7 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """For the owner and his group, as a whole or not at all, and on the disk when this returns."""
+    """Write a file atomically and durably, readable for the owner and the owner's group."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix='.', suffix='.new')
     try:
         with open(handle, 'wb') as stream:
@@ -174,7 +176,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _link(path: Path, target: str) -> None:
-    """A link that leads to the old place or to the new one at any time."""
+    """Make a symbolic link atomically: it leads to the old target or to the new one at any time."""
     beside = path.with_name(f'.{path.name}.{os.getpid()}-{os.urandom(4).hex()}')
     os.symlink(target, beside)
     try:

@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who signed this certificate? Ed25519 keys, and the bytes that they sign.
+"""Sign hand-over certificates with Ed25519 keys, and check their signatures.
 
 A signed certificate is one JSON document in its canonical form (:mod:`baremetal_acc.model.canonical`)::
 
     {"certificate": {...}, "signature": {"algorithm": "Ed25519", "key": "sha256:...", "value": "..."}}
 
-The signature is over a line that says what for, so that it is none over anything else, and the canonical bytes of what
-``certificate`` holds. The algorithm stands there for readers that are not ours: there is no other, and nothing in the document
-chooses one. ``key`` is the SHA-256 of the public key (SubjectPublicKeyInfo, DER); the certificate itself names the same.
+The signature is over a line that names its purpose, so that it is valid for nothing else, and the canonical bytes of the value
+of ``certificate``. The algorithm is named for readers of other programs: there is no other, and nothing in the document chooses
+one. ``key`` is the SHA-256 of the public key (SubjectPublicKeyInfo, DER); the certificate itself names the same.
 
 Source: RFC 8032, section 5.1 (Ed25519); RFC 8410 (keys in PEM); RFC 8785.
 """
@@ -34,7 +34,7 @@ from baremetal_acc.model.canonical import NotCanonical
 from baremetal_acc.model.certificate import Certificate, document, read
 
 MAX_SIZE = 1024 * 1024
-"""Bytes of a signed certificate. One of 16 GPUs with their roots of trust has about 50 KiB."""
+"""Most bytes of a signed certificate. One of 16 GPUs with their roots of trust has about 50 KiB."""
 
 ALGORITHM = 'Ed25519'
 
@@ -49,7 +49,7 @@ HOW = 'openssl genpkey -algorithm ed25519'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealer:
-    """A private key.
+    """A private key that signs certificates.
 
     :ivar name: SHA-256 of its public key, as certificates name it.
     """
@@ -59,14 +59,14 @@ class Sealer:
 
     @property
     def trust(self) -> dict[str, Ed25519PublicKey]:
-        """Its public key, as :func:`opened` takes it."""
+        """Its public key, in the form that :func:`opened` takes."""
         return {self.name: self.private.public_key()}
 
 
 def seal(certificate: Certificate, by: Sealer) -> bytes:
-    """The signed certificate.
+    """Return a signed certificate.
 
-    :raises CertificateInvalid: it names another key, is too long, or holds a text that has no bytes.
+    :raises CertificateInvalid: the certificate names another key, is too long, or contains a text that cannot be encoded.
     """
     if certificate.key != by.name:
         raise CertificateInvalid(f'it names the key {certificate.key}, and would be signed with {by.name}')
@@ -83,9 +83,9 @@ def seal(certificate: Certificate, by: Sealer) -> bytes:
 
 
 def opened(data: bytes, trust: Mapping[str, Ed25519PublicKey]) -> Certificate:
-    """The certificate, if a key that is trusted signed it. One line end behind it does no harm.
+    """Return the certificate in these bytes if a trusted key signed it. One newline at the end is allowed.
 
-    :raises CertificateInvalid: it is none, it was changed, or nobody who is trusted signed it.
+    :raises CertificateInvalid: the bytes are no certificate, were changed, or are not signed by a trusted key.
     """
     body, signature = _parts(data)
     name = signature['key']
@@ -104,17 +104,17 @@ def opened(data: bytes, trust: Mapping[str, Ed25519PublicKey]) -> Certificate:
 
 
 def unchecked(data: bytes) -> Certificate:
-    """What the bytes say, whoever wrote them: to be shown, never to be relied on.
+    """Return the certificate in these bytes without a check of its signature: for display only, never to be relied on.
 
-    :raises CertificateInvalid: they are no certificate.
+    :raises CertificateInvalid: the bytes are no certificate.
     """
     return read(_parts(data)[0])
 
 
 def load(path: Path) -> Sealer:
-    """The key of a file in PEM that nobody but its owner can read.
+    """Load the private key from a PEM file that only its owner can read.
 
-    :raises DocumentError: there is none, others may use it, or it is of another kind.
+    :raises DocumentError: there is no key, others may use the file, or the key is of another kind.
     """
     data, mode, owner = _bytes(path, 'option [baremetal_acc] certificate_key or argument --key names it')
     if mode & (stat.S_IRWXG | stat.S_IRWXO | stat.S_IXUSR):
@@ -138,9 +138,9 @@ def load(path: Path) -> Sealer:
 
 
 def trusted(paths: Iterable[Path]) -> dict[str, Ed25519PublicKey]:
-    """The public keys of these files in PEM, by name; a file may hold several.
+    """Load the public keys from PEM files, by name; a file may contain several.
 
-    :raises DocumentError: one cannot be read, others may write it, or it holds something else.
+    :raises DocumentError: a file cannot be read, others may write it, or it contains something else.
     """
     found: dict[str, Ed25519PublicKey] = {}
     hint = 'openssl pkey -in KEY -pubout writes the public key of a private one'
@@ -167,28 +167,28 @@ def trusted(paths: Iterable[Path]) -> dict[str, Ed25519PublicKey]:
 
 
 def fingerprint(key: Ed25519PublicKey) -> str:
-    """How a public key is named."""
+    """Return the name of a public key: its SHA-256."""
     digest = hashes.Hash(hashes.SHA256())
     digest.update(key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo))
     return f'sha256:{digest.finalize().hex()}'
 
 
 def digest(data: bytes) -> str:
-    """How the bytes of a signed certificate are named."""
+    """Return the name of the bytes of a signed certificate: their SHA-256."""
     made = hashes.Hash(hashes.SHA256())
     made.update(data)
     return f'sha256:{made.finalize().hex()}'
 
 
 def packed(data: bytes) -> str:
-    """The bytes of a signed certificate as text that takes little room."""
+    """Return the bytes of a signed certificate as a short text: compressed, in base64."""
     return base64.b64encode(zlib.compress(data, 9)).decode()
 
 
 def unpacked(text: str) -> bytes:
-    """The bytes that :func:`packed` made the text of.
+    """Return the bytes that :func:`packed` made the text from.
 
-    :raises CertificateInvalid: it is none, or one that becomes too long.
+    :raises CertificateInvalid: the text is not such a text, or unpacks to too many bytes.
     """
     unpacker = zlib.decompressobj()
     with suppress(ValueError, zlib.error):
@@ -203,9 +203,9 @@ def _statement(body: canonical.Json) -> bytes:
 
 
 def _parts(data: bytes) -> tuple[canonical.Json, dict[str, str]]:
-    """What is certified, and the signature.
+    """Return the certificate's body and its signature.
 
-    :raises CertificateInvalid: they are not there, or there is more.
+    :raises CertificateInvalid: one of them is missing, or there is something else.
     """
     try:
         whole = canonical.parse(data.removesuffix(b'\n'), limit=MAX_SIZE)
@@ -234,7 +234,7 @@ def _value(text: str) -> bytes:
 
 
 def _bytes(path: Path, hint: str) -> tuple[bytes, int, int]:
-    """A regular file with its mode and its owner, read once. A pipe in its place holds nobody."""
+    """Read a regular file once, and return its bytes, mode and owner. It does not block on a pipe in place of the file."""
     try:
         with open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as stream:
             found = os.fstat(stream.fileno())

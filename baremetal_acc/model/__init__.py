@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What things are: frozen nouns of accelerators, firmware, locks, inventories, plans and jobs.
+"""Frozen dataclasses and enums for accelerators, firmware, locks, inventories, plans and jobs.
 
-Standard library only. The modules are the names; import from them.
+They import the standard library and :mod:`baremetal_acc.errors` only. Import the names from the modules; this package exports
+none.
 """

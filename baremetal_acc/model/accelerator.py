@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What an accelerator is: one physical device, however often a BMC lists it."""
+"""Dataclasses for an accelerator: one physical device, however many Redfish resources a BMC lists for it."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,20 +14,20 @@ from baremetal_acc.model.ref import AcceleratorId, Ref
 
 
 class Kind(StrEnum):
-    """What a device computes with: the word for it, and what that means.
+    """The kind of an accelerator, with a description of it in ``means``.
 
-    A kind is added here, and to the rows of ``data/devices.toml`` that find it; everything else follows. Its resource class is
-    ``CUSTOM_ACC_<KIND>`` unless there is a standard one.
+    A new kind is added here, and to the rows of ``data/devices.toml`` that find it; everything else follows. Its resource class
+    is ``CUSTOM_ACC_<KIND>`` unless there is a standard one.
 
-    Computational storage has no kind of its own: the standard has no word for it, and what a tenant uses of such a drive is its
-    FPGA or its chip. It carries the trait :data:`COMPUTATIONAL_STORAGE`.
+    Computational storage has no kind of its own: the standard has no word for it, and a tenant uses the FPGA or the chip of
+    such a drive. It carries the trait :data:`COMPUTATIONAL_STORAGE`.
     """
 
     _value_: str
     means: str
 
     def __new__(cls, word: str, means: str) -> Self:
-        """A member, whose value is the word alone."""
+        """Make a member whose value is the word alone."""
         member = str.__new__(cls, word)
         member._value_, member.means = word, means
         return member
@@ -40,13 +40,13 @@ class Kind(StrEnum):
 
 
 COMPUTATIONAL_STORAGE = 'CUSTOM_COMPUTATIONAL_STORAGE'
-"""Trait of an accelerator that is a drive too: one of its PCIe functions is a storage controller."""
+"""Trait of an accelerator that is also a drive: one of its PCIe functions is a storage controller."""
 
 
 class IdentitySource(StrEnum):
-    """Which value identifies the device. Serial numbers are not unique on real machines, so a UUID comes first.
+    """The value that identifies a device. Serial numbers are not unique on real machines, so a UUID comes first.
 
-    ``serial`` stands for the serial number, with the location where two devices of a BMC have the same one.
+    ``serial`` is the serial number, with the location where two devices of a BMC have the same serial number.
     """
 
     UUID = 'uuid'
@@ -55,13 +55,14 @@ class IdentitySource(StrEnum):
 
 
 class MergeBasis(StrEnum):
-    """Why resources are taken for one device. The strongest comes first; ``order`` is a guess.
+    """Why several resources are taken for one device. The strongest reason comes first; ``order`` is a guess.
 
     ``link``: one links to the other, or to a PCIe function of it. ``pci-functions``: both list or link the same PCIe functions.
     ``chassis``: everything in a chassis that is a card or module is this device. ``uuid``: the same UUID. ``serial``: the same
     serial number. ``pci-address``: the same PCI address, vendor and device id. ``id-and-pci-ids``: the same Id and all PCI ids,
-    where one System and one Chassis list it. ``location``: the same label of a place. ``number``: word and number of their Ids,
-    such as GPU2. ``order``: as many of them were left as of the others of their kind.
+    where one System and one Chassis list the resource. ``location``: the same location label. ``number``: the same word and
+    number in their Ids, such as GPU2. ``order``: paired by position, since as many cards as processors or adapters of their
+    kind were left.
     """
 
     LINK = 'link'
@@ -78,9 +79,9 @@ class MergeBasis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class MergeEvidence:
-    """What made one device of several resources.
+    """The evidence that several resources are one device.
 
-    :ivar refs: the resources that say it, two or more, sorted.
+    :ivar refs: the resources that the evidence is about, two or more, sorted.
     """
 
     basis: MergeBasis
@@ -104,12 +105,12 @@ class PciIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """An acceleration function that a slot holds.
+    """An acceleration function in a slot.
 
     Source: DSP8010 2025.4, AccelerationFunction v1_0_5.
 
     :ivar id: the resource's Id.
-    :ivar type: AccelerationFunctionType, raw text where the BMC uses a word of its own.
+    :ivar type: AccelerationFunctionType; the raw text where the BMC uses a word of its own.
     :ivar state: Status.State as given; ``health`` likewise.
     """
 
@@ -126,13 +127,13 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconfigurationSlot:
-    """A region of an FPGA that holds one function.
+    """A reconfiguration slot of an FPGA, which holds one function.
 
     Source: DSP8010 2025.4, Processor v1_22_0, FPGA.ReconfigurationSlots.
 
-    :ivar index: position in the array, from 0 (a PATCH addresses it so).
-    :ivar function: what it holds; None when empty.
-    :ivar item: the SoftwareInventory that stands for the slot's image, the Target of an update; None when the BMC has none.
+    :ivar index: position in the array, from 0; a PATCH addresses the slot by it.
+    :ivar function: the function in the slot; None when the slot is empty.
+    :ivar item: the SoftwareInventory of the slot's image, the Target of an update; None when the BMC has none.
     """
 
     slot_id: str
@@ -148,13 +149,15 @@ class Accelerator:
     """One physical device.
 
     :ivar refs: every resource that is this device, sorted; ``primary`` is the best one to show.
-    :ivar merged_by: why they are one device, sorted: the first that said so of each; none where one resource is all of it.
-        What lies below one of them, and what one links that only completes it (its functions, its interfaces), needs no reason.
-    :ivar system: the ComputerSystem it hangs under, the one that a reset of the device goes through, or None.
-    :ivar health: Status.Health, the worst that one of its resources gives.
-    :ivar health_rollup: Status.HealthRollup likewise: of the device and everything below it.
+    :ivar merged_by: the evidence that the resources are one device, sorted: of each resource the first that was found; empty
+        for a single resource. Resources below one of them, and linked ones that only complete it (its functions, its
+        interfaces), need no evidence.
+    :ivar system: the ComputerSystem that the device belongs to, through which the device is reset, or None.
+    :ivar health: Status.Health, the worst of all resources of the device.
+    :ivar health_rollup: Status.HealthRollup, likewise: of the device and everything below it.
     :ivar state: Status.State as given: Enabled, Disabled, StandbyOffline, ...
-    :ivar measurements: what its roots of trust say of it, none where it has none; None where nobody asked them: it is slow.
+    :ivar measurements: readings of the device's roots of trust; empty where it has none; None where they were not asked, since
+        that is slow.
     """
 
     id: AcceleratorId

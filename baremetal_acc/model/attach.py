@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What an instance has got of a machine's accelerators, by which handle it finds each of them, and how far each one is."""
+"""Accelerators attached to an instance: the claimed devices and slots, their attach handles, and their attach states."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ Place = tuple[AcceleratorId, str]
 
 
 class HandleType(StrEnum):
-    """By what an instance finds an accelerator: the PCI address of a device, a slot of a card, a function of a DPU."""
+    """How an instance addresses an accelerator: the PCI address of a device, a slot of a card, or a function of a DPU."""
 
     PCI = 'pci'
     SLOT = 'slot'
@@ -22,12 +22,12 @@ class HandleType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachHandle:
-    """Where an instance finds what it got.
+    """The address by which an instance finds an accelerator that it got.
 
-    :ivar address: PCI address of the device or the card, ``dddd:bb:dd.f``; None where its BMC does not show it: many do so
+    :ivar address: PCI address of the device or the card, ``dddd:bb:dd.f``; None where the BMC does not show it: many show it
         only while the host runs.
-    :ivar slot: SlotId, of a slot.
-    :ivar location: where the device sits in the machine, as its BMC calls it.
+    :ivar slot: SlotId, for a slot.
+    :ivar location: the location of the device in the machine, as the BMC calls it.
     """
 
     handle: HandleType
@@ -47,12 +47,12 @@ class AttachHandle:
 
 
 class AttachState(StrEnum):
-    """How far one accelerator of an instance is.
+    """The state of one accelerator of an instance.
 
-    ``planned``: claimed, nothing was done. ``preparing``: its device half is being made, or may be. ``prepared``: that is done.
-    ``plugged``: it was looked at before the machine was handed over, and is what was promised. ``failed``: it could not be
-    prepared. ``unpreparing``: it is being brought back. ``gone``: nothing has to be brought back any more.
-    ``not-rolled-back``: it could not be brought back.
+    ``planned``: claimed, nothing was done. ``preparing``: the device is being prepared, or may be. ``prepared``: it is
+    prepared. ``plugged``: it was inspected before the machine was handed over, and is as promised. ``failed``: it could not be
+    prepared. ``unpreparing``: it is being restored. ``gone``: nothing is left to restore. ``not-rolled-back``: it could not be
+    restored.
     """
 
     PLANNED = 'planned'
@@ -66,11 +66,11 @@ class AttachState(StrEnum):
 
 
 class AttachEvent(StrEnum):
-    """What happens to it.
+    """An event that changes the state of an attachment.
 
-    ``begin``: the instance's accelerators are prepared. ``ready``: this one is. ``break``: it cannot be. ``plug``: it was
-    looked at, and is what was promised. ``back``: the instance goes, or another of its accelerators has failed. ``undone``: it
-    was brought back. ``stuck``: it could not be.
+    ``begin``: the preparation of the instance's accelerators begins. ``ready``: this accelerator is prepared. ``break``: it
+    cannot be prepared. ``plug``: it was inspected, and is as promised. ``back``: the instance leaves the node, or another of
+    its accelerators has failed. ``undone``: the accelerator was restored. ``stuck``: it could not be restored.
     """
 
     BEGIN = 'begin'
@@ -84,12 +84,12 @@ class AttachEvent(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What an instance holds of one provider of the machine.
+    """The allocation of an instance on one resource provider of the machine.
 
-    :ivar provider: its UUID in placement.
-    :ivar classes: what it is claimed as.
-    :ivar kind: of the device.
-    :ivar slot: SlotId; None: the whole device.
+    :ivar provider: UUID of the provider in placement.
+    :ivar classes: the resource classes that are allocated.
+    :ivar kind: the kind of the device.
+    :ivar slot: SlotId; None for the whole device.
     """
 
     provider: str
@@ -101,16 +101,16 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """One accelerator, or one slot of one, of an instance.
+    """One accelerator, or one slot of an accelerator, of an instance.
 
-    :ivar label: of the device, for people.
-    :ivar driver: name of the attach driver that looks after it.
-    :ivar function: what it is to hold, or holds, for the instance; None: nothing is asked of it.
-    :ivar previous: the function that it held before the instance came; None: none, or none that is known.
-    :ivar back: the function that it was to hold again when it was brought back last.
-    :ivar written: something was written to it for the instance, or may have been.
-    :ivar doubtful: nobody can say what it holds: the last write to it has failed, or was not seen to end.
-    :ivar why: what went wrong, or why it was left as it is.
+    :ivar label: the device's label, for people.
+    :ivar driver: name of the attach driver that prepares and restores the device.
+    :ivar function: the function that the slot is to hold, or holds, for the instance; None where none is asked for.
+    :ivar previous: the function that the slot held before; None for none, or an unknown one.
+    :ivar back: the function that was to be restored when the slot was restored last.
+    :ivar written: something was written to the device for the instance, or may have been.
+    :ivar doubtful: it is unknown what the slot holds: the last write to it has failed, or was not seen to end.
+    :ivar why: what went wrong, or why the accelerator was left as it is.
     """
 
     provider: str
@@ -142,9 +142,9 @@ class Attachment:
 class Attached:
     """All accelerators of one instance.
 
-    :ivar items: in the order in which they are prepared.
-    :ivar job: that works on them; None: none does.
-    :ivar reasons: why they are being brought back.
+    :ivar items: the attachments, in the order in which they are prepared.
+    :ivar job: id of the job that works on them; None where there is none.
+    :ivar reasons: why they are being restored.
     """
 
     instance: str
@@ -155,7 +155,7 @@ class Attached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Give:
-    """What a driver wants done to a device: put a function into a slot. The one job machinery does it."""
+    """A function that an attach driver wants in a slot. The job machinery programs it."""
 
     accelerator: AcceleratorId
     slot: str

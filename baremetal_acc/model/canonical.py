@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which bytes stand for a document? One form, and no other: a signature over it is a signature over what it says.
+"""Canonical JSON (RFC 8785) of certificates: the one byte form over which a certificate is signed.
 
-The JSON Canonicalization Scheme, for the part of JSON that certificates use: objects, arrays, texts, whole numbers, booleans
-and null. There are no fractions, so nobody has to agree on how one is written. Keys are sorted by their UTF-16 code units,
-nothing stands between the tokens, and a text is written with as few escapes as JSON allows.
+The JSON Canonicalization Scheme, for the part of JSON that certificates use: objects, arrays, strings, whole numbers, booleans
+and null. There are no fractions, so their number format needs no rule. Keys are sorted by their UTF-16 code units, there is no
+whitespace between tokens, and a string is written with as few escapes as JSON allows.
 
 Source: RFC 8785, sections 3.2.2 and 3.2.3; RFC 7493 (I-JSON), section 2.2 and 2.3, for numbers and duplicate keys.
 """
@@ -13,27 +13,27 @@ import json
 from typing import Any
 
 Json = Any
-"""None, bool, int, str, a list of such, or a dict of texts to such."""
+"""None, bool, int, str, a list of these, or a dict of strings to these."""
 
 LARGEST = 2**53 - 1
-"""Of whole numbers, and below zero likewise: beyond it readers that have doubles only see another number. RFC 7493, 2.2."""
+"""Largest absolute value of a whole number: readers that store numbers as doubles change larger ones. RFC 7493, 2.2."""
 
 DEPTH = 16
-"""Objects and arrays within one another. A certificate has six."""
+"""Deepest nesting of objects and arrays. A certificate has six levels."""
 
 _DIGITS = len(str(LARGEST))
 
 
 class NotCanonical(ValueError):
-    """Why some bytes are no document in this form."""
+    """The bytes are no document in canonical form, or the value has no canonical form. The text says why."""
 
 
 def encode(value: Json) -> bytes:
-    """The bytes of a document.
+    """Return the canonical bytes of a document.
 
-    :raises NotCanonical: it holds something that this form has no bytes for.
+    :raises NotCanonical: the value contains something that has no canonical form.
     """
-    # What JSON calls a control character Python escapes as RFC 8785 does: with the short forms, and lower-case digits else.
+    # Python escapes control characters as RFC 8785 does: with the short forms, and with lower-case digits otherwise.
     text = json.dumps(_sorted(value, 0), ensure_ascii=False, separators=(',', ':'), allow_nan=False)
     try:
         return text.encode('utf-8')
@@ -42,10 +42,10 @@ def encode(value: Json) -> bytes:
 
 
 def parse(data: bytes, *, limit: int) -> Json:
-    """The document that these bytes are, and that :func:`encode` gives these very bytes for.
+    """Return the document of canonical bytes. :func:`encode` returns these very bytes for it.
 
-    :param limit: bytes that it may have.
-    :raises NotCanonical: they are another form of a document, or none.
+    :param limit: the most bytes that the document may have.
+    :raises NotCanonical: the bytes are a document in another form, or no document.
     """
     if len(data) > limit:
         raise NotCanonical(f'it is longer than {limit} bytes')
@@ -87,12 +87,12 @@ def _sorted(value: Json, depth: int) -> Json:
 
 
 def _code_units(key: str) -> bytes:
-    """How keys are sorted. A lone surrogate sorts like any other; :func:`encode` refuses it later."""
+    """Return the sort key of an object key. A lone surrogate sorts like any other; :func:`encode` refuses it later."""
     return key.encode('utf-16-be', 'surrogatepass')
 
 
 def _depth(text: str) -> int:
-    """How many objects and arrays are within one another, counted without recursion: the reader of Python has it."""
+    """Count how deep objects and arrays are nested, without recursion: Python's JSON reader is recursive."""
     deepest = depth = 0
     quoted = escaped = False
     for character in text:
@@ -121,7 +121,7 @@ def _fraction(text: str) -> Json:
 
 
 def _whole(text: str) -> int:
-    # Counted first: to read a number of a million digits takes minutes.
+    # The digits are counted first: reading a number of a million digits takes minutes.
     if len(text) > _DIGITS + 1 or abs(int(text)) > LARGEST:
         raise NotCanonical(f'a number is beyond {LARGEST}')
     return int(text)

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is handed over, in writing: the document that says what was proven of a node before somebody else gets it.
+"""The hand-over certificate: a document that states what was proven of a node before a tenant gets it.
 
-It is about one node, one life of it and one deployment. Who signs it, and how it is checked, is not its business
-(:mod:`baremetal_acc.handover.seal`); what may be written into it neither (:mod:`baremetal_acc.decide.certificate`).
+A certificate is about one node, one lifecycle of the node and one deployment. :mod:`baremetal_acc.handover.seal` signs and
+checks it; :mod:`baremetal_acc.decide.certificate` decides what may be written into it.
 """
 
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -23,15 +23,15 @@ from baremetal_acc.model.waiver import Relaxation, Waived
 FORMAT = 1
 
 _LEFT_OUT = 'left-out'
-"""Of a field: it is left out of the document where it is None, so that older documents stay what they were signed as."""
+"""Metadata of a field that is left out of the document where it is None, so that older documents stay as they were signed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedNode:
-    """Which machine.
+    """The machine that a certificate is about.
 
-    :ivar uuid: as Ironic knows it; None for a target of the command line, which has no other name than ``name``.
-    :ivar instance: what Ironic calls the instance on it, or None.
+    :ivar uuid: UUID of the node in Ironic; None for a target of the command line, which has no other name than ``name``.
+    :ivar instance: instance UUID of the node in Ironic, or None.
     """
 
     uuid: str | None
@@ -41,10 +41,10 @@ class CertifiedNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paper:
-    """A document of the operator by which it was judged.
+    """A document of the operator that the node was verified against: the baseline or the catalogue.
 
-    :ivar name: of the file.
-    :ivar digest: ``sha256:...`` of its bytes.
+    :ivar name: name of the file.
+    :ivar digest: ``sha256:...`` of the bytes of the file.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Paper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedComponent:
-    """What a firmware component runs. ``rule`` demands this very version; None: no rule speaks of it."""
+    """The running version of a firmware component. ``rule`` demands this version; None where no rule names the component."""
 
     id: str | None
     ref: Ref
@@ -63,7 +63,7 @@ class CertifiedComponent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedFunction:
-    """What a slot holds; ``slot`` is None for a function of a card without slots. ``rule`` as for components."""
+    """The function in a slot; ``slot`` is None for a function of a card without slots. ``rule`` as for components."""
 
     slot: str | None
     id: str | None
@@ -75,9 +75,9 @@ class CertifiedFunction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedPath:
-    """How one write path to a card is blocked, at its weakest place. ``unsupported``: nothing there can block it.
+    """How one write path to a card is blocked, at its weakest place. ``unsupported``: no mechanism there can block it.
 
-    :ivar demanded: the rules demand that it is blocked; ``rule`` is the one that says so, or that leaves it out.
+    :ivar demanded: the rules demand that the path is blocked; ``rule`` is the one that demands it, or that leaves it out.
     """
 
     path: WritePath
@@ -88,10 +88,10 @@ class CertifiedPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedLock:
-    """One reading of one mechanism; the fields are those of :class:`~baremetal_acc.model.lock.LockReading`.
+    """One lock reading of one mechanism; the fields are those of :class:`~baremetal_acc.model.lock.LockReading`.
 
-    :ivar engaged: when we engaged it, for those that were; the reading is younger and went over another session.
-    :ivar lifecycle: of the node when it was engaged.
+    :ivar engaged: when we engaged the lock, for locks that we engaged; the reading is younger and went over another session.
+    :ivar lifecycle: lifecycle of the node in which the lock was engaged.
     """
 
     mechanism: str
@@ -114,8 +114,9 @@ class CertifiedLock:
 class CertifiedCustody:
     """The chain of custody of a card; the fields are those of :class:`~baremetal_acc.model.custody.Chain`.
 
-    :ivar origin: None: no chain has begun. Then ``begun`` and ``reaches`` are None, too.
-    :ivar demand: what the rules make of it: ``evidenced``, ``required`` or ``reported``; ``rule`` is the one that says so.
+    :ivar origin: None where no chain has begun. Then ``begun`` and ``reaches`` are None, too.
+    :ivar demand: what the rules demand of the chain: ``evidenced``, ``required`` or ``reported``; ``rule`` is the rule that
+        demands it.
     """
 
     demand: CustodyDemand
@@ -136,7 +137,7 @@ class CertifiedCustody:
 class CertifiedAccelerator:
     """One card.
 
-    :ivar custody: None, and left out of the document, in those that were issued before there was such a field.
+    :ivar custody: None, and left out of the document, in certificates of releases without this field.
     """
 
     id: AcceleratorId
@@ -161,7 +162,7 @@ class CertifiedAccelerator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedCount:
-    """How many devices a rule demands, and as many there are."""
+    """The number of devices that a rule demands, which is the number that was found."""
 
     rule: str
     count: int
@@ -169,10 +170,10 @@ class CertifiedCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """Which devices had to be there; all of them were.
+    """The devices that had to be there; all of them were.
 
-    :ivar devices: seen when the node was last found as it should be.
-    :ivar rules: that count devices.
+    :ivar devices: devices that were there when the node was last verified.
+    :ivar rules: rules that count devices.
     """
 
     devices: tuple[AcceleratorId, ...]
@@ -181,7 +182,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedGap:
-    """Something that could not be read, and that hides no device."""
+    """A resource that could not be read, and that hides no device."""
 
     ref: Ref
     field: str | None
@@ -190,7 +191,7 @@ class CertifiedGap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """By what a certificate is found again; the fields are those of :class:`Certificate`."""
+    """The key by which a certificate is found; the fields are those of :class:`Certificate`."""
 
     node: CertifiedNode
     lifecycle: int
@@ -199,16 +200,16 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """What was proven of a node for one deployment.
+    """The certificate of a node for one deployment.
 
-    :ivar lifecycle: of the node while it is handed over; it ends when the node comes back.
-    :ivar proven_in: the life of the node in which the locks were engaged: the one before, where a hand-over begins a new one.
-    :ivar deployment: made for this deployment alone; a later one has another, whatever becomes of the counter.
-    :ivar looked: when the look began that all of it is from, UTC.
-    :ivar key: SHA-256 of the public key that it is signed with.
+    :ivar lifecycle: lifecycle of the node while it is handed over; it ends when the node comes back.
+    :ivar proven_in: lifecycle of the node in which the locks were engaged: the one before, where a hand-over begins a new one.
+    :ivar deployment: id of this deployment; a later deployment has another id, whatever happens to the lifecycle counter.
+    :ivar looked: when the read began that the certificate rests on, UTC.
+    :ivar key: SHA-256 of the public key that the certificate is signed with.
     :ivar exposure: whose code runs on the node.
-    :ivar waivers: paths that are open by leave of somebody.
-    :ivar relaxations: what the rules ask less than they ask of a tenant's node by default.
+    :ivar waivers: paths that are open by a waiver.
+    :ivar relaxations: demands of the rules that are weaker than the default for a tenant's node.
     """
 
     node: CertifiedNode
@@ -234,19 +235,20 @@ class Certificate:
 
     @property
     def reference(self) -> Reference:
-        """By what it is found again."""
+        """The key by which the certificate is found."""
         return Reference(node=self.node, lifecycle=self.lifecycle, deployment=self.deployment)
 
 
 def document(certificate: Certificate) -> Any:
-    """Its JSON: objects with the names of the fields."""
+    """Return the JSON of a certificate: objects with the names of the fields."""
     return _plain(certificate)
 
 
 def read(data: object) -> Certificate:
-    """The certificate that :func:`document` made the JSON from.
+    """Return the certificate that :func:`document` made the JSON from.
 
-    :raises CertificateInvalid: it is none of this format; or it says something in another way than we would.
+    :raises CertificateInvalid: the JSON is no certificate of this format, or is not written exactly as :func:`document` writes
+        it.
     """
     if not isinstance(data, dict):
         raise CertificateInvalid('it is no object')
@@ -257,13 +259,13 @@ def read(data: object) -> Certificate:
     except StaleJob as exc:
         raise CertificateInvalid(f'it is no certificate: {exc.message}') from None
     if document(certificate) != data:
-        # A time in another zone, a set in another order, a field that was left out: readers might differ about it.
+        # Such as a time in another zone, a set in another order, or a missing field: readers might interpret it differently.
         raise CertificateInvalid('it says the same in another way than its issuer does')
     return certificate
 
 
 def _plain(value: object) -> Any:
-    """As :func:`baremetal_acc.model.codec.encode`, without the names of classes: nowhere is there a choice of several."""
+    """Encode like :func:`baremetal_acc.model.codec.encode`, without class names: no field can hold one of several classes."""
     if is_dataclass(value) and not isinstance(value, type):
         named = ((f, getattr(value, f.name)) for f in fields(value))
         return {f.name: _plain(held) for f, held in named if held is not None or _LEFT_OUT not in f.metadata}

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How the nouns become JSON and come back: one pair of functions for all of them.
+"""Convert the dataclasses of the model to JSON and back, with one pair of functions: :func:`encode` and :func:`decode`.
 
-A dataclass becomes an object with its fields; where a field may hold one of several dataclasses the object carries its
-class in ``"type"``. One with a text form (``from_text``) becomes its text. Tuples become arrays, frozensets sorted arrays,
-times ISO 8601 in UTC, spans seconds. What a field with :func:`stored_as` holds becomes the fields of that class, in its place.
+A dataclass becomes an object with its fields; where a field may hold one of several dataclasses, the object names its class in
+``"type"``. A class with a text form (``from_text``) becomes its text. Tuples become arrays, frozensets sorted arrays, times ISO
+8601 in UTC, timedeltas seconds. A field with :func:`stored_as` is replaced by the fields of that class.
 """
 
 import types
@@ -26,18 +26,18 @@ _TAG = 'type'
 _STORED_AS = 'stored as'
 
 SPARSE = MappingProxyType({'sparse': True})
-"""Metadata of a field that is left out where it has its default value: what is stored has its bounds."""
+"""Metadata of a field that is left out where it has its default value: the size of what is stored is limited."""
 
 
 def stored_as(kind: type) -> Mapping[str, type]:
-    """Metadata of a field whose fact is stored in words: in place of it stand the fields of this class, the only one stored."""
+    """Return the metadata of a field that is stored in words: the fields of the given class are stored in its place."""
     return MappingProxyType({_STORED_AS: kind})
 
 
 def encode(value: object) -> Any:
-    """JSON-able value of a noun.
+    """Return the JSON value of a model object.
 
-    :raises TypeError: it holds something that is no noun, or a fact that was not put into words; our own fault.
+    :raises TypeError: the value has no JSON form, or contains a fact that was not put into words; a bug of ours.
     """
     if value is None or isinstance(value, bool | int | float) or type(value) is str:
         return value
@@ -83,7 +83,7 @@ def _is_left_out(field: Field[Any], value: object) -> bool:
 
 
 def decode(kind: type[T], data: object) -> T:
-    """The noun that :func:`encode` made the JSON from.
+    """Return the model object that :func:`encode` made the JSON from.
 
     :raises StaleJob: the JSON does not have that shape: another version wrote it, or somebody changed it.
     """
@@ -95,7 +95,7 @@ def decode(kind: type[T], data: object) -> T:
 
 @cache
 def _decoder(kind: Any) -> Callable[[Any], Any]:
-    """Return what decodes a type, made once for each: a conductor reads the state of its nodes at every turn."""
+    """Return the decoder of a type, made once for each type: a conductor reads the state of its nodes at every turn."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(kind, typing.NewType):
         return _decoder(kind.__supertype__)
@@ -178,7 +178,7 @@ def _union_decoder(args: tuple[Any, ...]) -> Callable[[Any], Any]:
 
 
 class _Shape(NamedTuple):
-    """What a dataclass has: its fields, how each is decoded, and the classes whose fields stand in place of a field."""
+    """The fields of a dataclass, the decoder of each, and the classes whose fields replace a field (:func:`stored_as`)."""
 
     fields: tuple[Field[Any], ...]
     decoders: Mapping[str, Callable[[Any], Any]]

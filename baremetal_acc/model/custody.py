@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The custody of cards: since when nobody else's code can have written a card, and what shows it.
+"""Chains of custody: since when nobody else's code can have written a card, and the evidence for it.
 
-A chain begins with a proven write, a measurement or the word of an operator, and reaches to the last reading of the machine.
-Between two readings it has an interval with its evidence. Where there is none, the chain is broken, and only a new beginning
+A chain begins with a proven write, a measurement or an operator's acceptance, and reaches to the last reading of the machine.
+Between two readings it has an interval with its evidence. Where there is no evidence the chain is broken, and only a new chain
 mends that.
 """
 
@@ -18,10 +18,11 @@ from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 
 
 class Origin(StrEnum):
-    """What a chain begins with.
+    """The beginning of a chain of custody.
 
-    ``written``: every part of the card that the rules name was written by us, and that was seen. ``measured``: its root of
-    trust has signed what it runs, and the catalogue knows it. ``accepted``: an operator answers for what it runs.
+    ``written``: we wrote every part of the card that the rules name, and the writes were seen to succeed. ``measured``: the
+    card's root of trust has signed what the card runs, and the catalogue knows that firmware. ``accepted``: an operator answers
+    for what the card runs.
     """
 
     WRITTEN = 'written'
@@ -30,11 +31,10 @@ class Origin(StrEnum):
 
 
 class Cover(StrEnum):
-    """Why nobody else's code could write the card in an interval.
+    """The reason why nobody else's code could write the card in an interval.
 
     ``host-off``: the host was off. ``locked``: every demanded path from the host was closed and proven at both ends.
-    ``ramdisk``: only the operator's own ramdisk ran.
-    ``several``: older intervals, each covered by one of these, that were joined.
+    ``ramdisk``: only the operator's own ramdisk ran. ``several``: a join of older intervals, each with one of these covers.
     """
 
     HOST_OFF = 'host-off'
@@ -44,22 +44,22 @@ class Cover(StrEnum):
 
 
 class Strength(StrEnum):
-    """How well an interval is known: ``polled``: by readings of the power state alone; ``evidenced``: by more than that."""
+    """The evidence for an interval: ``polled``: only readings of the power state; ``evidenced``: more than that."""
 
     POLLED = 'polled'
     EVIDENCED = 'evidenced'
 
 
 class BreakCause(StrEnum):
-    """What broke a chain.
+    """The cause that broke a chain of custody.
 
     ``host-ran``: the host ran while a demanded path was open. ``host-unseen``: a demanded path was open, the power of the host
-    was not read often enough, and no other source shows that it stayed off. ``path-open`` and ``path-unknown``: a demanded
-    path that was closed was found so. ``lock-changed``: a lock is closed otherwise than it was. ``not-seen``: the card was not
-    shown. ``exposed``: the card was found changed, or with an open lock, by somebody else. ``foreign-write``: its BMC was
-    seen to work on something that is not ours, and that may be a write to the card. ``write-failed``: a write of ours
-    did not end well. ``write-unproven``: it did, at a version that the card had before, and nothing shows that it has reached
-    the card. ``acceptance-ended``: the word of the operator is over.
+    was not read often enough, and no other source shows that it stayed off. ``path-open`` and ``path-unknown``: a demanded path
+    that was closed was found open or unknown. ``lock-changed``: a lock is closed in another way than before. ``not-seen``: the
+    BMC did not report the card. ``exposed``: the card was found changed, or with an open lock, by somebody else.
+    ``foreign-write``: its BMC was seen to work on a task that is not ours, and that may write to the card. ``write-failed``: a
+    write of ours failed. ``write-unproven``: a write of ours ended well, at a version that the card had before, and nothing
+    shows that it has reached the card. ``acceptance-ended``: the acceptance of the operator has ended.
     """
 
     HOST_RAN = 'host-ran'
@@ -76,11 +76,11 @@ class BreakCause(StrEnum):
 
 
 class CustodyDemand(StrEnum):
-    """What a rule makes of the custody of a card.
+    """What a rule demands of the custody of a card.
 
-    ``reported``: it is recorded and told, and refuses nothing. ``required``: a card whose chain does not hold is written again
-    by cleaning, and no node is handed over with it. ``evidenced``: likewise, and no interval may rest on readings of the power
-    state alone.
+    ``reported``: the chain is recorded and reported, and refuses nothing. ``required``: a card whose chain does not hold is
+    written again by cleaning, and no node is handed over with it. ``evidenced``: likewise, and no interval may rest on readings
+    of the power state alone.
     """
 
     EVIDENCED = 'evidenced'
@@ -89,7 +89,7 @@ class CustodyDemand(StrEnum):
 
 
 class Access(StrEnum):
-    """Whether the host can write a card, by the paths that the rules want blocked: ``open`` where they name none."""
+    """Whether the host can write a card by the paths that the rules want blocked: ``open`` where they name none."""
 
     CLOSED = 'closed'
     OPEN = 'open'
@@ -98,9 +98,10 @@ class Access(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSeen:
-    """One System as it was read together with a card.
+    """A System as it was read together with a card.
 
-    :ivar off_since: the first of the readings without a gap that have found it off, UTC; None: this one has not.
+    :ivar off_since: when the System was first read off, with no gap in the readings since, UTC; None where this reading did not
+        find it off.
     """
 
     system: Ref
@@ -110,16 +111,16 @@ class HostSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardSeen:
-    """What custody needs of one reading of a card.
+    """The facts of one reading of a card that custody needs.
 
     :ivar at: when the reading began, UTC.
     :ivar hosts: the Systems whose code may reach the card.
-    :ivar locks: those that close demanded paths, sorted: digests of place, part and value, so that another one is another lock,
-        or another setting.
-    :ivar proven: they were engaged by us and read back, or are as they were then.
-    :ivar own_processor: the card has a processor of its own that runs code, and that was not read off.
-    :ivar bmcs: those that show the card, and may write it.
-    :ivar restarted: the operator's ramdisk ran on the host, which was restarted since: what runs now nobody knows.
+    :ivar locks: the locks that close demanded paths, sorted: digests of place, part and value, so that another lock or another
+        setting has another digest.
+    :ivar proven: the locks were engaged by us and read back, or are as they were then.
+    :ivar own_processor: the card has a processor of its own that runs code, and the processor was not read off.
+    :ivar bmcs: the BMCs that show the card, and may write it.
+    :ivar restarted: the operator's ramdisk ran on the host, which was restarted since: it is unknown what it runs now.
     """
 
     at: datetime
@@ -134,7 +135,7 @@ class CardSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A time in which nobody else's code could write the card.
+    """A period in which nobody else's code could write the card.
 
     :ivar since: ``since`` and ``until`` are times of readings, UTC.
     """
@@ -146,17 +147,17 @@ class Interval:
 
 
 def weakest(intervals: Iterable[Interval]) -> Strength:
-    """How well the weakest of these intervals is known; none has no weakness."""
+    """Return the strength of the weakest of these intervals; ``evidenced`` where there is none."""
     polled = any(interval.strength is Strength.POLLED for interval in intervals)
     return Strength.POLLED if polled else Strength.EVIDENCED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """Where a chain ends.
+    """The break at the end of a chain.
 
-    :ivar since: the last reading that was covered, UTC; ``until`` the one that was not.
-    :ivar ref: what showed it, None where nothing did.
+    :ivar since: the last reading that was covered, UTC; ``until`` the first one that was not.
+    :ivar ref: the resource that showed the break; None where none did.
     """
 
     cause: BreakCause
@@ -169,11 +170,11 @@ class Break:
 class Chain:
     """The custody of one card.
 
-    :ivar begun: the last reading before the card was written, or that of the measurement or the acceptance, UTC.
-    :ivar by: the images by name, or who has accepted it.
+    :ivar begun: the last reading before the card was written, or the reading of the measurement or the acceptance, UTC.
+    :ivar by: names of the images that were written, or the person who has accepted the card.
     :ivar until: when an acceptance ends, UTC; ``reason`` why it was given.
     :ivar intervals: from ``begun`` on, without a gap, the oldest first.
-    :ivar covers_own_processor: False where a processor of the card itself may have run code of somebody else.
+    :ivar covers_own_processor: False where a processor of the card itself may have run somebody else's code.
     """
 
     accelerator: AcceleratorId
@@ -188,22 +189,22 @@ class Chain:
 
     @property
     def reaches(self) -> datetime:
-        """The last reading up to which nobody else's code could write the card, UTC."""
+        """The time of the last reading up to which nobody else's code could write the card, UTC."""
         return self.intervals[-1].until if self.intervals else self.begun
 
     @property
     def strength(self) -> Strength:
-        """That of the weakest interval."""
+        """The strength of the weakest interval."""
         return weakest(self.intervals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardCustody:
-    """What is kept of one card.
+    """The custody state that is stored of one card.
 
-    :ivar chain: None where none has begun.
-    :ivar writing: the chain that takes its place once the card is written; None while it is not written to.
-    :ivar seen: the last reading, from which they go on.
+    :ivar chain: None where no chain has begun.
+    :ivar writing: the chain that replaces ``chain`` once the card is written; None while nothing is written to the card.
+    :ivar seen: the last reading of the card, from which both chains are extended.
     """
 
     accelerator: AcceleratorId
@@ -214,10 +215,11 @@ class CardCustody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownUpdates:
-    """The updates that a BMC has shown among its tasks when all that it had to do with was read last.
+    """The update tasks that a BMC showed when all of its resources were read last.
 
-    :ivar marks: a digest of each, sorted.
-    :ivar stuck: likewise the tasks of our own writes that claim to run although the device shows that they have ended.
+    :ivar marks: a digest of each task, sorted.
+    :ivar stuck: digests of the tasks of our own writes that claim to run although the device shows that they have ended,
+        sorted.
     """
 
     bmc: BmcName
@@ -230,8 +232,8 @@ class Custody:
     """The custody of the cards of one machine, sorted by their identities.
 
     :ivar dependable: the Systems whose BMC was seen to set the time of the last reset when the host was started, sorted.
-    :ivar updates: by BMC those that are known, sorted. Of a BMC that is not here nothing is known: it was not asked yet, or we
-        have written to it since.
+    :ivar updates: the known updates by BMC, sorted. A BMC that is missing here was not asked yet, or we have written to it
+        since.
     """
 
     cards: tuple[CardCustody, ...] = ()
@@ -239,10 +241,10 @@ class Custody:
     updates: tuple[KnownUpdates, ...] = ()
 
     def of(self, accelerator: AcceleratorId) -> CardCustody:
-        """What is kept of a card; of one that is not known, nothing."""
+        """Return what is stored of a card; an empty record where nothing is."""
         found = next((c for c in self.cards if c.accelerator == accelerator), None)
         return CardCustody(accelerator=accelerator) if found is None else found
 
 
 NO_CUSTODY = Custody()
-"""Of a machine that nobody has read yet."""
+"""The custody of a machine that was not read yet."""

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A document of an operator, TOML, YAML or JSON, read key by key: each with its type, errors with their line."""
+"""Read an operator's TOML, YAML or JSON document key by key, with type checks and errors that name the line."""
 
 import difflib
 import functools
@@ -18,13 +18,13 @@ E = TypeVar('E', bound=StrEnum)
 _DIGITS = re.compile('[0-9]{1,9}')
 
 _LONGEST = 400
-"""Characters of a part of a message. The longest of our own words have half of it."""
+"""Most characters of a part of a message. The longest of our own texts have half of that."""
 
 
 class Lined(dict[str, Any]):
-    """A mapping that knows the line of each key: YAML and JSON have no headers by which it could be found.
+    """A mapping that knows the line of each key: YAML and JSON have no headers by which the line could be found.
 
-    :ivar lines: by key.
+    :ivar lines: the line of each key.
     """
 
     __slots__ = ('lines',)
@@ -36,9 +36,9 @@ class Lined(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Unquoted:
-    """A value of YAML or JSON that is no text, as it is written: what YAML makes of 0123, 1e5 or no is not what was meant.
+    """A YAML or JSON value that is not text, with its spelling: YAML changes 0123, 1e5 or no into something that was not meant.
 
-    :ivar kind: in words for messages.
+    :ivar kind: the kind of value, in words for messages.
     """
 
     text: str
@@ -47,10 +47,12 @@ class Unquoted:
 
 @dataclass(slots=True)
 class Table:
-    """One table of a document. Ask for its keys, then call :meth:`finish`: keys nobody asked for are errors.
+    """One table of a document.
 
-    :ivar line: of its header, 1 for the document itself.
-    :ivar text: of the document, where ``data`` does not know its lines.
+    Read its keys, then call :meth:`finish`: keys that nobody read are errors.
+
+    :ivar line: line of the table's header; 1 for the document itself.
+    :ivar text: text of the document, where ``data`` does not know its lines.
     """
 
     path: str
@@ -62,28 +64,28 @@ class Table:
     _asked: set[str] = field(default_factory=set)
 
     def error(self, key: str | None, what: str, hint: str | None = None) -> DocumentError:
-        """An error at a key of this table."""
+        """Return an error at a key of this table."""
         where = self._below(key)
         said = f'{_short(where)}: {_short(what)}' if where else _short(what)
         return DocumentError(path=self.path, line=self.line_of(key), what=said, hint=hint)
 
     def has(self, key: str) -> bool:
-        """The key is there."""
+        """Tell whether the table has the key."""
         return key in self.data
 
     def not_misspelt(self, key: str) -> None:
-        """A key that is not there, and has to be, was forgotten and not misspelt.
+        """Check that a missing required key was forgotten and not misspelt.
 
-        :raises DocumentError: there is one of nearly that name: the reader is shown the line that is wrong.
+        :raises DocumentError: there is a key of nearly that name; the error names its line.
         """
-        # Strict, since another key is no typo.
+        # A high cutoff, since another key is no typo.
         others = [name for name in self.data if name not in self._asked]
         near = difflib.get_close_matches(key, others, n=1, cutoff=0.7)
         if key not in self.data and near:
             raise self.error(near[0], 'no such key', f'did you mean {key}?')
 
     def string(self, key: str, default: str | None = None, *, required: bool = False) -> str | None:
-        """Text that is not empty."""
+        """Return a text that is not empty."""
         value = self._get(key, required=required)
         if value is None:
             return default
@@ -92,14 +94,14 @@ class Table:
         return self._printable(key, value)
 
     def required_string(self, key: str) -> str:
-        """Text that has to be there."""
+        """Return a text that has to be there."""
         value = self.string(key, required=True)
         if value is None:
             raise self.error(key, 'is missing')
         return value
 
     def integer(self, key: str, default: int | None = None, *, minimum: int = 0, required: bool = False) -> int | None:
-        """A whole number."""
+        """Return a whole number."""
         value = self._get(key, required=required)
         if value is None:
             return default
@@ -112,23 +114,23 @@ class Table:
         return value
 
     def required_integer(self, key: str, *, minimum: int = 0) -> int:
-        """A whole number that has to be there."""
+        """Return a whole number that has to be there."""
         value = self.integer(key, minimum=minimum, required=True)
         if value is None:
             raise self.error(key, 'is missing')
         return value
 
     def boolean(self, key: str) -> bool | None:
-        """Yes or no, None when the key is absent."""
+        """Return true or false; None when the key is absent."""
         value = self._get(key)
         if value is None or isinstance(value, bool):
             return value
         raise self.error(key, f'true or false expected, {kind(value)} found', 'write it without quotes')
 
     def end(self, key: str) -> datetime:
-        """When something ends, UTC: a moment as :meth:`moment` has it, or a date, which ends it as the day begins.
+        """Return when something ends, UTC: a time as :meth:`moment` reads it, or a date, which means the beginning of that day.
 
-        It has to be there.
+        The key has to be there.
         """
         value = self._get(key, required=True)
         if type(value) is date:
@@ -139,7 +141,7 @@ class Table:
         return self._utc(key, value)
 
     def moment(self, key: str) -> datetime | None:
-        """A date with a time and its offset from UTC, given in UTC; None when the key is absent."""
+        """Return a date with a time and its offset from UTC, converted to UTC; None when the key is absent."""
         value = self._get(key)
         if value is None:
             return None
@@ -156,9 +158,9 @@ class Table:
     def choice(
         self, key: str, kind: type[E], default: E | None = None, *, required: bool = False, none: str | None = None
     ) -> E | None:
-        """One word of an enumeration.
+        """Return one word of an enumeration.
 
-        :param none: a further word, which stands for the default.
+        :param none: a further word, which means the default.
         """
         value = self.string(key, required=required)
         if value is None or value == none:
@@ -166,12 +168,12 @@ class Table:
         return self._word(key, kind, value, none)
 
     def choices(self, key: str, kind: type[E]) -> frozenset[E] | None:
-        """A set of words of an enumeration, None when the key is absent."""
+        """Return a set of words of an enumeration; None when the key is absent."""
         values = self.strings(key)
         return None if values is None else frozenset(self._word(key, kind, value) for value in values)
 
     def strings(self, key: str) -> tuple[str, ...] | None:
-        """A list of texts, None when the key is absent."""
+        """Return a list of texts; None when the key is absent."""
         value = self._get(key)
         if value is None:
             return None
@@ -180,7 +182,7 @@ class Table:
         return tuple(self._printable(key, item) for item in value)
 
     def mapping(self, key: str) -> tuple[tuple[str, str], ...] | None:
-        """A table of texts, None when the key is absent."""
+        """Return a table of texts; None when the key is absent."""
         value = self._get(key)
         if value is None:
             return None
@@ -189,7 +191,7 @@ class Table:
         return tuple((self._printable(key, name), self._printable(key, item)) for name, item in value.items())
 
     def table(self, key: str) -> Self:
-        """A table within this one; empty when the key is absent."""
+        """Return a table within this one; an empty one when the key is absent."""
         value = self._get(key)
         if value is None:
             value = {}
@@ -198,7 +200,7 @@ class Table:
         return type(self)(self.path, self._below(key), self.line_of(key), value, self.text)
 
     def tables(self, key: str) -> tuple['Table', ...]:
-        """The tables of ``[[key]]``, or of a list of inline tables."""
+        """Return the tables of ``[[key]]``, or of a list of inline tables."""
         value = self._get(key)
         if value is None:
             return ()
@@ -218,16 +220,16 @@ class Table:
         )
 
     def finish(self) -> None:
-        """Every key that is there was asked for.
+        """Check that every key of the table was read.
 
-        :raises DocumentError: one was not: probably misspelt.
+        :raises DocumentError: a key was not read: it is probably misspelt.
         """
         for key in self.data:
             if key not in self._asked:
                 raise self.error(key, 'no such key', did_you_mean(key, self._asked))
 
     def _printable(self, key: str, text: str) -> str:
-        """What stands in a document comes up in messages and logs, and as names of files: one line, nothing hidden in it."""
+        """Check that a text is printable. It appears in messages, logs and file names: one line, with nothing hidden in it."""
         text = text.strip()
         if not text.isprintable():
             raise self.error(key, 'holds characters that cannot be printed')
@@ -252,7 +254,7 @@ class Table:
         return '.'.join(filter(None, (self.name, key)))
 
     def line_of(self, key: str | None) -> int:
-        """Where a key stands; where this table does for None, and for a key that cannot be found."""
+        """Return the line of a key; the line of this table for None, and for a key that cannot be found."""
         if key is None:
             return self.line
         if isinstance(self.data, Lined):
@@ -269,16 +271,16 @@ class Table:
 
 
 def did_you_mean(word: str, words: Iterable[str], before: str = '') -> str | None:
-    """A hint that names the word nearest to a misspelt one.
+    """Return a hint that names the word nearest to a misspelt one; None where no word is near.
 
-    :param before: what stands before each of the words.
+    :param before: text before each of the words.
     """
     near = difflib.get_close_matches(word, sorted(words), n=1)
     return f'did you mean {before}{near[0]}?' if near else None
 
 
 def _short(text: str) -> str:
-    """A text that fits into a message: keys and values may be as long as the document, and what is wrong stands at the end."""
+    """Shorten a text for a message: keys and values may be as long as the document, and the error is at the end of the text."""
     return text if len(text) <= _LONGEST else f'{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}'
 
 
@@ -293,12 +295,12 @@ def _headers(text: str, key: str) -> list[int]:
 
 @functools.lru_cache(maxsize=4)
 def _lines(text: str) -> tuple[str, ...]:
-    """The lines of a document: asked for once for each of its tables."""
+    """Return the lines of a document, cached: each of its tables asks for them."""
     return tuple(text.splitlines())
 
 
 def kind(value: object) -> str:
-    """What a value is, in words for messages."""
+    """Describe the type of a value, in words for messages."""
     match value:
         case Unquoted():
             return value.kind

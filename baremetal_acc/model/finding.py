@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a demand asks for and what was found, as types: a closed union with facts only.
+"""Typed facts of verification findings: what the baseline demands and what was found, as a closed union.
 
-:mod:`baremetal_acc.render.findings` makes the words. Some facts are those of a refusal as well: they come from
+:mod:`baremetal_acc.render.findings` makes the sentences. Facts that a refusal has, too, come from
 :mod:`baremetal_acc.model.refusal`.
 """
 
@@ -21,7 +21,7 @@ from baremetal_acc.model.waiver import Waived
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingText:
-    """A fact in words already: of a stored verdict, or what a shell says of its own marks and jobs."""
+    """A fact in words already: a fact of a stored verdict, or one that a shell reports of its own marks and jobs."""
 
     expected: str
     found: str
@@ -32,21 +32,21 @@ class FindingText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardMissing:
-    """A card that was there before is not shown."""
+    """The BMC does not report a card that was there before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleMatchesNothing:
-    """A rule matches no device here."""
+    """A rule matches no device of the target."""
 
     rule: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardLeftOut:
-    """A rule for single cards is not for an identical card.
+    """A rule for single cards does not apply to a card that is identical to others.
 
-    :ivar keys: what nothing demands of the card; ``differs``: by what the cards differ.
+    :ivar keys: the keys of the rule that nothing demands of this card; ``differs``: the properties in which the cards differ.
     """
 
     rule: str
@@ -59,11 +59,11 @@ class CardLeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionShown:
-    """The version of a component, or of what a revocation has left there.
+    """The version that a component shows, or that a revocation has left there.
 
-    :ivar found: None: the BMC does not show it, because of ``unread`` where that is known.
-    :ivar staged: another version that comes in force with the next reset.
-    :ivar revocation: the demanded one that ``expected`` is the version of.
+    :ivar found: None where the BMC does not show the version; ``unread`` is the gap that explains it, where it is known.
+    :ivar staged: another version, which takes effect with the next reset.
+    :ivar revocation: the demanded revocation that ``expected`` is the version of.
     """
 
     expected: str
@@ -75,7 +75,7 @@ class VersionShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoComponent:
-    """A version is demanded of a component that is not shown."""
+    """A version is demanded of a component that the BMC does not report."""
 
     expected: str
 
@@ -91,7 +91,7 @@ class Denied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionDenied:
-    """The catalogue denies what a slot holds."""
+    """The catalogue denies the function that a slot holds."""
 
     image: str
     denial: str | None
@@ -101,7 +101,7 @@ class FunctionDenied:
 class NoRevocation:
     """A demanded revocation fits no component.
 
-    :ivar is_known: the catalogue has it.
+    :ivar is_known: the catalogue has the revocation.
     """
 
     revocation: str
@@ -110,11 +110,11 @@ class NoRevocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotHolds:
-    """What a slot holds, of which a function is demanded.
+    """The function that a slot holds, where the baseline demands one.
 
-    :ivar held: None: it is empty.
-    :ivar has_image: the catalogue has one of the function for this slot.
-    :ivar staged: as of :class:`VersionShown`.
+    :ivar held: None where the slot is empty.
+    :ivar has_image: the catalogue has an image of the function for this slot.
+    :ivar staged: see :class:`VersionShown`.
     """
 
     function: str
@@ -125,7 +125,7 @@ class SlotHolds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionWithoutSlot:
-    """A function is demanded of a slot that is not shown."""
+    """A function is demanded of a slot that the BMC does not report."""
 
     function: str
 
@@ -135,10 +135,10 @@ class FunctionWithoutSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BmcAccounts:
-    """The accounts of a BMC.
+    """The accounts of a BMC, compared with the expected ones.
 
-    :ivar strange: those that are not as expected, as :func:`baremetal_acc.decide.accounts.strange` names them.
-    :ivar unread: why not all could be read.
+    :ivar strange: accounts that are not as expected, as :func:`baremetal_acc.decide.accounts.strange` names them.
+    :ivar unread: why not all accounts could be read.
     """
 
     expected: tuple[str, ...]
@@ -148,12 +148,13 @@ class BmcAccounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathState:
-    """How a write path is blocked.
+    """The lock states of a write path.
 
-    :ivar state: the weakest, where nothing is open.
-    :ivar open: what is not in an accepted state.
-    :ivar waived: by what it may be open; ``vanished``: not any more, since a mechanism for it was shown before.
-    :ivar waivers: those that name the path, and do not cover it now.
+    :ivar state: the weakest state, where nothing is open.
+    :ivar open: the parts that are not in an accepted state.
+    :ivar waived: the waiver by which the path may be open; ``vanished``: the waiver does not count, since a mechanism for the
+        path was reported before.
+    :ivar waivers: waivers that name the path, and do not cover it now.
     """
 
     accepted: frozenset[LockState]
@@ -166,7 +167,7 @@ class PathState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockVanished:
-    """A lock that we engaged is not shown any more."""
+    """The BMC does not report a lock any more that we engaged."""
 
     field: str
     ref: Ref
@@ -174,7 +175,7 @@ class LockVanished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainOfCustody:
-    """The chain of custody of a card, at a time."""
+    """The chain of custody of a card at a given time."""
 
     demand: CustodyDemand
     custody: CardCustody
@@ -186,9 +187,9 @@ class ChainOfCustody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotMeasured:
-    """Nothing was signed for a device.
+    """A device has no signed measurement.
 
-    :ivar asked: nobody signs for it; else nobody has asked.
+    :ivar asked: True: the device has no root of trust that signs; False: nobody has asked.
     """
 
     asked: bool
@@ -196,43 +197,43 @@ class NotMeasured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotProven:
-    """A root of trust has proven nothing."""
+    """A measurement reading of a root of trust that is not proven."""
 
     reading: MeasurementReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyUnknown:
-    """It is not known by which key a reading was signed."""
+    """It is unknown with which key a reading was signed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyShared:
-    """The key that signed is that of another device, too."""
+    """The key that signed the measurements is also the key of another device."""
 
     label: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootShared:
-    """A root of trust signs for other devices, too, and nothing else signs for this one alone."""
+    """A root of trust also signs for other devices, and no other one signs for this device alone."""
 
     others: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradicted:
-    """What was signed is not what versions say."""
+    """The signed measurements contradict the versions that the BMC shows."""
 
     compared: tuple[Compared, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proven:
-    """What was signed holds.
+    """The signed measurements are proven.
 
-    :ivar compared: components that the catalogue has measurements of.
-    :ivar others: devices that the same root of trust signs for.
+    :ivar compared: components for which the catalogue has measurements.
+    :ivar others: how many other devices the same root of trust signs for.
     """
 
     reading: MeasurementReading

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a firmware component is, and what versions of it are on a device."""
+"""A firmware component of a device, with its running and its staged version."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from baremetal_acc.model.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """One image on a device, as a SoftwareInventory or a version property shows it.
+    """A firmware image on a device, as a SoftwareInventory or a version property shows it.
 
     Versions are stripped of blanks and compared for equality, never ordered. A version that a BMC gives as empty or as a
     sentinel is None.
@@ -18,16 +18,16 @@ class Component:
     Source: DSP8010 2025.4, SoftwareInventory v1_13_0.
 
     :ivar id: Id of the SoftwareInventory; None when only the device itself shows a version.
-    :ivar ref: the resource; of the device itself when there is no SoftwareInventory.
-    :ivar version: what runs now.
-    :ivar staged: what will run after a reset, or None.
+    :ivar ref: the resource: the SoftwareInventory, or the device itself when there is none.
+    :ivar version: the running version.
+    :ivar staged: the version that runs after a reset, or None.
     :ivar lowest_supported: LowestSupportedVersion.
     :ivar updateable: Updateable; None when the BMC does not say.
     :ivar software_id: SoftwareId, the manufacturer's id of the image.
     :ivar write_protected: WriteProtected; None when the BMC does not say.
-    :ivar is_updating: the resource says that it is being written: whatever version it shows is not the end of that.
-    :ivar installed: when it was written last, as the BMC says it; None where it does not.
-    :ivar certain: the link between device and item is stated by the BMC, not inferred.
+    :ivar is_updating: the resource says that it is being written: no version that it shows proves the end of the write.
+    :ivar installed: when the component was written last, as the BMC says it; None where the BMC does not say.
+    :ivar certain: the BMC states that the SoftwareInventory belongs to the device; False where that was inferred.
     """
 
     id: str | None
@@ -46,10 +46,10 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemIdentity:
-    """By what the item of a component is known again where an update gives it another URI.
+    """The properties by which the SoftwareInventory of a component is found again after an update gave it another URI.
 
     :ivar software_id: its SoftwareId.
-    :ivar beside: other items of its card that may be taken for it.
+    :ivar beside: other SoftwareInventory resources of the card that could be confused with it.
     """
 
     software_id: str | None = field(default=None, metadata=SPARSE)

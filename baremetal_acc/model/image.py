@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What an image is: its digest, what it fits, and what it becomes on a device."""
+"""Firmware and function images of the catalogue: digest, the devices that they fit, versions, bundles and uploads."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from baremetal_acc.model.ref import Ref
 
 
 class ImageKind(StrEnum):
-    """Firmware belongs to the operator; a function may be programmed for a tenant. They never mix.
+    """The kind of an image: firmware belongs to the operator; a function may be programmed for a tenant. They never mix.
 
     ``revocation``: makes the device itself refuse older firmware from then on. It cannot be undone, and is written only where a
-    rule asks for it by name.
+    rule names it.
     """
 
     FIRMWARE = 'firmware'
@@ -31,7 +31,7 @@ class SignatureDemand(StrEnum):
 
 
 class DigestAlgorithm(StrEnum):
-    """Named by the catalogue, never guessed from a length."""
+    """The algorithm of a digest. The catalogue names it; it is never guessed from the length."""
 
     SHA256 = 'sha256'
     SHA512 = 'sha512'
@@ -39,7 +39,7 @@ class DigestAlgorithm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """Algorithm and value, lower-case hexadecimal."""
+    """A digest: algorithm and value, in lower-case hexadecimal."""
 
     algorithm: DigestAlgorithm
     value: str
@@ -50,10 +50,10 @@ class Digest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Ids that a device must have; those that are None are not asked for.
+    """Ids that a device must have for an image to fit; an id that is None is not compared.
 
     :ivar pci: vendor and device id, ``0x10de:0x2330``.
-    :ivar subsystem: those of the subsystem, by which variants of a card differ.
+    :ivar subsystem: subsystem vendor and device id, in which variants of a card differ.
     :ivar software_id: SoftwareId of the component.
     """
 
@@ -67,10 +67,10 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """What a device that runs an image has to measure.
+    """A measurement that a device reports when it runs an image.
 
-    :ivar integrity: of which root of trust: a shell pattern over the Id of the ComponentIntegrity.
-    :ivar index: of the measurement.
+    :ivar integrity: the root of trust that measures: a shell pattern over the Id of the ComponentIntegrity.
+    :ivar index: index of the measurement.
     :ivar values: pairs of algorithm (``sha384``, or ``raw`` for what is no digest) and value in lower-case hexadecimal; one of
         them is enough.
     """
@@ -82,7 +82,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundlePart:
-    """One component of a package, as the catalogue has it.
+    """One component of a bundle, as the catalogue lists it.
 
     :ivar identifier: its ComponentIdentifier (DSP0267 1.3.0, table 6), 16 bits; None where the catalogue does not say.
     """
@@ -96,9 +96,10 @@ class BundlePart:
 class Bundle:
     """A package that is sent once and writes many components of many devices.
 
-    :ivar targets: the URIs that the BMC is told; an empty list may mean another tray than none at all does. None: none at all.
-    :ivar component_targets: the BMC takes the package also for a single component, by the URI of its SoftwareInventory.
-    :ivar parts: everything in it.
+    :ivar targets: the Targets URIs for the BMC; to the BMC an empty list may mean another tray than no list. None: no list is
+        sent.
+    :ivar component_targets: the BMC also takes the package for a single component, by the URI of its SoftwareInventory.
+    :ivar parts: all components of the package.
     """
 
     name: str
@@ -109,25 +110,27 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """One image of the catalogue, or one component of a bundle of it.
+    """One image of the catalogue, or one component of a bundle in the catalogue.
 
-    :ivar name: its unique name: what steps and commands call it by.
+    :ivar name: the unique name of the image, which steps and commands use.
     :ivar fits: the device must match one of them; never empty.
-    :ivar component: which SoftwareInventory it is for, a shell pattern over its Id (``HGX_FW_GPU_*``); for a function the
-        pattern is over SlotIds.
-    :ivar version: what the BMC reports when it runs.
-    :ivar security_version: an integer that never goes down.
+    :ivar component: the SoftwareInventory that the image is for: a shell pattern over its Id (``HGX_FW_GPU_*``); for a function
+        the pattern is over SlotIds.
+    :ivar version: the version that the BMC reports when the image runs.
+    :ivar security_version: an integer that never goes down from one version to a later one.
     :ivar source: path or URL as the catalogue has it, made absolute against the catalogue's folder.
-    :ivar reset: what brings it in force after the write.
-    :ivar order: lower ones are written first; equal ones may run together.
-    :ivar restore: name of the image to go back to; None where the catalogue says that there is none (``restore = "none"``).
-    :ivar via: versions over which it may be written; empty: any.
-    :ivar denied: why it must not be written any more, where the catalogue denies it. It still tells what a device runs.
+    :ivar reset: the reset with which the image takes effect after the write.
+    :ivar order: images of lower order are written first; those of equal order may be written together.
+    :ivar restore: name of the image to restore when a write fails; None where the catalogue says that there is none (``restore
+        = "none"``).
+    :ivar via: versions over which the image may be written; empty for any version.
+    :ivar denied: why the image must not be written any more, where the catalogue denies it. A denied image still identifies
+        what a device runs.
     :ivar signature: path or URL of the signature over name, size and digest; None where the image has none of its own.
-    :ivar function: name of the function (kind function only); ``uuid`` what the AccelerationFunction then reports.
-    :ivar measurements: what the device then measures and signs, all of them; none where the catalogue does not say.
-    :ivar bundle: the package that it is a component of; ``source``, size, digest and signature are those of the package.
-    :ivar identifier: as of :class:`BundlePart`.
+    :ivar function: name of the function (kind function only); ``uuid`` is the UUID that the AccelerationFunction then reports.
+    :ivar measurements: all measurements that the device then signs; empty where the catalogue lists none.
+    :ivar bundle: the bundle that the image is a component of; ``source``, size, digest and signature are those of the bundle.
+    :ivar identifier: see :class:`BundlePart`.
     """
 
     name: str
@@ -153,17 +156,17 @@ class Image:
 
     @property
     def file(self) -> str:
-        """What its file is called by: its bundle's name, or its own. A signature is over that."""
+        """The name of the image's file in signatures: the name of its bundle, or its own."""
         return self.name if self.bundle is None else self.bundle.name
 
     @property
     def content(self) -> str:
-        """What it is, whatever it is called: kind, security version and the digest of its bytes. Names are used again."""
+        """The identity of the image apart from its name: kind, security version and digest. Names are used again."""
         return f'{self.kind} {self.security_version} {self.digest}'
 
 
 def revokes(content: str | None) -> bool:
-    """Whether this :attr:`Image.content` is that of a revocation."""
+    """Tell whether this :attr:`Image.content` is that of a revocation."""
     return content is not None and content.startswith(f'{ImageKind.REVOCATION} ')
 
 
@@ -171,13 +174,13 @@ def revokes(content: str | None) -> bool:
 class Upload:
     """An image that was checked, ready to be sent.
 
-    :ivar file: the name sent with it, a basename.
+    :ivar file: the file name that is sent with the image, a basename.
     :ivar open: opens the very bytes that were checked; they are read once, in order.
-    :ivar goes_back: a device that has kept the very version may go back to it, and need not be sent it.
-    :ivar forced: it is written whatever version is there, by a BMC that can be told so.
-    :ivar targets: URIs that the BMC is told in place of that of the component: of a tray or a chassis; also an empty list.
-        None: that of the component.
-    :ivar untargeted: the BMC is told nothing at all of targets.
+    :ivar goes_back: a device that has kept this very version may roll back to it, and need not be sent the image.
+    :ivar forced: the image is written whatever version is there, by a BMC that can be told so (ForceUpdate).
+    :ivar targets: Targets URIs for the BMC in place of the URI of the component: of a tray or a chassis; also an empty list.
+        None: the URI of the component.
+    :ivar untargeted: no Targets are sent to the BMC.
     """
 
     file: str
@@ -191,13 +194,13 @@ class Upload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far an image is that is sent in turns. Up to the last turn nothing of it is in force.
+    """The progress of an image that is sent in several turns. Nothing of the image takes effect before the last turn.
 
-    :ivar task: what the BMC is at meanwhile.
-    :ivar so_far: where the driver goes on, in its own words; None: from the beginning.
-    :ivar percent: of its bytes.
-    :ivar whole: the device has all of it. The next turn brings it in force, and is not repeated.
-    :ivar turning: a turn has begun; where that is what was stored, nobody knows how far it came.
+    :ivar task: the task that the BMC works on meanwhile.
+    :ivar so_far: where the driver resumes, in its own format; None: from the beginning.
+    :ivar percent: percentage of the image's bytes that were sent.
+    :ivar whole: the device has the whole image. The next turn activates the image, and is not repeated.
+    :ivar turning: a turn has begun; a stored job with it does not tell how far that turn came.
     """
 
     task: Ref

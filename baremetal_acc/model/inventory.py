@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What was seen of a target: its accelerators, and what could not be read."""
+"""The inventory of a target: its BMCs, accelerators, tasks, accounts and power states, and the gaps that could not be read."""
 
 from collections.abc import Container
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Something that could not be read, or was odd.
+    """A resource that could not be read, or that was odd.
 
-    :ivar ref: the resource; ``field`` the place in it, or None for the whole resource.
-    :ivar accelerator: the device concerned, or None when that cannot be told.
-    :ivar hides: devices may lie behind it, unseen: a collection, or a member of one, that could not be read although it is
-        there (a dangling link hides nothing).
+    :ivar ref: the resource; ``field`` the property in it, or None for the whole resource.
+    :ivar accelerator: the device concerned, or None where that is unknown.
+    :ivar hides: the gap may hide devices: a collection, or a member of one, that could not be read although it is there (a
+        dangling link hides nothing).
     """
 
     ref: Ref
@@ -32,7 +32,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformDevice:
-    """A part with an accelerator-like type that belongs to the baseboard: never assignable."""
+    """A part with an accelerator-like type that belongs to the baseboard, and is never assignable."""
 
     ref: Ref
     kind: str
@@ -41,7 +41,7 @@ class PlatformDevice:
 
 
 class PowerState(StrEnum):
-    """Source: DSP8010 2025.4, Resource.PowerState."""
+    """The power state of a System. Source: DSP8010 2025.4, Resource.PowerState."""
 
     ON = 'On'
     OFF = 'Off'
@@ -52,7 +52,7 @@ class PowerState(StrEnum):
 
 
 class PowerEvent(StrEnum):
-    """What Get Chassis Status says of the last change of power. Source: IPMI 2.0 revision 1.1, section 28.2."""
+    """The last power event in the answer to Get Chassis Status. Source: IPMI 2.0 revision 1.1, section 28.2."""
 
     MAINS_LOST = 'mains-lost'
     OVERLOAD = 'overload'
@@ -63,14 +63,15 @@ class PowerEvent(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReading:
-    """Whether a System is on, and what its BMC says of when and why it was started.
+    """The power state of a System, and what its BMC says about its last start.
 
-    Everything but ``power`` is None where the BMC does not say it, or where this way of reading does not ask for it. Texts are
-    only compared for being another than before. What a change of each shows, and what it does not, is in
+    Everything but ``power`` is None where the BMC does not say it, or where the reading did not ask for it. The texts are only
+    compared for equality with earlier ones. What a change of each of them proves is in
     :mod:`baremetal_acc.planning.host_evidence`.
 
     :ivar last_reset: ComputerSystem.LastResetTime, as the BMC writes it.
-    :ivar boot_progress: ComputerSystem.BootProgress: LastState with LastStateTime and LastBootTimeSeconds, those that it has.
+    :ivar boot_progress: ComputerSystem.BootProgress: LastState with LastStateTime and LastBootTimeSeconds, as far as the BMC
+        has them.
     :ivar bmc_reset: Manager.LastResetTime of the BMC itself.
     :ivar power_on_hours: Get POH Counter, in minutes.
     :ivar restart_cause: Get System Restart Cause, with the channel of a command; None also where the BMC does not know it.
@@ -90,10 +91,10 @@ class HostReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerReading:
-    """What a Manager says of its own last restart.
+    """The time of the last restart of a Manager.
 
     :ivar last_reset: Manager.LastResetTime, as the BMC writes it; None where it shows none.
-    :ivar time: Manager.DateTime, the clock that this is told by.
+    :ivar time: Manager.DateTime, the clock that ``last_reset`` is taken from.
     """
 
     ref: Ref
@@ -102,7 +103,7 @@ class ManagerReading:
 
 
 class TaskState(StrEnum):
-    """What is known of a task of a BMC, in the only three ways that matter, and why there is a fourth.
+    """The state of a task of a BMC, reduced to what decisions need.
 
     ``gone`` is not success: the BMC no longer has the task. Source: DSP8010 2025.4, Task v1_7_4, TaskState.
     """
@@ -114,10 +115,11 @@ class TaskState(StrEnum):
 
 
 class UpdateActivity(StrEnum):
-    """What the update service of a BMC says of itself.
+    """Whether the update service of a BMC is writing.
 
-    ``idle``: it writes nothing. ``busy``: it does. ``told-by-tasks``: it says nothing, and the BMC shows its tasks; that none
-    runs is an end where the update is one of them. ``unknown``: nothing tells.
+    ``idle``: the service says that it writes nothing. ``busy``: it says that it writes. ``told-by-tasks``: it says nothing, and
+    the BMC shows its tasks; an update that is one of these tasks has ended once none of them runs. ``unknown``: neither says
+    it.
     """
 
     IDLE = 'idle'
@@ -128,10 +130,10 @@ class UpdateActivity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objection:
-    """What a BMC says against a request that it answers as a success.
+    """An objection of a BMC to a request that it answers as a success.
 
-    :ivar text: its words: one line, printable, shortened.
-    :ivar fails: it says plainly that what was asked for has failed. A warning does not.
+    :ivar text: the message of the BMC: one line, printable, shortened.
+    :ivar fails: the message says plainly that the request has failed. A warning does not.
     """
 
     text: str
@@ -140,16 +142,16 @@ class Objection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
-    """What a message of a task says against something.
+    """A message of a task that speaks against a component.
 
-    :ivar names: what it names, Ids and URIs.
+    :ivar names: the Ids and URIs that the message names.
     """
 
     names: tuple[str, ...]
     text: str
 
     def is_about(self, names: Container[str | None]) -> bool:
-        """It names one of these."""
+        """Tell whether the message names one of these."""
         return any(name in names for name in self.names)
 
 
@@ -160,19 +162,19 @@ class TaskReading:
     :ivar raw: TaskState and TaskStatus as the BMC says them, joined with ``/``.
     :ivar percent: PercentComplete, 0 to 100, or None.
     :ivar message: the BMC's last message, shortened.
-    :ivar may_write: it may write firmware; False where the BMC says that it is something else.
-    :ivar is_update: the BMC says that it writes, or has written, firmware. Many say nothing of what a task is for.
-    :ivar started: StartTime as the BMC says it, or None.
-    :ivar opaque: a task monitor that says no more than whether it has ended; False: a resource with a state of its own.
-    :ivar awaits_restart: it goes on only once the host is restarted.
-    :ivar unbegun: it says that it has not begun yet.
-    :ivar is_running: it says that it goes on just now.
-    :ivar is_waiting: it says that nothing of it goes on: it waits for something.
-    :ivar awaits_start: it waits, and says that an action of the update service starts it, or may do so.
-    :ivar was_cancelled: it has ended because it was cancelled.
-    :ivar written: what its messages name that it has written, and not what they name that it has skipped.
-    :ivar complaints: what its messages say against something.
-    :ivar objection: what the answer that named it said against the request.
+    :ivar may_write: the task may write firmware; False where the BMC says that it does something else.
+    :ivar is_update: the BMC says that the task writes, or has written, firmware. Many BMCs do not say what a task is for.
+    :ivar started: StartTime as the BMC writes it, or None.
+    :ivar opaque: a task monitor that only tells whether the task has ended; False: a Task resource with a state of its own.
+    :ivar awaits_restart: the task continues only after a restart of the host.
+    :ivar unbegun: the task says that it has not begun yet.
+    :ivar is_running: the task says that it is running now.
+    :ivar is_waiting: the task says that it is suspended and waits for something.
+    :ivar awaits_start: the task waits, and says that an action of the update service starts it, or may do so.
+    :ivar was_cancelled: the task has ended because it was cancelled.
+    :ivar written: the components that the task's messages name as written, and not those that they name as skipped.
+    :ivar complaints: messages of the task that speak against a component.
+    :ivar objection: an objection in the answer that named the task.
     """
 
     ref: Ref
@@ -195,16 +197,20 @@ class TaskReading:
     complaints: tuple[Complaint, ...] = ()
 
     def names_as_written(self, ref: Ref, component: str | None) -> bool:
-        """Its messages say of the very component that it was written, by its URI or its Id."""
+        """Tell whether the task's messages name this very component as written, by its URI or its Id."""
         return any(name in (ref.uri, component) for name in self.written)
 
     def said_against(self, ref: Ref, component: str | None) -> str | None:
-        """The last that its messages say against the very component; None: nothing."""
+        """Return the last message of the task that speaks against this very component; None where there is none."""
         return next((c.text for c in reversed(self.complaints) if c.is_about((ref.uri, component))), None)
 
 
 class Way(StrEnum):
-    """How an image gets to a BMC: with its parameters in a request, alone in one, fetched from us, or in blocks over IPMI."""
+    """How an image gets to a BMC.
+
+    ``multipart-push``: with its parameters in one request. ``http-push``: alone in a request. ``pull``: the BMC fetches it from
+    us. ``hpm.1``: in blocks over IPMI.
+    """
 
     MULTIPART_PUSH = 'multipart-push'
     HTTP_PUSH = 'http-push'
@@ -216,9 +222,9 @@ class Way(StrEnum):
 class Sending:
     """How an image would be sent to a BMC.
 
-    :ivar apply_time: the OperationApplyTime that it would be asked for, or of HttpPushUri the ApplyTime; None: for none, since
-        it offers none.
-    :ivar obstacle: why nothing would be sent, None when something would.
+    :ivar apply_time: the OperationApplyTime that the request would have, or for HttpPushUri the ApplyTime; None: no such
+        parameter, since the BMC offers none.
+    :ivar obstacle: why nothing would be sent; None when the image would be sent.
     """
 
     way: Way
@@ -228,18 +234,20 @@ class Sending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateFacts:
-    """How a BMC takes images.
+    """How a BMC takes firmware images.
 
-    :ivar push: it takes an image from us: in the request (MultipartHttpPushUri, HttpPushUri), or by fetching it where the
-        operator lets it.
-    :ivar pull: it fetches an image itself (SimpleUpdate).
-    :ivar parallel: how many updates it takes at once; 1 unless something says otherwise.
+    :ivar push: the BMC takes an image from us: in the request (MultipartHttpPushUri, HttpPushUri), or by fetching it where the
+        operator allows that.
+    :ivar pull: the BMC fetches an image itself (SimpleUpdate).
+    :ivar parallel: how many updates the BMC takes at once; 1 unless something says otherwise.
     :ivar max_size: MaxImageSizeBytes, or None.
-    :ivar sending: how; None where nothing is sent, and in looks that were stored before there was such a field.
-    :ivar judges: it can be told beforehand whether an image could be written to a component.
-    :ivar forces: it can be told to write an image over a component that runs an equal or a higher version (ForceUpdate).
-    :ivar unseen: components of which it does not show what was activated and waits for a restart of the host to run.
-    :ivar untargeted: it takes an image for everything that it fits, and can be told of no single component.
+    :ivar sending: how an image would be sent; None where nothing is sent, and in inventories that were stored by releases
+        without this field.
+    :ivar judges: the BMC can be asked beforehand whether an image could be written to a component.
+    :ivar forces: the BMC can be told to write an image over a component that runs an equal or a higher version (ForceUpdate).
+    :ivar unseen: components of which the BMC does not show firmware that was activated and runs only after a restart of the
+        host.
+    :ivar untargeted: the BMC takes an image for everything that it fits, and cannot be told to write a single component.
     """
 
     push: bool
@@ -254,16 +262,16 @@ class UpdateFacts:
 
 
 PRIVILEGES = ('no access', 'callback', 'user', 'operator', 'administrator', 'OEM')
-"""What accounts of IPMI may be, the least first. Source: IPMI 2.0 revision 1.1, sections 6.8 and 22.27."""
+"""Privilege levels of IPMI accounts, the least first. Source: IPMI 2.0 revision 1.1, sections 6.8 and 22.27."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class BmcUser:
-    """An account of a BMC that may log in.
+    """An account that may log in to a BMC.
 
-    :ivar number: of the account, from 1; ``name`` may be empty: that is the anonymous one.
-    :ivar privilege: the most it may be on any channel, one of :data:`PRIVILEGES`, or another word.
-    :ivar channel: where it may be that; None: on the operator's own.
+    :ivar number: number of the account, from 1; ``name`` is empty for the anonymous account.
+    :ivar privilege: its highest privilege on any channel, one of :data:`PRIVILEGES`, or another word.
+    :ivar channel: the channel with that privilege; None: the channel that the operator uses.
     """
 
     number: int
@@ -278,10 +286,10 @@ class BmcUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """Who may log in to a BMC.
+    """The accounts that may log in to a BMC.
 
-    :ivar unread: why not all of them could be read, or None.
-    :ivar unguarded: ways in that ask for no password, each with what is to be done about it.
+    :ivar unread: why not all accounts could be read, or None.
+    :ivar unguarded: ways to log in without a password, each with the remedy.
     """
 
     users: tuple[BmcUser, ...]
@@ -291,21 +299,21 @@ class Accounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BmcFacts:
-    """What was learnt of one BMC.
+    """The facts that were read of one BMC.
 
-    :ivar update: None when it takes no firmware: by Redfish, without UpdateService; by IPMI, without HPM.1.
-    :ivar power: of the System that the target hands out (of the DPU's own System for a DPU's BMC).
+    :ivar update: None when the BMC takes no firmware: by Redfish, without UpdateService; by IPMI, without HPM.1.
+    :ivar power: power state of the System that is handed to the tenant (of the DPU's own System for a DPU's BMC).
     :ivar system: that System.
-    :ivar active_tasks: tasks that still run.
-    :ivar ended_tasks: those that do not any more, and that it still shows; None where nobody has asked for tasks.
-    :ivar accounts: who may log in; None where the driver does not ask.
-    :ivar last_reset: of that System, and so is all that follows it: as of :class:`HostReading`.
-    :ivar resets: the resets that can be asked for of that System; ``none`` among them: it can be powered off and on. None where
-        it does not say.
-    :ivar standby_reset: whose action takes the standby power of that System away and gives it back: a Chassis, or the System
-        itself; None where none is known.
+    :ivar active_tasks: tasks that are still running.
+    :ivar ended_tasks: tasks that have ended, and that the BMC still shows; None where nobody has asked for tasks.
+    :ivar accounts: accounts that may log in; None where the driver does not ask.
+    :ivar last_reset: of that System, as are the fields after it: see :class:`HostReading`.
+    :ivar resets: the resets that can be requested of that System; with ``none`` among them it can be powered off and on. None
+        where the BMC does not say.
+    :ivar standby_reset: the resource whose action removes the standby power of that System and restores it: a Chassis, or the
+        System itself; None where none is known.
     :ivar manager: the Manager of the BMC that can be restarted; None where none says that it can.
-    :ivar power_restore: PowerRestorePolicy of that System: whether it comes on by itself once it has power again.
+    :ivar power_restore: PowerRestorePolicy of that System: whether it powers on by itself once power is back.
     """
 
     name: BmcName
@@ -333,7 +341,7 @@ class BmcFacts:
 
     @property
     def host(self) -> HostReading:
-        """What was read of that System."""
+        """The reading of that System."""
         return HostReading(
             power=self.power,
             last_reset=self.last_reset,
@@ -348,14 +356,14 @@ class BmcFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """One look at a target.
+    """One read of a target.
 
-    Collections are sorted by their ids, so that two looks at the same machine give equal values but for times and sessions.
+    Collections are sorted by their ids, so that two reads of the same machine give equal values but for times and sessions.
 
     :ivar target: the target's name.
-    :ivar at: when the look began, UTC.
-    :ivar shared: resources of devices and locks that are not the target's alone: they are read, and never written.
-    :ivar several: BMCs that serve several machines, whether or not all of them are the target's.
+    :ivar at: when the read began, UTC.
+    :ivar shared: resources of devices and locks that the target shares with other machines: they are read, and never written.
+    :ivar several: BMCs that serve several machines, whether or not all of these belong to the target.
     """
 
     target: str
@@ -370,8 +378,9 @@ class Inventory:
 
     @property
     def hosts(self) -> tuple[BmcFacts, ...]:
-        """The BMCs as those of the machines that the target has, each with its System: that of the host, and further ones that
-        serve several machines, where the System that is named is no card.
+        """The BMCs of the target's machines, each with its System.
+
+        These are the host's BMC, and further BMCs that serve several machines, where the named System is no card.
         """
         cards = {ref for a in self.accelerators for ref in a.refs}
         return tuple(
@@ -382,14 +391,14 @@ class Inventory:
 
     @property
     def shared_devices(self) -> frozenset[AcceleratorId]:
-        """The devices that a machine which is not of the target reaches, too, or may reach."""
+        """The devices that a machine outside the target reaches as well, or may reach."""
         shared = set(self.shared)
         return frozenset(a.id for a in self.accelerators if a.primary in shared or not shared.isdisjoint(a.refs))
 
     def accelerator(self, wanted: AcceleratorId) -> Accelerator | None:
-        """The device of that identity, or None."""
+        """Return the device of that identity, or None."""
         return next((a for a in self.accelerators if a.id == wanted), None)
 
     def bmc(self, name: BmcName) -> BmcFacts | None:
-        """What was learnt of the BMC of that name, or None."""
+        """Return the facts of the BMC of that name, or None."""
         return next((b for b in self.bmcs if b.name == name), None)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is to be done to a target, how far it is, and how it ended."""
+"""Plans, actions, verdicts and jobs: what is to be done to a target, the progress of each action, and the outcome."""
 
 from dataclasses import dataclass, field, replace
 from dataclasses import field as of_dataclass
@@ -21,7 +21,7 @@ from baremetal_acc.model.subject import Subject
 from baremetal_acc.model.waiver import Relaxation, Waived
 
 FORMAT = 1
-"""Version of the stored job. A job of another format is not resumed."""
+"""Format version of a stored job. A job of another format is not resumed."""
 
 
 # ---------------------------------------------------------------------------------------------------------------- actions
@@ -29,9 +29,9 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdraw:
-    """Take what is unclaimed of these devices out of placement, before anything is changed.
+    """Withdraw the unclaimed inventory of these devices from placement, before anything is changed.
 
-    :ivar whole: everything of the node is taken out, and nothing of it may be claimed by anybody but its own instance.
+    :ivar whole: withdraw everything of the node; nobody but the node's own instance may have a claim on any of it.
     """
 
     accelerators: tuple[AcceleratorId, ...]
@@ -40,10 +40,10 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckImage:
-    """Read an image and compare size and digest with the catalogue, and let those BMCs judge it that do so.
+    """Read an image, compare its size and digest with the catalogue, and let the BMCs judge it that can.
 
-    :ivar content: as of :class:`Flash`.
-    :ivar places: where it may be written by a BMC that says beforehand what speaks against that.
+    :ivar content: see :class:`Flash`.
+    :ivar places: components that the image may be written to by a BMC that says beforehand what speaks against an image.
     """
 
     image: str
@@ -53,11 +53,11 @@ class CheckImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Open a lock that stands in our own way.
+    """Open a lock that blocks our own write.
 
-    :ivar expects: the literal value the plan saw; another one refuses.
+    :ivar expects: the literal value that the plan saw; any other value refuses the action.
     :ivar scope: as in the reading: a lock of scope ``bmc`` is opened once for all devices, of which ``accelerator`` is one.
-    :ivar wraps: as in the reading: it is opened before all others.
+    :ivar wraps: as in the reading: such a lock is opened before all others.
     """
 
     accelerator: AcceleratorId
@@ -74,21 +74,22 @@ class Flash:
     """Write a firmware image to one component.
 
     :ivar ref: the SoftwareInventory, the one Target of the update.
-    :ivar expects: the version the plan saw; another one refuses.
-    :ivar staged: what the plan saw waiting for a reset: staged before the write, it proves nothing of the write.
-    :ivar content: ``Image.content`` of the image that was planned: another one of that name is not written. None in jobs that
-        were stored before there was such a field.
-    :ivar restore: name of the image to put back when this one fails; None where there is none. ``restore_content`` is its
+    :ivar expects: the version that the plan saw; any other version refuses the action.
+    :ivar staged: the version that the plan saw waiting for a reset: since it was staged before the write, it is no evidence of
+        the write.
+    :ivar content: ``Image.content`` of the planned image: another image of that name is not written. None in jobs that were
+        stored by releases without this field.
+    :ivar restore: name of the image to restore when this write fails; None where there is none. ``restore_content`` is its
         content.
-    :ivar goes_back: what ran when it was planned is what would be put back, and is in no doubt: where this fails, a device that
-        has kept it may go back to it.
-    :ivar forced: the BMC is told to write it whatever version is there; the plan says why.
-    :ivar installed: when the plan saw that it was written last, as the BMC says it.
+    :ivar goes_back: the version that ran when the write was planned is the one that would be restored, and is not in doubt:
+        where the write fails, a device that has kept that version may roll back to it.
+    :ivar forced: the BMC is told to write the image whatever version is there (ForceUpdate); the plan says why.
+    :ivar installed: the time of the component's last write that the plan saw, as the BMC writes it.
     :ivar bundle: name of the bundle that the image is a component of: all writes of one bundle to one BMC are one upload.
-    :ivar alone: of its bundle it alone is written, by its own URI as the target.
-    :ivar retry: what has failed is sent once more.
-    :ivar item: by what the SoftwareInventory is known again, should the update give it another URI. None in jobs that were
-        stored before there was such a field.
+    :ivar alone: only this component of the bundle is written, by its own URI as the target.
+    :ivar retry: the image is sent once more after a failure.
+    :ivar item: the properties by which the SoftwareInventory is found again if the update gives it another URI. None in jobs
+        that were stored by releases without this field.
     """
 
     accelerator: AcceleratorId
@@ -113,7 +114,7 @@ class Flash:
 
     @property
     def upload(self) -> tuple[str, BmcName] | None:
-        """What it shares with all that one upload writes; None: it is sent by itself."""
+        """The key that all writes of one upload share: bundle and BMC; None where the image is sent by itself."""
         return None if self.bundle is None or self.alone else (self.bundle, self.ref.bmc)
 
 
@@ -122,8 +123,8 @@ class Program:
     """Put a function into one slot.
 
     :ivar ref: the SoftwareInventory of the slot, the one Target of the update.
-    :ivar expects: the version the item had when the plan was made; another one refuses.
-    :ivar content: as of :class:`Flash`, as ``staged``, ``forced`` and ``installed`` are.
+    :ivar expects: the version of the SoftwareInventory when the plan was made; any other version refuses the action.
+    :ivar content: see :class:`Flash`, as for ``staged``, ``forced`` and ``installed``.
     """
 
     accelerator: AcceleratorId
@@ -141,7 +142,11 @@ class Program:
 
 
 class ResetPurpose(StrEnum):
-    """Why a System is reset: to keep the tenant's code off, to bring something in force, or to give the host back."""
+    """Why a System is reset.
+
+    ``hold``: keep the tenant's code from running. ``enforce``: let settings or firmware take effect. ``resume``: let the host
+    run again.
+    """
 
     HOLD = 'hold'
     ENFORCE = 'enforce'
@@ -150,13 +155,14 @@ class ResetPurpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset:
-    """Reset a System, once for all that need it.
+    """Reset a System, once for all actions that need it.
 
-    ``hold`` powers it off before anything is released; ``resume`` powers it on again, which brings staged firmware in force.
-    One that takes the standby power powers the System off first and leaves it off: another one gives it back.
+    ``hold`` powers the System off before anything is released; ``resume`` powers it on again, with which staged firmware takes
+    effect. A reset that removes the standby power powers the System off first and leaves it off: another reset powers it on.
 
-    :ivar by: whose action does it, where that is not the System itself: a Chassis.
-    :ivar manager: the Manager that restarts with it, whose restart shows that it came; None where none is known.
+    :ivar by: the resource whose action resets it, where that is not the System itself: a Chassis.
+    :ivar manager: the Manager that restarts with the reset, and whose restart shows that the reset happened; None where none is
+        known.
     """
 
     system: Ref
@@ -169,12 +175,13 @@ class Reset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engage:
-    """Close a lock, then read it back (the reading back is the verdict's business).
+    """Close a lock. The reading that proves the lock is part of the verdict.
 
-    :ivar blocks: what it blocks when it holds.
+    :ivar blocks: the write paths that the lock blocks when it holds.
     :ivar scope: as in the reading: a lock of scope ``bmc`` is closed once for all devices, of which ``accelerator`` is one.
-    :ivar wraps: as in the reading: it is closed after all others.
-    :ivar again: it is closed once more after its BMC was restarted, which may have opened it, before anything starts the host.
+    :ivar wraps: as in the reading: such a lock is closed after all others.
+    :ivar again: the lock is closed once more after a restart of its BMC, which may have opened it, before anything starts the
+        host.
     """
 
     accelerator: AcceleratorId
@@ -190,14 +197,14 @@ class Engage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
-    """Make placement agree with what was verified."""
+    """Publish to placement what was verified."""
 
 
 Action = Withdraw | CheckImage | Release | Flash | Program | Reset | Engage | Publish
 
 
 class Stage(IntEnum):
-    """The order in which a job works. A stage begins when the one before it has ended."""
+    """The stages of a job in their order. A stage begins when the one before it has ended."""
 
     WITHDRAW = 1
     CHECK = 2
@@ -213,7 +220,7 @@ class Stage(IntEnum):
 
 
 def stage(action: Action) -> Stage:
-    """The stage an action belongs to. Locks are engaged before any reset: no tenant's code runs while one is open."""
+    """Return the stage of an action. Locks are engaged before any reset: no tenant's code runs while a lock is open."""
     match action:
         case Withdraw():
             return Stage.WITHDRAW
@@ -240,7 +247,7 @@ def stage(action: Action) -> Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Actions and refusals. The plan that is printed is the plan that is executed.
+    """The actions and refusals for a target. The plan that is printed is the plan that is executed.
 
     :ivar parallel: how many updates each BMC takes at once.
     """
@@ -256,7 +263,7 @@ class Plan:
 
 
 class Met(StrEnum):
-    """Whether a demand holds. What could not be asked is ``no``."""
+    """Whether a demand holds. A demand that could not be checked is ``no``."""
 
     YES = 'yes'
     NO = 'no'
@@ -264,11 +271,11 @@ class Met(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One demand of the baseline and what was found.
+    """One demand of the baseline, and what was found.
 
     :ivar rule: name of the rule that demands it.
-    :ivar state: the weakest lock state that decided, for locks.
-    :ivar shows_another: the device shows a version or a function, and not the one that is demanded: only a write mends that.
+    :ivar state: for locks: the weakest lock state, which decided.
+    :ivar shows_another: the device shows a version or a function, and not the demanded one: only a write mends that.
     """
 
     accelerator: AcceleratorId | None
@@ -283,10 +290,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a look says about the baseline.
+    """The result of comparing an inventory with the baseline.
 
-    :ivar waived: paths that are open by a waiver: met, and told wherever the verdict is.
-    :ivar relaxed: what is asked less of than of a tenant's machine by default.
+    :ivar waived: paths that are open by a waiver: their demands are met, and they are reported with every verdict.
+    :ivar relaxed: demands that are weaker than the default for a tenant's machine.
     """
 
     target: str
@@ -296,7 +303,7 @@ class Verdict:
 
     @property
     def met(self) -> bool:
-        """Every demand holds."""
+        """Whether every demand holds."""
         return all(f.met is Met.YES for f in self.findings)
 
     @property
@@ -309,11 +316,11 @@ class Verdict:
 
 
 class ItemState(StrEnum):
-    """How far one action is.
+    """The state of one action of a job.
 
-    ``sent``: about to be written, or written without an answer seen: look before anything else; or on its way, in turns
-    (:attr:`Item.progress`). ``staged``: written, takes
-    effect with the reset. ``skipped``: an earlier failure made it pointless.
+    ``sent``: about to be written, or written without an answer: the device is read before anything else is done. Also an image
+    that is sent in several turns (:attr:`Item.progress`). ``staged``: written, takes effect with the reset. ``skipped``: an
+    earlier failure made the action pointless.
     """
 
     PLANNED = 'planned'
@@ -326,22 +333,22 @@ class ItemState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Nothing more happens in this item's own stage."""
+        """Whether nothing more happens to the item in its own stage."""
         return self in (ItemState.STAGED, ItemState.DONE, ItemState.FAILED, ItemState.SKIPPED)
 
     @property
     def begun(self) -> bool:
-        """Something of it was done, or may have been."""
+        """Whether a part of the action was done, or may have been."""
         return self not in (ItemState.PLANNED, ItemState.SKIPPED)
 
 
 class WriteEvidence(StrEnum):
-    """What shows that a write reached the device, and not only the BMC.
+    """The evidence that a write reached the device, and not only the BMC.
 
-    ``version``: the device shows another version than before. ``progress``: its task was seen to progress. ``blocks``: the
-    controller has acknowledged every block of the image. ``outcome``: a message of its task says of the very component that it
-    was written. ``installed``: the BMC shows another time of its last write than before. A task that says that it succeeded is
-    none: a BMC may skip an image of a version that the device has already.
+    ``version``: the device shows another version than before. ``progress``: the task was seen to progress. ``blocks``: the
+    controller has acknowledged every block of the image. ``outcome``: a message of the task names this very component as
+    written. ``installed``: the BMC shows another time of the component's last write than before. A task that reports success is
+    no evidence: a BMC may skip an image of a version that the device has already.
     """
 
     VERSION = 'version'
@@ -353,12 +360,12 @@ class WriteEvidence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartReading:
-    """What a part of a bundle shows that is of no card: of a baseboard.
+    """The version of a bundle's component that belongs to a baseboard and to no card.
 
-    :ivar component: the Id of its item; where the BMC shows none, as the catalogue has it.
-    :ivar expected: the version that the bundle brings.
-    :ivar ref: the item; None where there is none.
-    :ivar shown: the version that it shows, or None.
+    :ivar component: the Id of its SoftwareInventory; where the BMC shows none, the component as the catalogue names it.
+    :ivar expected: the version in the bundle.
+    :ivar ref: the SoftwareInventory; None where there is none.
+    :ivar shown: the version that the BMC shows, or None.
     """
 
     component: str
@@ -372,42 +379,44 @@ class Item:
     """One action of a job.
 
     :ivar task: the BMC's task, when there is one.
-    :ivar since: when it came into its state, UTC.
-    :ivar percent: progress as the BMC gives it.
-    :ivar before: what LastResetTime was before a reset, to tell that the reset came. Once it is set the reset may have been
-        asked for, and is not asked for again. Of a change of a lock that the BMC carries out later, or has answered with an
-        error of its own or not at all: the value of the lock before that.
-    :ivar message: why it failed, or what the BMC last said.
+    :ivar since: when the item entered its state, UTC.
+    :ivar percent: progress as the BMC reports it.
+    :ivar before: for a reset: LastResetTime before it, to tell that the reset happened. Once it is set the reset may have been
+        requested, and is not requested again. For a change of a lock that the BMC carries out later, or has answered with a
+        server error or not at all: the value of the lock before the change.
+    :ivar message: why the action failed, or the last message of the BMC.
     :ivar moved: when the progress of its task was last seen to move, UTC.
-    :ivar stalled: its task claims to run and does not move any more; what the item is was judged by the device.
-    :ivar silent: its BMC has been silent since a reset of the BMC was asked for.
-    :ivar untouched: it failed before anything of it could reach the device.
-    :ivar waiting: since when it is put off because its image is away, or its card is hidden, UTC.
-    :ivar busy: since when its BMC answers nothing but that it is busy, UTC.
-    :ivar restoring: it puts back what a failed write has left, or belongs to that: done although the job has failed.
-    :ivar progress: how far its image is, while it is sent in turns.
-    :ivar evidence: what of a write was seen besides the version that runs.
-    :ivar unsure: it was given up, and whether the write has ended nobody knows: nothing more is sent to its device.
-    :ivar follows: its task is followed to its end: that of a write after the restart of the host with which it goes on, that of
-        a change of a lock from the moment in which the BMC has accepted the change.
-    :ivar cancelled: when the BMC was asked to cancel its task, which does not move any more, UTC. ``uncancelled``: why it
-        refused.
-    :ivar waits: when its task was last seen to run, it had not begun, or waited for a restart of the host.
-    :ivar unconditional: it was written without a condition, since the BMC refuses the ETag that it shows.
-    :ivar objection: what the BMC said against it in the answer by which it took it. One that says that it failed proves nothing
-        any more once anything of it was seen to go on.
-    :ivar task_failed: its task has ended, and said that it failed.
-    :ivar strayed: since it was sent its component showed something else than it ran before, or no version.
-    :ivar shown: what a reset is to bring in force was shown as running before it: that it is shown proves no reset.
-    :ivar pushed: when its image was about to be sent, UTC; ``managers``: what the Managers of its BMC said right before that of
-        their last restart.
-    :ivar task_started: when its task was started, as the BMC says it; known once the task was seen to run.
-    :ivar started: its task was seen to wait for an action that starts it, which was asked for.
-    :ivar complaints: what the task of its bundle has said against parts that no item of the job is about.
-    :ivar others: what the parts of its bundle that are of no card show in the end; told by the first write of the upload.
-    :ivar told_busy: since its task is gone its component or the update service has said that it writes.
-    :ivar cut: the image was not sent to its end, so that the BMC cannot have the whole of it.
-    :ivar rejected: how often the BMC has rejected it in a row. ``again``: it is not sent before then, UTC.
+    :ivar stalled: its task claims to run and makes no progress any more; the state of the item was decided by reading the
+        device.
+    :ivar silent: its BMC has not answered since a reset of the BMC was requested.
+    :ivar untouched: the action failed before anything of it could reach the device.
+    :ivar waiting: since when the item is postponed because its image is unavailable, or its card is hidden, UTC.
+    :ivar busy: since when its BMC only answers that it is busy, UTC.
+    :ivar restoring: the action restores what a failed write has left, or belongs to that: it is done although the job has
+        failed.
+    :ivar progress: progress of the image while it is sent in several turns.
+    :ivar evidence: evidence of the write besides the running version.
+    :ivar unsure: the item was given up, and it is unknown whether its write has ended: nothing more is sent to its device.
+    :ivar follows: its task is followed to its end: the task of a write after the restart of the host with which it continues,
+        the task of a change of a lock from the moment in which the BMC has accepted the change.
+    :ivar cancelled: when the BMC was asked to cancel the stalled task, UTC. ``uncancelled``: why the BMC refused.
+    :ivar waits: when its task was last seen to run, the task had not begun, or waited for a restart of the host.
+    :ivar unconditional: the lock was changed by a request without If-Match, since the BMC refuses the ETag that it shows.
+    :ivar objection: the BMC's objection in the answer that accepted the request. An objection that says that the request failed
+        proves nothing any more once progress was seen.
+    :ivar task_failed: its task has ended, and reported a failure.
+    :ivar strayed: since the image was sent, the component showed another version than it ran before, or none.
+    :ivar shown: the version that a reset is to activate was shown as running before the reset: showing it then proves no reset.
+    :ivar pushed: when its image was about to be sent, UTC; ``managers``: what the Managers of its BMC reported of their last
+        restart right before that.
+    :ivar task_started: StartTime of its task, as the BMC writes it; known once the task was seen to run.
+    :ivar started: its task was seen to wait for an action that starts it, and that action was requested.
+    :ivar complaints: messages of its bundle's task that speak against parts for which the job has no item.
+    :ivar others: the final versions of the bundle's parts that belong to no card; recorded in the first write of the upload.
+    :ivar told_busy: since its task disappeared, the component or the update service has reported that it is writing.
+    :ivar cut: the image was not sent to its end, so that the BMC cannot have all of it.
+    :ivar rejected: how often in a row the BMC has rejected the request. ``again``: the request is not sent before that time,
+        UTC.
     """
 
     action: Action
@@ -448,12 +457,12 @@ class Item:
     others: tuple[PartReading, ...] = field(default=(), metadata=SPARSE)
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
-        """The same item in another state."""
+        """Return the item in another state."""
         return replace(self, state=state, since=now, message=message if message is not None else self.message)
 
 
 class Right(StrEnum):
-    """What a BMC may let an account do, and another not: log in and read; write; switch power and restart."""
+    """A right of an account on a BMC: log in and read; write; switch power and restart."""
 
     READ = 'read'
     WRITE = 'write'
@@ -464,10 +473,10 @@ class Right(StrEnum):
 class TurnedAway:
     """A BMC that refuses our credentials.
 
-    :ivar right: what for.
-    :ivar times: how often it was asked in a row.
-    :ivar at: when it refused last, UTC.
-    :ivar what: what it said; ``hint`` what can be done.
+    :ivar right: the right that was refused.
+    :ivar times: how often in a row the BMC has refused.
+    :ivar at: when the BMC refused last, UTC.
+    :ivar what: the BMC's message; ``hint`` is a remedy.
     """
 
     bmc: BmcName
@@ -479,12 +488,12 @@ class TurnedAway:
 
 
 class InterferenceKind(StrEnum):
-    """What a job has met that it did not make, by what shows it.
+    """What shows that somebody else interfered with a job.
 
-    ``host-on``: a host that it holds off is on. ``host-reset``: that host was reset since it was read off. ``ramdisk-reset``: a
-    host that ran the operator's ramdisk was reset by somebody else, and nobody knows what it runs. ``firmware`` and
-    ``function``: a card shows another version than the one that was planned with. ``lock``: a lock is open that was closed, on
-    a host that may have run since.
+    ``host-on``: a host that the job holds off is on. ``host-reset``: that host was reset since it was read off.
+    ``ramdisk-reset``: a host that ran the operator's ramdisk was reset by somebody else, and it is unknown what it runs.
+    ``firmware`` and ``function``: a card shows another version than the one that the plan expects. ``lock``: a lock is open
+    that was closed, on a host that may have run since.
     """
 
     HOST_ON = 'host-on'
@@ -497,11 +506,11 @@ class InterferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interference:
-    """Cards that somebody else may have written while a job held them open: what it wrote to them before counts for nothing.
+    """Cards that somebody else may have written while a job held them open. Earlier writes to them count for nothing.
 
     :ivar accelerators: the cards that were not known to be closed then.
-    :ivar ref: what showed it: the System, the lock, or what of a card has another version.
-    :ivar expected: what the job had left or planned with, in the BMC's own words; ``found`` what it met.
+    :ivar ref: the resource that showed it: the System, the lock, or the component of a card that has another version.
+    :ivar expected: what the job had left or expected, as the BMC wrote it; ``found`` what was found.
     """
 
     kind: InterferenceKind
@@ -532,10 +541,11 @@ class Interference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOff:
-    """A System that a job holds off, as it was first read off: what tells whether it has run since.
+    """A System that a job holds off, with its first reading as off, which later shows whether the System has run since.
 
-    :ivar last_reset: as of :class:`~baremetal_acc.model.inventory.HostReading`; None: only a read that finds it on tells.
-    :ivar once: nobody has read it again to see whether its time of the last reset still changes by that very power-off.
+    :ivar last_reset: see :class:`~baremetal_acc.model.inventory.HostReading`; None: only a reading that finds the System on
+        shows it.
+    :ivar once: the System was read only once, so that its time of the last reset may still change by that very power-off.
     """
 
     system: Ref
@@ -545,7 +555,7 @@ class HeldOff:
 
 
 class Flow(StrEnum):
-    """Who runs the job: one of Ironic's flows, or the command line."""
+    """The flow that runs a job: one of Ironic's flows, or the command line."""
 
     CLEAN = 'clean'
     DEPLOY = 'deploy'
@@ -555,32 +565,31 @@ class Flow(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A plan under execution, as it is stored.
+    """A plan under execution, as it is stored between turns.
 
-    :ivar node: UUID of the node, or the target's name on the command line.
-    :ivar step: the step or verb that began it, with the position among the flow's steps where there is one.
-    :ivar lifecycle: of the node when it began; a job of another lifecycle is never resumed.
-    :ivar parallel: how many updates each BMC takes at once; 1 where nothing is said.
-    :ivar requester: who asked for it, as far as it is known.
-    :ivar demands_met: the final verdict must be met, else the job fails (``verify`` and everything that writes).
-    :ivar deadline: past it the job fails, whatever it waits for.
+    :ivar node: UUID of the node; on the command line the name of the target.
+    :ivar step: the step or verb that began the job, with its position among the flow's steps where there is one.
+    :ivar lifecycle: lifecycle of the node when the job began; a job of another lifecycle is never resumed.
+    :ivar parallel: how many updates each BMC takes at once; 1 where a BMC is not named.
+    :ivar requester: who requested the job, as far as it is known.
+    :ivar demands_met: the final verdict must be met, or else the job fails (``verify`` and everything that writes).
+    :ivar deadline: after it the job fails, whatever it waits for.
     :ivar engagements: locks engaged so far, the evidence for the verdict.
     :ivar undos: what we have closed, in this job or before it, so that it can be opened again.
-    :ivar reasons: why it failed; a job with reasons ends as Failed, after everything was locked again.
-    :ivar second: its stages are gone through a second time, to put back what was found wrong only in the final look. There is
-        no third time.
-    :ivar quarantined: devices that nobody may use: a write failed, and what was there before could not be put back. The reasons
-        name them.
-    :ivar bmcs: where each BMC was when the job was turned first: at another address it is another machine. Empty in jobs that
-        were stored before there was such a field.
-    :ivar off_since: when the end of the job first asked for a host to be powered off that must not run, UTC.
-    :ivar turned_away: BMCs that refuse our credentials: they are not asked again before their time.
-    :ivar held_off: the hosts that it holds off, as they were first read off.
-    :ivar left_on: the hosts that it leaves on, since they run the operator's ramdisk, with the time of their last reset.
-    :ivar shut: cards whose demanded paths were proven closed when the job began, and were not found open since.
-    :ivar interferences: what it met and did not make. A job with any of them has failed.
-    :ivar custody: that of the machine's cards, as far as it reaches.
-    :ivar wholly: cards of which it writes every part that the rules name, so that a new chain of custody can begin.
+    :ivar reasons: why the job failed; a job with reasons ends as Failed, after everything was locked again.
+    :ivar second: the stages run a second time, to restore what only the final read found wrong. There is no third time.
+    :ivar quarantined: devices that nobody may use: a write failed, and the earlier firmware or function could not be restored.
+        ``reasons`` names them.
+    :ivar bmcs: the address of each BMC at the first turn of the job: at another address it is another machine. Empty in jobs
+        that were stored by releases without this field.
+    :ivar off_since: when the end of the job first requested that a host that must not run is powered off, UTC.
+    :ivar turned_away: BMCs that refuse our credentials, and that are not asked again before their back-off has ended.
+    :ivar held_off: the hosts that the job holds off, as they were first read off.
+    :ivar left_on: the hosts that the job leaves on, since they run the operator's ramdisk, with the time of their last reset.
+    :ivar shut: cards whose demanded paths were proven closed when the job began, and were not found open since then.
+    :ivar interferences: interference by somebody else that the job has met. A job with any of them has failed.
+    :ivar custody: the custody of the machine's cards, up to the job's last reading.
+    :ivar wholly: cards of which the job writes every part that the rules name, so that a new chain of custody can begin.
     """
 
     id: str
@@ -615,44 +624,44 @@ class Job:
 
     @property
     def suspect(self) -> frozenset[AcceleratorId]:
-        """The cards that somebody else may have written meanwhile: nobody uses them before they are written again."""
+        """The cards that somebody else may have written during the job: they must be written again before anybody uses them."""
         return frozenset(card for one in self.interferences for card in one.accelerators)
 
     @property
     def writing(self) -> bool:
-        """Something was written or is about to be, and the job has not ended: nobody else may touch power or cards."""
+        """Whether something was written or is about to be, and the job has not ended: nobody else may change power or cards."""
         return not self.ended and any(
             i.state.begun and isinstance(i.action, Release | Flash | Program | Reset | Engage) for i in self.items
         )
 
     @property
     def opened(self) -> bool:
-        """A lock was released or an image sent, or may have been."""
+        """Whether a lock was released or an image sent, or may have been."""
         return any(i.state.begun and isinstance(i.action, Release | Flash | Program) for i in self.items)
 
     @property
     def sent_to(self) -> frozenset[BmcName]:
-        """The BMCs that an image was sent to, or may have been, also to put something back."""
+        """The BMCs that an image was sent to, or may have been, including restore images."""
         return frozenset(i.action.ref.bmc for i in self.items if i.state.begun and isinstance(i.action, Flash | Program))
 
     @property
     def devices(self) -> frozenset[AcceleratorId]:
-        """The devices that its actions are for: they were there when the plan was made."""
+        """The devices that the job's actions are for: they were there when the plan was made."""
         return frozenset(i.action.accelerator for i in self.items if isinstance(i.action, Release | Flash | Program | Engage))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The job ended and every demand holds."""
+    """The job has ended, and every demand holds."""
 
     verdict: Verdict | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """The job goes on: come back after the delay.
+    """The job has not ended: run its next turn after the delay.
 
-    :ivar doing: one line for people: what is going on.
+    :ivar doing: one line for people: the present activity.
     """
 
     delay: timedelta
@@ -661,11 +670,11 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The job ended and something does not hold.
+    """The job has ended, and a demand does not hold.
 
     :ivar wrote: whether anything was written to a device.
-    :ivar quarantined: devices that nobody may use: a write failed, and what was there before could not be put back.
-    :ivar interferences: what it met and did not make.
+    :ivar quarantined: devices that nobody may use: a write failed, and the earlier firmware or function could not be restored.
+    :ivar interferences: interference by somebody else that the job has met.
     """
 
     reasons: tuple[str, ...]

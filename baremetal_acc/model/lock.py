@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a lock is: write paths, and readings that say which of them a mechanism blocks."""
+"""Locks against firmware writes: write paths, lock readings, and the records of locks that were engaged."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from baremetal_acc.model.ref import AcceleratorId, Ref
 
 
 class WritePath(StrEnum):
-    """A way by which firmware of a device can be written.
+    """A path by which firmware of a device can be written.
 
-    ``host-device`` is the host's own way to the card (PCIe, or the card's own console port to the host); ``host-bmc-ipmi``
-    the system interface; ``host-bmc-redfish`` the host interface or virtual NIC; ``bmc-network`` the operator's own way.
+    ``host-device`` is the host's own path to the card (PCIe, or the card's own console port to the host); ``host-bmc-ipmi`` the
+    system interface; ``host-bmc-redfish`` the host interface or virtual NIC; ``bmc-network`` the operator's own path.
     """
 
     HOST_DEVICE = 'host-device'
@@ -26,11 +26,12 @@ class WritePath(StrEnum):
 
 
 class LockState(StrEnum):
-    """What one reading shows.
+    """The state that one lock reading shows.
 
-    ``locked-verified``: we engaged it and read it back over a fresh session, nothing pending. It proves configuration, not a
-    refused write. ``locked-reported``: read, not engaged by us in this lifecycle: never enough for a deploy.
-    ``pending-reset``: set, not in force. ``unsupported``: no mechanism. ``unknown``: could not be read, or sources disagree.
+    ``locked-verified``: we engaged the lock and read it back over a fresh session, with nothing pending. It proves the
+    configuration, not that a write is refused. ``locked-reported``: read as locked, but not engaged by us in this lifecycle:
+    never enough for a deploy. ``pending-reset``: set, and not effective before a reset. ``unsupported``: no mechanism.
+    ``unknown``: could not be read, or sources disagree.
     """
 
     LOCKED_VERIFIED = 'locked-verified'
@@ -43,12 +44,12 @@ class LockState(StrEnum):
 
 
 class ResetKind(StrEnum):
-    """What has to happen before something that was set or staged is in force.
+    """The reset with which a setting or staged firmware takes effect.
 
-    ``system-reset`` is any start of the System that it is of, also from power off: what the BIOS keeps comes with it.
-    ``bmc-reset`` is one of the Manager. ``aux-power-cycle``: the standby power of the machine is taken away and given back, by
-    an action of its BMC, which restarts with it. ``ac-power-cycle``: a person does the same with the power cord. Source:
-    DSP8010 2025.4, Resource.ResetType (the words used for it are the driver's business); DSP0267 1.3.0, table 6.
+    ``system-reset`` is any start of the System, also from power off: BIOS settings take effect with it. ``bmc-reset`` is a
+    reset of the Manager. ``aux-power-cycle``: an action of the BMC removes the standby power of the machine and restores it,
+    and the BMC restarts with it. ``ac-power-cycle``: a person does the same with the power cord. Source: DSP8010 2025.4,
+    Resource.ResetType (the driver chooses the ResetType); DSP0267 1.3.0, table 6.
     """
 
     NONE = 'none'
@@ -60,21 +61,21 @@ class ResetKind(StrEnum):
 
     @property
     def is_standby(self) -> bool:
-        """The standby power goes, and the BMC restarts with it: whatever another reset brings in force, this does too."""
+        """Whether the standby power is removed, and the BMC restarts with it: this includes the effect of any other reset."""
         return self in (ResetKind.AUX_POWER_CYCLE, ResetKind.AC_POWER_CYCLE)
 
     @property
     def restarts_bmc(self) -> bool:
-        """The BMC restarts: its sessions and tasks are gone, and so are the locks that it keeps in memory."""
+        """Whether the BMC restarts: its sessions and tasks are lost, and so are the locks that it keeps in memory."""
         return self is ResetKind.BMC_RESET or self.is_standby
 
 
 class Scope(StrEnum):
-    """What of a device a mechanism protects.
+    """The part of a device that a mechanism protects.
 
     ``device``: all firmware and every slot. ``firmware``: all firmware, no slot. ``component``: one SoftwareInventory.
-    ``slot``: one ReconfigurationSlot. ``bmc``: of whole machines: whatever of any device can be reached through this BMC. It is
-    one lock however many devices show it, and the device's own way to the host is not among what it closes.
+    ``slot``: one ReconfigurationSlot. ``bmc``: whole machines: everything of any device that can be reached through this BMC.
+    It is one lock however many devices show it, and it does not close the device's own path to the host.
     """
 
     DEVICE = 'device'
@@ -85,7 +86,7 @@ class Scope(StrEnum):
 
 
 class AtPlace:
-    """What is of one place of a lock, at which it is engaged and released."""
+    """Base class of everything that is about one place of a lock, at which the lock is engaged and released."""
 
     __slots__ = ()
     mechanism: str
@@ -100,32 +101,35 @@ class AtPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockReading(AtPlace):
-    """What one mechanism says at one place, at one time.
+    """The reading of one mechanism at one place, at one time.
 
-    :ivar mechanism: its name, the same as its entry point's.
-    :ivar accelerator: the device it protects.
-    :ivar scope: what of the device it protects; ``part`` names the SoftwareInventory Id or the SlotId where it is one only.
-    :ivar blocks: the write paths it blocks when it is locked.
-    :ivar ref: the resource it was read from; ``field`` the place in it, a path of names and positions joined with ``/``.
-    :ivar value: the literal value, as JSON text; None when there was none.
-    :ivar state: as read. ``locked-verified`` never comes from a mechanism: only :mod:`baremetal_acc.decide.evidence` says it.
-    :ivar at: when the look that read it began, UTC.
-    :ivar session: names the session by which it was read; two readings over one session have the same.
-    :ivar needs: the reset that a change of it needs before it is in force.
-    :ivar reset: the System (of a ``bmc-reset``: the Manager) that this reset is of, or None.
-    :ivar wraps: a lockdown under which the BMC changes no other setting: it is opened once, first, and closed last, for all
-        devices.
-    :ivar in_force: the BMC tells what is in force from what is set, and this is in force: to close it again needs no reset.
-    :ivar with_start: a System: closed is set, and comes in force with the next start of this one, before any code of its host
-        runs; None where that is not so.
-    :ivar closable: False where the device says that it cannot close it altogether: engaging it leaves a way in. ``reason`` says
-        which.
-    :ivar closes: what engaging it now would close, in the mechanism's own words, where releasing it is to open that and nothing
-        else; empty where that is nothing, or where nobody knows; None where releasing it needs no memory.
-    :ivar leaves: what engaging it leaves open since the device does not let it be closed and nobody demands that, as a short
-        word that is another one when any of it is another, and empty where nothing is left; None where it does not tell.
-    :ivar reason: why it is unknown, partial or pending, or cannot be closed, or None.
-    :ivar volatile: a restart of its BMC may open it.
+    :ivar mechanism: the name of the mechanism, the same as that of its entry point.
+    :ivar accelerator: the device that the lock protects.
+    :ivar scope: the part of the device that the lock protects; ``part`` is the SoftwareInventory Id or the SlotId where it is a
+        single one.
+    :ivar blocks: the write paths that the lock blocks when it is closed.
+    :ivar ref: the resource that was read; ``field`` the property in it, a path of names and positions joined with ``/``.
+    :ivar value: the literal value, as JSON text; None where there was none.
+    :ivar state: the state as read. A mechanism never returns ``locked-verified``: only :mod:`baremetal_acc.decide.evidence`
+        does.
+    :ivar at: when the read began that the reading is part of, UTC.
+    :ivar session: name of the session of the reading; two readings over one session have the same name.
+    :ivar needs: the reset with which a change of the lock takes effect.
+    :ivar reset: the System (for a ``bmc-reset``: the Manager) that has to be reset, or None.
+    :ivar wraps: a lockdown under which the BMC changes no other setting: it is opened once, before all others, and closed after
+        all others, for all devices.
+    :ivar in_force: the BMC shows effective settings separately from pending ones, and the closed state is effective: closing
+        the lock again needs no reset.
+    :ivar with_start: a System: the closed state is set, and takes effect with the next start of this System, before any code of
+        its host runs; None where that is not so.
+    :ivar closable: False where the device says that it cannot close the lock completely: engaging it leaves a path open, which
+        ``reason`` names.
+    :ivar closes: what engaging the lock now would close, in the mechanism's own format, for a lock whose release must open that
+        and nothing else; empty where it would close nothing, or where it is unknown; None where a release needs no such record.
+    :ivar leaves: what engaging the lock leaves open since the device cannot close it and no rule demands it, as a short text
+        that changes when any of it changes, and is empty where nothing is left open; None where the mechanism does not say.
+    :ivar reason: why the state is unknown, partial or pending, or why the lock cannot be closed, or None.
+    :ivar volatile: a restart of the BMC may open the lock.
     """
 
     mechanism: str
@@ -152,15 +156,15 @@ class LockReading(AtPlace):
 
     @property
     def to_close(self) -> ResetKind:
-        """The reset that closing it needs as it is now."""
+        """The reset that closing the lock needs in its present state."""
         return ResetKind.NONE if self.in_force and self.state is LockState.LOCKED_REPORTED else self.needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Way(AtPlace):
-    """A place of a lock of a whole machine that a BMC has shown: each of them may be a way of the host to that BMC.
+    """A place of a machine-wide lock that a BMC has shown: each of them may be a path of the host to that BMC.
 
-    :ivar mechanism: with ``ref``, ``field`` and ``blocks`` as in the reading; ``blocks`` sorted.
+    :ivar mechanism: as in the reading, as are ``ref``, ``field`` and ``blocks``; ``blocks`` is sorted.
     """
 
     mechanism: str
@@ -170,16 +174,16 @@ class Way(AtPlace):
 
 
 MOST_CLOSED = 8
-"""Records of one lock. Whoever gets more out of us toggles it, and what he opened stays closed when it is released."""
+"""Most records of one lock. Only somebody who toggles the lock needs more; what they opened then stays closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo(AtPlace):
-    """What we have closed at the place of a lock, so that releasing it opens that, and nothing else.
+    """What we have closed at the place of a lock, so that releasing the lock opens that, and nothing else.
 
-    It is no evidence, and lasts from one lifecycle of the node to the next, until the lock is released.
+    An undo record is no evidence. It outlives the lifecycles of the node, until the lock is released.
 
-    :ivar closed: ``LockReading.closes`` of each time that we have engaged it, without repetitions.
+    :ivar closed: ``LockReading.closes`` of each time that we have engaged the lock, without repetitions.
     """
 
     mechanism: str
@@ -189,12 +193,12 @@ class Undo(AtPlace):
 
 
 def closed_by_us(undos: Iterable[Undo], place: tuple[str, Ref, str]) -> tuple[str, ...]:
-    """What we have closed at a place."""
+    """Return what we have closed at a place."""
     return next((u.closed for u in undos if u.place == place), ())
 
 
 def to_be_closed(undos: Iterable[Undo], reading: LockReading) -> tuple[Undo, ...]:
-    """The records with what engaging a lock closes. To be stored before it is engaged."""
+    """Return the records with the addition of what engaging a lock closes. They have to be stored before it is engaged."""
     known = tuple(undos)
     before = closed_by_us(known, reading.place)
     if not reading.closes or reading.closes in before or len(before) == MOST_CLOSED:
@@ -207,7 +211,7 @@ def to_be_closed(undos: Iterable[Undo], reading: LockReading) -> tuple[Undo, ...
 
 
 def opened_again(undos: Iterable[Undo], place: tuple[str, Ref, str]) -> tuple[Undo, ...]:
-    """The records without those of a place."""
+    """Return the records without those of a place."""
     return tuple(u for u in undos if u.place != place)
 
 
@@ -215,16 +219,19 @@ def opened_again(undos: Iterable[Undo], place: tuple[str, Ref, str]) -> tuple[Un
 class Engagement(AtPlace):
     """Our own record that a lock was engaged: without it no reading counts as verified.
 
-    :ivar accelerator: identity of the card at that time.
-    :ivar lifecycle: of the node at that time; evidence of another lifecycle counts for nothing.
-    :ivar flow: in which it was engaged (``clean``, ``deploy``, ``service``, ``cli``): a deploy takes only a deploy's own.
-    :ivar session: by which the write went; the reading that proves it has to come over another one.
-    :ivar at: when the turn began in which it was written, UTC. A look that proves it is of a later turn.
-    :ivar part: of the card, as in the reading that was engaged: places are positions, and a BMC may renumber them.
-    :ivar reset: the System whose reset it needs; ``reset_at`` when that was seen done, or None.
-    :ivar scope: as in the reading. A lock of scope ``bmc`` is engaged once for all devices: ``accelerator`` is but one of them.
-    :ivar blocks: as in the reading; empty where nobody knows, as in records of earlier versions: it may be any path.
-    :ivar leaves: as in the reading that it was engaged with; None where nobody knows, too, as in records of earlier versions.
+    :ivar accelerator: identity of the card when the lock was engaged.
+    :ivar lifecycle: lifecycle of the node at that time; evidence of another lifecycle counts for nothing.
+    :ivar flow: the flow in which it was engaged (``clean``, ``deploy``, ``service``, ``cli``): a deploy accepts only evidence
+        of a deploy.
+    :ivar session: the session of the write; the reading that proves the lock has to come over another one.
+    :ivar at: when the turn began in which the lock was written, UTC. A reading that proves it is of a later turn.
+    :ivar part: part of the card, as in the reading that was engaged: places are positions, and a BMC may renumber them.
+    :ivar reset: the System whose reset the lock needs; ``reset_at`` when that reset was seen to be done, or None.
+    :ivar scope: as in the reading. A lock of scope ``bmc`` is engaged once for all devices: ``accelerator`` is only one of
+        them.
+    :ivar blocks: as in the reading; empty where it is unknown, as in records of earlier versions: the lock may block any path.
+    :ivar leaves: as in the reading with which the lock was engaged; None also where it is unknown, as in records of earlier
+        versions.
     """
 
     mechanism: str
@@ -246,9 +253,9 @@ class Engagement(AtPlace):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritablePart:
-    """Something of a device that can be written: a firmware component, a slot, or, where it shows neither, the device.
+    """A part of a device that can be written: a firmware component, a slot, or, where the device shows neither, the device.
 
-    Of scope ``bmc``: all of the device, by way of the BMC that ``part`` names.
+    Of scope ``bmc``: the whole device, through the BMC that ``part`` names.
     """
 
     scope: Scope
@@ -262,10 +269,10 @@ class WritablePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How one write path to one subject is blocked.
+    """How one write path to one part of a device is blocked.
 
-    :ivar state: of the mechanism that blocks it best; ``unsupported`` when none does.
-    :ivar reading: the one that says so.
+    :ivar state: the state of the mechanism that blocks the path best; ``unsupported`` where none does.
+    :ivar reading: the reading of that mechanism.
     """
 
     subject: WritablePart

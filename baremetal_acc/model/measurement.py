@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is a measurement of firmware: what a BMC brought, unchecked, and what is known once somebody has checked it?"""
+"""SPDM measurements of firmware: the signed data as a BMC returned it, and the reading after the signature was checked."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,18 +10,21 @@ from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
 NONCE_BYTES = 32
-"""Of a nonce. Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, SPDMGetSignedMeasurements; DSP0274 1.3.2, GET_MEASUREMENTS."""
+"""Length of a nonce.
+
+Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, SPDMGetSignedMeasurements; DSP0274 1.3.2, GET_MEASUREMENTS.
+"""
 
 COMPARED = 'compared with the catalogue: '
-"""How the reason of a reading begins in a certificate, where it was held against values of the catalogue."""
+"""Prefix of a reading's reason in a certificate, where the measurements were compared with values of the catalogue."""
 
 
 class MeasurementState(StrEnum):
-    """What one reading is worth.
+    """What a measurement reading proves.
 
-    ``proven``: signed over our nonce by a key whose chain leads to a root that the operator pinned, and nothing in it speaks
-    against the device. ``refused``: something does not hold, or the device is in a mode in which it proves nothing.
-    ``unknown``: nobody could ask or judge. Only the first says anything good.
+    ``proven``: signed over our nonce by a key whose chain leads to a root that the operator pinned, and nothing in the
+    measurements speaks against the device. ``refused``: a check failed, or the device is in a mode in which it proves nothing.
+    ``unknown``: the device could not be asked or judged. Only ``proven`` is good.
     """
 
     PROVEN = 'proven'
@@ -31,13 +34,15 @@ class MeasurementState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One block of a record.
+    """One measurement block of a record.
 
-    :ivar index: of the block, 1 to 254.
-    :ivar kind: what was measured: ``mutable-firmware``; ``type-0x0b`` for one that is not known here.
-    :ivar algorithm: of a digest, where the signed transcript says it: ``sha384``; None: it does not, or the value is no digest.
+    :ivar index: index of the block, 1 to 254.
+    :ivar kind: the measured part: ``mutable-firmware``; ``type-0x0b`` for one that is not known here.
+    :ivar algorithm: of a digest, where the signed transcript names it: ``sha384``; None where it does not, or where the value
+        is no digest.
     :ivar value: hexadecimal.
-    :ivar raw: the value is what was measured itself, and no digest of it. Long ones are given as their SHA-256 by ``hashed``.
+    :ivar raw: the value is the measured data itself, and no digest of it. Long data is given as its SHA-256, with ``hashed``
+        set.
     """
 
     index: int
@@ -53,14 +58,15 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedMeasurements:
-    """What a BMC brought from a device, before anybody has checked it. Nothing in it counts.
+    """Signed measurements as a BMC returned them, before they were checked. Nothing in them counts.
 
     :ivar ref: the ComponentIntegrity; ``integrity`` its Id.
-    :ivar nonce: what we asked with; ``slot`` the certificate slot that we asked for.
-    :ivar transcript: SignedMeasurements, decoded.
-    :ivar certificates: the chain as PEM text, in whatever order.
-    :ivar version: of SPDM, as the BMC says; ``hashing`` and ``signing`` likewise. None where it says nothing.
-    :ivar at: when the look began that asked for it, UTC; ``session`` names the session.
+    :ivar nonce: the nonce that we sent; ``slot`` is the certificate slot that we asked for.
+    :ivar transcript: SignedMeasurements of the BMC's answer, decoded.
+    :ivar certificates: the certificate chain as PEM text, in any order.
+    :ivar version: SPDM version, as the BMC says; ``hashing`` and ``signing`` are its algorithms. None where the BMC says
+        nothing.
+    :ivar at: when the read began that requested the measurements, UTC; ``session`` is the name of the session.
     """
 
     accelerator: AcceleratorId
@@ -79,16 +85,16 @@ class SignedMeasurements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementReading:
-    """What one root of trust says of a device, once it was checked.
+    """The checked measurements of a device by one root of trust.
 
-    :ivar accelerator: the device that it speaks of.
+    :ivar accelerator: the device that the measurements are about.
     :ivar ref: the ComponentIntegrity; ``integrity`` its Id.
-    :ivar reason: why it is not proven; of one that is, what has to be told all the same, or None. In a certificate that begins
-        with what it was compared with.
-    :ivar version: of SPDM, as the signed transcript says it.
-    :ivar signer: subject of the certificate whose key signed; ``fingerprint`` SHA-256 of that key.
+    :ivar reason: why the reading is not proven; for a proven one a remark, or None. In a certificate it begins with
+        :data:`COMPARED` where the measurements were compared with the catalogue.
+    :ivar version: SPDM version, as the signed transcript says it.
+    :ivar signer: subject of the certificate whose key signed; ``fingerprint`` is the SHA-256 of that key.
     :ivar root: SHA-256 of the pinned root that the chain leads to.
-    :ivar nonce: what was asked with, hexadecimal.
+    :ivar nonce: the nonce that we sent, hexadecimal.
     """
 
     accelerator: AcceleratorId
@@ -107,17 +113,19 @@ class MeasurementReading:
 
     @property
     def is_compared(self) -> bool:
-        """Of one in a certificate: it was held against values of the catalogue. The text is all that certificates say of it."""
+        """Whether a reading of a certificate was compared with values of the catalogue. Only the text of the reason tells."""
         return self.reason is not None and self.reason.startswith(COMPARED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """One component, as its version and its measurements tell of it.
+    """The version of a component compared with its measurements.
 
-    :ivar images: of the catalogue, by name, that it measures as; empty: version and measurements do not go together.
-    :ivar image: another one that it measures as, which is of ``image_version``; or the one of its version, that it does not
-        measure as: ``index`` is the first block that differs, ``measurement`` what is shown there.
+    :ivar images: names of the catalogue's images whose measurements match; empty where version and measurements contradict each
+        other.
+    :ivar image: another image whose measurements match, with ``image_version``; or the image of the shown version, whose
+        measurements do not match: ``index`` is the first block that differs, ``measurement`` the block that the device reports
+        there.
     """
 
     component: Component

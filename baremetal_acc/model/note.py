@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader of a plan or a verdict should know, as types: a closed union with facts only.
+"""Typed notes of a plan or a verdict, such as which rule demands a version: a closed union with facts only.
 
 :mod:`baremetal_acc.render.notes` makes the sentences.
 """
@@ -21,9 +21,9 @@ from baremetal_acc.model.waiver import Relaxation, Waived
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demanded:
-    """What is written to a part of a device, and the rule that demands it.
+    """A version or a function that is written to a part of a device, and the rule that demands it.
 
-    :ivar what: a version, or a function.
+    :ivar what: the version, or the function.
     """
 
     subject: Subject
@@ -33,7 +33,7 @@ class Demanded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFirst:
-    """A version that is written first, since an image may not be written over what runs."""
+    """A version that is written first, since the demanded image may not be written over the running version."""
 
     subject: Subject
     version: str
@@ -43,7 +43,7 @@ class StepFirst:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revoked:
-    """A revocation, which cannot be undone."""
+    """A revocation that is written, which cannot be undone."""
 
     subject: Subject
     component: str | None
@@ -52,7 +52,7 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityVersionLowered:
-    """A rule allows a lower security version than what runs."""
+    """A rule allows a lower security version than the running one."""
 
     subject: Subject
     before: int
@@ -62,14 +62,14 @@ class SecurityVersionLowered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoRestoreImage:
-    """There is no way back if a write fails."""
+    """There is no image to restore if the write fails."""
 
     subject: Subject
     image: str
 
 
 class ForceCause(StrEnum):
-    """Why a BMC is told to write an image whatever version is there: this one is, or a higher one."""
+    """Why a BMC is told to write an image over any version: the running version is equal, or the image's is lower."""
 
     EQUAL = 'equal'
     LOWER = 'lower'
@@ -85,9 +85,9 @@ class Forced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenForCustody:
-    """A card is written whatever it shows, since its custody does not hold.
+    """A card is written whatever version it shows, since its chain of custody does not hold.
 
-    :ivar at: when it was judged.
+    :ivar at: when the chain was judged.
     """
 
     custody: CardCustody
@@ -96,15 +96,15 @@ class WrittenForCustody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundOpen:
-    """A card is written whatever it shows, for one of its locks that we had closed was found open since."""
+    """A card is written whatever version it shows, since a lock of it that we had closed was found open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedSince:
     """A card is quarantined.
 
-    :ivar ended: this plan writes what was spoilt.
-    :ivar firmware: it was firmware, so that programming alone does not end it.
+    :ivar ended: the plan ends the quarantine: it writes what a failed write has spoilt.
+    :ivar firmware: firmware was spoilt, so that programming alone does not end the quarantine.
     """
 
     at: datetime
@@ -114,7 +114,7 @@ class QuarantinedSince:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownFromNextStart:
-    """A BMC does not show the firmware that was activated and runs from the next start of the host on."""
+    """A BMC does not show activated firmware that runs from the next start of the host on."""
 
     subject: Subject
 
@@ -124,7 +124,7 @@ class ShownFromNextStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftByBundle:
-    """A component has the version of a bundle already."""
+    """A component has the version of the bundle already."""
 
     subject: Subject
     bundle: str
@@ -133,9 +133,9 @@ class LeftByBundle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenByBundle:
-    """A bundle writes what no rule asks for.
+    """A bundle writes a component for which no rule demands a version.
 
-    :ivar again: it has that version already, and the bundle is forced.
+    :ivar again: the component has that version already, and the bundle is forced.
     """
 
     subject: Subject
@@ -146,10 +146,10 @@ class WrittenByBundle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleSent:
-    """How a bundle is sent.
+    """How a bundle is sent, and how many components it changes.
 
-    :ivar targets: None: without Targets.
-    :ivar change: how many components change; ``again`` are written again, ``left`` are left as they are.
+    :ivar targets: None: sent without Targets.
+    :ivar change: number of components that change; ``again`` are written again, ``left`` are left as they are.
     """
 
     bundle: str
@@ -161,7 +161,7 @@ class BundleSent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleHoldsMore:
-    """Components of a bundle for which no card is shown: each with its version."""
+    """Components of a bundle for which the BMC reports no card, each with its version."""
 
     bundle: str
     parts: tuple[tuple[str | None, str], ...]
@@ -169,10 +169,10 @@ class BundleHoldsMore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleIfItFails:
-    """What is done where a part of a bundle fails.
+    """What is done where a component of a bundle fails.
 
-    :ivar alone: what has failed is sent again to that component alone; else the whole bundle is.
-    :ivar older: the bundle that is restored; None: there is none.
+    :ivar alone: the image is sent again to the failed component alone; otherwise the whole bundle is sent again.
+    :ivar older: the bundle that is restored; None where there is none.
     """
 
     bundle: str
@@ -182,7 +182,7 @@ class BundleIfItFails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownByName:
-    """Components of a bundle are known by the name of the item alone, not by its SoftwareId."""
+    """Components of a bundle are found by the name of the SoftwareInventory alone, not by its SoftwareId."""
 
     bundle: str
     components: tuple[str, ...]
@@ -193,16 +193,16 @@ class KnownByName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOpen:
-    """A path stays open by a waiver."""
+    """A write path stays open by a waiver."""
 
     waived: Waived
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LessThanDefault:
-    """Less is asked than of a tenant's machine by default.
+    """A relaxation: a rule demands less than the default for a tenant's machine.
 
-    :ivar cards: the labels of those that it is for, where it is not for all.
+    :ivar cards: the labels of the cards that it is for, where it is not for all.
     """
 
     relaxation: Relaxation
@@ -213,7 +213,7 @@ class LessThanDefault:
 class LockLeft:
     """An unlock leaves a lock as it is.
 
-    :ivar paths: what it blocks, which no rule wants; empty: nothing of it was closed by us.
+    :ivar paths: the write paths that it blocks, which no rule wants blocked; empty where we have closed nothing of the lock.
     """
 
     mechanism: str
@@ -227,9 +227,9 @@ class LockLeft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingToDo:
-    """Nothing is to be done.
+    """The plan has no action.
 
-    :ivar unmet: something does not hold.
+    :ivar unmet: a demand does not hold all the same.
     """
 
     unmet: bool
@@ -237,7 +237,7 @@ class NothingToDo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotMended:
-    """No action of the plan mends a finding: its fields."""
+    """A finding that no action of the plan mends."""
 
     subject: Subject
     fact: Fact
@@ -246,9 +246,9 @@ class NotMended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitsForUpdate:
-    """A BMC works on an update already, and the job waits for it before it changes anything.
+    """A BMC works on an update already, and the job waits for that update before it changes anything.
 
-    :ivar message: of the error about it.
+    :ivar message: the message of the error about the update.
     """
 
     message: str
@@ -256,21 +256,21 @@ class WaitsForUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerCordPulled:
-    """The job waits for somebody who pulls the power cord of a System."""
+    """The job waits until somebody pulls the power cord of a System."""
 
     system: Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOff:
-    """The host is left powered off, since cards are quarantined: label and identity of each."""
+    """The host is left powered off, since cards are quarantined: label and identity of each card."""
 
     cards: tuple[tuple[str, AcceleratorId], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MayHideCardsWhileOff:
-    """Whether the BMC still shows the cards while the host is off is seen only then."""
+    """Only once the host is off is it seen whether the BMC still shows the cards."""
 
 
 Content = (
@@ -306,9 +306,9 @@ Content = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Something a reader should know, such as the rule that decided.
+    """A remark for the reader of a plan, such as the rule that decided.
 
-    :ivar label: of the device, the lock, the BMC or the target that it is about.
+    :ivar label: label of the device, the lock, the BMC or the target that the note is about.
     """
 
     label: str

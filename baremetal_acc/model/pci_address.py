@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The address of a PCI function: its one normal form, ``dddd:bb:dd.f``, and shell patterns over that.
+"""PCI addresses in normal form, ``dddd:bb:dd.f``, and shell patterns over that form.
 
 Source: PCI Express Base Specification, Requester ID: 8 bits of bus, 5 of device and 3 of function, or 8 of function with ARI.
 The domain is the segment group of ACPI, 16 bits (DSP8010 2025.4, PCIeFunction, SegmentNumber).
@@ -19,18 +19,18 @@ _DIGITS = '0123456789abcdef'
 _BEGINNING = (*[_DIGITS] * 4, ':', *[_DIGITS] * 2, ':', '01', _DIGITS, '.')
 
 PLACES = ((*_BEGINNING, _DIGITS), (*_BEGINNING, _DIGITS, _DIGITS))
-"""The characters that an address has, one place after the other: with one digit for the function, and with two."""
+"""The allowed characters at each position of an address: with one digit for the function, and with two."""
 
 
 def write(*, domain: int, bus: int, device: int, function: int) -> str:
-    """The normal form."""
+    """Return an address in normal form."""
     return f'{domain:04x}:{bus:02x}:{device:02x}.{function:x}'
 
 
 def normal(text: str) -> str | None:
-    """The normal form of an address; None where the text is none.
+    """Return the normal form of an address; None where the text is no address.
 
-    What does not count: case, zeros in front, and a domain that is 0 and left out.
+    Case and leading zeros do not count, and a missing domain is domain 0.
     """
     found = _ADDRESS.fullmatch(text.strip().casefold())
     if found is None:
@@ -42,9 +42,9 @@ def normal(text: str) -> str | None:
 
 
 def pattern(text: str) -> str | None:
-    """A shell pattern over normal forms; None where the text is neither an address nor a pattern with all parts of one.
+    """Return a shell pattern over normal forms; None where the text is neither an address nor a pattern with all parts of one.
 
-    An address is the pattern that it alone matches. A pattern without a domain is for domain 0, as an address without one is.
+    An address is a pattern that matches only itself. A pattern without a domain is for domain 0, like an address without one.
     """
     found = normal(text)
     if found is not None:
@@ -54,7 +54,7 @@ def pattern(text: str) -> str | None:
         return None
     domain, bus, rest = parts if len(parts) == 3 else ('0', *parts)
     device, dot, function = rest.partition('.')
-    # Zeros in front do not count, so a part that is written out has as many digits as in the normal form.
+    # Leading zeros do not count, so that a part without wildcards is padded as in the normal form.
     return f'{_padded(domain, 4)}:{_padded(bus, 2)}:{_padded(device, 2)}{dot}{_without_zero(function)}'
 
 

@@ -1,20 +1,20 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What placement is told: the providers of ours below a node's root, and the calls that change them."""
+"""Our resource providers in placement below a node's root provider, and the API calls that change them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderInventory:
-    """How much of one resource class a provider has.
+    """The inventory of one resource class of a provider.
 
-    ``min_unit`` and ``step_size`` are always 1, ``max_unit`` the total and ``allocation_ratio`` 1.0: a device is never
+    ``min_unit`` and ``step_size`` are always 1, ``max_unit`` is the total and ``allocation_ratio`` 1.0: a device is never
     promised twice.
 
-    :ivar total: at least 1; none is said by leaving the class out.
-    :ivar reserved: how much of it nobody may claim, at most the total.
-    :ivar altered: somebody else gave one of the other values; only ever read, never wanted.
+    :ivar total: at least 1; for none the class is left out.
+    :ivar reserved: how many units nobody may claim, at most the total.
+    :ivar altered: somebody else set one of the other values; only ever read, never wanted.
     """
 
     resource_class: str
@@ -25,12 +25,12 @@ class ProviderInventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """One resource provider of ours.
+    """A resource provider of ours: a device, or a slot of a card.
 
-    :ivar uuid: of device and slot; the same for the same card in the same node.
-    :ivar parent_uuid: the node's root, or for a slot the provider of its card.
-    :ivar inventories: sorted by class; empty when nothing is offered.
-    :ivar generation: as placement has it; None for what is wanted.
+    :ivar uuid: derived from device and slot: the same for the same card in the same node.
+    :ivar parent_uuid: the node's root provider, or for a slot the provider of its card.
+    :ivar inventories: sorted by class; empty when the provider offers nothing.
+    :ivar generation: the generation in placement; None for a wanted provider.
     """
 
     uuid: str
@@ -43,9 +43,9 @@ class Provider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderTree:
-    """Our providers below one root. The root is Nova's and never one of them.
+    """Our providers below one root provider. The root itself is Nova's and never one of them.
 
-    :ivar root_uuid: the node's root provider, which has the node's UUID.
+    :ivar root_uuid: the node's root provider, which has the UUID of the node.
     :ivar providers: parents before children.
     """
 
@@ -53,9 +53,9 @@ class ProviderTree:
     providers: tuple[Provider, ...] = ()
 
     def __post_init__(self) -> None:
-        """Nothing that writes providers can ever be given the root.
+        """Check that the root is not among the providers, so that nothing can ever write it.
 
-        :raises ValueError: the root is among the providers, or a provider comes twice: our own fault.
+        :raises ValueError: the root is among the providers, or a provider is listed twice: a bug of ours.
         """
         uuids = [p.uuid for p in self.providers]
         if self.root_uuid in uuids:
@@ -64,13 +64,13 @@ class ProviderTree:
             raise ValueError(f'a provider comes twice below {self.root_uuid}')
 
     def provider(self, uuid: str) -> Provider | None:
-        """The provider of that UUID, or None."""
+        """Return the provider of that UUID, or None."""
         return next((p for p in self.providers if p.uuid == uuid), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateProvider:
-    """Make an empty provider."""
+    """Create a provider without inventory."""
 
     uuid: str
     name: str
@@ -79,7 +79,7 @@ class CreateProvider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveProvider:
-    """Give a provider the parent (and the name) that it ought to have."""
+    """Give a provider its proper parent (and name)."""
 
     uuid: str
     name: str
@@ -88,7 +88,7 @@ class MoveProvider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetInventories:
-    """Replace everything that a provider offers. A class that goes is refused while a consumer holds some of it."""
+    """Replace all inventories of a provider. Placement refuses to remove a class while a consumer holds some of it."""
 
     uuid: str
     name: str
@@ -106,7 +106,7 @@ class SetTraits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteProvider:
-    """Remove a provider whose hardware is gone and that offers nothing."""
+    """Delete a provider without inventory, whose hardware is gone."""
 
     uuid: str
     name: str

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The mark of a device that nobody may use."""
+"""The quarantine mark of a device that nobody may use after a failed write."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,13 +10,14 @@ from baremetal_acc.model.ref import AcceleratorId, Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantine:
-    """A device that nobody may use: a write to it failed, and what was there before could not be put back.
+    """A device that nobody may use: a write to it failed, and the earlier firmware or function could not be restored.
 
-    :ivar since: UTC.
-    :ivar why: what it shows, and what was tried.
-    :ivar firmware: its firmware is not to be trusted; False: only a slot's function is not.
-    :ivar refs: what was written to: whatever stands there later is quarantined, too, however it calls itself.
-    :ivar anew: what of it has to be written well, if the device shows it still.
+    :ivar since: when the quarantine began, UTC.
+    :ivar why: the state of the device, and what was tried.
+    :ivar firmware: its firmware is not to be trusted; False where only the function of a slot is not.
+    :ivar refs: the resources that were written: any device that has one of them later is quarantined, too, whatever its
+        identity is then.
+    :ivar anew: the resources that have to be written successfully, of those that the device still shows.
     """
 
     device: AcceleratorId

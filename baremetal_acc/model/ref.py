@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How a resource or a device is named: BMC and URI, or a stable identity."""
+"""Names of resources and devices: a BMC with a URI, or a stable device identity."""
 
 from dataclasses import dataclass
 from typing import NewType
@@ -9,14 +9,14 @@ AcceleratorId = NewType('AcceleratorId', str)
 """Stable identity of a device: ``uuid:...``, ``serial:...`` or ``uri:BMC:...``."""
 
 BmcName = NewType('BmcName', str)
-"""How a target calls one of its BMCs: ``host`` for the host's own, else the name the operator gave it."""
+"""The name of a BMC of a target: ``host`` for the host's own, else the name that the operator gave it."""
 
 HOST = BmcName('host')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Ref:
-    """One resource: the BMC that has it, and its URI there."""
+    """A resource of a BMC: the name of the BMC, and the URI of the resource there."""
 
     bmc: BmcName
     uri: str

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reasons for which a plan is refused, as types: a closed union with facts only.
+"""Reasons why a plan is refused, as types: a closed union with facts only.
 
-:mod:`baremetal_acc.render.refusals` makes the sentences. Words of an operator's document (why a version is denied, who signed a
+:mod:`baremetal_acc.render.refusals` makes the sentences. Texts of an operator's document (why a version is denied, who signed a
 waiver) and of a BMC (why a resource could not be read) are facts here.
 """
 
@@ -16,12 +16,12 @@ from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.subject import Subject
 
-# -------------------------------------------------------------------------------------------------------- what was not seen
+# --------------------------------------------------------------------------------------------------------- missing devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoAccelerators:
-    """None was found.
+    """The BMC reports no accelerator.
 
     :ivar host_is_off: some BMCs show cards only while the host is on. Source: dsx-ai-factory/infra-controller#4903.
     """
@@ -31,23 +31,23 @@ class NoAccelerators:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedIdentity:
-    """Several devices have one identity."""
+    """Several devices have the same identity."""
 
     times: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MayHideDevices:
-    """Devices may lie behind what could not be read."""
+    """A resource that could not be read may hide devices."""
 
     gap: Gap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """How many devices of a machine a rule matches.
+    """The number of devices of a machine that a rule matches.
 
-    :ivar possible: those of which nobody can tell whether they match.
+    :ivar possible: devices for which it is undecided whether they match.
     """
 
     wanted: int
@@ -56,15 +56,15 @@ class Counted:
 
     @property
     def met(self) -> bool:
-        """As many as are wanted, and surely."""
+        """Whether exactly the wanted number of devices matches, with none undecided."""
         return self.found == self.wanted and not self.possible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleUndecided:
-    """The BMC does not show what a rule asks for, so that it may be for this device.
+    """The BMC does not show a property that a rule matches on, so that the rule may apply to this device.
 
-    :ivar hidden: what it does not show.
+    :ivar hidden: the properties that it does not show.
     """
 
     hidden: tuple[str, ...]
@@ -80,7 +80,7 @@ class NoSuchComponent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakesNoFirmware:
-    """The BMC has no service that an update could be sent to."""
+    """The BMC has no update service."""
 
     bmc: BmcName
 
@@ -95,7 +95,7 @@ class VersionDenied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeniedVersionThere:
-    """A denied version runs, or is staged, and no rule says which one has to run."""
+    """A denied version runs, or is staged, and no rule demands a version in its place."""
 
     version: str
     denial: str
@@ -103,7 +103,7 @@ class DeniedVersionThere:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeniedFunctionThere:
-    """A slot holds what is denied, and no rule says what it has to hold."""
+    """A slot holds a denied function, and no rule demands a function for the slot."""
 
     image: str
     denial: str | None
@@ -113,9 +113,9 @@ class DeniedFunctionThere:
 class NoImage:
     """The catalogue has no image that fits.
 
-    :ivar version: of the firmware that is demanded; or else ``function``.
+    :ivar version: the demanded firmware version; otherwise ``function`` is demanded.
     :ivar for_others: images of that version for other devices.
-    :ivar meant: a version of the catalogue that is written in another way.
+    :ivar meant: a version of the catalogue that is the same in another spelling.
     """
 
     rule: str
@@ -138,16 +138,16 @@ class SeveralImages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagesDenied:
-    """All images of a function are denied: each with why."""
+    """All images of a function are denied; each with the reason."""
 
     images: tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoWayToVersion:
-    """An image may be written over some versions only, and no images of the catalogue lead there.
+    """An image may be written only over some versions, and no images of the catalogue lead to one of them.
 
-    :ivar via: the versions that it may be written over.
+    :ivar via: the versions that the image may be written over.
     """
 
     image: str
@@ -157,7 +157,7 @@ class NoWayToVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepNeedsReset:
-    """A step before an image comes in force with a reset only, so that it has to be demanded first."""
+    """An intermediate version takes effect only with a reset, so that a rule has to demand it first."""
 
     image: str
     via: tuple[str, ...]
@@ -172,7 +172,7 @@ class StepNeedsReset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoSuchRevocation:
-    """A rule names a revocation that the catalogue does not have, or an image of another kind."""
+    """A rule names a revocation that the catalogue does not have, or that is an image of another kind."""
 
     rule: str
     kind: ImageKind | None
@@ -195,9 +195,9 @@ class OtherVersionDemanded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevocationTooEarly:
-    """A revocation cannot be undone, and other firmware does not run yet.
+    """A revocation cannot be undone, and the firmware that it needs does not run yet.
 
-    :ivar late: the components that do not.
+    :ivar late: the components that do not run it.
     """
 
     rule: str
@@ -209,33 +209,33 @@ class RevocationTooEarly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionUnknown:
-    """Nobody can tell what would be overwritten."""
+    """It is unknown which version would be overwritten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeveralItems:
-    """The BMC calls several items of the device alike."""
+    """The BMC has several SoftwareInventory resources of the same name for the device."""
 
     component: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeveralSlots:
-    """The BMC calls several slots of the device alike."""
+    """The BMC has several slots of the same SlotId for the device."""
 
     slot: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemUncertain:
-    """The BMC does not say that an item belongs to this device."""
+    """The BMC does not say that a SoftwareInventory belongs to this device."""
 
     component: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotUpdateable:
-    """The BMC says so."""
+    """The BMC says that the component is not updateable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +245,7 @@ class NoSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotHasNoItem:
-    """The BMC offers no SoftwareInventory by which a slot could be programmed."""
+    """The BMC has no SoftwareInventory through which a slot could be programmed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,13 +258,13 @@ class ImageDenied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitsByNameOnly:
-    """An image fits by vendor and model only."""
+    """An image fits the device by vendor and model only."""
 
     image: str
 
 
 class FloorCause(StrEnum):
-    """What makes a floor of security versions higher than the rules do: what runs, or what is written before."""
+    """What raises the floor of security versions above that of the rules: the running version, or one written before."""
 
     RUNNING = 'running'
     WRITTEN_BEFORE = 'written-before'
@@ -274,8 +274,8 @@ class FloorCause(StrEnum):
 class BelowFloor:
     """The security version of an image is below the floor.
 
-    :ivar cause: None: the rules make it.
-    :ivar runs: the version that runs.
+    :ivar cause: None where the rules set the floor.
+    :ivar runs: the running version.
     """
 
     image: str
@@ -288,7 +288,7 @@ class BelowFloor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BmcNotRead:
-    """The BMC of a component was not read."""
+    """The BMC of a component could not be read."""
 
     bmc: BmcName
 
@@ -309,9 +309,9 @@ class NoWayToSend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakesNoImage:
-    """The BMC takes no image as it is now.
+    """The BMC takes no image in its present state.
 
-    :ivar obstacle: as its driver describes it.
+    :ivar obstacle: the driver's description of the obstacle.
     """
 
     bmc: BmcName
@@ -320,7 +320,7 @@ class TakesNoImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageTooLarge:
-    """An image has more bytes than its BMC takes."""
+    """An image is larger than its BMC accepts."""
 
     image: str
     bmc: BmcName
@@ -330,7 +330,7 @@ class ImageTooLarge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageUnusable:
-    """An image is not what the catalogue says, or its BMC judges against it."""
+    """An image does not match the catalogue, or its BMC judges against it."""
 
     image: str
     error: Exception
@@ -338,7 +338,7 @@ class ImageUnusable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WideTarget:
-    """A resource stands for several parts, all of which would get the image."""
+    """A resource represents several parts, and all of them would get the image."""
 
     ref: Ref
     parts: tuple[str, ...]
@@ -346,7 +346,7 @@ class WideTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedResource:
-    """A resource is of another machine, too."""
+    """A resource also belongs to another machine."""
 
     ref: Ref
 
@@ -356,34 +356,34 @@ class SharedResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotInCatalogue:
-    """The catalogue has no image of that name."""
+    """The catalogue has no image of the restore image's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotRestorable:
-    """It is no firmware image."""
+    """The restore image is no firmware image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreDenied:
-    """The catalogue denies it."""
+    """The catalogue denies the restore image."""
 
     denial: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoesNotFit:
-    """It is for other devices."""
+    """The restore image is for other devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFitsByNameOnly:
-    """It fits by vendor and model only."""
+    """The restore image fits by vendor and model only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreBelowFloor:
-    """Its security version is below the floor."""
+    """The security version of the restore image is below the floor."""
 
     security_version: int
     floor: int
@@ -391,7 +391,7 @@ class RestoreBelowFloor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreTooLarge:
-    """It has more bytes than its BMC takes."""
+    """The restore image is larger than its BMC accepts."""
 
     size_bytes: int
     max_bytes: int
@@ -404,7 +404,7 @@ RestoreProblem = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoWayBack:
-    """The image that would be restored if a write fails cannot be."""
+    """The image that would be restored after a failed write cannot be used."""
 
     image: str
     problem: RestoreProblem
@@ -415,7 +415,7 @@ class NoWayBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeveralOfBundle:
-    """Several components of a bundle fit one component."""
+    """Several components of a bundle fit the same component of the device."""
 
     bundle: str
     images: tuple[str, ...]
@@ -423,7 +423,7 @@ class SeveralOfBundle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlsoWritten:
-    """A bundle would write a component that other images are written to."""
+    """A bundle would write a component to which other images are written, too."""
 
     bundle: str
     version: str
@@ -432,7 +432,7 @@ class AlsoWritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleReachesDevice:
-    """A bundle writes a device that was not chosen."""
+    """A bundle writes a device that was not selected."""
 
     bundle: str
 
@@ -449,14 +449,14 @@ class BundleAgainstRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleReachesMachines:
-    """The BMC serves several machines, and would write a bundle to all of them."""
+    """The BMC serves several machines, and would write the bundle to all of them."""
 
     bmc: BmcName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneComponentAtATime:
-    """The BMC takes no bundle (HPM.1)."""
+    """The BMC takes no bundle, since HPM.1 writes one component at a time."""
 
     bmc: BmcName
 
@@ -475,9 +475,9 @@ class PartDenied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoRecord:
-    """A lock would have to be opened of which nobody remembers what was closed, which is all that may be opened.
+    """A lock would have to be opened for which there is no record of what we have closed, which is all that may be opened.
 
-    :ivar why: as its mechanism describes the state.
+    :ivar why: the mechanism's description of the state.
     """
 
     ref: Ref
@@ -487,7 +487,7 @@ class NoRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingToResetForLock:
-    """A lock needs a reset, and nothing says of what."""
+    """A lock needs a reset, and nothing says which System to reset."""
 
     needs: ResetKind
 
@@ -496,8 +496,8 @@ class NothingToResetForLock:
 class CannotBeClosed:
     """The best mechanism of a path cannot close it.
 
-    :ivar part: what of the device stays open.
-    :ivar why: as the mechanism describes it.
+    :ivar part: the part of the device that stays open.
+    :ivar why: the mechanism's description.
     """
 
     part: str
@@ -509,9 +509,9 @@ class CannotBeClosed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaiverEnded:
-    """A waiver of the path has ended, or holds for longer than any may.
+    """A waiver of the path has ended, or lasts longer than any may.
 
-    :ivar too_long: it would hold until ``expires``, which is too long; else it has ended then.
+    :ivar too_long: it would end at ``expires``, which is too late; False: it ended then.
     """
 
     rule: str
@@ -522,11 +522,11 @@ class WaiverEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoMechanism:
-    """A path is demanded to be blocked, and nothing blocks it.
+    """A path has to be blocked, and no mechanism blocks it.
 
-    :ivar parts: of the device that stay open.
-    :ivar vanished: a waiver covers the path, but a mechanism for it was shown before.
-    :ivar waivers: those that name the path, and do not cover it now.
+    :ivar parts: parts of the device that stay open.
+    :ivar vanished: a waiver covers the path, but a mechanism for the path was reported before.
+    :ivar waivers: waivers that name the path, and do not cover it now.
     """
 
     parts: tuple[str, ...]
@@ -545,14 +545,14 @@ class NoHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerStateUnknown:
-    """The host has to be powered off first, and the BMC does not tell whether it is on."""
+    """The host has to be powered off first, and the BMC does not say whether it is on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetNotOffered:
-    """A System has to be reset, and offers no ResetType for that.
+    """A System has to be reset, and has no suitable ResetType.
 
-    :ivar kind: ``none``: it has to be powered off and on.
+    :ivar kind: ``none``: the System has to be powered off and on.
     """
 
     system: Ref
@@ -561,14 +561,14 @@ class ResetNotOffered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingToReset:
-    """An image needs a reset, and the BMC shows nothing to reset."""
+    """An image needs a reset, and the BMC shows no System to reset."""
 
     kind: ResetKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoStandbyCycle:
-    """A System has to lose its standby power, and its BMC offers no action for that."""
+    """The standby power of a System has to be cycled, and its BMC has no action for that."""
 
     system: Ref
     kind: ResetKind
@@ -576,14 +576,14 @@ class NoStandbyCycle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerUnknownBeforeCycle:
-    """A System has to be off before it loses its standby power, and its BMC does not tell whether it is."""
+    """A System has to be off before its standby power is cycled, and its BMC does not say whether it is off."""
 
     system: Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComesOnByItself:
-    """A System that has to stay off comes on once it has power again (PowerRestorePolicy)."""
+    """A System that has to stay off powers on by itself once power is back (PowerRestorePolicy)."""
 
     system: Ref
     policy: str
@@ -591,9 +591,9 @@ class ComesOnByItself:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedNeedsStart:
-    """A host has to start for what is done, and is not given back with a quarantined card.
+    """The plan has to start the host, which must not run with a quarantined card.
 
-    :ivar cards: label and identity of each.
+    :ivar cards: label and identity of each quarantined card.
     """
 
     reasons: tuple[str, ...]
@@ -663,9 +663,9 @@ Reason = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a plan must not be executed: which device, which part of it, and why.
+    """A reason why a plan must not be executed, with the device and the part of it that the reason is about.
 
-    :ivar accelerator: None: it is about the target as a whole.
+    :ivar accelerator: None where the reason is about the target as a whole.
     """
 
     accelerator: AcceleratorId | None

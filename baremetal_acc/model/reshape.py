@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What moves when flat inventory becomes one provider for each device: stocks, claims, and the plan that moves both at once."""
+"""The data of a placement reshape: inventories, allocations, and the plan that moves them from a node's root to its devices."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stock:
-    """How much of one resource class a provider has, with every value that placement keeps: it can be written back unchanged.
+    """The inventory of one resource class of a provider, with every value that placement keeps, so that it can be written back.
 
-    :ivar max_unit: as much as one claim may take at once.
+    :ivar max_unit: the most that one claim may take at once.
     """
 
     resource_class: str
@@ -24,12 +24,12 @@ class Stock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stocked:
-    """A provider with what it has, and how much of that is claimed.
+    """A provider with its inventories and usages.
 
-    :ivar stocks: sorted by class.
-    :ivar parent_uuid: empty for the root, and where the parent is of no account.
-    :ivar used: claimed units by class, of whomever.
-    :ivar generation: as placement has it; None for a provider that is not there yet.
+    :ivar stocks: the inventories, sorted by class.
+    :ivar parent_uuid: empty for the root, and where the parent does not matter.
+    :ivar used: claimed units by class, of all consumers.
+    :ivar generation: the generation in placement; None for a provider that is not there yet.
     """
 
     uuid: str
@@ -41,13 +41,13 @@ class Stocked:
     generation: int | None = None
 
     def stock(self, resource_class: str) -> Stock | None:
-        """What it has of a class, or None."""
+        """Return the inventory of a class, or None."""
         return next((s for s in self.stocks if s.resource_class == resource_class), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """So many units of one class of one provider."""
+    """An allocation: a number of units of one class of one provider."""
 
     provider: str
     resource_class: str
@@ -56,10 +56,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
-    """Who claims: an instance, as a rule.
+    """A consumer of allocations, which is an instance as a rule.
 
-    :ivar claims: all of them, those of other nodes' providers too, sorted by provider and class. Placement replaces what a
-        consumer has by what it is told: what is left out here would be freed.
+    :ivar claims: all its claims, those on other nodes' providers too, sorted by provider and class. Placement replaces all
+        allocations of a consumer by those that are sent: a claim that is left out here would be freed.
     """
 
     uuid: str
@@ -71,12 +71,12 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """What placement holds of one node, as far as a reshape is about it.
+    """The state of one node in placement, as far as a reshape needs it.
 
     :ivar root: the node's root provider.
-    :ivar children: all providers of ours below it that have anything, and those that are wanted, as far as they are there.
-    :ivar consumers: whoever claims something that is to move, whole.
-    :ivar holders: UUIDs of all who claim anything of a provider, by provider and class, sorted.
+    :ivar children: all our providers below the root that have inventory, and the wanted ones, as far as they exist.
+    :ivar consumers: the consumers of inventory that is to move, each with all of its claims.
+    :ivar holders: UUIDs of all consumers of a provider, by provider and class, sorted.
     """
 
     root: Stocked
@@ -85,15 +85,15 @@ class Placed:
     holders: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
 
     def child(self, uuid: str) -> Stocked | None:
-        """The child of that UUID, or None."""
+        """Return the child of that UUID, or None."""
         return next((c for c in self.children if c.uuid == uuid), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A class of the root, and the class that its devices' own providers have.
+    """A class of the root, and the class that the providers of its devices have.
 
-    :ivar trait: of the devices that are meant; None for all that have the nested class.
+    :ivar trait: trait of the devices that are meant; None for all that have the nested class.
     """
 
     flat: str
@@ -103,12 +103,12 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """What becomes of one class.
+    """The effect of a reshape on one class.
 
-    :ivar before: total where it leaves.
-    :ivar after: total where it arrives.
-    :ivar reserved: how much of that nobody may claim.
-    :ivar claimed: units that are claimed, and move with their claims.
+    :ivar before: total of the source class.
+    :ivar after: total of the target class.
+    :ivar reserved: how many units of the target class nobody may claim.
+    :ivar claimed: claimed units, which move with their claims.
     """
 
     source_class: str
@@ -121,7 +121,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """Units of one consumer that go from one provider to another."""
+    """Claimed units of one consumer that move from one provider to another."""
 
     consumer: str
     amount: int
@@ -131,21 +131,21 @@ class Shift:
     target_class: str
 
 
-# -------------------------------------------------------------------------------------------------------- why it is refused
+# ------------------------------------------------------------------------------------------------------------------ refusals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeClass:
-    """A class is what the node itself is claimed as."""
+    """A move names the resource class of the node itself."""
 
     flat: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameDevices:
-    """A move means devices that another one means.
+    """Two moves mean the same devices.
 
-    :ivar first: the class of the root that is said of them before.
+    :ivar first: the class of the root in the earlier move.
     """
 
     first: str
@@ -154,9 +154,9 @@ class SameDevices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotOffered:
-    """No device that holds up offers what a move means.
+    """No verified device offers the class that a move means.
 
-    :ivar offered: classes that they offer.
+    :ivar offered: classes that the devices offer.
     """
 
     move: Move
@@ -165,9 +165,9 @@ class NotOffered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Claims on a device as something else than it is wanted as. It takes nothing over.
+    """Claims on a device under another class than the wanted one. Such a device takes over no claims.
 
-    :ivar provider: the name of the provider that they are on.
+    :ivar provider: the name of the provider of the claims.
     """
 
     amount: int
@@ -178,9 +178,9 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllHeld:
-    """Every device that a class of the root means is claimed as something else.
+    """Every device that a move means is claimed under another class.
 
-    :ivar held: each with the name of its provider.
+    :ivar held: each device's claims, with the name of its provider.
     """
 
     flat: str
@@ -189,10 +189,10 @@ class AllHeld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoRoom:
-    """More is claimed of the root than devices can take.
+    """More units of the root are claimed than the devices can take.
 
-    :ivar consumers: who claims.
-    :ivar held: devices that take nothing, each with the name of its provider.
+    :ivar consumers: the consumers of these claims.
+    :ivar held: devices that take over no claims, each with the name of its provider.
     """
 
     move: Move
@@ -204,7 +204,7 @@ class NoRoom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoRoomInRoot:
-    """More is claimed, of the root and of devices, than the root would have."""
+    """More units of the root and of the devices are claimed than the root would have."""
 
     move: Move
     of_root: int
@@ -217,14 +217,14 @@ ReshapeRefusal = NodeClass | SameDevices | NotOffered | AllHeld | NoRoom | NoRoo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reshape:
-    """What one call changes, all of it or nothing.
+    """The changes of one call to the reshaper, all of them or none.
 
     :ivar moves: empty when there is nothing to move.
-    :ivar providers: with the stocks that they are to have, the root first.
-    :ivar consumers: with the claims that they are to have.
-    :ivar stays: classes of the root that are not touched.
-    :ivar absent: classes that were asked for and are not where they would leave.
-    :ivar refusals: why it may not be done.
+    :ivar providers: the changed providers with their new inventories, the root first.
+    :ivar consumers: the moved consumers with their new claims.
+    :ivar stays: classes of the root that are not changed.
+    :ivar absent: classes that were asked for, and that their source does not have.
+    :ivar refusals: why the reshape may not be done.
     """
 
     root_uuid: str

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a finding, a refusal or a change is about: a kind and a name, with one text form that JSON and tables show.
+"""The subject of a finding, a refusal or a change: a kind and a name, with one text form that JSON and tables show.
 
 Decisions are made on :attr:`Subject.kind` and :attr:`Subject.name`. The text form (``firmware GPU_0``) is part of the formats:
 :meth:`Subject.from_text` reads what ``str`` has written, which stored verdicts of every release hold.
@@ -16,10 +16,10 @@ from baremetal_acc.model.lock import WritePath
 class SubjectKind(StrEnum):
     """Kinds of subjects; the text form of each is in ``_FORMS``.
 
-    ``accelerators``: all cards of a target. ``device``: a card by its identity. ``resource``: a resource of a BMC by its place.
-    ``lock-path``: a write path, ``lock-mechanism``: one lock, ``relock``: all that an unlock has opened. ``any-function``: a
-    function, in whichever slot. ``card``, ``property``, ``slot-image``, ``host-access``, ``lock-reading`` and ``write-path``
-    are of changes between two reads only. ``other``: what a newer release, or a guest, has written.
+    ``accelerators``: all cards of a target. ``device``: a card by its identity. ``resource``: a resource of a BMC.
+    ``lock-path``: a write path, ``lock-mechanism``: one lock, ``relock``: all locks that an unlock has opened.
+    ``any-function``: a function, in any slot. ``card``, ``property``, ``slot-image``, ``host-access``, ``lock-reading`` and
+    ``write-path`` occur only in changes between two reads. ``other``: a text of a newer release, or of a guest.
     """
 
     PRESENT = 'present'
@@ -82,14 +82,14 @@ _FORMS = {
     SubjectKind.WRITE_PATH: 'write path {}',
     SubjectKind.OTHER: '{}',
 }
-"""The text form of each kind; ``{}`` stands for the name. It is total: a test says so."""
+"""The text form of each kind; ``{}`` is replaced by the name. A test asserts that every kind is here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What a finding, a refusal or a change is about.
+    """The subject of a finding, a refusal or a change.
 
-    :ivar name: as the BMC, the baseline or the catalogue has it; empty for kinds that have none.
+    :ivar name: the name as the BMC, the baseline or the catalogue has it; empty for kinds without a name.
     """
 
     kind: SubjectKind
@@ -100,7 +100,7 @@ class Subject:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The subject that a text form stands for; what is not known keeps its text, as ``other``."""
+        """Return the subject of a text form; an unknown text is kept as the name of an ``other``."""
         for kind, head in _HEADS:
             if text.startswith(head):
                 name = text[len(head) :]
@@ -112,7 +112,7 @@ _STORED = tuple(kind for kind in SubjectKind if kind not in {
     SubjectKind.LOCK_MECHANISM, SubjectKind.DEVICE, SubjectKind.RESOURCE, SubjectKind.CARD, SubjectKind.PROPERTY,
     SubjectKind.SLOT_IMAGE, SubjectKind.HOST_ACCESS, SubjectKind.LOCK_READING, SubjectKind.WRITE_PATH, SubjectKind.OTHER,
 })  # fmt: skip
-"""Kinds that a text form is read as. ``lock NAME`` is a path or a mechanism by its name; the others are never stored."""
+"""Kinds that a text form is read as. ``lock NAME`` is a path or a mechanism, by its name; the other kinds are never stored."""
 
 _HEADS = tuple((kind, _FORMS[kind].removesuffix('{}')) for kind in _STORED if _FORMS[kind].endswith(' {}'))
 _WORDS = {_FORMS[kind]: kind for kind in _STORED if '{}' not in _FORMS[kind]}
@@ -123,34 +123,35 @@ def _kind_of_lock(name: str) -> SubjectKind:
 
 
 LOCKS = frozenset({SubjectKind.LOCK_PATH, SubjectKind.LOCK_MECHANISM, SubjectKind.RELOCK})
-"""Kinds that are about whether something is closed."""
+"""Kinds that are about locks."""
 
 UNSEEN_OR_OPEN = LOCKS | {SubjectKind.PRESENT, SubjectKind.RULE}
-"""What has to hold before a host may run: a device that is not seen, or whose rules nobody can tell, is not locked."""
+"""Kinds whose demands must hold before a host may run: a device that is missing, or whose rules are undecided, is not locked.
+"""
 
 
 def firmware(name: str) -> Subject:
-    """A component of a device, by the Id of its item or a pattern of the baseline."""
+    """Return the subject of a component, by its Id or a pattern of the baseline."""
     return Subject(kind=SubjectKind.FIRMWARE, name=name)
 
 
 def function(slot: str) -> Subject:
-    """A slot, by its SlotId."""
+    """Return the subject of a slot, by its SlotId."""
     return Subject(kind=SubjectKind.FUNCTION, name=slot)
 
 
 def rule(name: str) -> Subject:
-    """A rule of the baseline."""
+    """Return the subject of a rule of the baseline."""
     return Subject(kind=SubjectKind.RULE, name=name)
 
 
 def lock_path(path: WritePath) -> Subject:
-    """A write path that has to be blocked."""
+    """Return the subject of a write path that has to be blocked."""
     return Subject(kind=SubjectKind.LOCK_PATH, name=path.value)
 
 
 def lock_mechanism(name: str) -> Subject:
-    """One lock, by its mechanism."""
+    """Return the subject of one lock, by its mechanism."""
     return Subject(kind=SubjectKind.LOCK_MECHANISM, name=name)
 
 

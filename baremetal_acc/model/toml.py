@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A document of TOML: its keys are read as :class:`~baremetal_acc.model.document.Table` has them."""
+"""Parse a TOML document of the operator into a :class:`~baremetal_acc.model.document.Table`, and check its ``format``."""
 
 import re
 import tomllib
@@ -11,14 +11,14 @@ from baremetal_acc.model.document import Table, did_you_mean
 __all__ = ['MAX_SIZE', 'Table', 'did_you_mean', 'read']
 
 MAX_SIZE = 1024 * 1024
-"""Characters. A document of an operator is a few pages; more is a mistake or an attack."""
+"""Most characters of a document. An operator's document has a few pages; a longer one is a mistake or an attack."""
 
 
 def read(text: str, path: str, *, format_version: int) -> Table:
-    """The document of a text, its ``format`` checked.
+    """Parse a TOML document, and check its ``format``.
 
-    :param path: for messages.
-    :raises DocumentError: no TOML, too long, or another format.
+    :param path: path of the document, for messages.
+    :raises DocumentError: the text is no TOML, too long, or of another format.
     """
     if len(text) > MAX_SIZE:
         raise DocumentError(path=path, what=f'longer than {MAX_SIZE} characters')
@@ -30,7 +30,7 @@ def read(text: str, path: str, *, format_version: int) -> Table:
         found = re.search(r'at line (\d+)', str(exc))
         raise DocumentError(path=path, line=int(found.group(1)) if found else None, what=f'no valid TOML: {exc}') from None
     except ValueError as exc:
-        # Python reads no number of more than 4300 digits, and tomllib does not say so in its own way.
+        # Python reads no number of more than 4300 digits, and tomllib raises no TOMLDecodeError for that.
         raise DocumentError(path=path, what=f'no valid TOML: {exc}') from None
     except RecursionError:
         raise DocumentError(path=path, what='nested too deeply') from None

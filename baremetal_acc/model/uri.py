@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The one form in which URIs of resources are compared, and which resource a link means that is written in another case.
+"""Normalise Redfish URIs for comparison, and find the resource that a link written in another case means.
 
-Sources: RFC 3986, section 6.2.2 (what is percent-encoded without need, and case of the digits); DSP0266, "URI naming and
-resource paths": URIs are case-sensitive. BMCs whose URIs are not, and that write their links in another case, were seen.
+Sources: RFC 3986, section 6.2.2 (needless percent-encoding, and case of the digits); DSP0266, "URI naming and resource paths":
+URIs are case-sensitive. BMCs whose URIs are not, and that write their links in another case, were seen.
 """
 
 import re
@@ -12,11 +12,14 @@ from collections.abc import Iterable, Mapping
 _ENCODED = re.compile(r'%([0-9A-Fa-f]{2})')
 
 _NEEDS_NONE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$&'()*+,;=:@")
-"""What may stand in a segment of a path as it is. Source: RFC 3986, section 3.3."""
+"""Characters that need no percent-encoding in a segment of a path. Source: RFC 3986, section 3.3."""
 
 
 def normal(path: str) -> str:
-    """A path in its one form: without query, fragment, trailing or doubled slashes, and percent-encoded where it has to be."""
+    """Return a path in normal form.
+
+    Without query, fragment, trailing or doubled slashes, and percent-encoded only where necessary.
+    """
     bare = path.partition('#')[0].partition('?')[0]
     while '//' in bare:
         bare = bare.replace('//', '/')
@@ -35,21 +38,21 @@ DEVICE = re.compile(
     r'(?:/.*)?',
     re.DOTALL,
 )
-"""URIs of a device, or of what holds one, and of what lies below it; the first group is the device.
+"""Matches the URIs of a device or its container, and of everything below it; the first group is the device.
 
 Source: DSP8010 2025.4, the URIs of these schemas.
 """
 
 
 def differ_in_case_only(one: str, other: str) -> bool:
-    """Two paths in their normal form are written in another case, and are alike otherwise."""
+    """Tell whether two paths in normal form differ in case, and in nothing else."""
     return one != other and one.casefold() == other.casefold()
 
 
 class Spellings:
-    """How a BMC writes the URIs of some resources, for links that write them in another case.
+    """The spelling of a BMC's URIs, for links that are written in another case.
 
-    Two URIs may differ in their case alone; then a link leads to the one that it writes.
+    Where two URIs differ in case alone, a link leads to the one that has exactly its spelling.
     """
 
     def __init__(self, uris: Iterable[str]) -> None:
@@ -60,17 +63,17 @@ class Spellings:
         self._only = {place: same[0] for place, same in folded.items() if len(same) == 1}
 
     def of(self, place: str) -> str:
-        """The URI of the resource that a link leads to; the link itself where none is known, or several might be meant."""
+        """Return the URI of the resource that a link leads to; the link itself where none or several might be meant."""
         return place if place in self._exact else self._only.get(place.casefold(), place)
 
 
 def systems_meant(named: str, ids: Mapping[str, str | None]) -> tuple[str, ...]:
-    """URIs of the Systems that an operator may mean: by a URI, with or without slashes around it, or by the bare Id of one.
+    """Return the URIs of the Systems that an operator may mean by a URI, with or without slashes around it, or by a bare Id.
 
-    A URI means itself, whether it is there or not. An Id is that of a System that says so, or whose URI ends in it; it may mean
-    none, and several.
+    A URI means itself, whether the System exists or not. An Id means the Systems that have this Id, or whose URI ends in it:
+    none, one or several.
 
-    :param ids: by the URIs of the Systems that there are; None: the System could not be read.
+    :param ids: Ids of the existing Systems by URI; None where the System could not be read.
     """
     if '/' in named:
         return (normal(f'/{named.strip("/")}'),)
@@ -78,14 +81,14 @@ def systems_meant(named: str, ids: Mapping[str, str | None]) -> tuple[str, ...]:
 
 
 def may_be_one_system(one: str, other: str) -> bool:
-    """Two names of a System, each a URI or a bare Id, may mean the same one, as far as the names tell."""
+    """Tell whether two names of a System, each a URI or a bare Id, may mean the same System, as far as the names tell."""
     if '/' in one and '/' in other:
         return systems_meant(one, {}) == systems_meant(other, {})
     return system_id(one) == system_id(other)
 
 
 def system_id(named: str) -> str:
-    """What the URI of a System ends in, or its bare Id: the same for both names of one System."""
+    """Return the last segment of a System's URI, or its bare Id: the same for both names of one System."""
     return _last(normal(named))
 
 

@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Waivers, with who answers for them and until when, and what a rule relaxes: data that is told and signed."""
+"""Waivers of open write paths, each with the person who answers for it and its end, and relaxations of a rule.
+
+Both are reported in plans and verdicts, and are signed with the certificate.
+"""
 
 import re
 from dataclasses import dataclass
@@ -11,18 +14,18 @@ from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.ref import AcceleratorId
 
 LONGEST = timedelta(days=366)
-"""A year, whichever: who answers for an open path looks at it again at least that often."""
+"""The longest term of a waiver or an acceptance: whoever answers for an open path has to decide again at least once a year."""
 
 LONGEST_TEXT = 500
-"""Characters of a role or a reason: they are told in every plan, verdict and certificate."""
+"""Most characters of a role or a reason: they are printed in every plan, verdict and certificate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiver:
-    """Leave to hand a machine over though no mechanism blocks a write path. It never covers a mechanism that is open.
+    """Permission to hand a machine over although no mechanism blocks a write path. It never covers a mechanism that is open.
 
-    :ivar role: the role or the person that answers for it.
-    :ivar expires: from then on it is none, UTC.
+    :ivar role: the role or the person that answers for the open path.
+    :ivar expires: when the waiver ends, UTC.
     """
 
     role: str
@@ -31,11 +34,11 @@ class Waiver:
     paths: frozenset[WritePath]
 
     def ended(self, now: datetime) -> bool:
-        """It covers nothing any more."""
+        """Tell whether the waiver has ended."""
         return now >= self.expires
 
     def too_long(self, now: datetime) -> bool:
-        """It would hold for longer than any may, so it covers nothing: nobody would look at it again soon enough."""
+        """Tell whether the waiver lasts longer than any may: then it covers nothing, for nobody would review it soon enough."""
         return self.expires - now > LONGEST
 
 
@@ -43,8 +46,8 @@ class Waiver:
 class Waived:
     """A waiver in use: this path of this device is open, and somebody answers for it.
 
-    :ivar parts: what of the device is open by that path, by name.
-    :ivar rule: the rule that demands the path and has the waiver, or what stands for it.
+    :ivar parts: names of the parts of the device that are open by that path.
+    :ivar rule: the rule that demands the path and has the waiver, or what takes its place.
     """
 
     accelerator: AcceleratorId
@@ -58,7 +61,7 @@ class Waived:
 
 
 class Relaxed(StrEnum):
-    """What a rule, or the node, asks less of than the default for a tenant's machine does."""
+    """A demand for which a rule, or the node, asks less than the default for a tenant's machine."""
 
     PATHS = 'paths'
     ACCEPT = 'accept'
@@ -72,11 +75,11 @@ class Relaxed(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relaxation:
-    """One thing that is asked less of.
+    """One demand that is weaker than the default.
 
-    :ivar accelerators: the devices that it is for; empty: all of the node.
-    :ivar rule: whose it is; ``default`` where no rule says so.
-    :ivar text: what it lets go, as the end of a sentence that begins with the rule.
+    :ivar accelerators: the devices that it is for; empty for the whole node.
+    :ivar rule: the rule that relaxes the demand; ``default`` where no rule does.
+    :ivar text: the effect of the relaxation, as the end of a sentence that begins with the rule.
     """
 
     kind: Relaxed
@@ -86,13 +89,16 @@ class Relaxation:
 
 
 END_HINT = 'as 2027-01-31 (it ends as that day begins, UTC) or 2027-01-31T18:00:00Z'
-"""How an end is written, for hints."""
+"""The format of an end, for hints."""
 
 _DATE = re.compile(r'\d{4}-\d{2}-\d{2}')
 
 
 def read_end(text: str) -> datetime | None:
-    """The moment that a text means, UTC: the beginning of a day in UTC, or a time with its offset; None: it means none."""
+    """Return the time that a text means, UTC; None where the text is no date and no time with an offset.
+
+    A date is the beginning of that day in UTC.
+    """
     try:
         found = datetime.fromisoformat(text)
         if _DATE.fullmatch(text):
@@ -103,16 +109,16 @@ def read_end(text: str) -> datetime | None:
 
 
 def end_flaw(end: datetime, now: datetime) -> str | None:
-    """Why nobody may answer for anything until then; None: he may."""
+    """Return why nobody may answer for anything until that time; None where somebody may."""
     if now < end <= now + LONGEST:
         return None
     return f'{moment(end)} is {"over" if end <= now else "too far ahead"}'
 
 
 END_LIMIT = f'at most {LONGEST.days} days from now'
-"""How far ahead an end may be, for hints."""
+"""The longest term until an end, for hints."""
 
 
 def moment(at: datetime) -> str:
-    """A time, for people."""
+    """Format a time for people."""
     return f'{at:%Y-%m-%d %H:%M:%S} UTC'

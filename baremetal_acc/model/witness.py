@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which resources bear witness to locks, versions and identities, and what did they say?"""
+"""Resources of a BMC that lock, version and identity readings rest on, each with a digest of its content."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,9 @@ from baremetal_acc.model.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """One resource on which something rests that was proven.
+    """A resource whose content proved a lock, a version or an identity.
 
-    :ivar said: a digest of what it said (:mod:`baremetal_acc.bmc.lasting`).
+    :ivar said: digest of the content of the resource (:mod:`baremetal_acc.bmc.lasting`).
     :ivar lock: a lock was read from it.
     """
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is placement spoken to? One microversion, answers judged by status and code, and no write sent twice by us.
+"""HTTP client of placement's API: one microversion, answers judged by status and error code, and no write sent twice by us.
 
 Errors never quote placement's own text: it differs between its databases, and could hold what somebody else sent.
 """
@@ -19,7 +19,7 @@ from keystoneauth1 import exceptions as ksa
 from baremetal_acc.errors import PlacementError, PlacementRefused, PlacementUnreachable
 
 MICROVERSION = (1, 37)
-"""The first that can give a provider another parent, and the last at which consumers read back as they can be written."""
+"""The first that can give a provider another parent, and the last at which consumers can be written as they are read."""
 
 INVENTORY_IN_USE = 'placement.inventory.inuse'
 DUPLICATE_NAME = 'placement.duplicate_name'
@@ -28,10 +28,10 @@ CANNOT_DELETE_PARENT = 'placement.resource_provider.cannot_delete_parent'
 RESHAPER = '/reshaper'
 
 READS = 4
-"""How often a question is asked while its answer is lost, or is 5xx. A reshape asks twenty, and begins anew with each lost."""
+"""How often a GET is sent while its answer is lost or 5xx. A reshape needs twenty GETs, and starts over with each lost one."""
 
 READ_SECONDS = 5.0
-"""A question that took longer than that is not asked again: whoever asks holds the lock of a node."""
+"""A GET that took longer is not sent again: the caller holds the lock of a node."""
 
 _VERSION_CHARACTERS = 20
 
@@ -49,23 +49,23 @@ _ORIGIN = re.compile(
     r'(?=(?:[/?#:,;)"\'][^\s@]*)?(?:\s|$))',
     re.ASCII,
 )
-"""Of a URL its scheme, and its host and port. Who is before an ``@`` is passed over; a URL with another one is none."""
+"""Scheme, host and port of a URL. User information before an ``@`` is skipped; a URL with a further ``@`` does not match."""
 
 _RESHAPER_HINT = 'the role admin is not enough: openstack role add --user USER --project service service'
 
 
 class Adapter(Protocol):
-    """What is needed of a ``keystoneauth1.adapter.Adapter``. Ironic and the command line each make their own."""
+    """The part of ``keystoneauth1.adapter.Adapter`` that is used. Ironic and the command line each make their own."""
 
     def request(self, url: str, method: str, **kwargs: Any) -> Any:
-        """Send one request and give a ``requests.Response``."""
+        """Send one request and return a ``requests.Response``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What placement said.
+    """An HTTP answer of placement.
 
-    :ivar code: its error code, such as ``placement.inventory.inuse``; None where there is none.
+    :ivar code: placement's error code, such as ``placement.inventory.inuse``; None where there is none.
     :ivar body: the JSON object, empty where there is none.
     """
 
@@ -75,18 +75,19 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """It did what was asked. One that sends us elsewhere did not."""
+        """Whether the request was carried out. A redirect is no success."""
         return HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
 
 
 class PlacementClient:
-    """Placement's HTTP API, request by request.
+    """A client of placement's HTTP API.
 
-    :param adapter: with authentication and endpoint. It may send again what was not answered (``connect_retries``), though it
-        may have arrived, and what was answered with 503, and nothing else: a body holds a generation that is stale the second
-        time, and what that comes to is looked after.
-    :param timeout: seconds that the operator gives an answer: what was not answered in them is not asked again. None: no limit.
-    :param sleep: how to pause before a question is asked again; ``clock`` is seconds that only go up.
+    :param adapter: an adapter with authentication and endpoint. It may repeat a request that was not answered
+        (``connect_retries``), although the request may have arrived, and one that was answered with 503, and no other: a body
+        carries a generation that is stale the second time, and callers handle the result of that.
+    :param timeout: seconds that the operator allows for an answer: a GET that was not answered within them is not sent again.
+        None: no limit.
+    :param sleep: pauses before a GET is sent again; ``clock`` returns monotonic seconds.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class PlacementClient:
         self._checked = False
 
     def check(self) -> None:
-        """Ask once whether placement is new enough. Every other request does so before it is sent.
+        """Check once whether placement is new enough. Every other request does so before it is sent.
 
         :raises PlacementUnreachable: no answer.
         :raises PlacementRefused: it is older than microversion 1.37 (Xena), or is no placement.
@@ -113,7 +114,7 @@ class PlacementClient:
             return
         answer = self._send('GET', '/', None)
         if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise refusal('GET', '/', answer)  # it may be starting
+            raise refusal('GET', '/', answer)  # placement may be starting
         highest = _highest(answer)
         if highest is None:
             raise PlacementRefused(
@@ -138,9 +139,9 @@ class PlacementClient:
     ) -> Answer:
         """Send one request.
 
-        :param may_be_forbidden: an answer of 403 is given back, and is no error: there is another way.
-        :raises PlacementUnreachable: no answer; whether a write arrived is not known.
-        :raises PlacementRefused: there is no way to placement, or we may not go it.
+        :param may_be_forbidden: return an answer of 403 instead of raising an error: the caller has another way.
+        :raises PlacementUnreachable: no answer; it is unknown whether a write arrived.
+        :raises PlacementRefused: placement cannot be used, or our credentials are refused.
         """
         self.check()
         answer = self._send(method, path if not query else f'{path}?{urlencode(query)}', body)
@@ -149,10 +150,10 @@ class PlacementClient:
         return answer
 
     def get(self, path: str, **query: str) -> Answer:
-        """Read, again where an answer was lost.
+        """Send a GET, again where the answer was lost.
 
         :returns: an answer of 200, 204 or 404.
-        :raises PlacementError: any other.
+        :raises PlacementError: any other answer.
         """
         first = self._clock()
         for attempt in range(1, READS + 1):
@@ -206,9 +207,9 @@ class PlacementClient:
 
 
 def silence(error: Exception) -> str:
-    """What to say of a request without an answer: how it failed, and where, which may have been Keystone.
+    """Describe a request without an answer: how it failed, and at which server, which may have been Keystone.
 
-    Of what the library says of it only scheme, host and port are taken: the rest may hold what was sent, and a password.
+    Of the library's message only scheme, host and port are used: the rest may contain what was sent, and a password.
     """
     found = _ORIGIN.search(str(error)[:_LONGEST_ERROR])
     where = '' if found is None else f', {found["scheme"]}{found["place"]}'
@@ -216,7 +217,7 @@ def silence(error: Exception) -> str:
 
 
 def refusal(method: str, path: str, answer: Answer) -> PlacementError:
-    """The error for an answer that nobody can do anything with."""
+    """Return the error for an answer that is no success."""
     code = '' if answer.code is None else f' ({answer.code})'
     what = f'placement: {method} {path}: status {answer.status}{code}'
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

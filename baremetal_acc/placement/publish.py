@@ -1,19 +1,20 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does placement come to agree with what was verified, with other writers about, and without taking anything from anyone?
+"""Publish and withdraw a node's accelerators in placement, next to other writers and without taking anything from a consumer.
 
-Read the node's providers, compare, send, and again until there is nothing left to send: success is what was read back. Every
-write carries the generation that was read, so that a change by somebody else makes placement refuse it; then all is read and
-compared anew. Inventory that a consumer holds is never deleted: placement itself refuses that, in one step with claims. It is
-reserved then, so that nobody gets what is not wanted any more when the consumer has gone.
+The publisher reads the node's providers, compares, sends, and repeats that until there is nothing left to send: success is what
+was read back. Every write carries the generation that was read, so that placement refuses it after a change by somebody else;
+then everything is read and compared again. Inventory that a consumer holds is never deleted: placement refuses that itself,
+atomically with allocations. Such inventory is reserved instead, so that nobody can claim it once the consumer has gone.
 
-A request whose answer never came may be taken later, when we have read that nothing was changed, and have gone on. Placement
-takes nothing that carries an old generation, so a write that changes nothing but the generation keeps it away for good. Of our
-own requests we know which those are; those of a conductor that is gone nobody knows: a withdrawal therefore writes once to what
-offers nothing already.
+A request whose answer never came may still be taken later, after we have read that nothing was changed. Placement takes no
+write with an old generation, so a write that changes nothing but the generation keeps the late request out for good. Of our own
+requests we know which those are; the requests of a conductor that has died are unknown. Therefore a withdrawal writes once even
+to a provider that offers nothing already.
 
-Who stood still for long may write for a node that is somebody else's by now, and placement would take that: to it one writer is
-like another. So whoever publishes is asked right before each write whether the node is theirs (``still``).
+A publisher that was stopped for long may write for a node that belongs to another conductor by now, and placement would take
+that write: it does not distinguish writers. So the caller is asked right before each write whether the node is still its own
+(``still``).
 """
 
 import itertools
@@ -60,53 +61,54 @@ from baremetal_acc.placement.client import (
 LOG = logging.getLogger(__name__)
 
 NAMES_AT_ONCE = 4000
-"""How many characters of names of traits one question holds: web servers take lines of 8190 (Apache's LimitRequestLine)."""
+"""Most characters of trait names in one GET: web servers accept request lines of 8190 (Apache's LimitRequestLine)."""
 ATTEMPTS = 12
-"""How often all is read and compared anew. Sixteen publishers at once needed at most four on PostgreSQL and MariaDB."""
+"""How often everything is read and compared again. Sixteen publishers at once needed at most four on PostgreSQL and MariaDB."""
 
 LOST = 3
-"""How many answers of placement may be lost before a call fails: one restart of one of its servers behind a balancer."""
+"""How many answers of placement may be lost before a call fails: one restart of one of its servers behind a load balancer."""
 
 LOST_SECONDS = 10.0
-"""A call that has taken longer fails at the next answer that is lost: whoever waits for a timeout has waited."""
+"""A call that has taken longer fails at the next lost answer: after a timeout the caller has waited long enough."""
 
 MOST_NAMED = 4
-"""Consumers that a hint names."""
+"""Most consumers that a hint names."""
 
 REMEMBER_SECONDS = 300.0
-"""How long an unchanged generation counts as unchanged content. A provider that was deleted and made again begins with low
-generations again, and could meet the one that is remembered. Nova refreshes what it remembers as often ([compute]
-resource_provider_association_refresh).
+"""How long an unchanged generation counts as unchanged content.
+
+A provider that was deleted and made again starts with low generations again, and could reach the remembered one. Nova refreshes
+its cache as often ([compute] resource_provider_association_refresh).
 """
 
 T = TypeVar('T')
 
 
 def _always() -> None:
-    """Nobody else can have taken the node."""
+    """The default of ``still``: nobody else can have taken the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishResult:
-    """What was done.
+    """The result of a publication.
 
-    :ivar calls: the calls that placement accepted, in order; none when it agreed already.
+    :ivar calls: the calls that placement accepted, in order; none when placement agreed already.
     """
 
     calls: tuple[Call, ...]
 
     @property
     def changed(self) -> bool:
-        """Placement was changed."""
+        """Whether placement was changed."""
         return bool(self.calls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Memory:
-    """What was seen below one root.
+    """The cached providers below one root.
 
-    :ivar at: when it was first read, by the publisher's clock.
-    :ivar foreign: providers that are not ours.
+    :ivar at: when they were first read, by the publisher's clock.
+    :ivar foreign: UUIDs of providers that are not ours.
     """
 
     at: float
@@ -115,9 +117,9 @@ class _Memory:
 
 
 class _Again(Exception):
-    """Somebody else wrote, or placement stumbled over two writers: read, compare and send anew.
+    """Somebody else wrote, or placement failed on concurrent writers: read, compare and send again.
 
-    :ivar once: no more than once: who is refused the same way again is refused.
+    :ivar once: try again only once: a second refusal of that kind is final.
     """
 
     def __init__(self, error: PlacementError | None = None, *, once: bool = False) -> None:
@@ -128,10 +130,10 @@ class _Again(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Busy:
-    """Why a provider is left as it is.
+    """The reason why a provider is left as it is.
 
-    :ivar consumers: who holds it, but for the node's own instance.
-    :ivar hint: what to do, where no consumer has to do it.
+    :ivar consumers: its consumers, without the node's own instance.
+    :ivar hint: the remedy, where it is not up to a consumer.
     """
 
     text: str
@@ -140,20 +142,20 @@ class _Busy:
 
 
 class _InUse(Exception):
-    """A consumer holds what a call takes away, so placement refused it."""
+    """Placement refused a call that removes inventory which a consumer holds."""
 
 
 class _StillNeeded(Exception):
-    """A provider cannot be deleted yet, because one below it is held."""
+    """A provider cannot be deleted yet, because a provider below it is held."""
 
 
 class Publisher:
     """Reads and writes our providers of any number of nodes.
 
-    One for a process: it remembers what it read, and asks once when nothing changed. Threads may share it.
+    Use one publisher for a process: it caches what it read, and needs one GET when nothing changed. Threads may share it.
 
-    :param sleep: how to pause after somebody else's write; ``jitter`` is a random number from 0 to 1, ``clock`` seconds that
-        only go up.
+    :param sleep: pauses after somebody else's write; ``jitter`` returns a random number from 0 to 1, ``clock`` monotonic
+        seconds.
     """
 
     def __init__(
@@ -174,23 +176,23 @@ class Publisher:
         self._memories: dict[str, _Memory] = {}
         self._roots: dict[str, int | None] = {}
         self._flat: dict[str, tuple[int | None, frozenset[str]]] = {}
-        self._unanswered: dict[str, int | None] = {}  # the generations of writes that may be taken still, by provider
-        self._settled: dict[str, int | None] = {}  # the generations that our own writes made: nothing sent before is taken
+        self._unanswered: dict[str, int | None] = {}  # by provider, the generations of writes that may still be accepted
+        self._settled: dict[str, int | None] = {}  # generations that our own writes made: earlier requests are refused
         self._may_reshape = True
 
     def read(self, root_uuid: str) -> ProviderTree:
-        """Our providers below a root: those with our owner trait. Writes nothing.
+        """Read our providers below a root: those with our owner trait. Writes nothing.
 
         :raises RootMissing: there is no such root.
-        :raises PlacementError: placement cannot be asked.
+        :raises PlacementError: placement cannot be read.
         """
         return self._persist(root_uuid, lambda: self._read(root_uuid, frozenset()))
 
     def plan(self, tree: ProviderTree, *, consumer: str | None = None, delete_gone: bool = False) -> tuple[Call, ...]:
-        """The calls that :meth:`publish` would send. Writes nothing.
+        """Return the calls that :meth:`publish` would send. Writes nothing.
 
         :raises RootMissing: there is no such root.
-        :raises PlacementError: placement cannot be asked.
+        :raises PlacementError: placement cannot be read.
         """
         known = frozenset(p.uuid for p in tree.providers)
         held = {} if consumer is None else self.claims(consumer)
@@ -199,34 +201,34 @@ class Publisher:
         return providers.diff(wanted, actual, delete_gone=delete_gone)
 
     def holders(self, root_uuid: str) -> tuple[str, ...]:
-        """The consumers that hold something of the root itself, which is the machine: whoever has it; none if there is no root.
+        """Return the consumers of the root itself, which is the machine; none if there is no root.
 
-        :raises PlacementError: placement cannot be asked.
+        :raises PlacementError: placement cannot be read.
         """
         answer = self._client.get(f'/resource_providers/{root_uuid}/allocations')
         return tuple(sorted(wire.mapping(answer.body.get('allocations', {}))))
 
     def plan_prepared(self, tree: ProviderTree) -> tuple[Call, ...]:
-        """The calls that :meth:`prepare` would send. Writes nothing.
+        """Return the calls that :meth:`prepare` would send. Writes nothing.
 
         :raises RootMissing: there is no such root.
-        :raises PlacementError: placement cannot be asked.
+        :raises PlacementError: placement cannot be read.
         """
         known = frozenset(p.uuid for p in tree.providers)
         actual = self._persist(tree.root_uuid, lambda: self._read(tree.root_uuid, known))
         return providers.diff(providers.prepared(tree, actual), actual)
 
     def prepare(self, tree: ProviderTree) -> PublishResult:
-        """Make the providers of a tree, with their traits, and leave all offers as they are: new ones offer nothing.
+        """Create the providers of a tree with their traits, and leave all inventories as they are: new providers offer nothing.
 
         :raises RootMissing: there is no root: Nova has not made it yet.
-        :raises PlacementError: placement cannot be asked, or refuses.
+        :raises PlacementError: placement cannot be read, or refuses.
         """
         known = frozenset(p.uuid for p in tree.providers)
         return self._converge(tree.root_uuid, lambda actual: providers.prepared(tree, actual), known, consumer=None)
 
     def check(self) -> None:
-        """Ask once whether placement is new enough, before anything depends on it.
+        """Check once whether placement is new enough, before anything depends on it.
 
         :raises PlacementUnreachable: no answer.
         :raises PlacementRefused: it is older than microversion 1.37 (Xena), or is no placement.
@@ -234,11 +236,11 @@ class Publisher:
         self._client.check()
 
     def declare(self, classes: Iterable[str] = (), traits: Iterable[str] = (), *, anew: bool = False) -> tuple[str, ...]:
-        """Make classes and traits known, so that a flavor may name them before any node offers them.
+        """Create custom resource classes and traits, so that a flavor may name them before any node offers them.
 
-        :param anew: ask for what placement was seen to know, too: anybody may delete what nobody uses.
-        :returns: those that it did not know.
-        :raises PlacementError: placement cannot be asked, or refuses.
+        :param anew: also check the names that placement was seen to know: anybody may delete an unused one.
+        :returns: the names that placement did not know.
+        :raises PlacementError: placement cannot be read, or refuses.
         """
         names = (tuple(classes), tuple(traits))
         paths = {f'/{kind}/{name}' for kind, of in zip(('resource_classes', 'traits'), names, strict=True) for name in of}
@@ -265,17 +267,18 @@ class Publisher:
         alone: bool = False,
         still: Callable[[], None] = _always,
     ) -> PublishResult:
-        """Take providers of ours, and all below them, out of service: nobody can claim them afterwards.
+        """Withdraw providers of ours, and all below them, from placement: nobody can claim them afterwards.
 
-        A root that is not there offers nothing, and neither does anything below it.
+        A missing root offers nothing, and neither does anything below it.
 
-        :param provider_uuids: which ones; None for all of the node.
-        :param consumer: the node's own instance. What it holds stays, wholly reserved.
-        :param alone: see that nobody has claimed anything of the node afterwards: neither its root, which is the machine, nor
-            anything below it, whosever that is.
+        :param provider_uuids: the providers to withdraw; None for all of the node.
+        :param consumer: the node's own instance. Inventory that it holds stays, fully reserved.
+        :param alone: check that nobody has claimed anything of the node afterwards: neither its root, which is the machine, nor
+            anything below the root, whether ours or not.
         :param still: raises when the node is not ours any more.
-        :raises InventoryInUse: another consumer holds some of it, which stays, wholly reserved. All else was withdrawn.
-        :raises PlacementError: placement cannot be asked, or refuses.
+        :raises InventoryInUse: another consumer holds some of the inventory, which stays, fully reserved. All else was
+            withdrawn.
+        :raises PlacementError: placement cannot be read, or refuses.
         """
         known = provider_uuids or frozenset()
         try:
@@ -291,16 +294,16 @@ class Publisher:
             return PublishResult(calls=())
         except InventoryInUse:
             if alone:
-                self._see_unclaimed(root_uuid, consumer)  # which says why that is in our way, too
+                self._see_unclaimed(root_uuid, consumer)  # its error also says why the claim matters
             raise
         if alone:
             self._see_unclaimed(root_uuid, consumer)
         return result
 
     def _see_unclaimed(self, root_uuid: str, consumer: str | None) -> None:
-        """See that nobody has claimed anything of a node but its own instance.
+        """Check that nobody but the node's own instance has claimed anything of the node.
 
-        :raises InventoryInUse: somebody else has.
+        :raises InventoryInUse: somebody else has a claim.
         """
 
         def turn() -> dict[str, _Busy]:
@@ -323,15 +326,15 @@ class Publisher:
         delete_gone: bool = False,
         still: Callable[[], None] = _always,
     ) -> PublishResult:
-        """Make placement agree with a tree.
+        """Publish a tree: change placement until it agrees with the tree.
 
-        :param consumer: the node's own instance. What it holds and the tree lacks stays, wholly reserved.
+        :param consumer: the node's own instance. Inventory that it holds and the tree lacks stays, fully reserved.
         :param delete_gone: delete providers that the tree lacks; see :func:`baremetal_acc.decide.providers.diff`.
         :param still: raises when the node is not ours any more.
         :raises RootMissing: there is no root: Nova has not made it yet.
-        :raises InventoryInUse: another consumer holds what the tree lacks, which stays, wholly reserved. All else was published
-            that does not stand for the same device.
-        :raises PlacementError: placement cannot be asked, or refuses.
+        :raises InventoryInUse: another consumer holds inventory that the tree lacks, which stays, fully reserved. All else was
+            published, except what is for the same device.
+        :raises PlacementError: placement cannot be read, or refuses.
         """
         known = frozenset(p.uuid for p in tree.providers)
         return self._converge(
@@ -339,9 +342,9 @@ class Publisher:
         )
 
     def flat(self, tree: ProviderTree) -> frozenset[str]:
-        """The classes of a tree that its root offers itself, so that they would be offered twice. As of the last look at it.
+        """Return the classes of a tree that its root offers itself, as of the last read: they would be offered twice.
 
-        :raises PlacementError: placement cannot be asked.
+        :raises PlacementError: placement cannot be read.
         """
         wanted = frozenset(i.resource_class for p in tree.providers for i in p.inventories)
         known = self._flat.get(tree.root_uuid)
@@ -356,9 +359,9 @@ class Publisher:
     # ---------------------------------------------------------------------------------------------------------- converging
 
     def _persist(self, root: str | None, turn: Callable[[], T | None]) -> T:
-        """Take turns until one gives something. A turn that somebody else disturbs starts over after a random pause.
+        """Take turns until one returns a result. A turn that somebody else disturbs starts over after a random pause.
 
-        So does one of which an answer was lost: what is read next says what became of it.
+        So does a turn that lost an answer: the next read shows what became of the request.
         """
         last: PlacementError | None = None
         refused = False
@@ -406,8 +409,8 @@ class Publisher:
     ) -> PublishResult:
         """Read, compare and send until there is nothing left to send.
 
-        :param beside_root: what the root offers itself is not offered anew.
-        :param closed: UUIDs of the providers that nothing that was sent before may offer afterwards, whoever sent it.
+        :param beside_root: do not offer classes that the root offers itself.
+        :param closed: UUIDs of the providers that no earlier request, of any sender, may offer again afterwards.
         """
         done: list[Call] = []
         held = {} if consumer is None else self.claims(consumer)
@@ -429,21 +432,21 @@ class Publisher:
             ]
 
         def turn() -> bool | None:
-            """Read, compare, send. True when there was nothing left to send."""
+            """Read, compare and send. True when there was nothing left to send."""
             nonlocal remembered, flat
-            # What is remembered will do to begin with: placement takes no write that carries an old generation, and what
-            # nothing was sent for is read at the end.
+            # The first turn may use the cache: placement takes no write with an old generation, and where the cache gives
+            # nothing to send, placement is read.
             actual, remembered = remembered, None
             from_memory = actual is not None
             calls = [] if actual is None else missing(actual)
             if actual is None or not calls:
                 actual = self._read(root, known)
-                from_memory, flat = False, None  # the root was looked at anew
+                from_memory, flat = False, None  # the root was read again
                 calls = missing(actual)
             if beside_root and flat is None and providers.offers(calls, actual):
                 flat = self.flat(wanted_of(actual))
                 if flat and from_memory:
-                    return None  # it may have been moved since
+                    return None  # the inventory may have been moved from the root since
                 if flat - warned:
                     warned.update(flat)
                     LOG.warning(
@@ -463,7 +466,7 @@ class Publisher:
                 taken.append(call)
                 done.append(call)
             if not from_memory and not actual.providers and len(taken) == len(calls):
-                # Nothing of ours was there, and placement has answered each write: what it says it made of it was read back.
+                # Nothing of ours was there, and the answer to each write has shown its result: that counts as read back.
                 return True
             seen = {p.uuid: p for p in actual.providers}
             for again in old:
@@ -471,7 +474,7 @@ class Publisher:
                 try:
                     self._send(root, again, seen, busy=False)
                 except _InUse:
-                    raise _Again from None  # it takes nothing away: whoever was in the way had what is there no more
+                    raise _Again from None  # the write removes nothing, so the provider has changed since it was read
             return None
 
         self._persist(root, turn)
@@ -480,7 +483,7 @@ class Publisher:
         return PublishResult(calls=tuple(done))
 
     def _late(self, actual: ProviderTree, calls: Sequence[Call], closed: frozenset[str]) -> list[SetInventories]:
-        """Writes that change nothing, but keep away what was sent before and never answered."""
+        """Return writes that change nothing, but keep out earlier requests that were never answered."""
         written = {call.uuid for call in calls}
         found = []
         for provider in actual.providers:
@@ -502,16 +505,17 @@ class Publisher:
         busy: dict[str, _Busy],
         still: Callable[[], None],
     ) -> Iterator[Call]:
-        """Send calls one after the other, the offers together: those that placement took.
+        """Send calls one after the other, the new offers together, and yield the calls that placement accepted.
 
-        :param held: what consumers keep, and ``busy`` who they are, if not the node's own instance; both by the provider's
-            UUID, and both are added to. Who is found then lets nothing be offered in this turn: the next one knows what may be.
-        :raises _Again: placement is not as it was read.
+        :param held: the classes that consumers keep, and ``busy`` these consumers, if not the node's own instance; both by the
+            provider's UUID, and both are added to. A consumer that is found prevents new offers in this turn: the next turn
+            knows which are allowed.
+        :raises _Again: placement has changed since it was read.
         """
         seen = {p.uuid: p for p in actual.providers}
         offers = providers.offers(calls, actual)
         offering = frozenset(offers)
-        left_out: set[str] = set()  # the other calls for these were meant for what they cannot become, or are sent already
+        left_out: set[str] = set()  # their other calls do not apply any more, or were sent already
         known = set(busy)
         for call in calls:
             if busy.keys() - known and isinstance(call, SetInventories) and call.inventories:
@@ -534,7 +538,7 @@ class Publisher:
                 yield call
 
     def _in_use(self, call: Call, consumer: str | None, held: dict[str, frozenset[str]], busy: dict[str, _Busy]) -> None:
-        """Find out who holds a provider. Whoever it is keeps what it has; anybody but the node's own instance is in our way."""
+        """Find the consumers of a provider. They keep what they hold; any of them but the node's own instance makes it busy."""
         holders = self._holders(call.uuid)
         others = _but(consumer, holders)
         if not holders:
@@ -549,12 +553,16 @@ class Publisher:
         held[call.uuid] = frozenset().union(*holders.values())
 
     def _holders(self, provider: str) -> dict[str, frozenset[str]]:
-        """Who claims which classes of a provider, by consumer."""
+        """Return the claimed classes of a provider, by consumer."""
         claimed = roots.claims(self._client, provider)
         return {name: frozenset(c.resource_class for c in claims) for name, claims in claimed.items() if claims}
 
     def _refusal(self, root: str, consumer: str | None, busy: Mapping[str, _Busy], *, why: str = '') -> InventoryInUse:
-        """Who is in our way. An instance that leaves the machine frees it together with its devices; who has none stays."""
+        """Return the error that names the consumers in the way, with a hint.
+
+        An instance that leaves the machine frees its devices together with it; the claim of a consumer that has no machine
+        stays.
+        """
         text = f'placement, node {root}: {why}{"; ".join(b.text for _, b in sorted(busy.items()))}'
         names = sorted(frozenset().union(*(b.consumers for b in busy.values())) - {consumer})
         alone = [name for name in names if (claimed := self.claims(name)) and root not in claimed]
@@ -572,9 +580,9 @@ class Publisher:
         return InventoryInUse(text, hint=hint)
 
     def claims(self, consumer: str) -> dict[str, frozenset[str]]:
-        """The classes that a consumer holds, by the UUID of the provider, of whatever node it is.
+        """Return the classes that a consumer holds, by the UUID of the provider, on any node.
 
-        :raises PlacementError: placement cannot be asked.
+        :raises PlacementError: placement cannot be read.
         """
         answer = self._client.get(f'/allocations/{consumer}')
         return {
@@ -585,14 +593,14 @@ class Publisher:
     # ------------------------------------------------------------------------------------------------------------- reading
 
     def _remembered(self, root: str) -> ProviderTree | None:
-        """Our providers below a root as they were when they were last read or written; None: that is too long ago."""
+        """Return our cached providers below a root; None where the cache is too old."""
         memory = self._memories.get(root)
         if memory is None or self._clock() - memory.at >= REMEMBER_SECONDS:
             return None
         return ProviderTree(root_uuid=root, providers=tuple(memory.ours.values()))
 
     def _read(self, root: str, known: frozenset[str]) -> ProviderTree:
-        """Our providers below a root, and those of the given UUIDs, which may lack the owner trait yet."""
+        """Read our providers below a root, and those of the given UUIDs, which may not have the owner trait yet."""
         answer = self._client.get('/resource_providers', in_tree=root)
         summaries = tuple(wire.summaries(answer))
         self._roots[root] = next((p.generation for p in summaries if p.uuid == root), None)
@@ -637,9 +645,9 @@ class Publisher:
         self._declare(classes, {t for c in calls if isinstance(c, SetTraits) for t in c.traits})
 
     def _declare(self, classes: Iterable[str], traits: Iterable[str]) -> Iterable[str]:
-        """Make custom names known, and see that the others are.
+        """Create custom classes and traits, and check that the standard ones exist.
 
-        :returns: the custom names that were not, as far as anybody knew.
+        :returns: the custom names that were created, as far as known.
         """
         made = []
         traits = sorted(traits)
@@ -664,7 +672,7 @@ class Publisher:
         return made
 
     def _known_traits(self, names: Sequence[str]) -> None:
-        """Ask for many at once which of them placement has: one question for each would be most of a first publication."""
+        """Ask in bulk which traits placement has: one GET for each would be most of a first publication."""
         asked: list[str] = []
         for name, following in itertools.pairwise([*names, '']):
             asked.append(name)
@@ -674,12 +682,12 @@ class Publisher:
                 asked = []
 
     def _offered(self, root: str, offers: Sequence[SetInventories], seen: dict[str, Provider]) -> bool:
-        """Send several offers as one call. False: nothing was sent, since it would save nothing, or we may not.
+        """Send several offers as one call. False where nothing was sent, since one call would save nothing, or is forbidden.
 
-        Only what takes nothing away and reserves nothing may go this way: POST /reshaper does not compare what is reserved with
-        what is there (placement 16.0.0).
+        Only offers that remove and reserve nothing may be sent so: POST /reshaper does not check ``reserved`` against what is
+        there (placement 16.0.0).
 
-        :raises _Again: placement is not as it was read.
+        :raises _Again: placement has changed since it was read.
         """
         if len(offers) < 2 or not self._may_reshape:
             return False
@@ -702,10 +710,10 @@ class Publisher:
         try:
             _accepted(answer, 'POST', RESHAPER)
         except _InUse:
-            raise _Again from None  # of what is there no more: nothing of this takes anything away
+            raise _Again from None  # the offers remove nothing, so a provider has changed since it was read
         for offer in offers:
             own = seen[offer.uuid]
-            # Each generation goes up by two, or by more where somebody holds some of it: then it is read again.
+            # Each generation rises by two, or by more where the provider has consumers: then it is read again.
             after = None if own.generation is None else own.generation + 2
             seen[offer.uuid] = replace(
                 own, inventories=tuple(sorted(offer.inventories, key=lambda i: i.resource_class)), generation=after
@@ -719,11 +727,11 @@ class Publisher:
             self._memories[root] = replace(memory, ours={**memory.ours, provider.uuid: provider})
 
     def _send(self, root: str, call: Call, seen: dict[str, Provider], *, busy: bool) -> None:
-        """Send one call with the generation that was read, and note what placement says it made of it.
+        """Send one call with the generation that was read, and store the result that placement answers.
 
-        :param seen: the providers as they were read; changed in place.
-        :raises _InUse: a consumer holds what the call takes away.
-        :raises _Again: placement is not as it was read.
+        :param seen: the providers as they were read; updated in place.
+        :raises _InUse: a consumer holds inventory that the call removes.
+        :raises _Again: placement has changed since it was read.
         """
         path = f'/resource_providers/{call.uuid}'
         body: dict[str, Any]
@@ -768,9 +776,9 @@ class Publisher:
             self._memories[root] = replace(memory, ours=ours)
 
     def _answered(self, generations: Mapping[str, int | None], method: str, path: str, **other: Any) -> Answer:
-        """Send a write of inventory, and remember it until its answer comes. A server in between may not know it either: 5xx.
+        """Send a write of inventory, and remember it until it is answered. A 5xx of a proxy leaves its fate unknown, too.
 
-        :param generations: those that it carries, by provider.
+        :param generations: the generations in the write, by provider.
         """
         try:
             answer = self._client.request(method, path, **other)
@@ -782,7 +790,10 @@ class Publisher:
         return answer
 
     def _duplicate(self, root: str, call: CreateProvider) -> Exception:
-        """Another publisher may just have made it; what lies elsewhere is not ours to move."""
+        """Return the error for a duplicate provider name.
+
+        Another publisher may just have created it; a provider below another root is not ours to move.
+        """
         answer = self._client.get(f'/resource_providers/{call.uuid}')
         if answer.status == HTTPStatus.NOT_FOUND:
             return PlacementRefused(
@@ -810,7 +821,7 @@ def _held_by(name: str, others: Mapping[str, frozenset[str]]) -> _Busy:
 
 
 def _with_held(wanted: ProviderTree, actual: ProviderTree, held: Mapping[str, frozenset[str]]) -> ProviderTree:
-    """The wanted tree with what consumers hold and it lacks, reserved."""
+    """Return the wanted tree with the inventory that consumers hold and the tree lacks, reserved."""
     for provider in actual.providers:
         if provider.uuid in held:
             wanted = providers.held(wanted, provider, held[provider.uuid])
@@ -826,11 +837,14 @@ def _accepted(answer: Answer, method: str, path: str) -> Answer:
 
 
 def _again_or_refused(method: str, path: str, answer: Answer) -> Exception:
-    """409 and 5xx mean that somebody else wrote, 404 that somebody deleted; 400 may mean that a name is not known any more."""
+    """Return :class:`_Again` or a refusal.
+
+    409 and 5xx mean that somebody else wrote, 404 that somebody deleted; 400 may mean that a name was deleted.
+    """
     error = refusal(method, path, answer)
     passing = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
     if answer.code == CANNOT_DELETE_PARENT:
-        # Or one of ours that another publisher has just made there.
+        # Or a provider of ours that another publisher has just created there.
         why = f'{error.message}: providers that are not ours lie below it'
         return _Again(PlacementRefused(why, hint='delete those first'), once=True)
     if answer.status in passing or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

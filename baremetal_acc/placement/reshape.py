@@ -1,19 +1,21 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does flat inventory move to the devices' own providers, with the claims on it, while others claim and free?
+"""Move flat inventory and its allocations from a node's root provider to one provider for each device, with the reshaper.
 
-The providers are made first, empty: nobody can claim anything of them. Then one call to placement's reshaper moves inventory
-and claims, all of it or nothing. It carries the generation of every provider that it changes and of every consumer that it
-moves, so that placement refuses it when any of them was written meanwhile; then all is looked at and decided anew. Success is
-what a look afterwards shows, and so is what became of a call whose answer was lost.
+The providers are made first, empty: nobody can claim anything of them. Then one call to the reshaper moves inventory and
+allocations, all of it or nothing. The call carries the generation of every provider that it changes and of every consumer that
+it moves, so that placement refuses it when one of them was written meanwhile; then everything is read and decided again.
+Success, and the fate of a call whose answer was lost, is what a later read shows.
 
-Where others claim so often that no call fits in between, what is to move is closed first: a least claim of more than there can
-ever be (``min_unit``) keeps newcomers away, and takes nothing from anybody. Whatever comes of the reshape, it is opened again;
-if the process dies, the same command does so, and Nova, which writes the root as its provider.yaml says.
+Where others claim so often that no call fits in between, the inventory that is to move is closed first: a ``min_unit`` that is
+larger than any claim keeps new claims away, and takes nothing from anybody. Whatever the result of the reshape, the inventory
+is opened again; if the process dies, the same command opens it, and so does Nova, which writes the root as its provider.yaml
+says.
 
-One change placement does not notice (16.0.0): a consumer that is deleted and made again has the generation that it had before.
-A claim on the root would raise the root's. A claim on another node, made in the milliseconds between our look and our call,
-would be replaced by the one that we saw; an instance does so only when its build is tried again there.
+Placement (16.0.0) does not notice one change: a consumer that is deleted and made again has the generation that it had before.
+A claim on the root would raise the generation of the root. A claim on another node, made in the milliseconds between our read
+and our call, would be replaced by the claim that we read; an instance makes such a claim only when its build is tried again
+there.
 """
 
 import functools
@@ -36,30 +38,30 @@ from baremetal_acc.placement.publish import Publisher
 LOG = logging.getLogger(__name__)
 
 ATTEMPTS = 60
-"""How often all is looked at anew. Who claims does not wait for us: a look and a call have to fit between two of the claims."""
+"""How often everything is read again. A read and a call have to fit between two claims of other consumers."""
 
 CALM = 3
-"""Attempts that others may disturb before what moves is closed to newcomers."""
+"""Attempts that others may disturb before the inventory that moves is closed to new claims."""
 
 READS = 10
-"""How often a provider is read until inventory and claims are of one generation."""
+"""How often a provider is read until its inventory and its allocations are of one generation."""
 
 CLOSED = 2**31 - 1
-"""No claim can be as large. Source: placement 16.0.0, db/constants.py, MAX_INT."""
+"""A ``min_unit`` that no claim reaches. Source: placement 16.0.0, db/constants.py, MAX_INT."""
 
 PAUSE_SECONDS = 0.25
-"""The longest pause. A longer one does not find a better moment when others claim all the time."""
+"""The longest pause. A longer one finds no better moment when others claim all the time."""
 
 _GO_ON = 'the same command looks what is there, and goes on'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What is to be reshaped.
+    """A requested reshape.
 
-    :ivar wanted: what the devices offer by today's look; None for the way back.
-    :ivar moves: which classes; empty for all that publications use.
-    :ivar own: the class that the node itself is claimed as, if it is known.
+    :ivar wanted: the tree that the devices offer by the present inventory; None for the way back to flat inventory.
+    :ivar moves: the classes to move; empty for all that publications use.
+    :ivar own: the resource class of the node itself, if it is known.
     """
 
     root_uuid: str
@@ -70,10 +72,10 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reshaping:
-    """What would be done, or was done.
+    """A planned or executed reshape.
 
-    :ivar calls: what makes the devices' providers, empty.
-    :ivar reshape: what the one call then moves.
+    :ivar calls: the calls that create the devices' providers, empty.
+    :ivar reshape: the changes of the one call to the reshaper.
     """
 
     calls: tuple[Call, ...]
@@ -81,11 +83,11 @@ class Reshaping:
 
 
 _Held = dict[str, dict[str, tuple[Claim, ...]]]
-"""Claims by provider and consumer."""
+"""Claims, by provider and consumer."""
 
 
 class _Again(Exception):
-    """Somebody else wrote, or an answer was lost: look, decide and send anew."""
+    """Somebody else wrote, or an answer was lost: read, decide and send again."""
 
     def __init__(self, error: PlacementError | None = None, *, once: bool = False) -> None:
         self.error = error
@@ -95,14 +97,14 @@ class _Again(Exception):
 
 @dataclass(slots=True)
 class _Turns:
-    """What is known from one attempt to the next.
+    """State that is kept from one attempt to the next.
 
-    :ivar stocks: of devices' providers, by generation: they change with it.
-    :ivar sent: the last call, whether its answer came or not.
-    :ivar lost: the answer to a call did not come.
-    :ivar placed: what the last look showed.
-    :ivar disturbed: attempts that came to nothing.
-    :ivar closed: what was closed, as it was before, by provider and class.
+    :ivar stocks: inventories of the devices' providers with their generation: they change together.
+    :ivar sent: the last call, whether it was answered or not.
+    :ivar lost: the answer to a call was lost.
+    :ivar placed: the result of the last read.
+    :ivar disturbed: attempts that were disturbed.
+    :ivar closed: the inventories that were closed, as they were before, by provider and class.
     """
 
     stocks: dict[str, tuple[int, tuple[Stock, ...]]] = field(default_factory=dict)
@@ -117,7 +119,7 @@ class _Turns:
 class ReshapeRefused(PlacementError):
     """A reshape is not safe to execute. Nothing was moved.
 
-    :ivar reshape: it, with its refusals.
+    :ivar reshape: the reshape with its refusals.
     """
 
     def __init__(self, made: Reshape) -> None:
@@ -133,8 +135,8 @@ def _raise_if_unsafe(made: Reshape) -> None:
 class Reshaper:
     """Moves the inventory of any number of nodes.
 
-    :param publisher: makes the providers.
-    :param sleep: how to pause after somebody else's write; ``jitter`` is a random number from 0 to 1.
+    :param publisher: creates the providers.
+    :param sleep: pauses after somebody else's write; ``jitter`` returns a random number from 0 to 1.
     """
 
     def __init__(
@@ -153,10 +155,10 @@ class Reshaper:
         self._attempts = attempts
 
     def plan(self, wish: Wish) -> Reshaping:
-        """What :meth:`apply` would do, its refusals included. Writes nothing.
+        """Return what :meth:`apply` would do, with its refusals. Writes nothing.
 
         :raises RootMissing: there is no such root.
-        :raises PlacementError: placement cannot be asked.
+        :raises PlacementError: placement cannot be read.
         """
         turns = _Turns()
         made = self._persist(turns, lambda: self._decide(wish, turns))
@@ -165,12 +167,12 @@ class Reshaper:
         return Reshaping(calls=calls, reshape=made)
 
     def apply(self, wish: Wish) -> Reshaping:
-        """Do it, all of it or nothing.
+        """Execute a reshape, all of it or nothing.
 
         :returns: what was moved; no moves when there was nothing to move.
-        :raises ReshapeRefused: it may not be done; nothing was written.
+        :raises ReshapeRefused: the reshape is not safe; nothing was written.
         :raises RootMissing: there is no such root.
-        :raises PlacementError: placement cannot be asked, refuses, or others kept writing.
+        :raises PlacementError: placement cannot be read, refuses, or others kept writing.
         """
         turns = _Turns()
         try:
@@ -193,7 +195,7 @@ class Reshaper:
     # ------------------------------------------------------------------------------------------------------------- turns
 
     def _persist(self, turns: _Turns, turn: Callable[[], Reshape | None]) -> Reshape:
-        """Take turns until one gives something. A turn that somebody else disturbed starts over after a random pause."""
+        """Take turns until one returns a result. A turn that somebody else disturbed starts over after a random pause."""
         last: PlacementError | None = None
         refused = False
         for attempt in range(self._attempts):
@@ -222,7 +224,7 @@ class Reshaper:
         self._sleep(min(PAUSE_SECONDS, 0.02 * 2**attempt) * self._jitter())
 
     def _turn(self, wish: Wish, turns: _Turns) -> Reshape | None:
-        """Look, decide, send. What was sent, once there is nothing left to move."""
+        """Read, decide and send. Returns what was sent, once there is nothing left to move."""
         if turns.disturbed >= CALM:
             self._close(wish, turns)
         made = self._decide(wish, turns)
@@ -282,7 +284,7 @@ class Reshaper:
     # ------------------------------------------------------------------------------------------------------------- closing
 
     def _close(self, wish: Wish, turns: _Turns) -> None:
-        """Keep newcomers away from what the moves take away or add to."""
+        """Close the inventories that the moves take from or add to, so that nobody can make new claims on them."""
         placed = turns.placed
         if placed is None:
             return
@@ -297,13 +299,13 @@ class Reshaper:
                 self._rewrite(provider.uuid, functools.partial(_closed, names))
 
     def _open(self, turns: _Turns) -> None:
-        """Let newcomers claim again what is closed still: by us now, or by a process that died."""
+        """Open again the inventories that are still closed: by us now, or by a process that died."""
         found = {p.uuid for p in _providers(turns.placed) if any(s.min_unit == CLOSED for s in p.stocks)}
         for uuid in sorted(found | set(turns.closed)):
             self._rewrite(uuid, functools.partial(_opened, turns.closed.get(uuid, {})))
 
     def _rewrite(self, uuid: str, change: Callable[[Stock], Stock]) -> None:
-        """Change what a provider has, if that is a change."""
+        """Change the inventories of a provider, if the change has an effect."""
         path = f'/resource_providers/{uuid}/inventories'
         for attempt in range(self._attempts):
             answer = self._client.get(path)
@@ -327,12 +329,12 @@ class Reshaper:
             f'placement: provider {uuid} kept changing; gave up after {self._attempts} attempts', hint=_GO_ON
         )
 
-    # -------------------------------------------------------------------------------------------------------------- look
+    # -------------------------------------------------------------------------------------------------------------- read
 
     def _look(self, wish: Wish, turns: _Turns) -> Placed:
-        """All that a plan needs. That no provider changed until the call is for placement to see, by the generations.
+        """Read everything that a plan needs. Placement itself sees by the generations whether a provider changed since.
 
-        What others write most is read last: the root on the way there, the devices' providers on the way back.
+        The providers that others write most are read last: the root on the way there, the devices' providers on the way back.
         """
         below = roots.below(self._client, wish.root_uuid)
         if below is None:
@@ -348,7 +350,7 @@ class Reshaper:
         return self._with_consumers(wish, Placed(root=root, children=children), held)
 
     def _ours(self, wish: Wish, below: Mapping[str, Provider]) -> tuple[Provider, ...]:
-        """Our providers below the root, with those of their traits that the moves name."""
+        """Return our providers below the root, with those of their traits that the moves name."""
         named = sorted({m.trait for m in wish.moves if m.trait is not None})
         having = {trait: roots.having(self._client, wish.root_uuid, trait) for trait in named}
         owned = roots.having(self._client, wish.root_uuid, OWNER)
@@ -356,7 +358,7 @@ class Reshaper:
         return tuple(replace(p, traits=traits[uuid]) for uuid, p in below.items() if uuid in owned)
 
     def _others(self, wanted: ProviderTree, below: Mapping[str, Provider], turns: _Turns, held: _Held) -> Iterator[Stocked]:
-        """Our providers that are not wanted and have something: it may be of a device that is wanted as something else."""
+        """Yield our unwanted providers that have inventory: it may be of a device that is wanted under another class."""
         unwanted = [p for u, p in below.items() if wanted.provider(u) is None]
         owned = roots.having(self._client, wanted.root_uuid, OWNER) if unwanted else frozenset()
         for provider in unwanted:
@@ -364,7 +366,7 @@ class Reshaper:
                 yield replace(found, traits=wire.traits(self._existing(f'/resource_providers/{found.uuid}/traits')))
 
     def _stocked(self, seen: Provider, turns: _Turns, held: _Held) -> Stocked:
-        """A provider with what it has and what is claimed of it, both of one generation."""
+        """Return a provider with its inventories, after reading its allocations at the same generation."""
         path = f'/resource_providers/{seen.uuid}'
         for _ in range(READS):
             generation, stocks = turns.stocks.get(seen.uuid, (None, ()))
@@ -381,7 +383,7 @@ class Reshaper:
                 generation=generation,
             )
             if not stocks:
-                held[seen.uuid] = {}  # nobody can claim anything of it
+                held[seen.uuid] = {}  # nobody can claim anything of this provider
                 return found
             allocations = self._existing(f'{path}/allocations')
             if wire.generation(allocations) == generation:
@@ -391,7 +393,7 @@ class Reshaper:
         raise _Again
 
     def _with_consumers(self, wish: Wish, placed: Placed, held: _Held) -> Placed:
-        """With everybody whole who claims what leaves. Who has freed it meanwhile is gone, and its claims with it."""
+        """Add the consumers of the inventory that leaves, with all of their claims, and drop consumers that have gone."""
         leaving = reshape.leaving(placed, reshape.chosen(placed, wish.wanted, wish.moves), back=wish.wanted is None)
         found: list[Consumer] = []
         for uuid in sorted({c for claims in held.values() for c, own in claims.items() if _any(own, leaving)}):
@@ -428,7 +430,7 @@ def _closed(classes: frozenset[str], stock: Stock) -> Stock:
 
 
 def _opened(before: Mapping[str, Stock], stock: Stock) -> Stock:
-    """As it was before it was closed. What it was before another process closed it, nobody knows: one, as a rule."""
+    """Return an inventory as it was before it was closed; with the usual ``min_unit`` of 1 where another process closed it."""
     if stock.min_unit != CLOSED:
         return stock
     known = before.get(stock.resource_class)
@@ -440,7 +442,7 @@ def _any(claims: Iterable[Claim], places: frozenset[tuple[str, str]]) -> bool:
 
 
 def _holders(held: _Held) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Who claims anything of a provider, by provider and class."""
+    """Return the consumers of each provider and class."""
     found: dict[tuple[str, str], set[str]] = {}
     for provider, claims in held.items():
         for consumer, own in claims.items():
@@ -450,7 +452,7 @@ def _holders(held: _Held) -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 def _counted(provider: Stocked, held: _Held) -> Stocked:
-    """The provider with all that is claimed of it."""
+    """Return the provider with its usages, which are the sums of all claims on it."""
     used: dict[str, int] = {}
     for claims in held[provider.uuid].values():
         for claim in claims:

@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does placement have below the root provider of a node, and who claims it? Each answer is read anew."""
+"""Read the providers below a node's root provider in placement, and the allocations of them.
+
+Every function asks placement; nothing is cached.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,28 +17,28 @@ from baremetal_acc.placement.client import PlacementClient
 
 
 def below(client: PlacementClient, root: str) -> dict[str, Provider] | None:
-    """The providers below a root by UUID, parents first, without what they offer; None if the root is not there.
+    """Return the providers below a root by UUID, parents first, without their inventories; None if the root does not exist.
 
-    :raises PlacementError: placement cannot be asked.
+    :raises PlacementError: placement cannot be read.
     """
     return wire.below(root, wire.summaries(client.get('/resource_providers', in_tree=root)))
 
 
 def having(client: PlacementClient, root: str, trait: str) -> frozenset[str]:
-    """UUIDs of the providers in placement's tree of a root that have a trait.
+    """Return the UUIDs of the providers in placement's tree of a root that have a trait.
 
-    :raises PlacementError: placement cannot be asked.
+    :raises PlacementError: placement cannot be read.
     """
-    # Placement refuses a query for a trait that it does not know; then nobody has it.
+    # Placement refuses a query for a trait that it does not know; then no provider has the trait.
     if client.get(f'/traits/{trait}').status == HTTPStatus.NOT_FOUND:
         return frozenset()
     return frozenset(p.uuid for p in wire.summaries(client.get('/resource_providers', in_tree=root, required=trait)))
 
 
 def claims(client: PlacementClient, provider: str) -> dict[str, tuple[Claim, ...]]:
-    """Who claims what of a provider, by consumer; nobody claims anything of one that is gone.
+    """Return the claims on a provider, by consumer; none for a provider that does not exist any more.
 
-    :raises PlacementError: placement cannot be asked.
+    :raises PlacementError: placement cannot be read.
     """
     answer = client.get(f'/resource_providers/{provider}/allocations')
     return {} if answer.status == HTTPStatus.NOT_FOUND else wire.claims(provider, answer)
@@ -43,11 +46,11 @@ def claims(client: PlacementClient, provider: str) -> dict[str, tuple[Claim, ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nobodys:
-    """What placement counts as claimed of a provider, and knows nobody who claims it.
+    """Usage of a provider that placement counts although no allocation shows a consumer for it.
 
-    Placement deletes a claim and its consumer in two transactions. Who claims something for that consumer in between leaves a
-    claim without one, which no answer of placement shows, nobody can delete, and placement counts. Source: seen of placement
-    16.0.0 with PostgreSQL (objects/allocation.py, delete_all).
+    Placement deletes an allocation and its consumer in two transactions. A claim that is made for that consumer in between is
+    left without a consumer: no answer of placement shows it, nobody can delete it, and placement counts it. Source: seen of
+    placement 16.0.0 with PostgreSQL (objects/allocation.py, delete_all).
     """
 
     provider: str
@@ -66,18 +69,18 @@ class Nobodys:
         )
 
     def error(self) -> PlacementRefused:
-        """For who cannot go on with it."""
+        """Return the error for a caller that cannot continue because of this usage."""
         return PlacementRefused(self.text, hint=self.hint)
 
 
 def nobodys(client: PlacementClient, providers: Iterable[str]) -> Nobodys | None:
-    """The first of some providers of which placement counts more as claimed than it knows claims.
+    """Return the first of some providers with more usage than allocations; None where there is none.
 
-    :raises PlacementError: placement cannot be asked.
+    :raises PlacementError: placement cannot be read.
     """
     for uuid in providers:
         path = f'/resource_providers/{uuid}'
-        # In this order: who frees something in between does not change the generation.
+        # In this order: a claim that is freed in between does not change the generation.
         allocations, usages = client.get(f'{path}/allocations'), client.get(f'{path}/usages')
         if HTTPStatus.NOT_FOUND in (usages.status, allocations.status):
             continue
@@ -93,7 +96,7 @@ def nobodys(client: PlacementClient, providers: Iterable[str]) -> Nobodys | None
 
 
 def missing(root: str) -> RootMissing:
-    """The error for a root that is not there."""
+    """Return the error for a root that does not exist."""
     return RootMissing(
         f'placement has no root provider {root}',
         hint='nova-compute makes it some time after the node is enrolled, with the UUID of the node',

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a whole machine taken off the shelf, all or nothing, and put back exactly as it was?
+"""Withdraw a whole node from placement, all or nothing, and restore exactly the inventory that it had.
 
-One call to placement's reshaper empties all providers of ours below a node. Placement refuses it whole when anything of them is
-claimed, or has changed since it was read; a claim that is made at the same time wins or loses, and never both.
+One call to placement's reshaper empties all providers of ours below a node. Placement refuses the whole call when anything of
+them is claimed, or has changed since it was read; a claim that is made at the same time wins or loses, and never both.
 """
 
 import itertools
@@ -22,14 +22,14 @@ from baremetal_acc.placement.client import INVENTORY_IN_USE, RESHAPER, Placement
 _TOLD = 3
 
 ATTEMPTS = 12
-"""How often all is read and sent anew when others write to the same providers."""
+"""How often everything is read and sent again when others write to the same providers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """What one provider offers.
+    """The inventories of one provider.
 
-    :ivar stocks: everything, as placement has it.
+    :ivar stocks: all inventories, as placement has them.
     """
 
     uuid: str
@@ -39,11 +39,11 @@ class Offered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnShelf:
-    """What placement has of one machine.
+    """The state of one machine in placement.
 
-    :ivar root: the node's root provider is there.
+    :ivar root: the node's root provider exists.
     :ivar ours: our providers below it.
-    :ivar claims: what is claimed of the machine, its root and what is not ours included; a sentence each.
+    :ivar claims: the claims on the machine, including those on its root and on providers that are not ours; a sentence each.
     """
 
     root: bool
@@ -52,19 +52,19 @@ class OnShelf:
     generations: tuple[tuple[str, int], ...] = ()
 
     def offers(self, uuid: str) -> frozenset[str]:
-        """The classes that a provider offers."""
+        """Return the resource classes that a provider offers."""
         return frozenset(s.resource_class for o in self.ours if o.uuid == uuid for s in o.stocks)
 
     @property
     def offered(self) -> tuple[Offered, ...]:
-        """Those that offer anything."""
+        """Those of our providers that offer anything."""
         return tuple(o for o in self.ours if o.stocks)
 
 
 class Shelf:
-    """Takes machines off the shelf, and puts them back. Threads may share it.
+    """Withdraws nodes from placement, and restores their inventories. Threads may share it.
 
-    :param sleep: how to pause after somebody else's write; ``jitter`` is a random number from 0 to 1.
+    :param sleep: pauses after somebody else's write; ``jitter`` returns a random number from 0 to 1.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class Shelf:
         self._attempts = attempts
 
     def busy(self, root_uuid: str) -> str | None:
-        """Why a machine cannot be taken, for people: what of it is claimed; None: nothing is.
+        """Return why a machine cannot be withdrawn, for people: its claims, or a missing root provider; None where it can.
 
-        :raises PlacementError: placement cannot be asked.
+        :raises PlacementError: placement cannot be read.
         """
         lower = roots.below(self._client, root_uuid)
         if lower is None:
@@ -92,28 +92,28 @@ class Shelf:
         return f'claimed: {"; ".join(found)}' if found else None
 
     def on_offer(self, root_uuid: str, provider_uuid: str) -> bool:
-        """Whether a provider offers anything, and the machine above it can be claimed with it.
+        """Tell whether a provider offers anything, and the machine above it can be claimed together with it.
 
-        Nova reserves the root of a machine as soon as it sees that Ironic does not have it available, and frees it in its next
-        update cycle (nova 34.0.0, virt/ironic/driver.py, update_provider_tree). A root that offers nothing is nobody's to
-        claim: there is no Nova.
+        Nova reserves the root of a machine as soon as it sees that Ironic does not have the node available, and frees the root
+        in its next update cycle (nova 34.0.0, virt/ironic/driver.py, update_provider_tree). A root without inventory does not
+        matter: there is no Nova.
 
-        :raises PlacementError: placement cannot be asked.
+        :raises PlacementError: placement cannot be read.
         """
         own, above = self._stocks(provider_uuid), self._stocks(root_uuid)
         return bool(own and _left_of(own) and above is not None and (not above or _left_of(above)))
 
     def _stocks(self, provider_uuid: str) -> tuple[Stock, ...] | None:
-        """What a provider has; None: it is not there."""
+        """Return the inventories of a provider; None where it does not exist."""
         answer = self._client.get(f'/resource_providers/{provider_uuid}/inventories')
         return None if answer.status == HTTPStatus.NOT_FOUND else wire.stocks(answer)
 
     def look(self, root_uuid: str) -> OnShelf:
-        """What a machine offers, and what of it is claimed.
+        """Read the inventories of a machine, and the claims on it.
 
-        What is claimed is read last: who claims after that changes a generation, so that what was read is refused.
+        Claims are read last: a claim that is made after that changes a generation, so that a later write is refused.
 
-        :raises PlacementError: placement cannot be asked.
+        :raises PlacementError: placement cannot be read.
         """
         lower = roots.below(self._client, root_uuid)
         if lower is None:
@@ -131,12 +131,13 @@ class Shelf:
         )
 
     def withdraw(self, root_uuid: str, seen: OnShelf) -> None:
-        """Take everything of ours out of service, or nothing.
+        """Withdraw all our inventory of a node from placement, or nothing of it.
 
-        :param seen: what is to be withdrawn: what else was offered meanwhile refuses it.
-        :raises InventoryInUse: something is claimed; nothing was changed.
-        :raises PlacementRefused: it may not be done, or is claimed by nobody whom placement knows; nothing was changed.
-        :raises PlacementUnreachable: no answer, or somebody has done it: whether it was this request has to be looked at.
+        :param seen: the inventories to withdraw, as they were read: a change of any of them since refuses the withdrawal.
+        :raises InventoryInUse: something is claimed, or was changed meanwhile; nothing was withdrawn.
+        :raises PlacementRefused: the withdrawal is not allowed, or usage without a consumer prevents it; nothing was changed.
+        :raises PlacementUnreachable: no answer, or the inventory is withdrawn already: the caller has to read whether it was
+            this request.
         """
         if not seen.offered:
             return
@@ -159,27 +160,28 @@ class Shelf:
             there = {o.uuid for o in self.look(root_uuid).offered}
             if there.issuperset(o.uuid for o in seen.offered):
                 raise InventoryInUse(f'placement, node {root_uuid}: what it offers was changed or claimed right now')
-            # By somebody else, or by this very request: an adapter may have sent it twice, since an answer was lost.
+            # By somebody else, or by this very request: the adapter may have sent it twice, since an answer was lost.
             raise PlacementUnreachable(f'placement, node {root_uuid}: what it offers was withdrawn right now')
         raise refusal('POST', RESHAPER, answer)
 
     def put_back(
         self, root_uuid: str, offered: Iterable[Offered], *, still: Callable[[], None] = lambda: None
     ) -> tuple[str, ...]:
-        """Offer again what was withdrawn, exactly as it was, unless somebody has published the machine since.
+        """Restore withdrawn inventories exactly as they were, unless somebody has published the machine since.
 
-        Whoever did has looked at it: what he does not offer is not to be had any more, whatever it was when it was withdrawn.
-        A withdrawal whose answer was lost may still be on its way while the machine is on offer. Placement does not take it
-        when anything of the machine has been written since, so that is done then, and changes nothing.
+        Such a publication is more recent: an inventory that it left out is not restored. A withdrawal whose answer was lost may
+        still arrive after the inventories were restored. Placement refuses it when anything of the machine has been written
+        since, so a write that changes nothing is sent where nothing else was written.
 
-        :param still: raises when the machine must not be on offer any more. It is asked right before each write: of one that
-            somebody has got meanwhile placement would take it, for nothing of ours below it has changed by that.
-        :returns: names of the providers that offer it again.
-        :raises PlacementError: it could not be done.
+        :param still: raises when the machine must not be offered any more. It is called right before each write: placement
+            would accept a write for a machine that somebody got meanwhile, since that changes nothing of our providers below
+            it.
+        :returns: names of the providers whose inventories are as they were.
+        :raises PlacementError: the inventories could not be restored.
         """
         wanted = {o.uuid: o for o in offered if o.stocks}
         last: PlacementUnreachable | None = None
-        settled = False  # no withdrawal can come after this
+        settled = False  # whether no earlier withdrawal can be accepted any more
         for attempt in range(self._attempts):
             now = self.look(root_uuid)
             mine = [o for o in now.ours if o.uuid in wanted]
@@ -190,7 +192,7 @@ class Shelf:
                 still()
                 last = self._offer(taken, now) or last
             elif there and not settled:
-                trouble = self._offer(there[:1], now)  # as it is
+                trouble = self._offer(there[:1], now)  # unchanged
                 settled, last = trouble is None, trouble or last
             else:
                 return tuple(wanted[o.uuid].name for o in there if o.stocks == wanted[o.uuid].stocks)
@@ -201,10 +203,10 @@ class Shelf:
         ) from last
 
     def _offer(self, offered: Iterable[Offered], seen: OnShelf) -> PlacementUnreachable | None:
-        """Offer something as one call, if nobody has written to it since it was seen.
+        """Write inventories in one call, if nobody has written to these providers since they were read.
 
-        :returns: why that is not certain to have been done, if it is not.
-        :raises PlacementRefused: it may not be done.
+        :returns: why it is uncertain whether that was done; None where it was done.
+        :raises PlacementRefused: the write is not allowed.
         """
         generations = dict(seen.generations)
         body = {
@@ -236,5 +238,5 @@ class Shelf:
 
 
 def _left_of(stocks: Iterable[Stock]) -> bool:
-    """Not all of it is reserved."""
+    """Tell whether not everything is reserved."""
     return any(s.total > s.reserved for s in stocks)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Say what an API is waited for that does not answer for long, and until when."""
+"""Report HTTP requests to OpenStack APIs whose answer takes long, with the time at which the wait ends."""
 
 import threading
 from collections.abc import Callable
@@ -12,13 +12,13 @@ import requests
 from keystoneauth1.session import TCPKeepAliveAdapter
 
 LONG_SECONDS = 10.0
-"""Seconds of a wait after which it is said."""
+"""Seconds of a wait after which it is reported."""
 
 
 class SlowAnswers(requests.Session):
-    """A session for keystoneauth that says once of each request that its answer takes long.
+    """A session for keystoneauth that reports once of each request that its answer takes long.
 
-    :param say: is given one sentence, in a thread of its own.
+    :param say: gets one sentence, in a thread of its own.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -28,7 +28,7 @@ class SlowAnswers(requests.Session):
             self.mount(scheme, TCPKeepAliveAdapter())
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
-        """Send one request, as the class above does."""
+        """Send one request as the base class does."""
         timer = threading.Timer(LONG_SECONDS, self._tell, (request, datetime.now(UTC), kwargs.get('timeout')))
         timer.daemon = True
         timer.start()

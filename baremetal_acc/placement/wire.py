@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the words of placement's documents mean? JSON becomes types here, and types become JSON."""
+"""Convert placement's JSON documents to types, and types to JSON."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +12,7 @@ from baremetal_acc.placement.client import Answer
 
 
 def encode(inventory: ProviderInventory) -> dict[str, Any]:
-    """What a provider of ours offers of one class."""
+    """Return the JSON of an inventory of one class of our providers."""
     return {
         'total': inventory.total,
         'reserved': inventory.reserved,
@@ -24,19 +24,19 @@ def encode(inventory: ProviderInventory) -> dict[str, Any]:
 
 
 def invalid(what: str) -> PlacementRefused:
-    """The error for an answer that is not as placement writes it."""
+    """Return the error for an answer that is not as placement writes it."""
     return PlacementRefused(f'placement: an answer has no valid {what}', hint='something else answers at its endpoint')
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """A JSON object."""
+    """Return a JSON object."""
     if not isinstance(value, dict):
         raise invalid('object')
     return value
 
 
 def generation(answer: Answer) -> int:
-    """The generation of the provider that an answer is about."""
+    """Return the generation of the provider that an answer is about."""
     value = answer.body.get('resource_provider_generation')
     if not isinstance(value, int):
         raise invalid('generation')
@@ -44,7 +44,7 @@ def generation(answer: Answer) -> int:
 
 
 def inventories(answer: Answer) -> tuple[ProviderInventory, ...]:
-    """What a provider offers, as far as we ever write it."""
+    """Return the inventories of a provider, reduced to the values that we write."""
     found = []
     for name, raw in sorted(mapping(answer.body.get('inventories')).items()):
         match raw:
@@ -58,7 +58,7 @@ def inventories(answer: Answer) -> tuple[ProviderInventory, ...]:
 
 
 def traits(answer: Answer) -> frozenset[str]:
-    """The traits of a provider."""
+    """Return the traits of a provider."""
     names = answer.body.get('traits')
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise invalid('list of traits')
@@ -66,7 +66,7 @@ def traits(answer: Answer) -> frozenset[str]:
 
 
 def classes(answer: Answer) -> frozenset[str]:
-    """The resource classes that placement knows."""
+    """Return the resource classes that placement knows."""
     match answer.body.get('resource_classes'):
         case list(rows) if all(isinstance(row, dict) and isinstance(row.get('name'), str) for row in rows):
             return frozenset(row['name'] for row in rows)
@@ -74,7 +74,7 @@ def classes(answer: Answer) -> frozenset[str]:
 
 
 def provider(raw: object) -> Provider:
-    """A provider without what it offers."""
+    """Return a provider without its inventories."""
     match raw:
         case {
             'uuid': str(uuid),
@@ -87,7 +87,7 @@ def provider(raw: object) -> Provider:
 
 
 def summaries(answer: Answer) -> tuple[Provider, ...]:
-    """A list of providers."""
+    """Return a list of providers."""
     found = answer.body.get('resource_providers')
     if not isinstance(found, list):
         raise invalid('list of providers')
@@ -95,11 +95,11 @@ def summaries(answer: Answer) -> tuple[Provider, ...]:
 
 
 def below(root: str, found: Iterable[Provider]) -> dict[str, Provider] | None:
-    """What lies below a root, parents first; None if the root is not there.
+    """Return the providers below a root, parents first; None if the root does not exist.
 
-    An operator may have put the node's root below another provider: then placement's tree holds other nodes' too.
+    An operator may have put the node's root below another provider: then placement's tree contains other nodes, too.
 
-    :raises PlacementRefused: providers lie below each other in a circle.
+    :raises PlacementRefused: the providers form a cycle.
     """
     everything = {p.uuid: p for p in found}
     if root not in everything:
@@ -122,7 +122,7 @@ def below(root: str, found: Iterable[Provider]) -> dict[str, Provider] | None:
 
 
 def encode_stock(stock: Stock) -> dict[str, Any]:
-    """Everything that a provider has of one class."""
+    """Return the JSON of an inventory with all of its values."""
     return {
         'total': stock.total,
         'reserved': stock.reserved,
@@ -134,12 +134,12 @@ def encode_stock(stock: Stock) -> dict[str, Any]:
 
 
 def stocks(answer: Answer) -> tuple[Stock, ...]:
-    """Everything that a provider has, sorted by class."""
+    """Return all inventories of a provider, sorted by class."""
     return tuple(_stock(name, raw) for name, raw in sorted(mapping(answer.body.get('inventories')).items()))
 
 
 def encode_consumer(consumer: Consumer) -> dict[str, Any]:
-    """Everything that a consumer claims. An empty object would be refused: who claims nothing is not written."""
+    """Return the JSON of all claims of a consumer. Placement refuses an empty object, so a consumer needs a claim."""
     claims: dict[str, dict[str, dict[str, int]]] = {}
     for claim in consumer.claims:
         claims.setdefault(claim.provider, {'resources': {}})['resources'][claim.resource_class] = claim.amount
@@ -152,7 +152,7 @@ def encode_consumer(consumer: Consumer) -> dict[str, Any]:
 
 
 def consumer(uuid: str, answer: Answer) -> Consumer | None:
-    """Everything that a consumer claims; None if it claims nothing, as if it had never been."""
+    """Return a consumer with all of its claims; None if it has no claims, as for one that never existed."""
     allocations = mapping(answer.body.get('allocations'))
     if not allocations:
         return None
@@ -164,12 +164,12 @@ def consumer(uuid: str, answer: Answer) -> Consumer | None:
 
 
 def claims(provider: str, answer: Answer) -> dict[str, tuple[Claim, ...]]:
-    """Who claims what of a provider, by consumer."""
+    """Return the claims on a provider, by consumer."""
     return {name: _claims(provider, raw) for name, raw in sorted(mapping(answer.body.get('allocations')).items())}
 
 
 def usages(answer: Answer) -> dict[str, int]:
-    """How much of a provider is claimed, by class."""
+    """Return the usages of a provider, by class."""
     found = mapping(answer.body.get('usages'))
     if not all(isinstance(amount, int) for amount in found.values()):
         raise invalid('usage')
