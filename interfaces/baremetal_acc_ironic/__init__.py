@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does the core run inside Ironic?"""
+"""The Ironic plugin of baremetal-acc: hardware types, interfaces, steps and periodic tasks."""

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The step ``accept_accelerator_custody``: an operator answers for what the cards of a free node run, until a day.
+"""The step ``accept_accelerator_custody``: an operator answers for the firmware of a free node's cards until a given date.
 
-It begins a new chain of custody without a write: for the first day of a fleet, and for cards without an image. Whatever
-somebody else is known to have reached is written all the same.
+The step begins a new chain of custody without writing firmware: for the first day of a fleet, and for cards without an image.
+It refuses a card that somebody else is known to have reached, or on which a write of ours has failed: cleaning has to write it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,10 +28,10 @@ LOG = log.getLogger(__name__)
 
 
 def accept(task: Any, given: Mapping[str, Any]) -> None:
-    """Read the cards, and begin their chains. Nothing is written to a BMC.
+    """Read the cards, and begin a new chain of custody for each chosen one. Nothing is written to a BMC.
 
-    :raises StepFailed: an argument is wrong, no operator has asked for it by hand, a job was left unfinished, or somebody else
-        has reached one of the cards or can.
+    :raises StepFailed: an argument is wrong, no operator has asked for the step by hand, an interrupted job is unfinished, or
+        somebody else has reached one of the cards or can.
     """
     step = steps.ACCEPT
     with work.told_by(task, step):
@@ -66,9 +66,9 @@ def accept(task: Any, given: Mapping[str, Any]) -> None:
 
 
 def _refuse_open(kept: Custody, chosen: Iterable[Accelerator]) -> None:
-    """See that the chains are not broken by the next reading.
+    """Refuse cards whose chain of custody the next inventory read would break.
 
-    :raises UsageError: a path to one of the cards is open, and its host is not off.
+    :raises UsageError: a write path to one of the cards is open, and its host is not off.
     """
     for accelerator in chosen:
         seen = kept.of(accelerator.id).seen

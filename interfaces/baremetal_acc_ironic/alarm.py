@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is told that a node is not as it was handed over? By log, history, metric, and, where rules ask for it, a notification.
+"""Report alarms about a node that is not as it was handed over: log, node history, metric, and a notification where rules ask.
 
-Once when it begins, ``baremetal.accelerator.alarm.start``, and once when it is over, ``baremetal.accelerator.alarm.end``. The
-metric counts both, by the kind of trouble.
+Each alarm is reported once when it begins (``baremetal.accelerator.alarm.start``) and once when it ends
+(``baremetal.accelerator.alarm.end``). Metrics count both, by the kind of trouble.
 """
 
 from collections.abc import Iterable
@@ -26,16 +26,17 @@ METRICS = metrics_utils.get_metrics_logger(__name__)
 ACTION = 'alarm'
 
 BETWEEN = 'changed between verify and hand-over'
-"""What the first look after a hand-over finds: it was proven, and was not so any more when the node became active."""
+"""Prefix of an alarm that the first inventory read after a hand-over has found: the verification had proven it, and it was no
+longer so when the node became active."""
 
 
 BACK = 'came back changed'
-"""What the first look at a node that is ours again finds."""
+"""Prefix of a difference that the first inventory read of a node that has come back has found."""
 
 
 @base.IronicObjectRegistry.register
 class AcceleratorAlarmPayload(ironic_notification.NotificationPayloadBase):
-    """What is not as it was handed over, or is so again."""
+    """A difference from how the node was handed over, at its beginning or at its end."""
 
     # Version 1.0: Initial version
     VERSION = '1.0'
@@ -57,7 +58,7 @@ class AcceleratorAlarmPayload(ironic_notification.NotificationPayloadBase):
 
 @base.IronicObjectRegistry.register
 class AcceleratorAlarmNotification(ironic_notification.NotificationBase):
-    """The notification itself."""
+    """The notification that carries an alarm."""
 
     # Version 1.0: Initial version
     VERSION = '1.0'
@@ -66,9 +67,9 @@ class AcceleratorAlarmNotification(ironic_notification.NotificationBase):
 
 
 def begun(task: Any, alarm: Alarm, reactions: frozenset[DriftAction], *, first: bool, lifecycle: int, now: datetime) -> None:
-    """Tell that something is wrong.
+    """Report that an alarm has begun.
 
-    :param first: the first look after the hand-over has found it.
+    :param first: the first inventory read after the hand-over has found it.
     """
     what = troubles.sentence(alarm.trouble)
     text = f'{BETWEEN}: {what}' if first else what
@@ -80,7 +81,7 @@ def begun(task: Any, alarm: Alarm, reactions: frozenset[DriftAction], *, first: 
 
 
 def over(task: Any, alarm: Alarm, reactions: frozenset[DriftAction], *, lifecycle: int, now: datetime) -> None:
-    """Tell that it is not wrong any more."""
+    """Report that an alarm has ended."""
     text = f'over, since {alarm.since:%Y-%m-%d %H:%M:%S} UTC: {troubles.sentence(alarm.trouble)}'
     LOG.warning('Node %s: alarm is %s', task.node.uuid, text)
     outcome.told(task.node, f'alarm is {text}')
@@ -90,7 +91,7 @@ def over(task: Any, alarm: Alarm, reactions: frozenset[DriftAction], *, lifecycl
 
 
 def came_back(task: Any, found: Iterable[Trouble], *, lifecycle: int, now: datetime) -> None:
-    """Tell what of a node that is ours again is not as it was handed over: an alarm that nobody waits for the end of."""
+    """Count and send the differences of a node that has come back: each is an alarm that never gets an end notification."""
     asked = frozenset({DriftAction.NOTIFY})
     for trouble in found:
         one = Alarm(trouble=trouble, since=now, told=True)
@@ -100,14 +101,14 @@ def came_back(task: Any, found: Iterable[Trouble], *, lifecycle: int, now: datet
 
 
 def told(task: Any, texts: Iterable[str]) -> None:
-    """What was done about it, or cannot be done."""
+    """Record in log and node history what was done about an alarm, or cannot be done."""
     for text in texts:
         LOG.warning('Node %s: %s', task.node.uuid, text)
         outcome.told(task.node, text)
 
 
 def locked_out() -> None:
-    """Count a round that has found something while somebody else held the node."""
+    """Count a watch round that has found something while another task held the node's lock."""
     _count('watch_locked_out')
 
 

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The step ``allow_host_start``: an operator allows the host of a free node to be started though nothing is proven.
+"""The step ``allow_host_start``: an operator allows the host of a free node to be powered on although nothing is proven.
 
-It is for looking at a machine by hand. It holds for a node without instance and lessee, for requests of system scope, until the
-moment that it names, and no longer than until the next automated cleaning or deploy.
+It is meant for examining a machine by hand. The permission holds only for a node without instance and lessee, only for requests
+of system scope, until the given time, and no longer than until the next automated cleaning or deploy.
 """
 
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ LOG = log.getLogger(__name__)
 
 
 def allow(task: Any, given: Mapping[str, Any]) -> None:
-    """Allow it, or end what was allowed. Nothing is written to a BMC.
+    """Store the permission to start the host, or end it where the step has no arguments. Nothing is written to a BMC.
 
-    :raises StepFailed: an argument is wrong, or no operator has asked for it by hand.
+    :raises StepFailed: an argument is wrong, or no operator has asked for the step by hand.
     """
     step = steps.ALLOW_START
     with work.told_by(task, step):
@@ -45,7 +45,7 @@ def allow(task: Any, given: Mapping[str, Any]) -> None:
 
 
 def _allowed(arguments: Mapping[str, Any], by: str) -> StartAllowed | None:
-    """What is to be allowed; None: nothing any more.
+    """Return the permission that the arguments ask for; None: the present one ends.
 
     :raises UsageError: an argument is missing, or wrong.
     """

@@ -1,16 +1,17 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Refuse requests in Ironic's API process that Ironic's own policy would let too many people make.
+"""Refuse requests to Ironic's API that Ironic's own policy would allow to too many users: a pecan hook.
 
-``[api] middleware`` wraps Ironic's application from outside of keystonemiddleware, where nobody knows yet who asks, nor which
-controller will answer (ironic 39.0.0, api/app.py, setup_app). So the guard is a hook of the pecan application inside: it runs
+``[api] middleware`` wraps Ironic's application outside of keystonemiddleware, where neither the user nor the controller of a
+request is known yet (ironic 39.0.0, api/app.py, setup_app). So the guard is a hook of the pecan application inside: it runs
 after routing and after ``ContextHook``, before the controller, on the very request object that the controller decodes.
 
-It checks keys of ``instance_info`` by which Ironic would run other code than the node's own fields name, of every node, for the
-type of a node may change; and, of nodes of our hardware types, starts of a host, virtual media and vendor passthru.
+For every node, whatever its type, since that may change, the guard checks keys of ``instance_info`` by which Ironic would run
+other code than the node's own fields name. For nodes of our hardware types it also checks host starts, adoption, virtual media
+and vendor passthru.
 
-The node's own ``<x>_interface`` fields and ``driver`` are left to ``baremetal:node:update:driver_interfaces``: by default not
-even members of the owner may write them, only its administrators, managers and services; the lessee never.
+The node's own ``<x>_interface`` fields and ``driver`` are left to the rule ``baremetal:node:update:driver_interfaces``: by
+default only administrators, managers and services of the owner may write them, not its members, and the lessee never.
 """
 
 import inspect
@@ -33,9 +34,9 @@ LOG = log.getLogger(__name__)
 
 
 class Refused(Exception):
-    """The request ends here.
+    """The guard refuses the request.
 
-    :ivar error: what Ironic's own formatting makes an answer of.
+    :ivar error: the exception that Ironic's own formatting turns into the HTTP answer.
     """
 
     def __init__(self, error: Exception) -> None:
@@ -44,7 +45,7 @@ class Refused(Exception):
 
 
 class ApiGuard(hooks.PecanHook):
-    """What is asked before a controller of Ironic's is called."""
+    """The pecan hook: run the check of a route before Ironic's controller is called."""
 
     priority = 200  # after ContextHook, which has 100
 
@@ -54,7 +55,10 @@ class ApiGuard(hooks.PecanHook):
             LOG.warning('%s is a route that this release does not know: its bodies are checked like those of nodes', name)
 
     def before(self, state: Any) -> None:
-        """Refuse, or let the controller answer."""
+        """Run the check of the request's route.
+
+        :raises Refused: the request is not allowed.
+        """
         check = self.routes.get(api_routes.name_of(state.controller), Check.NODE_DOCUMENT)
         try:
             _run(check, state)
@@ -62,7 +66,7 @@ class ApiGuard(hooks.PecanHook):
             raise Refused(error) from error
 
     def on_error(self, state: Any, error: Exception) -> Any:
-        """The answer to a refused request, in the form in which Ironic's controllers answer."""
+        """Answer a refused request in the form in which Ironic's controllers answer errors; None for any other error."""
         if not isinstance(error, Refused):
             return None
         reason = error.error
@@ -76,9 +80,9 @@ class ApiGuard(hooks.PecanHook):
 
 
 def install(app: Any) -> None:
-    """Add the guard to the pecan application that lies within an application of Ironic's.
+    """Add the guard to the pecan application inside Ironic's WSGI application.
 
-    :raises RuntimeError: if there is none: the API must not start without the guard.
+    :raises RuntimeError: there is no pecan application: the API must not start without the guard.
     """
     found = next((inner for inner in _layers(app) if isinstance(inner, Pecan)), None)
     if found is None:
@@ -87,7 +91,7 @@ def install(app: Any) -> None:
 
 
 def _layers(app: Any) -> Iterator[Any]:
-    """An application, and those that it wraps: in an attribute, or in the closure of a function."""
+    """Yield an application, and those that it wraps: in an attribute, or in the closure of a function."""
     pending, seen = [app], set[int]()
     while pending:
         layer = pending.pop()
@@ -124,7 +128,7 @@ def _run(check: Check, state: Any) -> None:
 
 def _check_document(state: Any) -> None:
     if not requester.checked():
-        return  # Ironic asks no policy at all
+        return  # Ironic checks no policy at all
     who = requester.of(state.request.context)
     if who is not None and who.system_scope == 'all':
         return
@@ -138,7 +142,7 @@ def _check_document(state: Any) -> None:
 
 
 def _documents(state: Any) -> Iterator[object]:
-    """What the controller gets: the arguments that pecan takes from the request, and the body as ``method.body`` decodes it."""
+    """Yield what the controller gets: the arguments that pecan has found, and the body as ``method.body`` decodes it."""
     yield from _arguments(state).values()
     if not state.request.body:
         return
@@ -147,7 +151,7 @@ def _documents(state: Any) -> Iterator[object]:
     except RecursionError as error:
         raise exception.ClientSideError('The body of the request is nested too deeply.') from error
     except (ValueError, LookupError) as error:
-        # No JSON, or an encoding that is none. The controller decodes the same bytes in the same way next, and fails likewise.
+        # No JSON, or an unknown encoding. The controller decodes the same bytes in the same way next, and fails likewise.
         LOG.debug('a body cannot be decoded: %s', error)
 
 
@@ -191,7 +195,7 @@ def _why_not(node: str, findings: tuple[Finding, ...]) -> str:
 def _check_start(state: Any) -> None:
     target = _arguments(state).get('target')
     if not isinstance(target, str) or target not in host_start.STARTING:
-        return  # Ironic refuses what it does not know (400), and the power interface what it does not
+        return  # Ironic (400) and the power interface refuse targets that they do not know
     node = _find_node(state, 'baremetal:node:set_power_state')
     if node.driver not in opts.HARDWARE_TYPES:
         return
@@ -202,7 +206,10 @@ def _check_start(state: Any) -> None:
 
 
 def _check_adoption(state: Any) -> None:
-    """An adoption asks nothing of ours in the conductor, so it would go on with what was proven before it."""
+    """Refuse to adopt a node while an earlier deployment's proof is stored.
+
+    Nothing of ours checks an adoption in the conductor, so the node would be taken for proven.
+    """
     if _arguments(state).get('target') != states.VERBS['adopt']:
         return
     node = _find_node(state, 'baremetal:node:set_provision_state')
@@ -220,20 +227,23 @@ def _is_proven(node: Any) -> bool:
 
 
 def _check_rule(state: Any, theirs: str, ours: str) -> None:
-    """Ask a rule of ours in addition to Ironic's own."""
+    """Check a rule of ours in addition to Ironic's own."""
     node = _find_node(state, theirs)
     if node.driver in opts.HARDWARE_TYPES:
         api_utils.check_owner_policy('node', ours, node.owner, node.lessee)
 
 
 def _find_node(state: Any, rule: str) -> Any:
-    """The node of the request, if Ironic's own rule lets the caller do this; else Ironic's own error, which tells no more."""
+    """Return the node of the request.
+
+    Ironic's own rule is checked first; its error reveals no more than without us.
+    """
     ident = getattr(state.controller.__self__, 'node_ident', None) or _arguments(state).get('node_ident')
     return api_utils.check_node_policy_and_retrieve(rule, ident)
 
 
 def _arguments(state: Any) -> dict[str, Any]:
-    """What the controller is called with, by name: pecan takes it from path, query and body alike."""
+    """Return the arguments of the controller by name: pecan takes them from path, query and body alike."""
     given = state.arguments
-    names = inspect.signature(state.controller).parameters  # of what Ironic's decorators wrap
+    names = inspect.signature(state.controller).parameters  # those of the method that Ironic's decorators wrap
     return dict(zip(names, [*given.args, *given.varargs], strict=False)) | dict(given.varkw)

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Find the routes of Ironic's API in its controllers, and say what has to be checked on each.
+"""Find the routes of Ironic's API in its pecan controllers, and map each route to the check that it needs.
 
-A route is a method of a controller, such as ``v1.node.NodesController.patch``: pecan has resolved names, UUIDs, suffixes,
-encodings and ``_method`` by the time it is known. A route that no table here names is checked like one that takes a node.
+A route is a method of a controller, such as ``v1.node.NodesController.patch``: by the time that it is known, pecan has resolved
+names, UUIDs, suffixes, encodings and ``_method``. A writing route that no table here names is checked like one that takes a
+node.
 """
 
 import enum
@@ -19,11 +20,11 @@ from pecan.util import iscontroller
 _PACKAGE = f'{controllers.__name__}.'
 
 _INTERNAL = ('_lookup', '_route')
-"""Methods by which pecan finds others; they answer nothing themselves."""
+"""Methods by which pecan finds other controllers; they are no routes themselves."""
 
 
 class Check(enum.Enum):
-    """What is checked before Ironic's controller is called."""
+    """What the guard checks before Ironic's controller is called."""
 
     NODE_DOCUMENT = 'the body may write instance_info'
     START = 'the host may start'
@@ -38,8 +39,8 @@ CHECKED: Mapping[str, Check] = {
     'v1.node.NodesController.patch': Check.NODE_DOCUMENT,
     'v1.node.NodesController.post': Check.NODE_DOCUMENT,
     'v1.node.NodeStatesController.power': Check.START,
-    # What starts a host in a flow is for the conductor to ask. Of a body Ironic writes to instance_info the keys configdrive,
-    # rescue_password and hashed_rescue_password only, and it drops parameters that it does not know.
+    # The conductor checks the host starts of a flow. From the body Ironic writes to instance_info only the keys configdrive,
+    # rescue_password and hashed_rescue_password, and it drops parameters that it does not know.
     'v1.node.NodeStatesController.provision': Check.ADOPT,
     'v1.node.NodeVmediaController.post': Check.ATTACH_MEDIA,
     'v1.node.NodeVmediaController.delete': Check.DETACH_MEDIA,
@@ -97,7 +98,7 @@ HARMLESS: Mapping[str, str] = {
     'v1.volume_target.VolumeTargetsController.patch': 'a volume target',
     'v1.volume_target.VolumeTargetsController.post': 'a volume target',
 }
-"""Routes that write, and what they take instead of a node."""
+"""Writing routes that take no node, and what they take instead."""
 
 READS = frozenset({
     'get', 'get_all', 'get_one', 'detail', 'index', 'logical_disk_properties', 'methods', 'properties', 'supported', 'validate',
@@ -106,9 +107,10 @@ READS = frozenset({
 
 
 def find_routes() -> dict[str, Check]:
-    """Every route of Ironic's application, by name, with what is checked on it.
+    """Return every route of Ironic's API by name, with its check.
 
-    Of all controllers of the package: some are found by the code of a ``_lookup`` only, which no walk of attributes sees.
+    All controllers of the package are searched: some are reached only by the code of a ``_lookup``, which no walk of attributes
+    sees.
     """
     modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(controllers.__path__, _PACKAGE)]
     classes = [c for m in modules for _, c in inspect.getmembers(m, inspect.isclass) if c.__module__ == m.__name__]
@@ -116,12 +118,12 @@ def find_routes() -> dict[str, Check]:
 
 
 def name_of(controller: Any) -> str:
-    """The name of the route that pecan has found: of a bound method of a controller."""
+    """Return the name of the route that pecan has found, a bound method of a controller; empty for anything else."""
     return _name(type(controller.__self__), controller.__name__) if inspect.ismethod(controller) else ''
 
 
 def unclassified(routes: Mapping[str, Check]) -> tuple[str, ...]:
-    """Routes that write and that no table here names, of a release of Ironic that is newer than the tables."""
+    """Return the writing routes that no table here names: those of an Ironic release that is newer than the tables."""
     named = CHECKED.keys() | HARMLESS.keys()
     return tuple(sorted(name for name in routes if name not in named and name.rpartition('.')[2] not in READS))
 

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does the instance of a node get its accelerators, all of them at once, and how do they come back?
+"""Prepare the accelerators that a node's instance has claimed in placement, all of them together, and restore them afterwards.
 
-What an instance has claimed is prepared by one job of the deploy; what fails is brought back by a further job of the same step,
-before the step fails. The verification looks at all of it. Cleaning brings back what is left, whether or not anybody knows the
-instance any more. What the drivers want done, the jobs do (:mod:`baremetal_acc_ironic.work`).
+One job of the deploy prepares everything that the instance has claimed. If that fails, a second job of the same step restores
+what was written before the step fails. The deploy's verification checks all claimed accelerators. Cleaning restores what is
+left, whether or not the instance is still known. The jobs carry out what the attach drivers ask for
+(:mod:`baremetal_acc_ironic.work`).
 """
 
 import glob
@@ -39,17 +40,17 @@ from baremetal_acc_ironic.tools import tools as tools_of
 
 
 def prepare(task: Any, mind: Memory, inventory: Inventory) -> Memory:
-    """What is remembered, with all that the instance has claimed, and the functions that its slots get.
+    """Return the node state with all that the instance has claimed, and with the functions that its slots are to get.
 
-    :raises UsageError: there is no instance, nothing is published, or it cannot be done with what it has claimed.
+    :raises UsageError: there is no instance, nothing is published, or what it has claimed cannot be prepared.
     :raises PlacementError: placement cannot be asked.
-    :raises AccError: a driver cannot do it. Nothing was done of any of them.
+    :raises AccError: a driver cannot prepare it. None of the drivers has changed anything.
     """
     instance = task.node.instance_uuid
     if not placement.is_wanted() or instance is None:
         why = 'the node has no instance' if instance is None else f'[{GROUP}] publish is off'
         raise UsageError(argument='argument claimed', what=f'{why}, so nothing is claimed', hint='name the slots: functions')
-    # What an attempt before has asked for decides nothing now.
+    # What an earlier attempt has asked for does not count now.
     mind = _without_overrides(mind, mind.attached)
     around = _around(task, mind, inventory, instance)
     found, missing = _claimed(task, inventory, around)
@@ -72,13 +73,13 @@ def prepare(task: Any, mind: Memory, inventory: Inventory) -> Memory:
 
 
 def going_back(task: Any, mind: Memory, inventory: Inventory) -> tuple[Memory, tuple[Give, ...]]:
-    """What is remembered, with what brings back the accelerators of the instance, and that in its order."""
+    """Return the node state, and the function assignments, in their order, that restore the accelerators of the instance."""
     before = mind.attached
     if before is None:
         return mind, ()
     mind = _without_overrides(mind, before)
     there = {a.id for a in inventory.accelerators}
-    # A card may be away for a while, and then comes back with what it holds.
+    # A card may be missing for a while, and then return with its contents.
     away = {a.provider: _AWAY for a in decide.in_reverse(before) if a.accelerator not in there}
     which = tuple(a for a in decide.in_reverse(before) if a.provider not in away)
     attached, gives = _way_back(task, mind, inventory, before, which, failed=away)
@@ -89,7 +90,10 @@ def going_back(task: Any, mind: Memory, inventory: Inventory) -> tuple[Memory, t
 def without_refused(
     mind: Memory, made: Plan, gives: tuple[Give, ...], inventory: Inventory
 ) -> tuple[Memory, Plan, tuple[Give, ...]]:
-    """What is remembered, planned and given without the devices of which something is refused: they cannot be brought back."""
+    """Leave out the devices of which the plan refuses something, since these cannot be restored.
+
+    :returns: node state, plan and assignments without them.
+    """
     made, why = decide.without_refused(made, gives)
     attached = mind.attached
     if attached is None or not why:
@@ -103,30 +107,30 @@ def without_refused(
 
 
 def is_going_back(mind: Memory) -> bool:
-    """The job that has just begun brings back what an instance was to get."""
+    """Whether the job that has just begun restores the accelerators of an instance."""
     attached, job = mind.attached, mind.job
     return attached is not None and job is not None and attached.job == job.id and bool(decide.in_reverse(attached))
 
 
 def devices(mind: Memory) -> frozenset[AcceleratorId]:
-    """The devices of which the instance has something."""
+    """Return the devices of which the instance has a whole card or a slot."""
     return frozenset() if mind.attached is None else frozenset(a.accelerator for a in mind.attached.items)
 
 
 def begun(mind: Memory, made: Plan, job: Job) -> Memory:
-    """What is remembered as the one job begins that prepares them."""
+    """Return the node state as the job begins that prepares the claimed accelerators."""
     return mind if mind.attached is None else replace(mind, attached=decide.begun(mind.attached, made, job.id))
 
 
 def worked_on(mind: Memory, job: Job) -> Memory:
-    """What is remembered as a job begins that brings them back."""
+    """Return the node state as a job begins that restores them."""
     return mind if mind.attached is None else replace(mind, attached=replace(mind.attached, job=job.id))
 
 
 def plugged(task: Any, mind: Memory, inventory: Inventory, verdict: Verdict) -> tuple[Memory, tuple[str, ...]]:
-    """What is remembered, with all that the instance has, and what of it is not as it was promised.
+    """Return the node state with all that the instance has claimed, and what of it is not as promised.
 
-    An instance whose accelerators need no step of their own is met here first.
+    Accelerators that need no preparing step are recorded here for the first time.
 
     :raises PlacementError: placement cannot be asked.
     :raises AccError: a driver cannot say what the instance has got.
@@ -148,7 +152,7 @@ def plugged(task: Any, mind: Memory, inventory: Inventory, verdict: Verdict) -> 
         for a in items
         if a.state not in (AttachState.PLANNED, AttachState.PREPARED, AttachState.PLUGGED)
     )
-    # What nobody had to prepare is as it is.
+    # What needed no preparing is ready as it is.
     items = [decide.after(decide.after(a, _BEGIN), _READY) if a.state is AttachState.PLANNED else a for a in items]
     named = {(a.provider, a.accelerator) for a in items}
     others = [a for key, a in before.items() if a.written and key not in named]
@@ -159,7 +163,7 @@ def plugged(task: Any, mind: Memory, inventory: Inventory, verdict: Verdict) -> 
 
 
 def tell(task: Any, mind: Memory) -> None:
-    """Leave in the node's history what the instance has got, and where it finds it."""
+    """Record in the node's history which accelerators the instance has got, and by which handle it finds them."""
     attached = mind.attached
     there = () if attached is None else tuple(a for a in attached.items if a.state is AttachState.PLUGGED)
     if attached is None or not there:
@@ -173,9 +177,9 @@ def tell(task: Any, mind: Memory) -> None:
 
 
 def left(task: Any, mind: Memory, inventory: Inventory) -> Memory:
-    """What is remembered as a node is cleaned that an instance has had, with what brings back what it has left.
+    """Return the node state with assignments that restore what the last instance has left; for the reconciling of a cleaning.
 
-    What nobody can trust is brought back in any case; what is well known only where the rules say so (``on_leave``).
+    Doubtful slots are restored in any case; slots with known contents only where the rules say so (``on_leave``).
     """
     before = mind.attached
     if before is None:
@@ -191,13 +195,13 @@ def left(task: Any, mind: Memory, inventory: Inventory) -> Memory:
 
 
 def doubtful(mind: Memory) -> frozenset[Place]:
-    """The slots that are written whatever they show, since nobody knows what they hold."""
+    """Return the slots that are written whatever they report, since their contents are unknown."""
     there = () if mind.attached is None else mind.attached.items
     return frozenset(a.place for a in there if a.doubtful and a.place is not None)
 
 
 def _goes(task: Any, mind: Memory, inventory: Inventory, one: Attachment) -> bool:
-    """The rules want nothing of an instance to stay in it."""
+    """Whether the rules want nothing of an instance to stay in the device."""
     accelerator = inventory.accelerator(one.accelerator)
     if accelerator is None:
         return True
@@ -211,9 +215,11 @@ def _goes(task: Any, mind: Memory, inventory: Inventory, one: Attachment) -> boo
 def ended(
     task: Any, mind: Memory, job: Job, inventory: Inventory | None, reasons: tuple[str, ...]
 ) -> tuple[Memory, tuple[str, ...]]:
-    """What is remembered when a job has ended that was about what an instance has, and the reasons with what came of that.
+    """Update the node state when a job on an instance's accelerators has ended.
 
-    Where the job was to prepare it and has failed, what it has written is to be brought back: :func:`must_go_back` says so.
+    Where the job was to prepare the accelerators and has failed, what it has written has to be restored: :func:`must_go_back`.
+
+    :returns: the node state, and the job's reasons with those of the instance.
     """
     attached = mind.attached
     if attached is None or attached.job != job.id:
@@ -223,13 +229,13 @@ def ended(
     if not attached.reasons:
         attached = decide.prepared(attached, job, reasons)
         if reasons:
-            # What is about to be put right is no reason any more: that a card is spoilt, and the host therefore stays off.
+            # What the restoring job is about to repair is no reason any more: a spoilt card, and the host kept off for it.
             passing = {*restore.judge(job, inventory).why, *_not_given_back(job)}
             attached = decide.going_back(attached, [r for r in reasons if r not in passing] or reasons)
         return replace(mind, attached=attached), reasons
     attached = decide.brought_back(attached, job, None if inventory is None else _holds(task, mind, inventory))
     if decide.in_reverse(attached):
-        return replace(mind, attached=attached), reasons  # those that it has not come to have a job of their own
+        return replace(mind, attached=attached), reasons  # the rest is restored by a further job
     mind = _without_overrides(replace(mind, attached=attached), attached)
     if inventory is not None:
         mind = _withheld(mind, inventory)
@@ -241,20 +247,20 @@ def ended(
 
 
 def _not_given_back(job: Job) -> Iterator[str]:
-    """Why a job has left the host off, as it is among its reasons."""
+    """Yield why a job has left the host powered off, as the job's reasons say it."""
     for item in job.items:
         if isinstance(item.action, Reset) and item.action.purpose is ResetPurpose.RESUME and item.state is ItemState.FAILED:
             yield f'{describe(item.action)}: {item.message}'
 
 
 def must_go_back(mind: Memory, job: Job) -> bool:
-    """A deployment has failed, and something of what its instance was to get has to be brought back by a job of its own."""
+    """Whether a deployment has failed, and accelerators of its instance have to be restored by a further job."""
     attached = mind.attached
     return job.flow is Flow.DEPLOY and attached is not None and attached.job is None and bool(decide.in_reverse(attached))
 
 
 def unsaid(mind: Memory, job: Job) -> tuple[str, ...]:
-    """What a job leaves behind that can neither go on nor bring anything back: cleaning does."""
+    """Return what a deploy job leaves unrestored if it can neither continue nor restore anything: cleaning restores it."""
     attached = mind.attached
     if attached is None or attached.job != job.id or job.flow is not Flow.DEPLOY:
         return ()
@@ -266,7 +272,7 @@ def unsaid(mind: Memory, job: Job) -> tuple[str, ...]:
 
 
 def _cleaned(task: Any, mind: Memory, attached: Attached, reasons: tuple[str, ...]) -> tuple[Memory, tuple[str, ...]]:
-    """What is remembered after the whole path; nothing, once it has ended well and everything is back."""
+    """Return the node state after the whole path of a cleaning; without the attachment once all of it has ended well."""
     bad = decide.stuck(attached)
     if reasons or bad:
         said = tuple(f'{a} could not be brought back after instance {attached.instance}: {a.why}' for a in bad)
@@ -277,7 +283,7 @@ def _cleaned(task: Any, mind: Memory, attached: Attached, reasons: tuple[str, ..
     return _without_overrides(replace(mind, attached=None), attached), reasons
 
 
-# ---------------------------------------------------------------------------------------------------------------- parts
+# -------------------------------------------------------------------------------------------------------------- helpers
 
 _TOLD = 20
 _AWAY = 'its BMC does not show the card any more'
@@ -285,9 +291,9 @@ _BEGIN, _READY = AttachEvent.BEGIN, AttachEvent.READY
 
 
 def _claimed(task: Any, inventory: Inventory, around: Around) -> tuple[tuple[Attachment, ...], tuple[str, ...]]:
-    """What the instance has claimed, as its drivers see it, and what it has claimed that the machine does not show.
+    """Return what the instance has claimed, as the drivers see it, and the claims that the machine does not show.
 
-    :raises UsageError: it is more than can be remembered.
+    :raises UsageError: the instance has claimed more than can be stored.
     """
     held = placement.claims(around.instance)
     all_of_it = claims.everything(held, task.node.uuid, inventory)
@@ -316,7 +322,7 @@ def _holds(task: Any, mind: Memory, inventory: Inventory) -> dict[Place, str]:
 
 
 def _held(tools: Tools, inventory: Inventory) -> dict[Place, str]:
-    """The function of the catalogue that each slot holds."""
+    """Return the function of the catalogue that each slot holds."""
     catalogue = tuple(tools.catalogue)
     return {
         (a.id, s.slot_id): name
@@ -335,7 +341,7 @@ def _way_back(
     kept: dict[str, str] | None = None,
     failed: dict[str, str] | None = None,
 ) -> tuple[Attached, tuple[Give, ...]]:
-    """How some of them are brought back, as their drivers say it; the others stay as they are."""
+    """Ask the drivers how some attachments are restored; the others stay as they are."""
     way = drive.unprepare(drivers(), which, _around(task, mind, inventory, attached.instance))
     for driver in sorted({a.driver for a in which if a.provider in way.failed}):
         outcome.told(task.node, next(way.failed[a.provider] for a in which if a.driver == driver and a.provider in way.failed))
@@ -346,10 +352,10 @@ def _way_back(
 def _asking(
     task: Any, mind: Memory, inventory: Inventory, gives: Iterable[Give], *, baseline_too: bool, first: bool = True
 ) -> Memory:
-    """What is remembered, with the functions that slots are to get, as demands on their devices.
+    """Return the node state with the functions that slots are to get, as demands on their devices.
 
     :param baseline_too: what the rules ask of the other slots of the devices counts, too.
-    :param first: these come before the rules; else they are for slots of which the rules say nothing.
+    :param first: the assignments come before the rules; else they are for slots of which the rules say nothing.
     """
     gives = tuple(gives)
     tools, node = tools_of(task, mind), target_of(task).node
@@ -365,13 +371,13 @@ def _asking(
 
 
 def _without_overrides(mind: Memory, attached: Attached | None) -> Memory:
-    """Without what was asked for of the devices that an instance has."""
+    """Return the node state without the functions that were asked for on devices that an instance has."""
     theirs = set() if attached is None else {a.accelerator for a in attached.items if a.slot is not None}
     return replace(mind, overrides=tuple(o for o in mind.overrides if o.device not in theirs))
 
 
 def _withheld(mind: Memory, inventory: Inventory) -> Memory:
-    """With the devices quarantined of which something could not be brought back: nobody is offered them."""
+    """Return the node state with the devices quarantined of which something could not be restored: they are not published."""
     stuck = decide.stuck(mind.attached)
     new = []
     for device in dict.fromkeys(one.accelerator for one in stuck):

@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A node that an operator has had in its hands does not verify at other BMCs than those that the operator has taken.
+"""Refuse to verify a node whose ``driver_info`` names other BMC addresses than those that an operator has accepted.
 
-Members of the project that owns a node write ``driver_info``, and with it which BMC we ask: one of their own would say that
-every lock is closed. The first flow that an operator begins takes the addresses that there are (:attr:`Memory.bmcs`, a digest).
-After that a node that has or had an owner takes others only by hand, as :mod:`baremetal_acc_ironic.taking` has it, and one that
-no flow of ours has met with an owner takes them whenever an operator begins a flow. Logins are not part of it: a wrong one ends
-at the BMC. Where a project runs all flows of its own nodes itself, nothing is taken, and it is believed.
+Members of the project that owns a node may write ``driver_info``, and with it which BMC we ask: a BMC of their own would report
+that every lock is closed. The first flow that an operator begins accepts the addresses that are set then (:attr:`Memory.bmcs`,
+a digest). After that, a node that has or had an owner accepts other addresses only by hand (see
+:mod:`baremetal_acc_ironic.taking`); a node that none of our flows has met with an owner accepts them whenever an operator
+begins a flow. Logins are not part of the digest: a wrong login fails at the BMC. Where a project runs all flows of its own
+nodes itself, nothing is ever accepted, and the addresses are believed.
 """
 
 import hashlib
@@ -18,14 +19,15 @@ from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.target import BMCS
 
 KEYS = ('redfish_address', 'redfish_system_id', 'redfish_verify_ca', 'ipmi_address', 'ipmi_port')
-"""Of ``driver_info``: where the host's BMC is, what of it is the host, and how it proves who it is."""
+"""Keys of ``driver_info`` that say where the host's BMC is, which of its Systems is the host, and how the BMC authenticates
+itself."""
 
 FURTHER = ('address', 'system', 'verify_ca', 'node')
-"""Likewise of each BMC of ``acc_bmcs``."""
+"""The same for each BMC of ``acc_bmcs``."""
 
 
 def digest(node: Any) -> str:
-    """Of where ``driver_info`` says that the BMCs are."""
+    """Return the digest of the BMC addresses in ``driver_info``."""
     info = node.driver_info or {}
     said: dict[str, Any] = {key: info[key] for key in KEYS if info.get(key) is not None}
     bmcs = info.get(BMCS)
@@ -36,7 +38,7 @@ def digest(node: Any) -> str:
 
 
 def contested(node: Any, mind: Memory) -> tuple[str, ...]:
-    """Why the node is not as it should be though every rule holds: it was read at BMCs that no operator has taken."""
+    """Return why the node fails although every rule is met: it was read at BMCs that no operator has accepted."""
     if mind.bmcs is None or mind.bmcs == digest(node) or not (mind.owned or node.owner is not None):
         return ()
     return (

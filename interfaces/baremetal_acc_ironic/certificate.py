@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Issue and keep the hand-over certificate of a node of Ironic, and say whether it holds now.
+"""Issue and store the hand-over certificate of an Ironic node, and check whether the certificate is valid now.
 
-It is issued by the verification of a deploy, once all of that is met, and counts only when it has been read back from every
-place where it is kept: with the node, and in the folder that an option names. Without one the step fails.
+The verification of a deploy issues the certificate once everything is met. The certificate counts only after it was read back
+from every place where it is stored: with the node, and in the folder that an option names. Without a valid certificate the step
+fails.
 """
 
 from collections.abc import Iterable
@@ -39,7 +40,7 @@ from baremetal_acc_ironic.node import Kept, Memory
 LOG = log.getLogger(__name__)
 
 KEPT_BYTES = 16 * 1024
-"""Of a certificate with the node, packed. Measured: 8 GPUs with roots of trust and locks need 3 KiB."""
+"""Limit of a packed certificate that is stored with the node. Measured: 8 GPUs with roots of trust and locks need 3 KiB."""
 
 _NO_KEY = (
     'openssl genpkey -algorithm ed25519 -out FILE makes one; it has to belong to the user of the conductor, with mode 0600'
@@ -55,11 +56,11 @@ def issue(
     verdict: Verdict,
     evidence: Iterable[Engagement],
 ) -> Memory:
-    """Put in writing what a deploy has proven, sign it, keep it and read it back.
+    """Issue the certificate of what a deploy has proven: sign it, store it and read it back.
 
-    :param mind: of the node before it is handed over: what comes is its next life.
-    :returns: what is remembered, stored, with the certificate; without one if a node of the operator's own has no key.
-    :raises AccError: it could not be issued, signed, kept or read back: nothing may be handed over.
+    :param mind: state of the node before it is handed over: the certificate is for the next lifecycle.
+    :returns: the node state, stored, with the certificate; without one if there is no key and the node is not for a tenant.
+    :raises AccError: it could not be issued, signed, stored or read back: nothing may be handed over.
     """
     by = sealer()
     if by is None:
@@ -75,7 +76,7 @@ def issue(
     which = certificate.reference
     data = seal.seal(certificate, by)
     if mind.certificate is not None:
-        # It may be of an attempt that ended between here and the hand-over, and then nobody has put it away.
+        # It may be of an attempt that ended between here and the hand-over; then it was not archived yet.
         mind = _put_away(task, mind, mind.certificate)
     folder = _folder()
     memory.held(task.node)
@@ -91,7 +92,7 @@ def issue(
         packed=None,
     )
     if kept.where:
-        # Whoever ends between here and the hand-over leaves one behind: the next attempt puts it away by this.
+        # An attempt that ends between here and the hand-over leaves one behind: the next attempt archives it by this record.
         memory.store(task.node, replace(mind, certificate=replace(kept, superseded=True)))
     try:
         if folder is not None:
@@ -116,11 +117,11 @@ def issue(
 
 
 def of(node: Any, mind: Memory | None = None) -> Certificate:
-    """The certificate of a node that is handed over, once its signature was checked and it holds now.
+    """Return the certificate of a node that is handed over, after checking its signature and that it is valid now.
 
-    :param mind: what is remembered of the node, where that is at hand.
-    :raises CertificateInvalid: there is none, or it does not hold; each reason is told.
-    :raises StateError: it lies elsewhere, and cannot be read there now.
+    :param mind: the node state, where it is at hand.
+    :raises CertificateInvalid: there is none, or it is not valid; names each reason.
+    :raises StateError: it is stored elsewhere, and cannot be read there now.
     :raises DocumentError: a key that certificates are checked with is missing or wrong.
     """
     mind = memory.load(node) if mind is None else mind
@@ -142,38 +143,38 @@ def of(node: Any, mind: Memory | None = None) -> Certificate:
 
 
 def over(task: Any, mind: Memory) -> Memory:
-    """What is remembered once the certificate of the life before is put away, wherever it is kept.
+    """Return the node state with the certificate of an earlier lifecycle archived, wherever it is stored.
 
-    That it is over is a matter of the node's lifecycle: a folder that cannot be reached now is told again at the next occasion.
+    The node's lifecycle alone ends a certificate: where the folder cannot be reached now, archiving is retried next time.
     """
     kept = mind.certificate
     return mind if kept is None or kept.lifecycle >= mind.lifecycle else _put_away(task, mind, kept)
 
 
 def ended(task: Any, mind: Memory) -> Memory:
-    """What is remembered of a node that is nobody's any more, with its certificate put away.
+    """Return the state of a node that nobody has any more, with its certificate archived.
 
-    The cleaning that begins the next life of the node may have failed before it came to that.
+    The cleaning that begins the next lifecycle of the node may have failed before it did so.
     """
     return mind if mind.certificate is None else _put_away(task, mind, mind.certificate)
 
 
 def attempted(node: Any, mind: Memory) -> Memory:
-    """What a deploy that has failed means to remember, with the certificate of its attempt where that is not put away yet."""
+    """Return the state that a failed deploy is about to store, with its attempt's certificate if that is not archived yet."""
     stored = memory.load(node).certificate
     return mind if stored is None or stored.lifecycle <= mind.lifecycle else replace(mind, certificate=stored)
 
 
 def wanted(node: NodeFacts, mind: Memory) -> bool:
-    """A node that is handed over has to have one: a tenant's in any case, and any for which one was issued."""
+    """Whether the node must have a certificate: a tenant's node always, any other node if one was issued."""
     return node.exposure is Exposure.TENANT or mind.certificate is not None
 
 
 def text(node: Any, kept: Kept) -> bytes:
-    """The signed certificate, from where it is kept.
+    """Read the signed certificate from where it is stored.
 
-    :raises CertificateInvalid: what is kept with the node cannot be read.
-    :raises StateError: it lies elsewhere, and cannot be read there now.
+    :raises CertificateInvalid: the copy that is stored with the node cannot be read.
+    :raises StateError: it is stored elsewhere, and cannot be read there now.
     """
     if kept.packed is not None:
         return seal.unpacked(kept.packed)
@@ -194,16 +195,16 @@ def text(node: Any, kept: Kept) -> bytes:
 
 
 def sealer() -> Sealer | None:
-    """The key that certificates are signed with; None if there is none.
+    """Load the key that certificates are signed with; None if the option is not set.
 
-    :raises DocumentError: it is missing or wrong.
+    :raises DocumentError: the key is missing or wrong.
     """
     path = settings.core().certificate_key
     return None if path is None else seal.load(path)
 
 
 def trust() -> dict[str, Any]:
-    """The keys whose certificates are believed: our own, and those that options name.
+    """Return the keys whose signatures are accepted: our own, and those that options name.
 
     :raises DocumentError: one is missing or wrong.
     """
@@ -224,7 +225,7 @@ def _put_away(task: Any, mind: Memory, kept: Kept) -> Memory:
 
 
 def _outside(kept: Kept, folder: Folder | None) -> tuple[str, ...]:
-    """The places outside the folder where it was put, such as a container of an object store, as earlier versions had."""
+    """The places outside of the folder where it was stored, such as a container of an object store, as earlier versions had."""
     return tuple(place for place in kept.where if folder is None or not Path(place).is_relative_to(folder.root))
 
 
@@ -258,7 +259,10 @@ def _folder() -> Folder | None:
 
 
 def _mark(which: Reference, folder: Folder | None) -> bool:
-    """Put it away in the folder, if there is one; what fails is logged. Whether nothing did."""
+    """Archive the certificate in the folder, if there is one; a failure is logged.
+
+    :returns: nothing failed.
+    """
     try:
         if folder is not None:
             folder.put_away(which)
@@ -269,7 +273,10 @@ def _mark(which: Reference, folder: Folder | None) -> bool:
 
 
 def _same(certificate: Certificate, data: bytes, by: Sealer, where: str) -> None:
-    """:raises StateError: what is kept there is not this certificate under our own signature."""
+    """Check that the stored bytes are this certificate under our own signature.
+
+    :raises StateError: they are not.
+    """
     try:
         found = seal.opened(data, by.trust)
     except CertificateInvalid as exc:
@@ -279,9 +286,9 @@ def _same(certificate: Certificate, data: bytes, by: Sealer, where: str) -> None
 
 
 def _read_back(task: Any, certificate: Certificate, by: Sealer, kept: Kept) -> None:
-    """What the database gives back of the node has to be this certificate, and has to hold for its next life.
+    """Check that the database returns this certificate with the node, and that it is valid for the node's next lifecycle.
 
-    :raises StateError: it is not, or it does not.
+    :raises StateError: it does not, or it is not.
     """
     node = objects.Node.get_by_uuid(task.context, task.node.uuid)
     found = memory.load(node).certificate
@@ -298,9 +305,9 @@ def _read_back(task: Any, certificate: Certificate, by: Sealer, kept: Kept) -> N
 
 
 def _packed(data: bytes, where: tuple[str, ...]) -> str | None:
-    """As it is kept with the node; None where it is too large for that and lies elsewhere.
+    """Return the bytes in the form that is stored with the node; None where they are too large for that and stored elsewhere.
 
-    :raises StateError: it is too large, and lies nowhere else.
+    :raises StateError: they are too large, and stored nowhere else.
     """
     made = seal.packed(data)
     if len(made) <= KEPT_BYTES:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""May a region get another function while its node has an instance? Not if it is, or could have been, claimed as a function."""
+"""Refuse plans that reprogram an FPGA region which the node's instance has claimed, or could have claimed, as a function."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,9 +15,9 @@ from baremetal_acc_ironic import placement
 
 
 def keep(task: Any, plan: Plan, inventory: Inventory, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]) -> None:
-    """See that a plan leaves the instance of a node, and the regions beside it that are claimed as functions, what they have.
+    """Check that a plan does not reprogram regions that the node's instance has claimed as functions, or could have claimed so.
 
-    :raises UsageError: it does not.
+    :raises UsageError: it does.
     :raises PlacementError: placement cannot be asked what is claimed.
     """
     instance = task.node.instance_uuid

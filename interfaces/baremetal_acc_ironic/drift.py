@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is drift told? By a log line for each change, one notification, the node's history, and what steps leave in our key.
+"""Report drift of a node's accelerators: a log line for each change, one notification, the node's history and our stored state.
 
-Every look is compared with what was known before it, whoever looks. What a job did itself is no drift. A gap is told when it
-comes, and not again while it stays.
+Every inventory read is compared with the one before it, whichever step or inspection made it. What a job changed itself is not
+drift. A gap is reported when it appears, and not again while it stays.
 """
 
 import hashlib
@@ -25,20 +25,20 @@ from baremetal_acc_ironic.node import Memory, Told
 LOG = log.getLogger(__name__)
 
 _SHOWN, _CHARACTERS = 20, 400
-"""Changes in the history and in our key, and their length: enough for every card of a machine, small enough for the node's
-row. The log and the notification have them all."""
+"""Changes in the history and in our key, and their length: enough for every card of a machine, small enough for the node's row.
+The log and the notification have all of them."""
 
 INSPECTION = 'inspection'
 CACHE = 'cache_firmware_components'
-"""What looks besides our steps: inspection, and Ironic at the beginning and at the end of a flow."""
+"""Readers of the inventory besides our steps: inspection, and Ironic at the beginning and at the end of a flow."""
 
 
 def tell(task: Any, mind: Memory, inventory: Inventory, by: str, done: Iterable[Item] = ()) -> tuple[Memory, Inventory]:
-    """Compare a look with what was known, and tell what has changed.
+    """Compare an inventory with the previous one, and report what has changed.
 
-    :param by: who looked.
+    :param by: the step, or what else made the read.
     :param done: items of a job; those that were begun account for what they changed.
-    :returns: what is remembered, not yet stored; and what is known of the machine now, with what this look could not see.
+    :returns: the node state, not yet stored; and the inventory completed with what this read could not see.
     """
     node = task.node
     before = memory.last_look(node, mind)
@@ -65,11 +65,11 @@ def tell(task: Any, mind: Memory, inventory: Inventory, by: str, done: Iterable[
 
 
 def looked(task: Any, mind: Memory, inventory: Inventory, by: str, done: Iterable[Item] = ()) -> Memory:
-    """Tell drift and store that it was told at once, whatever becomes of a step that has only just begun.
+    """Report drift and store that at once, whatever becomes of a step that has only just begun.
 
-    What of it fails is logged: it is no reason not to lock a card.
+    A failure here is logged: it is no reason not to lock a card.
 
-    :param mind: what the step means to remember; nothing else of it is stored.
+    :param mind: the state that the step is about to store; nothing else of it is stored here.
     """
     try:
         stored, _ = tell(task, memory.load(task.node), inventory, by, done)
@@ -80,13 +80,13 @@ def looked(task: Any, mind: Memory, inventory: Inventory, by: str, done: Iterabl
 
 
 def with_told(node: Any, mind: Memory) -> Memory:
-    """What a step means to remember, with what was told and stored meanwhile."""
+    """Return the state that a step is about to store, with what was reported and stored meanwhile."""
     stored = memory.load(node)
     return replace(mind, seen=stored.seen, drift=stored.drift, unseen=stored.unseen)
 
 
 def _grave(change: Change) -> bool:
-    """Everything but a card that came in addition."""
+    """Whether the change is anything but an added card."""
     return change.kind is not ChangeKind.NEW
 
 
@@ -95,6 +95,6 @@ def _level(change: Change) -> int:
 
 
 def _unseen(changes: Iterable[Change]) -> str | None:
-    """Tells apart what could not be seen; None when everything could."""
+    """Return a digest of the gaps; None if there are none."""
     gaps = sorted(f'{c.kind} {c.accelerator} {c.subject} {c.ref}' for c in changes if not c.certain)
     return hashlib.sha256('\n'.join(gaps).encode()).hexdigest()[:16] if gaps else None

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whose code is said to run on a node, and who may say so? What ``driver_info`` says counts when an operator has had it taken.
+"""Decide which exposure (whose code runs on a node, ``acc_exposure``) baseline rules go by: one that an operator has accepted.
 
 Where nobody's code is said to run, the default rules ask for no lock. Ironic lets every member of the project that owns a node
-change its ``driver_info`` (rule ``baremetal:node:update:driver_info``), so what stands there lets go of nothing by itself.
+change its ``driver_info`` (rule ``baremetal:node:update:driver_info``), so its value alone drops no lock.
 """
 
 from dataclasses import replace
@@ -20,9 +20,9 @@ from baremetal_acc_ironic.target import shown_exposure as shown
 
 
 def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
-    """What is remembered, with the exposure that rules go by from this step on; stored at once if it is another one.
+    """Return the node state with the exposure that rules go by from this step on; a new one is stored at once.
 
-    :raises InvalidParameterValue: driver_info has none that there is.
+    :raises InvalidParameterValue: ``driver_info`` names an unknown exposure.
     """
     node = task.node
     says, was = shown(node), goes_by(node, mind)
@@ -36,19 +36,19 @@ def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
 
 
 def by_hand_of_an_operator(task: Any, mind: Memory, step: Step, flow: Flow) -> bool:
-    """An operator has asked for reconciling: what a node says of itself is taken by that."""
+    """Whether an operator has asked for reconciling by hand, which accepts what the node shows."""
     return step is steps.RECONCILE and rights.by_hand(task.node, flow) and operator(task, mind, flow)
 
 
 def operator(task: Any, mind: Memory, flow: Flow) -> bool:
-    """Nobody of the projects that own or lease the node has begun the flow, by whatever runbook."""
+    """Whether the flow was begun, by whatever runbook, by somebody outside of the projects that own or lease the node."""
     return rights.operators(rights.begun_by(task, mind, flow).requester, task.node)
 
 
 def contested(node: Any, mind: Memory) -> tuple[str, ...]:
-    """Why the node is not as it should be though every rule holds: it says another exposure than the one that rules go by.
+    """Return why the node fails although every rule is met: it shows another exposure than the one that rules go by.
 
-    Or it was read at other BMCs than those that an operator has taken.
+    Or it was read at other BMCs than those that an operator has accepted.
     """
     says, goes = shown(node), goes_by(node, mind)
     others = bmc_source.contested(node, mind)

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The firmware interfaces ``redfish-acc`` and ``ipmi-acc``: their steps, and the periodics that look after them.
+"""The Ironic firmware interfaces ``redfish-acc`` and ``ipmi-acc``: their steps and their periodic tasks.
 
-The same ones. Below ``redfish-acc`` Ironic's own Redfish firmware interface stays: BIOS, BMC and NICs are updated by its step
-``update``; Ironic has none for IPMI. None of our steps needs a ramdisk, and none that writes can be aborted half way. Nothing
-sleeps here: steps wait, and periodics come back.
+Both have the same steps and periodics. ``redfish-acc`` is built on Ironic's own Redfish firmware interface, whose step
+``update`` still updates BIOS, BMC and NICs; Ironic has no such interface for IPMI. None of our steps needs a ramdisk, and none
+that writes can be aborted half way. Nothing sleeps here: a step returns a wait state, and a periodic continues its job.
 """
 
 import functools
@@ -58,16 +58,18 @@ LOG = log.getLogger(__name__)
 METRICS = metrics_utils.get_metrics_logger(__name__)
 
 RECONCILE_PRIORITY = 90
-"""In automated cleaning; ``[conductor] clean_step_priority_override = firmware.reconcile_accelerators:N`` changes it."""
+"""Priority in automated cleaning; ``[conductor] clean_step_priority_override = firmware.reconcile_accelerators:N`` changes
+it."""
 
 LOCK_PRIORITY = 120
 VERIFY_PRIORITY = 110
-"""In a deploy. Above 100, where Ironic images the node and boots its agent: below, we would power off the agent's ramdisk."""
+"""Priorities in a deploy. Above 100, where Ironic images the node and boots its agent: below, we would power off the agent's
+ramdisk."""
 
 
 FRESH = timedelta(minutes=1)
-"""Ironic asks for the versions at the end of every flow, where our own step has just looked. A look at a large machine takes up
-to a minute and costs its BMC hundreds of requests."""
+"""Ironic asks for the versions at the end of every flow, when our own step has just read the node. A full read of a large
+machine takes up to a minute and costs its BMC hundreds of requests."""
 
 
 def _poll_interval() -> float:
@@ -78,7 +80,7 @@ Method = TypeVar('Method', bound=Callable[..., Any])
 
 
 def timed(method: Method) -> Method:
-    """A metric for each interface, named after it, such as ``RedfishAccFirmware.turn_jobs``."""
+    """Time a method by a metric that is named after the interface, such as ``RedfishAccFirmware.turn_jobs``."""
 
     @functools.wraps(method)
     def wrapped(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -88,9 +90,9 @@ def timed(method: Method) -> Method:
 
 
 class AccFirmware(base.FirmwareInterface):
-    """Firmware, functions and locks of accelerators, over whatever Ironic has for the rest of a machine.
+    """Firmware interface for accelerators: steps on their firmware, functions and locks, and periodic tasks.
 
-    :cvar hardware_type: that it belongs to; it is called the same.
+    :cvar hardware_type: the hardware type that it belongs to; the interface has the same name.
     """
 
     hardware_type: ClassVar[str]
@@ -125,8 +127,8 @@ class AccFirmware(base.FirmwareInterface):
     def validate(self, task: Any) -> None:
         """Check what can be checked without a BMC: driver_info, baseline and catalogue.
 
-        :raises InvalidParameterValue: something is wrong; names where.
-        :raises MissingParameterValue: something is missing.
+        :raises InvalidParameterValue: a value is wrong; names where.
+        :raises MissingParameterValue: a value is missing.
         """
         rights.noted(task)
         super().validate(task)
@@ -146,14 +148,14 @@ class AccFirmware(base.FirmwareInterface):
     @base.clean_step(priority=RECONCILE_PRIORITY, abortable=False, argsinfo=steps.RECONCILE.argsinfo, requires_ramdisk=False)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.RECONCILE.argsinfo, requires_ramdisk=False)
     def reconcile_accelerators(self, task: Any, **arguments: Any) -> str | None:
-        """Bring everything to the baseline: firmware, functions, locks, placement."""
+        """Bring firmware, functions, locks and placement of the node to the baseline."""
         return work.start(task, steps.RECONCILE, arguments)
 
     @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.INVENTORY.argsinfo, requires_ramdisk=False)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.INVENTORY.argsinfo, requires_ramdisk=False)
     def inventory_accelerators(self, task: Any, **arguments: Any) -> None:
-        """Observe, store, and tell what has changed."""
+        """Read the inventory, store it, and report what has changed."""
         steps.INVENTORY.arguments(arguments)
         reading.take_stock(task, steps.INVENTORY.name)
 
@@ -162,7 +164,7 @@ class AccFirmware(base.FirmwareInterface):
     @base.deploy_step(priority=VERIFY_PRIORITY, abortable=False, argsinfo=steps.VERIFY.argsinfo)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.VERIFY.argsinfo, requires_ramdisk=False)
     def verify_accelerators(self, task: Any, **arguments: Any) -> None:
-        """Compare with the baseline; a deploy fails unless everything is proven."""
+        """Compare the node with the baseline; a deploy fails unless everything is proven."""
         steps.VERIFY.arguments(arguments)
         reading.verify(task)
 
@@ -170,7 +172,7 @@ class AccFirmware(base.FirmwareInterface):
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.UNLOCK.argsinfo, requires_ramdisk=False)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.UNLOCK.argsinfo, requires_ramdisk=False)
     def unlock_accelerators(self, task: Any, **arguments: Any) -> str | None:
-        """Release locks; nothing is verified and no host powered on until they are engaged again."""
+        """Release locks. Until they are engaged again no verification passes, and the host is not powered on."""
         return work.start(task, steps.UNLOCK, arguments)
 
     @timed
@@ -186,7 +188,7 @@ class AccFirmware(base.FirmwareInterface):
     @base.deploy_step(priority=0, abortable=False, argsinfo=steps.UPDATE.argsinfo)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.UPDATE.argsinfo, requires_ramdisk=False)
     def update_accelerator_firmware(self, task: Any, **arguments: Any) -> str | None:
-        """Bring firmware to the baseline, then lock."""
+        """Write firmware that is not at the baseline, then engage the locks."""
         return work.start(task, steps.UPDATE, arguments)
 
     @timed
@@ -194,56 +196,56 @@ class AccFirmware(base.FirmwareInterface):
     @base.deploy_step(priority=0, abortable=False, argsinfo=steps.PROGRAM.argsinfo)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.PROGRAM.argsinfo, requires_ramdisk=False)
     def program_accelerators(self, task: Any, **arguments: Any) -> str | None:
-        """Put functions into slots, then lock."""
+        """Program functions into slots, then engage the locks."""
         return work.start(task, steps.PROGRAM, arguments)
 
     @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.PUBLISH.argsinfo, requires_ramdisk=False)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.PUBLISH.argsinfo, requires_ramdisk=False)
     def publish_accelerators(self, task: Any, **arguments: Any) -> str | None:
-        """Make placement agree with what holds."""
+        """Update placement to what is verified on the node."""
         return work.start(task, steps.PUBLISH, arguments)
 
     @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.WAIVE.argsinfo, requires_ramdisk=False)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.WAIVE.argsinfo, requires_ramdisk=False)
     def waive_accelerator_locks(self, task: Any, **arguments: Any) -> None:
-        """Let write paths be open that no mechanism blocks, until a day, in the open."""
+        """Let write paths that no mechanism blocks stay open until a date; this is reported."""
         waivers.waive(task, arguments)
 
     @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.ALLOW_START.argsinfo, requires_ramdisk=False)
     def allow_host_start(self, task: Any, **arguments: Any) -> None:
-        """Allow the host of a node that nobody has to be started though nothing is proven, until a day."""
+        """Allow the host of a free node to be powered on until a date although nothing is proven."""
         allowance.allow(task, arguments)
 
     @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.ACCEPT.argsinfo, requires_ramdisk=False)
     def accept_accelerator_custody(self, task: Any, **arguments: Any) -> None:
-        """Begin the chains of custody of cards by the word of an operator, until a day."""
+        """Begin the chains of custody of cards on an operator's word, until a date."""
         acceptance.accept(task, arguments)
 
     def get_clean_steps(self, task: Any) -> list[Any]:
-        """Our steps; a cleaning by steps that are not for whoever has asked ends here.
+        """Return our steps; refuse a cleaning with steps that whoever began it may not run.
 
-        :raises StepRefused: one of its steps is the operator's.
+        :raises StepRefused: one of its steps is for the operator only.
         """
         rights.permit_all(task, Flow.CLEAN)
         return list(super().get_clean_steps(task))
 
     def get_service_steps(self, task: Any) -> list[Any]:
-        """Our steps; a service by steps that are not for whoever has asked ends here.
+        """Return our steps; refuse a service with steps that whoever began it may not run.
 
-        :raises StepRefused: one of its steps is the operator's.
+        :raises StepRefused: one of its steps is for the operator only.
         """
         rights.permit_all(task, Flow.SERVICE)
         return list(super().get_service_steps(task))
 
     def get_deploy_steps(self, task: Any) -> list[Any]:
-        """Our steps; a deploy that would leave out the verification ends here, or whose steps are not for whoever has asked.
+        """Return our steps; refuse a deploy without verification, or with steps that whoever began it may not run.
 
-        :raises InstanceDeployFailure: an argument, a deploy template or Ironic's configuration leaves it out, or a step is
-            the operator's.
+        :raises InstanceDeployFailure: an argument, a deploy template or Ironic's configuration leaves the verification out, a
+            step would run before it, or a step is for the operator only.
         """
         rights.noted_deploy(task)
         if task.node.provision_state in (states.DEPLOYING, states.DEPLOYWAIT):
@@ -267,17 +269,17 @@ class AccFirmware(base.FirmwareInterface):
         return list(super().get_deploy_steps(task))
 
     def execute_clean_step(self, task: Any, step: Any) -> Any:
-        """Run a step, if it is for whoever has begun the flow."""
+        """Run a step if whoever began the flow may run it."""
         rights.permit(task, Flow.CLEAN, [step])
         return super().execute_clean_step(task, step)
 
     def execute_deploy_step(self, task: Any, step: Any) -> Any:
-        """Run a step, if it is for whoever has begun the flow."""
+        """Run a step if whoever began the flow may run it."""
         rights.permit(task, Flow.DEPLOY, [step])
         return super().execute_deploy_step(task, step)
 
     def execute_service_step(self, task: Any, step: Any) -> Any:
-        """Run a step, if it is for whoever has begun the flow."""
+        """Run a step if whoever began the flow may run it."""
         rights.permit(task, Flow.SERVICE, [step])
         return super().execute_service_step(task, step)
 
@@ -286,7 +288,7 @@ class AccFirmware(base.FirmwareInterface):
     @timed
     @periodics.periodic(spacing=_poll_interval)
     def turn_jobs(self, manager: Any, context: Any) -> None:
-        """Hand out turns to the jobs of nodes that wait, each in a worker of its own: a slow BMC delays nobody else."""
+        """Advance the jobs of waiting nodes, each in a worker of its own: a slow BMC delays no other node."""
         ours = workers(manager)
         if ours.led_by(self):
             nodes = with_jobs(manager, (states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT))
@@ -295,7 +297,7 @@ class AccFirmware(base.FirmwareInterface):
     @timed
     @periodics.periodic(spacing=_poll_interval)
     def recover_jobs(self, manager: Any, context: Any) -> None:
-        """Look after jobs whose step is gone. Nodes in maintenance are looked after too."""
+        """Recover jobs whose step is gone, of nodes in maintenance too."""
         ours = workers(manager)
         if ours.led_by(self):
             nodes = with_jobs(manager, recovery.STATES)
@@ -304,35 +306,35 @@ class AccFirmware(base.FirmwareInterface):
     @timed
     @periodics.periodic(spacing=watch.tick)
     def watch_nodes(self, manager: Any, context: Any) -> None:
-        """Hand out rounds of the watch over nodes that somebody has, or that nobody uses, to each at its own moment."""
+        """Begin the watch rounds that are due, over deployed and unused nodes."""
         if workers(manager).led_by(self):
             watch.hand_out(manager, context, work.now())
 
     @timed
     @periodics.periodic(spacing=_poll_interval)
     def keep_vocabulary(self, manager: Any, context: Any) -> None:
-        """See that placement knows the classes and traits that flavors may name."""
+        """Make sure that placement has the resource classes and traits that flavors may name."""
         if workers(manager).led_by(self):
             vocabulary.keep(manager)
 
     @timed
     @periodics.periodic(spacing=fitness.tick)
     def tell_fitness(self, manager: Any, context: Any) -> None:
-        """Withdraw what nodes offer that are not fit to be deployed, and offer it again once they are."""
+        """Withdraw from placement what unavailable nodes offer, and publish it again once they are available."""
         if workers(manager).led_by(self):
             fitness.hand_out(manager, context, work.now())
 
     @timed
     @periodics.periodic(spacing=lambda: max(interface_overrides.INTERVAL, _poll_interval()))
     def remove_interface_overrides(self, manager: Any, context: Any) -> None:
-        """Remove interfaces that ``instance_info`` puts in the place of a node's own."""
+        """Remove ``instance_info`` keys that replace a node's own interfaces."""
         if workers(manager).led_by(self):
             interface_overrides.remove_from_nodes(manager, context)
 
     @timed
     @periodics.periodic(spacing=_poll_interval)
     def end_proofs(self, manager: Any, context: Any) -> None:
-        """Forget what was proven for a deployment once it is over."""
+        """Forget what was proven for a deployment once the deployment is over."""
         ours = workers(manager)
         if ours.led_by(self):
             ours.hand_out(manager, context, proof.over(manager), proof.end, 'forgetting what was proven')
@@ -340,7 +342,7 @@ class AccFirmware(base.FirmwareInterface):
     @timed
     @periodics.periodic(spacing=_poll_interval)
     def keep_projects(self, manager: Any, context: Any) -> None:
-        """Keep that a project owns or leases a node: what it may have written then is an operator's only by hand."""
+        """Store that a project owns or leases a node: values that it may have written are then accepted only by hand."""
         ours = workers(manager)
         if ours.led_by(self):
             ours.hand_out(manager, context, taking.unmet(manager), taking.keep, 'keeping that a project has a node')
@@ -349,12 +351,11 @@ class AccFirmware(base.FirmwareInterface):
 
     @timed
     def cache_firmware_components(self, task: Any) -> None:
-        """Keep the versions of BIOS, BMC and NICs as Ironic does, and those of accelerators; neither waits for the other.
+        """Store the versions of BIOS, BMC and NICs as Ironic does, and those of accelerators.
 
-        Ironic calls this at the beginning and at the end of a flow and after an inspection in band, which has then replaced
-        our part of the inspection store. So every such look is stored, and what has changed is told.
-
-        :raises UnsupportedDriverExtension: there is nothing to be kept.
+        A failure of one does not stop the other. Ironic calls this at the beginning and at the end of a flow and after an
+        in-band inspection, which has then replaced our part of the inspection store. So the inventory that is read here is
+        stored, and what has changed is reported.
         """
         try:
             super().cache_firmware_components(task)
@@ -366,7 +367,7 @@ class AccFirmware(base.FirmwareInterface):
             if fresh and (settings.ironic().inventory_backend == 'none' or record.kept(task, mind.digest) is not None):
                 return
             if mind.handed is not None and outcome.FLOWS.get(task.node.provision_state) is Flow.CLEAN:
-                return  # the host of a node that comes back is locked out first; the step that does it looks then
+                return  # a step powers off the host of a returned node first, and reads the inventory then
             inventory = run.observe(target_of(task), tools_of(task, mind), work.now())
             mind = drift.looked(task, mind, inventory, drift.CACHE, work.done(mind))
         except AccError as exc:
@@ -378,26 +379,26 @@ class AccFirmware(base.FirmwareInterface):
 
 
 class RedfishAccFirmware(AccFirmware, RedfishFirmware):
-    """Of machines whose host has a BMC that speaks Redfish."""
+    """Firmware interface of nodes whose host has a Redfish BMC."""
 
     hardware_type = opts.REDFISH_ACC
 
     def get_properties(self) -> dict[str, str]:
-        """What ``driver_info`` may hold."""
+        """Describe the keys of ``driver_info``."""
         return dict(super().get_properties()) | PROPERTIES
 
 
 class IpmiAccFirmware(AccFirmware):
-    """Of machines whose host has a BMC that speaks IPMI. Ironic knows nothing of their firmware."""
+    """Firmware interface of nodes whose host has an IPMI BMC. Ironic has no firmware interface for these."""
 
     hardware_type = opts.IPMI_ACC
 
     def get_properties(self) -> dict[str, str]:
-        """What ``driver_info`` may hold."""
+        """Describe the keys of ``driver_info``."""
         return dict(ipmitool.COMMON_PROPERTIES) | PROPERTIES
 
     def update(self, task: Any, settings: Any) -> None:
-        """Ironic's own update of BIOS, BMC and NICs; no step of this interface.
+        """Refuse Ironic's own update of BIOS, BMC and NICs; it is no step of this interface.
 
         :raises UnsupportedDriverExtension: always; ``update_accelerator_firmware`` is the step that writes firmware.
         """

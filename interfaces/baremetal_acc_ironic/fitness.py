@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is on offer of nodes that nobody works on? Nothing of one that is not fit, and again what holds up once it is.
+"""Periodic: withdraw from placement what unavailable nodes offer, and publish it again once a node is available.
 
-A node goes to maintenance, fails, is moved to manageable, is adopted: none of this is a step of ours, and a device can be
-claimed without its machine. So a periodic compares how nodes stand (:mod:`baremetal_acc.decide.fitness`) with what was told
-placement last, which each node remembers. For a node at rest that costs neither placement nor a BMC anything.
+A node goes to maintenance, fails, is moved to manageable, is adopted: none of this runs a step of ours, and a device can be
+claimed without its machine. So a periodic compares the state of each node (:mod:`baremetal_acc.decide.fitness`) with what
+placement was last sent, which is stored with the node. For a node at rest this needs no request to placement or to a BMC.
 
-What is offered again was looked at right before, as a whole: whoever puts a node into maintenance may do so to swap a card. A
-node that somebody has had, and that was not cleaned since, is not offered, whatever it shows. What a pool has taken off the
-shelf is no business of this: only what was withdrawn here, or by a step, is offered again.
+Before anything is published again, the whole node is read and verified: an operator may have put it into maintenance to swap a
+card. A node that a tenant has had, and that was not cleaned since, is not published, whatever its BMC reports. What a pool has
+withdrawn stays withdrawn: only what was withdrawn here, or by a step, is published again.
 """
 
 import contextlib
@@ -39,20 +39,22 @@ from baremetal_acc_ironic.workers import clock_of, workers
 LOG = log.getLogger(__name__)
 
 NAME = 'fitness'
-"""Who looks, as drift is told."""
+"""Name of this reader in drift reports."""
 
 AT_A_TIME = 50
-"""Nodes that are begun in one round: a hundred thousand that change at once must not keep a conductor from all else."""
+"""Nodes that are begun in one round: a hundred thousand that change at once must not keep a conductor from everything else."""
 
 LONGEST = {Due.WITHDRAW: timedelta(minutes=5), Due.OFFER: timedelta(minutes=30)}
-"""How long it takes at most until something that failed is tried again. To offer takes a look at the BMCs."""
+"""Longest pause before a failed request is retried. Publishing again takes a full read of the BMCs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Late:
-    """What could not be told of a node.
+    """A failed update of placement, to be retried.
 
-    :ivar at: when it is tried again, if the node stands as it did.
+    :ivar standing: the node's Ironic state at that time.
+    :ivar at: when it is retried, if the node's state is still the same.
+    :ivar pause: the pause before that; doubled by each further failure.
     """
 
     standing: Standing
@@ -63,12 +65,14 @@ class Late:
 
 @dataclass(slots=True)
 class Rounds:
-    """What one conductor knows of its rounds.
+    """What one conductor keeps in memory about its rounds.
 
-    :ivar mine: nodes of this conductor of which placement may have been told something.
-    :ivar gone: nodes that were deleted, and of which placement may still have something.
-    :ivar others: nodes that have another firmware interface by now, with their instance, of which placement may still offer
-        something: none of our steps will ever withdraw it. ``quiet`` are those of which that was seen to.
+    :ivar mine: nodes of this conductor about which placement may have been sent something.
+    :ivar gone: nodes that were deleted, and of which placement may still have providers.
+    :ivar others: nodes that have another firmware interface by now, with their instance, which placement may still offer: none
+        of our steps will ever withdraw them. ``quiet`` are those that were withdrawn since.
+    :ivar late: failed updates, by node.
+    :ivar burying: a worker is dealing with ``gone`` and ``others``.
     """
 
     mine: set[str] = field(default_factory=set)
@@ -84,26 +88,26 @@ _CONDUCTORS: 'WeakKeyDictionary[Any, Rounds]' = WeakKeyDictionary()
 _GONE = Standing(state='')
 
 _SAY = frozenset(name for name, step in steps.STEPS.items() if Part.PUBLISH in step.parts)
-"""Steps of ours that say what is on offer."""
+"""Steps of ours that publish to placement."""
 
 
 def rounds_of(manager: Any) -> Rounds:
-    """Those of one conductor."""
+    """Return the rounds of one conductor."""
     return _CONDUCTORS.setdefault(manager, Rounds())
 
 
 def tick() -> float:
-    """Seconds between two rounds."""
+    """Return the seconds between two rounds."""
     return settings.guest().fitness_interval.total_seconds() or 60.0
 
 
 def on() -> bool:
-    """Somebody wants it."""
+    """Whether the periodic is enabled: publishing is on, and its interval is not 0."""
     return placement.is_wanted() and bool(settings.guest().fitness_interval)
 
 
 def hand_out(manager: Any, context: Any, now: datetime) -> None:
-    """Begin what is due. One question to the database, and none to anybody else."""
+    """Begin what is due. This asks the database once, and neither placement nor a BMC."""
     if not on():
         return
     rounds = rounds_of(manager)
@@ -123,7 +127,7 @@ def hand_out(manager: Any, context: Any, now: datetime) -> None:
         fields=fields
     ):
         if not memory.known(info):
-            continue  # nothing was ever told of it
+            continue  # nothing was ever published of it
         if name not in opts.HARDWARE_TYPES:
             others[uuid] = instance
             continue
@@ -149,12 +153,12 @@ def hand_out(manager: Any, context: Any, now: datetime) -> None:
 
 
 def _later(late: Late | None, standing: Standing, now: datetime) -> bool:
-    """It has just failed, and nothing has changed since but the time."""
+    """Whether a try has failed, the node's state is the same since, and it is not yet time to retry."""
     return late is not None and late.standing == standing and now < late.at
 
 
 def _failed(uuid: str, standing: Standing, what: Due, why: str, before: Late | None) -> Late:
-    """Told once; tried again after a pause that grows."""
+    """Log a new reason once, and return when the next try is due, after a pause that grows."""
     first = timedelta(seconds=tick())
     same = before is not None and before.standing == standing
     pause = min(before.pause * 2 if same and before is not None else first, max(LONGEST[what], first))
@@ -167,7 +171,7 @@ def _failed(uuid: str, standing: Standing, what: Due, why: str, before: Late | N
 
 
 def standing_of(node: Any) -> Standing:
-    """How a node stands."""
+    """Return the facts of an Ironic node on which its availability depends."""
     return _standing(node.provision_state, node.maintenance, node.retired, node.instance_uuid, node.driver_internal_info)
 
 
@@ -183,13 +187,13 @@ def _standing(state: str, maintenance: Any, retired: Any, instance: str | None, 
 
 
 def _said(info: Mapping[str, Any]) -> bool:
-    """One of the steps of this cleaning up to the present one says what is on offer."""
+    """Whether one of the steps of this cleaning, up to the present one, publishes to placement."""
     begun = (info.get('clean_steps') or [])[: (info.get('clean_step_index') or 0) + 1]
     return any(s.get('interface') == 'firmware' and s.get('step') in _SAY for s in begun)
 
 
 def look_after(task: Any, rounds: Rounds) -> None:
-    """What is due of one node. The task shares the node."""
+    """Do what is due for one node. The task shares the node's lock."""
     node = task.node
     standing = standing_of(node)
     what = Due.WITHDRAW
@@ -216,7 +220,7 @@ def look_after(task: Any, rounds: Rounds) -> None:
 
 
 def _still(task: Any, standing: Standing) -> Memory | None:
-    """Take the node for ourselves; None if it is not any more what was looked at."""
+    """Lock the node exclusively; None if its state is not the one that was read before."""
     task.upgrade_lock(retry=True)
     mind = memory.load(task.node)
     if mind.job is not None or standing_of(task.node) != standing:
@@ -229,13 +233,13 @@ def _withdraw(task: Any, standing: Standing) -> None:
     why = unfit(standing)
     if _still(task, standing) is None or why is None:
         return
-    node = task.node  # as it is since it is ours alone
+    node = task.node  # as loaded under the exclusive lock
     held = None
     changed = True
     try:
         changed = placement.withdraw(node.uuid, node.instance_uuid, partial(memory.held, node))
     except InventoryInUse as exc:
-        held = exc.message  # all else is withdrawn, and this is reserved: nobody gets it when it is free
+        held = exc.message  # all else is withdrawn, and this is reserved: nobody can claim it once it is released
     memory.store(node, told(memory.load(node), Withdrawn(since=datetime.now(UTC), why=why)))
     if changed:
         outcome.told(node, f'nothing of its accelerators is on offer any more: {why}' + (f'; {held}' if held else ''))
@@ -244,9 +248,9 @@ def _withdraw(task: Any, standing: Standing) -> None:
 
 
 def _offer(task: Any, mind: Memory, standing: Standing) -> None:
-    """Look, verify, and tell placement what holds up."""
+    """Read the inventory, verify it, and publish what is met."""
     _refuse(task, mind)
-    placement.ready(task.node.uuid)  # before a BMC is troubled
+    placement.ready(task.node.uuid)  # before any BMC is read
     clock = clock_of(task)
     now = datetime.now(UTC)
     inventory, verdict = run.check(
@@ -255,7 +259,7 @@ def _offer(task: Any, mind: Memory, standing: Standing) -> None:
     again = _still(task, standing)
     if again is None:
         return
-    node = task.node  # as it is since it is ours alone
+    node = task.node  # as loaded under the exclusive lock
     mine = (mind.lifecycle, mind.evidence, mind.opened, mind.quarantined, mind.shelf)
     if mine != (again.lifecycle, again.evidence, again.opened, again.quarantined, again.shelf):
         return
@@ -267,7 +271,7 @@ def _offer(task: Any, mind: Memory, standing: Standing) -> None:
     if why:
         raise NotMet(why)
     made = supply(inventory, verdict, tools.baseline, target_of(task).node, tools.catalogue, left=tools.left)
-    # If we die from here on, nobody takes it for withdrawn, nor for offered.
+    # If this process ends from here on, the node counts neither as withdrawn nor as published.
     shelf = again.shelf
     if shelf.withdrawn is not None:
         memory.store(node, told(again, replace(shelf.withdrawn, doubtful=True)))
@@ -282,9 +286,11 @@ def _offer(task: Any, mind: Memory, standing: Standing) -> None:
 
 
 def _refuse(task: Any, mind: Memory) -> None:
-    """A look cannot tell what somebody has done to a node that was not cleaned since.
+    """Refuse to publish a node that a tenant has had and that was not cleaned since.
 
-    :raises NotMet: it is such a one.
+    An inventory read cannot tell what the tenant has done to it.
+
+    :raises NotMet: the node was not cleaned since, or its locks are open.
     """
     why = []
     if mind.handed_over or mind.shelf.unsorted or handed.came_back(mind) or mind.exposed or mind.anew:
@@ -295,19 +301,19 @@ def _refuse(task: Any, mind: Memory) -> None:
         raise NotMet(why, hint='clean the node')
 
 
-# ------------------------------------------------------------------------------------------------------- what jobs have told
+# -------------------------------------------------------------------------------------------------- what jobs have published
 
 
 def told(mind: Memory, what: Withdrawn | None) -> Memory:
-    """What is remembered, with what placement was told."""
+    """Return the node state with what was withdrawn from placement last."""
     return replace(mind, shelf=replace(mind.shelf, withdrawn=what))
 
 
 def close(task: Any, mind: Memory, made: Plan) -> None:
-    """Withdraw what a node offers before a job that publishes begins in its cleaning, whatever that job touches.
+    """Withdraw what a node offers before a publishing job of its cleaning begins, whatever devices that job touches.
 
-    Who has made the node manageable may have it cleaned before a round has come by, and nothing of it is on offer until it was
-    verified. Where placement cannot be asked, the job withdraws what it touches, and waits for it.
+    A node may be cleaned right after it was made manageable, before a round has come by, and nothing of it may be available
+    until it was verified. If placement cannot be asked, the job itself withdraws what it touches, and waits for that.
     """
     shelf = mind.shelf.withdrawn
     offered = shelf is None or shelf.doubtful
@@ -319,7 +325,7 @@ def close(task: Any, mind: Memory, made: Plan) -> None:
 
 
 def begun(mind: Memory, made: Plan) -> Memory:
-    """What is remembered when a job begins: one that publishes, and is cut off, may have offered anything."""
+    """Return the node state when a job begins: one that publishes, and is cut off, may have published anything."""
     return told(mind, None) if _publishes(made) else mind
 
 
@@ -328,7 +334,7 @@ def _publishes(made: Plan) -> bool:
 
 
 def ended(task: Any, mind: Memory, job: Job) -> Memory:
-    """What is remembered when a job has ended, of what it has told placement itself."""
+    """Return the node state when a job has ended, with what the job itself has sent to placement."""
     if not any(isinstance(i.action, Publish) and i.state is ItemState.DONE for i in job.items):
         return mind
     if job.reasons:
@@ -338,11 +344,11 @@ def ended(task: Any, mind: Memory, job: Job) -> Memory:
     return told(mind, None)
 
 
-# ------------------------------------------------------------------------------------------------------ nodes that are gone
+# ------------------------------------------------------------------------------------------------------------ deleted nodes
 
 
 def _forget(manager: Any, rounds: Rounds, mine: set[str]) -> None:
-    """Tell nodes that were deleted from those that another conductor has now."""
+    """Distinguish deleted nodes from those that another conductor has now."""
     missing = rounds.mine - mine
     rounds.mine = mine
     for uuid in rounds.late.keys() - mine - rounds.others.keys():
@@ -356,11 +362,11 @@ def _forget(manager: Any, rounds: Rounds, mine: set[str]) -> None:
 
 
 def _silence(rounds: Rounds, now: datetime) -> None:
-    """Withdraw what is on offer of nodes that have another firmware interface by now: they are deployed without us."""
+    """Withdraw nodes that have another firmware interface by now: they are deployed without our verification."""
     ready = [(uuid, instance) for uuid, instance in rounds.others.items() if not _later(rounds.late.get(uuid), _GONE, now)]
     for uuid, instance in ready[:AT_A_TIME]:
         try:
-            with contextlib.suppress(InventoryInUse):  # that is reserved
+            with contextlib.suppress(InventoryInUse):  # what is claimed stays, reserved
                 if placement.withdraw(uuid, instance, lambda: None):
                     LOG.warning('Node %s has another firmware interface now: nothing of its accelerators is on offer', uuid)
         except AccError as exc:
@@ -380,7 +386,10 @@ def _begin_burial(manager: Any, rounds: Rounds, now: datetime) -> None:
 
 
 def _bury(rounds: Rounds, now: datetime) -> None:
-    """Delete what placement has below nodes that are gone. Nova deletes it too, and leaves it where some of it is held."""
+    """Delete the providers below nodes that were deleted, and withdraw nodes that have another firmware interface by now.
+
+    Nova deletes the providers of a deleted node too, but leaves them where some of them are allocated.
+    """
     try:
         ready = [uuid for uuid, late in rounds.gone.items() if not _later(late, _GONE, now)]
         for uuid in ready[:AT_A_TIME]:

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The gate: a host is started only for a positive reason.
+"""Decide whether a host may be powered on: only for a reason that counts in the node's provision state.
 
-Whatever of Ironic powers a host on or restarts it asks :func:`decide`. There are three reasons, and :data:`MAY_START` says
-which of them counts in which provision state; a state that is not in it allows none. A job of ours starts the host by itself,
-under the conditions of :mod:`baremetal_acc.run.power`, and while it writes nobody else does.
+Whatever powers on or restarts a host in Ironic asks :func:`decide`. There are three reasons, and :data:`MAY_START` says which
+of them count in which provision state; a state that is not in the table allows none. A job of ours starts the host by itself,
+under the conditions of :mod:`baremetal_acc.run.power`, and while the job writes nobody else may start it.
 
-This module is pure: :mod:`baremetal_acc_ironic.host_start` says how things stand, and words what is refused.
+This module is pure: :mod:`baremetal_acc_ironic.host_start` collects the facts and builds the texts of refusals.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,11 +21,11 @@ from baremetal_acc_ironic.node import Memory
 
 
 class Reason(StrEnum):
-    """What allows a host to be started.
+    """A reason for which a host may be started.
 
     ``proven``: the locks that the rules demand were proven closed for this very deployment, and nothing is known to have broken
     since. ``ramdisk``: Ironic boots the operator's ramdisk in cleaning or inspection. ``allowed``: an operator has allowed it
-    beforehand, for a node that nobody has.
+    beforehand, for a node without instance and lessee.
     """
 
     PROVEN = 'proven'
@@ -34,7 +34,7 @@ class Reason(StrEnum):
 
 
 class Obstacle(StrEnum):
-    """Why a reason does not hold, or why none can."""
+    """Why a reason does not hold, or why no reason can."""
 
     UNREADABLE = 'unreadable'
     WRITING = 'writing'
@@ -90,25 +90,26 @@ MAY_START: Mapping[str, frozenset[Reason]] = {
     states.ADOPTING: _NONE,
     states.ADOPTFAIL: _NONE,
 }
-"""By provision state: total over Ironic's state machine. In ``clean wait`` Ironic's API takes no power request, and its ramdisk
-is restarted; in ``inspect wait`` nothing of Ironic's restarts a host."""
+"""By provision state: total over Ironic's state machine. In ``clean wait`` Ironic's API takes no power request, and Ironic
+restarts its ramdisk; in ``inspect wait`` nothing of Ironic restarts a host."""
 
 DEPLOYING = frozenset({states.DEPLOYING, states.DEPLOYWAIT, states.DEPLOYHOLD})
-"""A deploy is under way: what an earlier deploy has proven counts for nothing until this one is verified."""
+"""A deploy is under way: what an earlier deploy has proven does not count until this one is verified."""
 
 _LOST = frozenset({TroubleKind.LOCK, TroubleKind.OPENED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """How things stand with a node whose host is to be started.
+    """The facts about a node whose host is to be started.
 
-    :ivar mind: what is remembered of it; None if it cannot be read.
-    :ivar overrides: the interfaces that ``instance_info`` replaces and may not.
+    :ivar state: provision state.
+    :ivar mind: our stored state of the node; None if it cannot be read.
+    :ivar overrides: keys of ``instance_info`` that replace interfaces without being allowed to.
     :ivar verified: the deploy that is under way has passed our verification.
     :ivar ramdisk: Ironic boots the operator's ramdisk next.
-    :ivar leased: somebody has the node: it has an instance, or a lessee.
-    :ivar operator: who asks has the scope of the whole system, or Ironic asks nobody who they are.
+    :ivar leased: the node has an instance or a lessee.
+    :ivar operator: the requester has system scope, or Ironic does not authenticate requests.
     """
 
     state: str | None
@@ -123,13 +124,13 @@ class Situation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The host is not started. ``obstacles`` is never empty."""
+    """The host must not be started. ``obstacles`` is never empty."""
 
     obstacles: tuple[Obstacle, ...]
 
 
 def decide(situation: Situation) -> Reason | Refused:
-    """The reason for which a host may be started now, or what stands against each reason that could count here."""
+    """Return the reason for which a host may be started now, or the obstacles to each reason that could count in its state."""
     mind = situation.mind
     if mind is None:
         return Refused(obstacles=(Obstacle.UNREADABLE,))
@@ -148,7 +149,7 @@ def decide(situation: Situation) -> Reason | Refused:
 
 
 def counts(reason: Reason, state: str | None) -> bool:
-    """A reason may allow a start in a provision state."""
+    """Whether a reason may allow a start in a provision state."""
     return reason in MAY_START.get(state or '', _NONE)
 
 
@@ -168,7 +169,7 @@ def _unproven(situation: Situation, mind: Memory) -> Iterator[Obstacle]:
 
 
 def _lost(mind: Memory) -> bool:
-    """The watch has found a lock open that was closed at the hand-over, and has not found it closed since."""
+    """Whether the watch has found a lock open that was closed at the hand-over, and has not found it closed since."""
     known = mind.watched
     if known is None or known.lifecycle != mind.lifecycle:
         return False

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Keep how a node was handed over, compare it when the node is ours again, and mark cards that nobody can trust.
+"""Store how a node was handed over, compare it when the node is returned, and mark cards that cannot be trusted.
 
-The deploy's verification keeps what it has proven. Our own steps on a node that is somebody else's change it. The first look
-after the node has come back is compared with it, before anything is brought back to the baseline: the difference is told, and
-cards whose locks stood open are written anew, whatever version they show.
+The deploy's verification stores what it has proven. Our own steps on a deployed node update that. When the node has come back,
+the first inventory read is compared with it before anything is restored to the baseline: the differences are reported, and
+cards whose locks were open are written again, whatever version they report.
 """
 
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ _TOLD = 20
 
 
 def over(task: Any, mind: Memory, inventory: Inventory, evidence: tuple[Engagement, ...], flow: Flow | None = None) -> Memory:
-    """What is remembered, with how the node is handed over now."""
+    """Return the node state with the inventory as it is handed over now."""
     proven = judged(inventory, evidence, lifecycle=mind.lifecycle, flow=flow)
     there = {a.id: a.label for a in inventory.accelerators}
     left = sorted(f'{there[d]} ({d})' for d in mind.anew if d in there)
@@ -54,37 +54,37 @@ def over(task: Any, mind: Memory, inventory: Inventory, evidence: tuple[Engageme
 
 
 def left(task: Any, mind: Memory) -> frozenset[Place]:
-    """The slots of a node that is ours which somebody has had, and that were not programmed since."""
+    """Return the slots of a free node that a tenant has had, and that were not programmed since."""
     theirs = mind.handed_over or task.node.provision_state in outcome.TENANT_STATES
     return frozenset() if theirs else mind.shelf.used
 
 
 def accepted(task: Any, mind: Memory, inventory: Inventory, evidence: tuple[Engagement, ...], done: Iterable[Item]) -> Memory:
-    """What is remembered after a job of ours on a node that is somebody else's: what it did counts as handed over.
+    """Return the node state after a job of ours on a deployed node: what the job did counts as handed over.
 
-    :param inventory: the final look.
-    :param evidence: our own records, of this lifecycle.
+    :param inventory: the job's final inventory read.
+    :param evidence: our own lock records, of this lifecycle.
     :param done: items of the job.
     """
     handed = memory.handed_over(task.node, mind)
     proven = judged(inventory, evidence, lifecycle=mind.lifecycle)
     new = watch.accepted(handed, proven, (item.action for item in done if item.state.begun))
     packed = None if new is None else memory.packed_look(task.node, new)
-    watched = None if mind.watched is None else replace(mind.watched, witnesses=())  # the next round is a whole look
+    watched = None if mind.watched is None else replace(mind.watched, witnesses=())  # the next round reads everything
     return replace(mind, handed=packed or mind.handed, watched=watched)
 
 
 def came_back(mind: Memory) -> bool:
-    """The node is ours again, and was not compared yet with how it was handed over."""
+    """Whether the node has come back, and was not compared yet with how it was handed over."""
     return mind.handed is not None and not mind.handed_over
 
 
 def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -> Memory:
-    """Compare a node that is ours again with how it was handed over, and tell the difference once. Stored at once.
+    """Compare a returned node with how it was handed over, and report the difference once. The result is stored at once.
 
-    :param inventory: the first look.
-    :param by: who looks.
-    :returns: with the cards that are to be written anew; how it was handed over is forgotten.
+    :param inventory: the first inventory read after the return.
+    :param by: the step that reads.
+    :returns: the node state with the cards that are to be written again; how the node was handed over is dropped from it.
     """
     handed = memory.handed_over(task.node, mind)
     if mind.shelf.unsorted and not mind.handed_over:
@@ -95,7 +95,7 @@ def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -
     exposed = mind.exposed | watch.exposed(found, opened=opened_by_us(mind))
     by_rule = frozenset() if handed is None else watch.unlocked(handed)
     node = target_of(task).node
-    # Also those that stood open to somebody before, where nobody has cleaned the node since.
+    # Also those that were handed over open before, where the node was not cleaned since.
     unsure = (by_rule | mind.anew) - exposed
     anew = exposed | watch.rewritable(inventory, unsure, tools.baseline, node, tools.catalogue)
     new = replace(mind, handed=None, watched=None, exposed=exposed, anew=anew)
@@ -120,16 +120,16 @@ def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -
     return new
 
 
-# ------------------------------------------------------------------------------------------------- what our own work has met
+# -------------------------------------------------------------------------------------------- interference and exposed cards
 
 
 def interfered(mind: Memory, job: Job) -> Memory:
-    """What is remembered, with the cards that somebody else may have written while a job worked: stored with the job."""
+    """Return the node state with the cards that somebody else may have written during a job: stored together with the job."""
     return replace(mind, exposed=mind.exposed | job.suspect)
 
 
 def tell_interference(task: Any, before: Iterable[Interference], job: Job) -> None:
-    """Tell what a job has met that it did not make: in the log, the history and a metric, each once."""
+    """Report each interference that a job has met once: in the log, the node history and a metric."""
     known = {(one.kind, one.ref) for one in before}
     for one in job.interferences:
         if (one.kind, one.ref) not in known:
@@ -139,10 +139,11 @@ def tell_interference(task: Any, before: Iterable[Interference], job: Job) -> No
 
 
 def meanwhile(task: Any, mind: Memory, inventory: Inventory, tools: Tools, *, ramdisk: bool = False) -> Memory:
-    """What is remembered, with the cards that stood open to a host that has run since. Stored at once.
+    """Mark the cards that were open to a host that has run since their locks were opened. Stored at once.
 
-    :param inventory: a look of now.
+    :param inventory: a present read.
     :param ramdisk: the operator's own ramdisk runs on the host. An operator who has allowed a start may vouch for it, too.
+    :returns: the node state with these cards exposed.
     """
     left = mind.opened
     if left is None:
@@ -170,10 +171,11 @@ def meanwhile(task: Any, mind: Memory, inventory: Inventory, tools: Tools, *, ra
 
 
 def found_open(mind: Memory, flow: Flow, step: str, inventory: Inventory, verdict: Verdict, now: datetime) -> Memory:
-    """What is remembered, with the mark that locks are open which a step wanted closed, if there is no mark yet.
+    """Mark that a step has found locks open which it wanted closed, unless there is a mark already.
 
-    A host that is off is off from this read on. One that runs in a cleaning or a deploy has run before, too, as with every node
-    that nobody has looked at yet. One of a node that is somebody's has met the cards open, and is not started any more.
+    A host that is off counts as off from this read on. If the host is on in a cleaning or a deploy, it was on before, too, as
+    with every node that we have not read yet: no mark. If it is on in a service of a deployed node, the cards were open to it:
+    they are exposed, and the host is not started any more.
     """
     cards = interference.not_closed(verdict)
     off = interference.off_now(inventory, now)
@@ -184,12 +186,12 @@ def found_open(mind: Memory, flow: Flow, step: str, inventory: Inventory, verdic
 
 
 def opened_by_us(mind: Memory) -> bool:
-    """A step of ours has opened locks, with the host held off: that they are open then exposes no card."""
+    """Whether a step of ours has opened locks, with the host held off: then open locks expose no card."""
     return (mind.opened is not None and not mind.opened.found) or (mind.job is not None and mind.job.opened)
 
 
 def not_written(mind: Memory, job: Job, inventory: Inventory, now: datetime) -> tuple[Quarantine, ...]:
-    """The cards that nobody can trust after the whole path, since it could not write them anew.
+    """Return a quarantine for each card that cannot be trusted after the whole path, since the job could not write it again.
 
     :param job: the whole path, which has ended well.
     """
@@ -206,7 +208,7 @@ def not_written(mind: Memory, job: Job, inventory: Inventory, now: datetime) -> 
 
 
 def doubted(mind: Memory) -> frozenset[AcceleratorId]:
-    """The cards that nobody can trust before somebody has written them, and that the job, if there is one, does not write."""
+    """Return the cards that cannot be trusted before they are written again, without those that the present job writes."""
     if mind.handed_over:
         return frozenset()
     items = () if mind.job is None else mind.job.items
@@ -217,17 +219,20 @@ def doubted(mind: Memory) -> frozenset[AcceleratorId]:
 
 
 def host_of(task: Any, mind: Memory) -> Ref | None:
-    """The System that somebody else's code may still run on, of a node that has just come back; None for any other node."""
+    """Return the System of a node that has just come back; None for any other node.
+
+    The tenant's code may still run on it.
+    """
     handed = memory.handed_over(task.node, mind) if came_back(mind) else None
     host = None if handed is None else handed.bmc(HOST)
     return None if host is None else host.system
 
 
 def locked_out(task: Any, tools: Tools, system: Ref) -> bool:
-    """See that a host is off, before anything of it is read: what its code does meanwhile would not be seen.
+    """Power off a host before anything of the node is read: what the host's code does meanwhile would not be seen.
 
-    :returns: it is off; False: that was asked for, and has to be waited for.
-    :raises AccError: its BMC does not say, or does not take it.
+    :returns: the host is off; False: the power-off was requested, and has to be waited for.
+    :raises AccError: the BMC does not report the power state, or refuses the request.
     """
     with sessions(target_of(task), tools) as bmcs:
         bmc = bmcs[system.bmc]
@@ -242,22 +247,22 @@ def locked_out(task: Any, tools: Tools, system: Ref) -> bool:
             lost = isinstance(exc, BmcUnreachable) and exc.sent
             if not lost and not is_changing(exc):
                 raise
-            LOG.warning('%s', exc)  # it may have arrived, or is under way: that shows when it is read again
+            LOG.warning('%s', exc)  # the request may have arrived, or is under way: the next read shows it
             return False
         return bmc.power(system) is PowerState.OFF
 
 
 def proven(mind: Memory, now: datetime) -> Memory:
-    """What is remembered after a step on a node that is somebody's has proven its locks closed.
+    """Return the node state after a step on a deployed node has proven its locks closed.
 
-    A node that no verification of a deploy has handed over, such as one that was adopted, is not proven while nobody can say
-    what its cards run.
+    A node that no deploy verification has handed over, such as an adopted one, is not proven while it is unknown what its cards
+    run.
     """
     return mind if mind.proven is None and mind.exposed else replace(mind, proven=now)
 
 
 def unwritten(mind: Memory) -> list[str]:
-    """Why no verification passes: cards that nobody has written since nobody can say what they run."""
+    """Return why no verification passes: cards that were not written again since it became unknown what they run."""
     why = (
         "its locks stood open while the node was somebody else's or to a host that ran meanwhile, or it is not what was handed "
         'over; clean the node'

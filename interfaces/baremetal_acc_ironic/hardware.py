@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The hardware types ``redfish-acc`` and ``ipmi-acc``.
+"""The Ironic hardware types ``redfish-acc`` and ``ipmi-acc``.
 
-A node of one of them can use what one of Ironic's ``redfish`` or ``ipmi`` can, but for its firmware and power interfaces, which
-are those of this package and no others. ``noop`` deploy and ``fake`` boot are allowed for nodes that are not imaged by Ironic.
+They support what Ironic's ``redfish`` and ``ipmi`` types support, except for the firmware and power interfaces, which are those
+of this package only. ``noop`` deploy and ``fake`` boot are supported too, for nodes that Ironic does not image.
 """
 
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from baremetal_acc_ironic.power import IpmiAccPower, RedfishAccPower
 
 
 class AccHardware(hardware_type.AbstractHardwareType):
-    """A hardware type of Ironic with our interfaces before its own."""
+    """Base of our hardware types: Ironic's type with our interfaces added."""
 
     firmware: ClassVar[type]
     inspect: ClassVar[type]
@@ -27,37 +27,37 @@ class AccHardware(hardware_type.AbstractHardwareType):
 
     @property
     def supported_firmware_interfaces(self) -> list[Any]:
-        """Ours alone: with another one no step of ours would run."""
+        """Only ours: with another firmware interface none of our steps would run."""
         return [self.firmware]
 
     @property
     def supported_inspect_interfaces(self) -> list[Any]:
-        """Ours is preferred."""
+        """Ours first, then those of Ironic's type."""
         return [self.inspect, *super().supported_inspect_interfaces]
 
     @property
     def supported_power_interfaces(self) -> list[Any]:
-        """Ours alone: with another one nothing would ask the gate before a host is started."""
+        """Only ours: with another power interface nothing would ask the gate before a host is started."""
         return [self.power]
 
     @property
     def supported_deploy_interfaces(self) -> list[Any]:
-        """With ``noop``, which Ironic has for manual management only."""
+        """Those of Ironic's type, and ``noop``, which Ironic supports for manual management only."""
         return [*super().supported_deploy_interfaces, noop.NoDeploy]
 
     @property
     def supported_boot_interfaces(self) -> list[Any]:
-        """With ``fake``, which goes with ``noop`` deploy."""
+        """Those of Ironic's type, and ``fake``, which goes with ``noop`` deploy."""
         return [*super().supported_boot_interfaces, fake.FakeBoot]
 
 
 class RedfishAccHardware(AccHardware, RedfishHardware):
-    """Machines with accelerators whose BMC speaks Redfish."""
+    """Hardware type of nodes with accelerators whose BMC speaks Redfish."""
 
     firmware, inspect, power = RedfishAccFirmware, RedfishAccInspect, RedfishAccPower
 
 
 class IpmiAccHardware(AccHardware, IPMIHardware):
-    """Machines with accelerators whose BMC speaks IPMI."""
+    """Hardware type of nodes with accelerators whose BMC speaks IPMI."""
 
     firmware, inspect, power = IpmiAccFirmware, IpmiAccInspect, IpmiAccPower

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does our inventory outlive an inspection that is not ours? The inspection hook ``accelerators-kept`` carries it over.
+"""The inspection hook ``accelerators-kept``: keep our inventory when another inspection replaces the node's plugin data.
 
 Every inspection of Ironic replaces all plugin data of a node. Named in ``[inspector] hooks`` and in ``[redfish]
-inspection_hooks``, the hook puts what was stored for us into what is about to be stored.
+inspection_hooks``, the hook copies our stored inventory into the plugin data that is about to be stored.
 """
 
 from typing import Any
@@ -19,14 +19,17 @@ from baremetal_acc_ironic import record
 LOG = log.getLogger(__name__)
 
 NAME = 'accelerators-kept'
-"""Entry point of it."""
+"""Name of its entry point."""
 
 
 class AcceleratorsKept(base.InspectionHook):
-    """Keeps the inventory of accelerators. To nodes that have none it does nothing."""
+    """Keep the inventory of accelerators through an inspection; nodes without one are left alone."""
 
     def preprocess(self, task: Any, inventory: Any, plugin_data: Any) -> None:
-        """Put our part back, and drop one that somebody else sent in our name. No inspection fails for it."""
+        """Replace our part of the plugin data by what we have stored; the new part may be somebody else's.
+
+        An inspection does not fail for a failure of this.
+        """
         plugin_data.pop(record.PLUGIN_KEY, None)
         try:
             kept = record.kept(task, memory.load(task.node).digest)

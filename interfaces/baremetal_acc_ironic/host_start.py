@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Ask the gate for a node of Ironic, and say why a host is not started and what to do.
+"""Collect the facts by which the gate decides on a host start of an Ironic node, and build the texts of its refusals.
 
-The facts come from the node as the database has it, so that Ironic's API can ask, too; only whether Ironic boots a ramdisk next
-is known to the conductor alone, and the API takes no power request in the states in which that counts.
+The facts come from the node as the database has it, so that Ironic's API can ask as well. Only the conductor knows whether
+Ironic boots a ramdisk next; the API takes no power request in the states in which that counts.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,11 +26,11 @@ from baremetal_acc_ironic.requester import Requester
 LOG = log.getLogger(__name__)
 
 STARTING = frozenset({states.POWER_ON, states.REBOOT, states.SOFT_REBOOT})
-"""Power states whose setting starts a host or restarts it."""
+"""Power states of Ironic's API that start a host or restart it."""
 
 
 def remembered(node: Any) -> Memory | None:
-    """What is remembered of a node; None if it cannot be read."""
+    """Load the node state; None if it cannot be read."""
     try:
         return memory.load(node)
     except StaleJob as exc:
@@ -39,9 +39,9 @@ def remembered(node: Any) -> Memory | None:
 
 
 def refusal(node: Any, wanted: str, who: Requester | None) -> str | None:
-    """Why a power request for a node is refused; None if the conductor may be asked.
+    """Return why a power request for a node is refused; None if the conductor may be asked.
 
-    :param who: who asks, as :func:`requester.of` has it.
+    :param who: the requester, from :func:`requester.of`.
     """
     if wanted not in STARTING:
         return None
@@ -51,7 +51,7 @@ def refusal(node: Any, wanted: str, who: Requester | None) -> str | None:
 
 
 def situation(node: Any, who: Requester | None, *, ramdisk: bool = False) -> Situation:
-    """How things stand with a node whose host somebody wants to be started.
+    """Collect the facts about a node whose host is to be started.
 
     :param ramdisk: Ironic boots the operator's ramdisk next; only a conductor knows.
     """
@@ -68,17 +68,17 @@ def situation(node: Any, who: Requester | None, *, ramdisk: bool = False) -> Sit
 
 
 def _verified(node: Any) -> bool:
-    """The deploy that is under way has come past our verification: a step that fails ends it."""
+    """Whether the deploy that is under way has passed our verification: a step that fails ends the deploy."""
     info = node.driver_internal_info
     before = (info.get('deploy_steps') or [])[: info.get('deploy_step_index') or 0]
     return any((s.get('interface'), s.get('step')) == ('firmware', steps.VERIFY.name) for s in before)
 
 
-# ------------------------------------------------------------------------------------------------------------- for people
+# ------------------------------------------------------------------------------------------------------------------ texts
 
 
 def text(node: Any, wanted: str, situation: Situation, refused: Refused) -> str:
-    """What is refused, why, and the way back."""
+    """Return the text of a refusal: what is refused, why, and what to do."""
     reasons = '; '.join(_SAYS[obstacle](node, situation) for obstacle in refused.obstacles)
     return f'node {node.name or node.uuid}: {wanted} is refused: {reasons}{_way_back(situation, refused)}'
 
@@ -171,9 +171,9 @@ _WAYS: Mapping[Obstacle, str] = {
 
 
 def note(task: Any, wanted: str, reason: Reason) -> None:
-    """Keep what follows from a start that an operator has allowed though nothing is proven, before it is done.
+    """Record a start that an operator has allowed although nothing is proven, before the host is started.
 
-    Unless the operator vouches for what boots, the cards are written again by the next cleaning.
+    Unless the operator vouches for what boots, the cards are marked as exposed: the next cleaning writes them again.
     """
     mind = memory.load(task.node)
     allowed = mind.start_allowed

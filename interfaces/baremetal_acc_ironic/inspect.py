@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does inspection add to Ironic's own? Accelerators: inventory, capabilities, and the devices that must be there later."""
+"""The Ironic inspect interfaces ``redfish-acc`` and ``ipmi-acc``: accelerators in out-of-band inspection.
+
+They add to Ironic's own inspection the inventory of accelerators, capabilities, and the list of devices that have to be present
+from then on.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -19,14 +23,14 @@ from baremetal_acc_ironic.target import target as target_of
 
 
 class AccInspect(base.InspectInterface):
-    """Out-of-band inspection with accelerators. Placement's root provider is never touched."""
+    """Out-of-band inspection with accelerators. Placement's root provider is never written."""
 
     def inspect_hardware(self, task: Any) -> str:
         """Inspect as Ironic does, if it can, then add the accelerators to what is stored.
 
-        The devices that are found are those that must be there from now on: inspect a node again after its hardware was
-        changed. One that may only be hidden from this look must still be there; and all that were there before, if the project
-        that leases the node asks: its code may have hidden them.
+        The devices that are found have to be present from now on: inspect a node again after its hardware was changed. A device
+        that may only be hidden from this read still has to be present; and if the project that leases the node asks, so do all
+        devices that were known before, since its code may have hidden them.
 
         :raises HardwareInspectionFailure: Ironic's part or ours failed.
         """
@@ -47,28 +51,28 @@ class AccInspect(base.InspectInterface):
 
 
 class RedfishAccInspect(AccInspect, RedfishInspect):
-    """Of machines whose host has a BMC that speaks Redfish."""
+    """Inspect interface of nodes whose host has a Redfish BMC."""
 
     def get_properties(self) -> dict[str, str]:
-        """What ``driver_info`` may hold."""
+        """Describe the keys of ``driver_info``."""
         return dict(super().get_properties()) | PROPERTIES
 
 
 class IpmiAccInspect(AccInspect):
-    """Of machines whose host has a BMC that speaks IPMI: their accelerators, and nothing else of them.
+    """Inspect interface of nodes whose host has an IPMI BMC: it inspects their accelerators, and nothing else.
 
-    What an inspection in band has stored of the rest stays.
+    What an in-band inspection has stored about the rest stays.
     """
 
     def get_properties(self) -> dict[str, str]:
-        """What ``driver_info`` may hold."""
+        """Describe the keys of ``driver_info``."""
         return dict(ipmitool.COMMON_PROPERTIES) | PROPERTIES
 
     def validate(self, task: Any) -> None:
         """Check ``driver_info``, without a BMC.
 
-        :raises InvalidParameterValue: something is wrong; names where.
-        :raises MissingParameterValue: something is missing.
+        :raises InvalidParameterValue: a value is wrong; names where.
+        :raises MissingParameterValue: a value is missing.
         """
         try:
             target_of(task)

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Interfaces that ``instance_info`` puts in the place of a node's own, which a tenant may write.
+"""Find and remove ``<x>_interface`` keys in ``instance_info``, by which a tenant could replace a node's own interfaces.
 
 Ironic takes ``instance_info['<x>_interface']`` before the node's field of that name (ironic 39.0.0, objects/node.py,
-``Node.get_interface``), and managers of the project that leases a node may write ``instance_info``. So such a key chooses the
-code that runs for a node. While one stands, no flow begins and no host is started; :func:`remove_from_nodes` takes it out.
+``Node.get_interface``), and managers of the project that leases a node may write ``instance_info``. So such a key selects the
+code that runs for a node. While one is set, no flow begins and no host is started; :func:`remove_from_nodes` removes it.
 """
 
 import json
@@ -32,7 +32,7 @@ from baremetal_acc_ironic.node import Memory
 LOG = log.getLogger(__name__)
 
 KEYS = frozenset(f'{name}_interface' for name in base.ALL_INTERFACES)
-"""Of ``instance_info``: every interface that Ironic knows."""
+"""Keys of ``instance_info``: one for every interface that Ironic knows."""
 
 DEPLOY = 'deploy_interface'
 
@@ -44,14 +44,15 @@ _WITH_A_KEY = '%\\_interface%'
 """Pattern of SQL's LIKE for the stored JSON."""
 
 CONTEXT = threading.local()
-"""For oslo.db, which keeps the session of a thread in it."""
+"""oslo.db keeps the session of a thread in it."""
 
 _UNMARKED: 'WeakKeyDictionary[Any, dict[str, tuple[str, ...]]]' = WeakKeyDictionary()
-"""By conductor: nodes from which keys were removed, and that somebody held then, so that their cards are not marked yet."""
+"""By conductor: nodes from which keys were removed while another task held their lock, so that their cards are not marked
+yet."""
 
 
 def standing(instance_info: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The keys by which interfaces are replaced, and that nobody has allowed, in the order of their names.
+    """Return the keys that replace interfaces without being allowed to, sorted by name.
 
     ``[baremetal_acc] tenant_deploy_interfaces`` allows deploy interfaces by name.
     """
@@ -63,7 +64,7 @@ def standing(instance_info: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 
 def text(keys: tuple[str, ...]) -> str:
-    """What stands there, and what becomes of it, for people."""
+    """Return a text that says which keys are set, and what becomes of them."""
     shown = ', '.join(f"instance_info['{key}']" for key in keys)
     return (
         f'{shown} replaces what the operator has chosen for the node (it is removed within {INTERVAL:.0f} s, and the next '
@@ -77,8 +78,8 @@ def text(keys: tuple[str, ...]) -> str:
 def remove_from_nodes(manager: Any, context: Any) -> None:
     """Remove the keys from nodes of this conductor, and have their cards written again before the next hand-over.
 
-    A node with such a key may not be loadable, so nothing is loaded to remove it; and it may be held by the very flow that the
-    key is to lead astray, so that no lock is waited for.
+    A node with such a key may not be loadable, so the keys are removed in the database; and the very flow that the key is to
+    mislead may hold the node's lock, so that no lock is waited for.
     """
     unmarked = _UNMARKED.setdefault(manager, {})
     found = dict(_with_a_key())
@@ -95,7 +96,7 @@ def remove_from_nodes(manager: Any, context: Any) -> None:
 
 
 def _with_a_key() -> Iterator[tuple[str, str]]:
-    """Nodes of our hardware types, with the text of their ``instance_info``, that may have such a key."""
+    """Yield nodes of our hardware types that may have such a key, with the text of their ``instance_info``."""
     stored = type_coerce(models.Node.instance_info, Text)
     query = select(models.Node.uuid, stored).where(
         models.Node.driver.in_(opts.HARDWARE_TYPES), stored.like(_WITH_A_KEY, escape='\\')
@@ -105,7 +106,7 @@ def _with_a_key() -> Iterator[tuple[str, str]]:
 
 
 def _remove(uuid: str, stored: str) -> tuple[str, ...]:
-    """Remove the keys if ``instance_info`` still is what was read; the keys that were removed."""
+    """Remove the keys if ``instance_info`` still is what was read; returns the keys that were removed."""
     info = json.loads(stored)
     keys = standing(info)
     if not keys:
@@ -122,9 +123,9 @@ def _remove(uuid: str, stored: str) -> tuple[str, ...]:
 
 
 def _mark(context: Any, uuid: str, keys: tuple[str, ...]) -> None:
-    """Remember that nobody can say what has run on a node.
+    """Store that it is unknown what has run on a node.
 
-    :raises NodeLocked: somebody holds it.
+    :raises NodeLocked: another task holds its lock.
     """
     try:
         with task_manager.acquire(
@@ -142,7 +143,7 @@ def _mark(context: Any, uuid: str, keys: tuple[str, ...]) -> None:
 
 
 def exposed(node: Any, mind: Memory) -> Memory:
-    """What is remembered, with every card that is known of a node exposed."""
+    """Return the node state with every known card of the node exposed, and nothing proven."""
     looks = (memory.last_look(node, mind), memory.handed_over(node, mind))
     seen: set[AcceleratorId] = {a.id for look in looks if look is not None for a in look.accelerators}
     return replace(mind, exposed=mind.exposed | mind.known | seen, proven=None)

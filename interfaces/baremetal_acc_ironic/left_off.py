@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What Ironic's own power-offs of a host tell whose cards a job has left open.
+"""Detect from Ironic's own power actions that a host has run which a job had left powered off with open locks.
 
-A job that holds the host off keeps how it is off (:class:`~baremetal_acc.model.job.HeldOff`). One that Ironic finds on and
-powers off again, as its power synchronisation does, has run since; afterwards nothing shows that where a BMC has no time of the
-last reset. In the operator's ramdisk the host is on while locks are open, and Ironic powers it off when the cleaning ends: only
-from then on may it not run.
+A job that holds the host off stores how the host is off (:class:`~baremetal_acc.model.job.HeldOff`). A host that Ironic finds
+on and powers off again, as its power synchronisation does, has run since; afterwards nothing shows that where a BMC does not
+report the time of the last reset. In the operator's ramdisk the host is on while locks are open, and Ironic powers it off when
+the cleaning ends: only from then on must it not run.
 """
 
 from collections.abc import Iterable
@@ -31,9 +31,9 @@ LOG = log.getLogger(__name__)
 
 
 def woke(task: Any, power: str | None) -> None:
-    """Expose the cards of a host that was left off with their locks open, and that Ironic is about to power off.
+    """Expose the cards of a host that was left off with open locks, and that is not off when Ironic is about to power it off.
 
-    :param power: what its BMC says now, in Ironic's words.
+    :param power: what its BMC reports now, in Ironic's words.
     """
     try:
         mind = memory.load(task.node)
@@ -48,9 +48,10 @@ def woke(task: Any, power: str | None) -> None:
 
 
 def starts(task: Any) -> None:
-    """The operator's ramdisk is about to be started, or what an operator vouches for: that is no start that nobody knows of.
+    """Record that the host is about to start for the operator's ramdisk, or by an operator's permission.
 
-    Whether the host has run before that is seen now, for the last time.
+    Such a start is known: it does not count as a host that has run unseen. Whether the host has run before is read now, for the
+    last time.
     """
     try:
         mind = memory.load(task.node)
@@ -80,9 +81,9 @@ def _tell(task: Any, cards: Iterable[str], what: str) -> None:
 
 
 def note(task: Any) -> None:
-    """Read the host, if cards stand open to it and nobody has kept yet how it is off. The task holds the node exclusively.
+    """Read and store how the host is off, if cards are open to it and that is not stored yet.
 
-    Where its BMC does not answer, the cards are taken for written by somebody else when a step of ours looks next.
+    The task holds the node exclusively. If the BMC does not answer, our next step takes the cards for written by somebody else.
     """
     try:
         mind = memory.load(task.node)

@@ -1,15 +1,17 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is remembered of a node: the only module that touches our key of ``driver_internal_info``.
+"""Load and store the plugin's state of a node: the only module that touches our key of ``driver_internal_info``.
 
 The key holds ``{"format": 1, "lifecycle": N, "busy": true or false, "state": {...}}``. A large state is compressed, since all
-of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` stands in place
-of ``state``. Beside it ``drift``, what was last told, stays readable for people, as do ``certificate``, the last one that was
-issued, and ``attached``, what an instance has got; ``ways``, ``taken``, ``ramdisk``, ``bmcs``, ``met``, ``proven``,
-``start_allowed``, ``untended``, ``shelf`` and ``regions`` stand there so that older versions pass over them, the last one also
-for whoever steers a fleet (:mod:`baremetal_acc.decide.regions`); and ``seen``, always compressed, is what the next look is
-compared with, ``handed`` how the node was handed over. Full inventories do not belong here; they lie in Ironic's inspection
-store, where others write, too.
+of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` replaces
+``state``.
+
+Other keys are stored next to it. ``drift`` (reported last), ``certificate`` (issued last) and ``attached`` (what an instance
+has got) stay readable for people. ``ways``, ``taken``, ``ramdisk``, ``bmcs``, ``met``, ``proven``, ``start_allowed``,
+``untended``, ``shelf`` and ``regions`` are outside of the state so that older versions of this package ignore them; ``regions``
+is also read by pools (:mod:`baremetal_acc.decide.regions`). ``seen``, always compressed, is the inventory that the next read is
+compared with, and ``handed`` is how the node was handed over. Full inventories do not belong here: they are in Ironic's
+inspection store, where others write, too.
 """
 
 import base64
@@ -48,16 +50,18 @@ KEY = 'baremetal_acc'
 FORMAT = 1
 
 PLACE = f"driver_internal_info['{KEY}']"
-"""Of a node, for texts."""
+"""The key as messages name it."""
 
 LIMIT_BYTES = 48 * 1024
-"""Of 64 KiB; the rest is Ironic's. Source: ironic/db/sqlalchemy/models.py, JsonEncodedDict is TEXT, 65535 bytes on MySQL."""
+"""Our part of 64 KiB; the rest is Ironic's. Source: ironic/db/sqlalchemy/models.py, JsonEncodedDict is TEXT, 65535 bytes on
+MySQL."""
 
 _PLAIN_BYTES = 12 * 1024
-"""Up to here the state stays readable for people."""
+"""Up to this size the state is not compressed, and stays readable for people."""
 
 _ATTACHED_BYTES = 6 * 1024
-"""Up to here what an instance has got stays readable for people. Measured: a slot needs 600 bytes, 64 of them 3 KiB packed."""
+"""Up to this size the accelerators of an instance are not compressed. Measured: a slot needs 600 bytes, 64 of them 3 KiB
+packed."""
 
 _UNPACKED_BYTES = 8 * 1024 * 1024
 
@@ -76,22 +80,24 @@ _BESIDE = (
     'custody',
     'untended',
 )
-"""Of a memory: what is stored beside the state, where older versions pass over it."""
+"""Fields of :class:`Memory` that are stored next to the state, where older versions ignore them."""
 
 SEEN_BYTES = 16 * 1024
-"""Of what the next look is compared with. Measured: 16 GPUs with roots of trust and locks need 3.5 KiB, the recorded machine
-with 8 of them 2.3 KiB."""
+"""Limit of the packed inventory that the next read is compared with. Measured: 16 GPUs with roots of trust and locks need 3.5
+KiB, the recorded machine with 8 of them 2.3 KiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """A mark: locks are open, or may be. It fails every verification until all locks are engaged again.
 
-    :ivar why: by whom, or by what failure.
-    :ivar held_off: the hosts that were left off with these locks open, as they were when they were read off.
-    :ivar accelerators: the cards that were not known to be closed then.
-    :ivar found: no step has opened them; one that wanted them closed has found them open.
-    :ivar started: the operator's ramdisk ran on the host, or what an operator vouches for, and nobody has read it off since.
+    :ivar since: when they were opened, or found open.
+    :ivar why: who has opened them, or which failure.
+    :ivar held_off: the hosts that were left off with these locks open, as they were when they were read as off.
+    :ivar accelerators: the cards that were not known to be locked then.
+    :ivar found: no step has opened the locks; a step that wanted them closed has found them open.
+    :ivar started: the operator's ramdisk ran on the host, or an operator allowed its start, and the host was not read as off
+        since.
     """
 
     since: datetime
@@ -106,7 +112,7 @@ class Opened:
 class Override:
     """Functions that a program step asked for; they come before the baseline's until the node comes back.
 
-    :ivar functions: pairs of a pattern over SlotIds and a function, the baseline's own behind those that were asked for.
+    :ivar functions: pairs of a pattern over SlotIds and a function, in order of precedence, the baseline's own among them.
     """
 
     device: AcceleratorId
@@ -117,7 +123,7 @@ class Override:
 class Granted:
     """A waiver that a step has given for the node; it holds until the node comes back, and no longer than it says itself.
 
-    :ivar devices: that it is for; empty: all of the node.
+    :ivar devices: the devices that it is for; empty: all of the node.
     """
 
     waiver: Waiver
@@ -127,10 +133,10 @@ class Granted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """The drift that was told last.
+    """The drift that was reported last.
 
-    :ivar since: when the look began that it was compared with.
-    :ivar by: the step that looked, or ``inspection``.
+    :ivar since: when the inventory read began that this one was compared with.
+    :ivar by: the step that read, or ``inspection``.
     :ivar more: how many changes there were besides these.
     """
 
@@ -143,11 +149,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What the watch knows of a node that is somebody else's.
+    """What the watch knows of a deployed node.
 
-    :ivar lifecycle: of the node; of another one it says nothing.
-    :ivar looked: when the last whole look began; None: there was none yet, so the first one is still owed.
-    :ivar witnesses: what a glance reads again; none while there are alarms, for then each round is a whole look.
+    :ivar lifecycle: lifecycle of the node that this is about; in any other it does not count.
+    :ivar looked: when the last full inventory read began; None: there was none yet, so the first one is still due.
+    :ivar witnesses: the resources that a round rereads; none while there are alarms, for then each round reads everything.
     :ivar alarms: what is not as it was handed over.
     """
 
@@ -159,14 +165,14 @@ class Watched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A hand-over certificate of the node, and by what it is found where else it is kept.
+    """A hand-over certificate of the node, and where else it is stored.
 
-    :ivar lifecycle: of the node, as of :attr:`Memory.lifecycle`, while it is handed over.
-    :ivar name: of the node when it was issued.
-    :ivar key: that it is signed with; ``digest`` is that of the signed bytes.
-    :ivar where: the places besides this one.
+    :ivar lifecycle: of the node while it is handed over, as of :attr:`Memory.lifecycle`.
+    :ivar name: of the node when the certificate was issued.
+    :ivar key: name of the key that it is signed with; ``digest`` is that of the signed bytes.
+    :ivar where: the other places where it is stored.
     :ivar packed: the signed bytes, compressed and in base64; None where only the other places have them.
-    :ivar superseded: the node has come back since; ``away`` the other places say so, too.
+    :ivar superseded: the node has come back since; ``away``: the other places are marked so, too.
     """
 
     lifecycle: int
@@ -183,9 +189,9 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawn:
-    """Nothing of a node is on offer but what is claimed of it, wholly reserved.
+    """Nothing of a node is available in placement; what is claimed of it is wholly reserved.
 
-    :ivar doubtful: somebody was about to offer it again, so that some of it may be on offer.
+    :ivar doubtful: publishing it again had begun, so that some of it may be available.
     """
 
     since: datetime
@@ -195,11 +201,11 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartAllowed:
-    """An operator's word that the host of a node may be started though nothing is proven; for a node that nobody has.
+    """An operator's permission to start the host of a free node although nothing is proven.
 
     :ivar by: who has given it, for people.
     :ivar until: when it ends; it ends with the next automated cleaning or deploy at the latest.
-    :ivar vouched: the operator answers for what boots; else the cards are written again by the next cleaning.
+    :ivar vouched: the operator answers for what boots; else the next cleaning writes the cards again once the host was started.
     """
 
     since: datetime
@@ -211,11 +217,11 @@ class StartAllowed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelf:
-    """What of a node is on offer, and what of it somebody has had.
+    """What of a node is withdrawn from placement, and which of its slots a tenant has had.
 
-    :ivar used: slots that somebody has had, and that were not programmed since.
-    :ivar unsorted: somebody has had the node, and its slots were not looked at since.
-    :ivar withdrawn: None: what holds up is on offer, or nobody has told placement anything yet.
+    :ivar used: slots that a tenant has had, and that were not programmed since.
+    :ivar unsorted: a tenant has had the node, and its slots were not read since.
+    :ivar withdrawn: None: what is verified is available in placement, or nothing was published yet.
     """
 
     used: frozenset[Place] = frozenset()
@@ -223,49 +229,52 @@ class Shelf:
     withdrawn: Withdrawn | None = None
 
     def had(self, inventory: Inventory) -> 'Shelf':
-        """With all slots of a look among those that somebody has had."""
+        """Return it with all slots of an inventory among those that a tenant has had."""
         return replace(self, used=self.used | slots(inventory), unsorted=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory(Remembered):
-    """What we remember of a node, besides what is remembered of every target.
+    """Our stored state of a node, besides what is stored for every target.
 
-    :ivar lifecycle: raised when the node is handed over and when it comes back; evidence of another value counts for nothing.
+    :ivar lifecycle: raised when the node is handed over and when it comes back; evidence of another value does not count.
     :ivar handed_over: somebody else's code may have run since.
     :ivar asked: who has begun the flow that the node is in, or was in last.
     :ivar job: the one that runs, or that has just ended and whose step has not been left yet.
-    :ivar unplanned: the job still waits for what a BMC was doing before it began; its plan comes then.
-    :ivar evidence: locks that we engaged.
+    :ivar unplanned: the job still waits for the host to be off, or for what a BMC was doing before; its plan is made then.
+    :ivar evidence: records of locks that we engaged.
+    :ivar opened: the mark that locks are open; None: they are not, as far as we know.
+    :ivar overrides: functions that program steps asked for.
     :ivar waivers: those that a step has given until the node comes back.
-    :ivar exposure: what rules go by, whatever ``driver_info`` says now; None until an operator has had it taken.
-    :ivar resource_class: what rules go by, whatever the node shows now; empty: none; None until an operator has taken it.
-    :ivar taken: traits that rules go by besides ours, whatever the node shows now; None until an operator has taken them.
-    :ivar ramdisk: digest of what ``driver_info`` said of Ironic's ramdisk when an operator took it last; None: nobody did.
-    :ivar bmcs: likewise of where the node's BMCs are.
-    :ivar owned: a flow or periodic of ours has met the node with an owner; ``leased`` with a lessee.
+    :ivar exposure: what rules go by, whatever ``driver_info`` says now; None until an operator has accepted one.
+    :ivar resource_class: what rules go by, whatever the node shows now; empty: none; None until an operator has accepted one.
+    :ivar taken: traits that rules go by besides ours, whatever the node shows now; None until an operator has accepted them.
+    :ivar ramdisk: digest of what ``driver_info`` said of Ironic's ramdisk when an operator accepted it last; None: never.
+    :ivar bmcs: the same of the addresses of the node's BMCs.
+    :ivar owned: a flow or periodic of ours has met the node with an owner; ``leased``: with a lessee.
     :ivar digest: of the last inventory that was stored.
-    :ivar looked: when Ironic's own tables were last made to agree with the cards.
-    :ivar traits: those of the node that we set, and may take away again.
+    :ivar looked: when Ironic's own tables were last updated to the cards.
+    :ivar traits: those of the node that we set, and may remove again.
     :ivar certificate: the last one that was issued.
-    :ivar seen: what the next look is compared with, packed (:func:`last_look` unpacks it).
-    :ivar drift: what was told last.
-    :ivar unseen: tells apart what could not be seen by the last look, so that it is told once.
-    :ivar handed: how the node was handed over, packed (:func:`handed_over` unpacks it), until it is ours again and compared.
-    :ivar watched: what the watch knows; None before its first look after the hand-over.
-    :ivar exposed: devices whose locks stood open, or that were written, while the node was somebody else's, or that somebody
-        else may have written while a job worked: they are written anew, whatever they show, or nobody uses them.
-    :ivar anew: what cleaning writes whatever it shows: these, and those that were handed over open and have images. It lasts
-        until the whole path has written them, however often the node is handed over meanwhile.
-    :ivar regions: what its slots were found to hold, and can be given; None: it has none, or was not looked at yet.
-    :ivar shelf: what of it is on offer, and what of it somebody has had.
-    :ivar attached: what of its accelerators an instance has got, or was to get, until cleaning has brought it back.
-    :ivar undos: what we have closed, for whoever unlocks. While there is a job, the job knows it better.
-    :ivar proven: when the locks that the rules demand were last proven closed for the deployment that the node is in; None:
+    :ivar seen: the inventory that the next read is compared with, packed (:func:`last_look` unpacks it).
+    :ivar drift: the drift that was reported last.
+    :ivar unseen: digest of what the last read could not see, so that it is reported once.
+    :ivar handed: how the node was handed over, packed (:func:`handed_over` unpacks it), until it has come back and was
+        compared.
+    :ivar watched: what the watch knows; None before its first read after the hand-over.
+    :ivar exposed: devices whose locks were open, or that were written, while the node was deployed, or that somebody else may
+        have written during a job: they are written again, whatever they report, or not used.
+    :ivar anew: what cleaning writes whatever it reports: these, and devices that were handed over open and have images. It
+        lasts until the whole path has written them, however often the node is handed over meanwhile.
+    :ivar regions: what the node's slots were found to hold, and can be given; None: it has none, or was not read yet.
+    :ivar shelf: what of it is withdrawn from placement, and which slots a tenant has had.
+    :ivar attached: accelerators that an instance has got, or was to get, until cleaning has restored them.
+    :ivar undos: what we have locked, for the step that unlocks. While there is a job, the job's record counts.
+    :ivar proven: when the locks that the rules demand were last proven closed for the present deployment of the node; None:
         they were not, and nothing of Ironic starts the host for whoever has the node.
     :ivar start_allowed: an operator has allowed the host to be started all the same.
-    :ivar custody: of its cards, as far as it reaches. While there is a job, the job knows it better.
-    :ivar untended: what is wrong with a node that nobody uses, until a round of the watch finds it over.
+    :ivar custody: of its cards, as far as it reaches. While there is a job, the job's record counts.
+    :ivar untended: alarms of an unused node, until a watch round finds them over.
     """
 
     format: int = FORMAT
@@ -304,11 +313,11 @@ class Memory(Remembered):
 
     @property
     def writing(self) -> bool:
-        """A job is between its first write and its end."""
+        """Whether a job is between its first write and its end."""
         return self.job is not None and self.job.writing
 
     def came_back(self) -> 'Memory':
-        """The node is ours again: nothing that was proven or asked for before counts any more."""
+        """Return the state of a node that has come back: nothing that was proven or asked for before counts any more."""
         return replace(
             self,
             lifecycle=self.lifecycle + 1,
@@ -322,35 +331,35 @@ class Memory(Remembered):
         )
 
     def given_away(self, now: datetime) -> 'Memory':
-        """The node goes to somebody else: what was proven for it counts for no other deployment."""
+        """Return the state of a node that is handed over: what was proven for it counts for no other deployment."""
         return replace(self, lifecycle=self.lifecycle + 1, handed_over=True, watched=None, proven=now, start_allowed=None)
 
     def proven_by(self, engagements: Iterable[Engagement]) -> 'Memory':
-        """With further evidence; a newer record of a place replaces an older one of the same card.
+        """Return the state with further evidence; a newer record of a place replaces an older one of the same card.
 
-        One place may be that of several cards, of a root of trust for one, and each of them needs a record of its own.
+        Several cards may share one place, such as a root of trust, and each of them needs a record of its own.
         """
         new = tuple(engagements)
         places = {_proves(e) for e in new}
         return replace(self, evidence=(*(e for e in self.evidence if _proves(e) not in places), *new))
 
     def with_custody(self, kept: Custody) -> 'Memory':
-        """With that custody of its cards. A job that has not ended holds it, and what it holds is what is stored."""
+        """Return the state with this custody of its cards; a job that has not ended holds it, too, and its copy is stored."""
         job = self.job
         return replace(self, custody=kept, job=job if job is None or job.ended else replace(job, custody=kept))
 
     def without_evidence_of(self, flow: Flow) -> 'Memory':
-        """Without what was engaged in one flow."""
+        """Return the state without what was engaged in one flow."""
         return replace(self, evidence=tuple(e for e in self.evidence if e.flow != flow))
 
 
 def _proves(e: Engagement) -> tuple[tuple[str, Ref, str], AcceleratorId | None]:
-    """What a record is of. A lock of a whole machine is engaged once for all of its cards."""
+    """What a lock record is about. A lock of a whole machine is engaged once for all of its cards."""
     return (e.place, None if e.scope is Scope.BMC else e.accelerator)
 
 
 def load(node: Any) -> Memory:
-    """What we remember of a node; a fresh start if nothing.
+    """Load the state of a node; an empty one if nothing is stored.
 
     :raises StaleJob: the key cannot be read: another version of this package wrote it, or somebody changed it.
     """
@@ -395,7 +404,7 @@ def load(node: Any) -> Memory:
 
 
 def _proven(stored: Mapping[str, Any]) -> datetime | None:
-    """When locks were last proven closed. Versions that did not keep it have handed a node over by a verification alone."""
+    """When locks were last proven closed. Versions that did not store this have handed a node over by a verification alone."""
     if stored.get('proven') is not None:
         return decode(datetime, stored['proven'])
     if 'proven' in stored or stored.get('handed') is None:
@@ -413,7 +422,7 @@ def _regions(node: Any, found: object) -> Regions | None:
 
 
 def _custody(node: Any, packed: object) -> Custody:
-    """That of the node's cards. What cannot be read is none: every card is written again."""
+    """Read the custody of the node's cards. If it cannot be read there is none: every card is written again."""
     if packed is None:
         return NO_CUSTODY
     try:
@@ -424,7 +433,7 @@ def _custody(node: Any, packed: object) -> Custody:
 
 
 def _untended(node: Any, stored: object) -> tuple[Alarm, ...]:
-    """The alarms of a node that nobody uses. What cannot be read is told again."""
+    """Read the alarms of an unused node. If they cannot be read they are reported again."""
     if stored is None:
         return ()
     try:
@@ -435,7 +444,7 @@ def _untended(node: Any, stored: object) -> tuple[Alarm, ...]:
 
 
 def store(node: Any, memory: Memory) -> None:
-    """Put it into the node's fields and save the node.
+    """Put the state into the node's fields and save the node.
 
     :raises AccError: it is too large.
     :raises NodeLocked: see :func:`held`.
@@ -444,7 +453,7 @@ def store(node: Any, memory: Memory) -> None:
     job = memory.job
     if job is not None and not job.ended:
         memory = replace(memory, undos=job.undos, custody=job.custody)
-        job = replace(job, custody=NO_CUSTODY)  # stored once, beside the job
+        job = replace(job, custody=NO_CUSTODY)  # stored once, next to the job
     else:
         exposed = custody.broken(memory.custody, memory.exposed, BreakCause.EXPOSED, datetime.now(UTC))
         memory = replace(memory, custody=exposed)
@@ -520,17 +529,17 @@ def store(node: Any, memory: Memory) -> None:
 
 
 def held(node: Any) -> None:
-    """See that a node that we have locked is still ours, right before something is written.
+    """Check that this conductor still holds the node's lock, right before something is written.
 
-    A conductor that stood still for longer than ``[conductor] heartbeat_timeout`` counts as gone: Ironic gives its nodes to
-    another one, and does not tell it. So what it goes on with may be long over, and the node be somebody else's.
+    A conductor that stalled for longer than ``[conductor] heartbeat_timeout`` counts as gone: Ironic gives its nodes to another
+    one, and does not notify it. So its work may be long over, and another conductor may work on the node.
 
-    :raises NodeLocked: somebody has taken it away, whether or not it is free again.
-    :raises NodeNotFound: it was deleted.
+    :raises NodeLocked: another conductor has taken the node over, whether or not the lock is free again.
+    :raises NodeNotFound: the node was deleted.
     """
     if node.reservation is None:
         return
-    # Two columns take 5 ms of a busy machine, the whole node 20 ms; a turn asks some ten times.
+    # Reading two columns takes 5 ms on a busy machine, the whole node 20 ms; a turn does so some ten times.
     found = node.dbapi.get_nodeinfo_list(columns=['reservation', 'driver_internal_info'], filters={'uuid': node.uuid}, limit=1)
     if not found:
         raise exception.NodeNotFound(node=node.uuid)
@@ -540,17 +549,20 @@ def held(node: Any) -> None:
 
 
 def _ours(driver_internal_info: Any) -> Any:
-    """Our key, as the database gives it back."""
+    """Our key in the form in which the database returns it."""
     return json.loads(json.dumps((driver_internal_info or {}).get(KEY)))
 
 
 def settled_before(mind: Memory) -> bool:
-    """An earlier version, which took no traits, has had a step on the node: the first one has always taken the class."""
+    """Whether an earlier version, which accepted no traits, has run a step on the node.
+
+    The first step has always accepted the class.
+    """
     return mind.taken is None and mind.resource_class is not None
 
 
 def known(driver_internal_info: Any) -> bool:
-    """Whether anything of a node is remembered; cheap, for periodics."""
+    """Whether anything is stored of a node; cheap, for periodics."""
     return KEY in (driver_internal_info or {})
 
 
@@ -567,7 +579,7 @@ def proven(driver_internal_info: Any) -> bool:
 
 
 def certified(driver_internal_info: Any) -> bool:
-    """Whether a certificate is kept that was not put away; cheap, for periodics."""
+    """Whether a certificate is stored that was not superseded; cheap, for periodics."""
     stored = (driver_internal_info or {}).get(KEY)
     kept = stored.get('certificate') if isinstance(stored, dict) else None
     return isinstance(kept, dict) and not kept.get('superseded')
@@ -587,7 +599,7 @@ def projects_met(driver_internal_info: Any) -> frozenset[str]:
 
 
 def withdrawn(driver_internal_info: Any) -> tuple[bool, bool]:
-    """Whether nothing of a node is on offer, as far as we have told placement, and whether that is doubtful; cheap."""
+    """Whether we have withdrawn the node from placement, and whether that is doubtful; cheap, for periodics."""
     stored = (driver_internal_info or {}).get(KEY)
     shelf = stored.get('shelf') if isinstance(stored, dict) else None
     known = shelf.get('withdrawn') if isinstance(shelf, dict) else None
@@ -595,19 +607,19 @@ def withdrawn(driver_internal_info: Any) -> tuple[bool, bool]:
 
 
 def unwatched(driver_internal_info: Any) -> bool:
-    """Whether the watch has not looked since the node was handed over; cheap, for periodics."""
+    """Whether the watch has not read the node since it was handed over; cheap, for periodics."""
     stored = (driver_internal_info or {}).get(KEY)
     return not isinstance(stored, dict) or stored.get('watched') is None or stored['watched'] != stored.get('lifecycle')
 
 
 def given(driver_internal_info: Any) -> bool:
-    """Whether it is kept how the node was handed over, until that was compared; cheap, for periodics."""
+    """Whether it is stored how the node was handed over, until that is compared; cheap, for periodics."""
     stored = (driver_internal_info or {}).get(KEY)
     return isinstance(stored, dict) and stored.get('handed') is not None
 
 
 def packed_look(node: Any, look: Inventory) -> str | None:
-    """What the next look is compared with, as :attr:`Memory.seen` keeps it; None if it is too large."""
+    """Pack the inventory that the next read is compared with, for :attr:`Memory.seen`; None if it is too large."""
     text = _pack(json.dumps(encode(look)))
     if len(text) <= SEEN_BYTES:
         return text
@@ -621,7 +633,7 @@ def packed_look(node: Any, look: Inventory) -> str | None:
 
 
 def last_look(node: Any, memory: Memory) -> Inventory | None:
-    """What the next look is compared with; None if there is nothing, or nothing that this version can read."""
+    """Return the inventory that the next read is compared with; None if there is none, or none that this version can read."""
     if memory.seen is None:
         return None
     try:
@@ -632,7 +644,7 @@ def last_look(node: Any, memory: Memory) -> Inventory | None:
 
 
 def handed_over(node: Any, memory: Memory) -> Inventory | None:
-    """How a node was handed over; None if nothing says it, or nothing that this version can read."""
+    """Return how a node was handed over; None if that is not stored, or this version cannot read it."""
     if memory.handed is None:
         return None
     try:
@@ -643,7 +655,7 @@ def handed_over(node: Any, memory: Memory) -> Inventory | None:
 
 
 def _short(attached: Attached) -> Any:
-    """What an instance has got, as people read it; compressed where it is long."""
+    """Encode an attachment readably for people; compressed where it is long."""
     value = encode(attached)
     plain = json.dumps(value)
     return value if len(plain) <= _ATTACHED_BYTES else _pack(plain)

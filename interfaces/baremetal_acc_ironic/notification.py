@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which notifications tell drift and waivers? ``baremetal.accelerator.drift.success`` and ``.waiver.success``.
+"""Send Ironic notifications about drift and waivers: ``baremetal.accelerator.drift.success`` and ``.waiver.success``.
 
-They are versioned as Ironic's own are, and go where those go (``[DEFAULT] notification_level`` and
+They are versioned objects like Ironic's own, and are sent to the same place (``[DEFAULT] notification_level`` and
 ``versioned_notifications_topics``), at the level ``warning``; drift at ``info`` when cards have only been added. Payloads hold
-what BMCs show of their devices and what waivers say, and nothing of ``driver_info``.
+what BMCs report about their devices and what waivers say, and nothing of ``driver_info``.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ LOG = log.getLogger(__name__)
 OBJECT, DRIFT, WAIVER = 'accelerator', 'drift', 'waiver'
 
 LIMIT = 200
-"""Changes in one notification: about 100 KiB, below what message brokers take by default."""
+"""Changes in one notification: about 100 KiB, below what message brokers accept by default."""
 
 
 NODE = {
@@ -39,7 +39,7 @@ NODE = {
 
 @base.IronicObjectRegistry.register
 class AcceleratorChange(base.IronicObject):
-    """One change of one device, in words and in parts."""
+    """One change of one device, as a sentence and as single fields."""
 
     # Version 1.0: Initial version
     VERSION = '1.0'
@@ -59,7 +59,7 @@ class AcceleratorChange(base.IronicObject):
 
 @base.IronicObjectRegistry.register
 class AcceleratorDriftPayload(ironic_notification.NotificationPayloadBase):
-    """What has changed in a node since its accelerators were looked at before."""
+    """What has changed in a node since the previous inventory read."""
 
     # Version 1.0: Initial version
     VERSION = '1.0'
@@ -76,7 +76,7 @@ class AcceleratorDriftPayload(ironic_notification.NotificationPayloadBase):
 
 @base.IronicObjectRegistry.register
 class AcceleratorDriftNotification(ironic_notification.NotificationBase):
-    """The notification itself."""
+    """The notification that carries drift."""
 
     # Version 1.0: Initial version
     VERSION = '1.0'
@@ -86,7 +86,7 @@ class AcceleratorDriftNotification(ironic_notification.NotificationBase):
 
 @base.IronicObjectRegistry.register
 class AcceleratorWaiver(base.IronicObject):
-    """One waiver: which paths of which devices may be open, or are, until when, and who answers for it."""
+    """One waiver: which write paths of which devices may be open, or are, until when, and who answers for it."""
 
     # Version 1.0: Initial version
     VERSION = '1.0'
@@ -103,7 +103,7 @@ class AcceleratorWaiver(base.IronicObject):
 
 @base.IronicObjectRegistry.register
 class AcceleratorWaiverPayload(ironic_notification.NotificationPayloadBase):
-    """What of a node may be open, or is open, by waivers."""
+    """The waivers of a node: which paths may be open, or are open, by them."""
 
     # Version 1.0: Initial version
     VERSION = '1.0'
@@ -119,7 +119,7 @@ class AcceleratorWaiverPayload(ironic_notification.NotificationPayloadBase):
 
 @base.IronicObjectRegistry.register
 class AcceleratorWaiverNotification(ironic_notification.NotificationBase):
-    """The notification itself."""
+    """The notification that carries waivers."""
 
     # Version 1.0: Initial version
     VERSION = '1.0'
@@ -129,7 +129,7 @@ class AcceleratorWaiverNotification(ironic_notification.NotificationBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiving:
-    """A waiver as it is told.
+    """A waiver in the form that notifications use.
 
     :ivar accelerators: ids of the devices; none: all of the node.
     """
@@ -143,9 +143,9 @@ class Waiving:
 
 
 def waivers(task: Any, found: Iterable[Waiving], *, by: str, at: datetime, in_use: bool) -> None:
-    """Send what of a node is open by waivers, if Ironic's configuration asks for it. No step fails for it.
+    """Send which waivers a node has, if Ironic's configuration asks for it. No step fails for a failure of this.
 
-    :param in_use: the node was just found as it should be with them; else they were given or taken back, and these are left.
+    :param in_use: the node has just passed a check by these waivers; else some were given or taken back, and these are left.
     """
 
     def payload() -> AcceleratorWaiverPayload:
@@ -171,7 +171,7 @@ def waivers(task: Any, found: Iterable[Waiving], *, by: str, at: datetime, in_us
 
 
 def emit(task: Any, changes: Iterable[Change], *, by: str, at: datetime, since: datetime, grave: bool) -> None:
-    """Send it if Ironic's configuration asks for it. What of it fails is logged: no step fails for it."""
+    """Send drift if Ironic's configuration asks for it. A failure is logged: no step fails for it."""
     found = tuple(changes)
 
     def payload() -> AcceleratorDriftPayload:
@@ -189,7 +189,7 @@ def emit(task: Any, changes: Iterable[Change], *, by: str, at: datetime, since: 
 
 
 def about(node: Any) -> dict[str, Any]:
-    """What every payload says of its node; its class has ``NODE`` among its fields."""
+    """Return the fields about the node that every payload has; the payload's class includes ``NODE``."""
     return {
         'node_uuid': node.uuid,
         'node_name': node.name,
@@ -207,10 +207,10 @@ def send(
     level: str,
     status: str = fields.NotificationStatus.SUCCESS,
 ) -> None:
-    """Send a notification. What of it fails is logged, whatever the transport raises: log and history of the node have it too.
+    """Send a notification. Any failure is logged, whatever the transport raises: log and node history have the same facts.
 
     :param notification: its class.
-    :param payload: makes what it tells.
+    :param payload: builds the payload.
     :param action: the third word of its name.
     """
     try:

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The options that Ironic needs besides the core's.
+"""The oslo.config options that the Ironic plugin adds to those of the core.
 
-The command line loads this module by its entry point, for the names of options that are not the core's: Ironic may not be
-installed then, and is imported where it is needed.
+The command line loads this module by its entry point, to know the names of options that are not the core's. Ironic may not be
+installed there, so it is imported only where it is needed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -42,12 +42,12 @@ OPTIONS = {
         ),
     ],
 }
-"""By hardware type. Ironic's Redfish code asks the group of its name (ironic/drivers/utils.py, get_verify_ca, 39.0.0); without
-the group every call to a BMC fails with "no such option redfish-acc in group [DEFAULT]"."""
+"""By hardware type. Ironic's Redfish code reads the group of that name (ironic/drivers/utils.py, get_verify_ca, 39.0.0);
+without the group every call to a BMC fails with "no such option redfish-acc in group [DEFAULT]"."""
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make all options known; twice does no harm."""
+    """Register all options; doing it twice does no harm."""
     from ironic.conf import auth
 
     core.register(conf)
@@ -58,15 +58,15 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Let no option of ours pass that is misspelt, or that has no value.
+    """Check that no option of ours is misspelt or lacks a value.
 
-    :raises DocumentError: one is; names the file and what is wrong.
+    :raises DocumentError: one does; names the file and what is wrong.
     """
     core.check(conf, [*core.OPTIONS, *of_our_group()])
 
 
 def of_our_group() -> list[cfg.Opt]:
-    """Those that this plugin adds to the core's group."""
+    """Return the options that this plugin adds to the core's group."""
     return [*TURNS, *TRUST, *TENANTS, *WATCH, *SHELF, *KNOWN]
 
 
@@ -93,7 +93,7 @@ TURNS = [
         ),
     ),
 ]
-"""How turns of jobs share Ironic's workers."""
+"""Options on how turns of jobs share Ironic's workers."""
 
 TRUST = [
     cfg.BoolOpt(
@@ -116,7 +116,7 @@ TRUST = [
         ),
     ),
 ]
-"""What is believed of the host."""
+"""Options on which code on the host is trusted."""
 
 TENANTS = [
     cfg.ListOpt(
@@ -130,7 +130,7 @@ TENANTS = [
         ),
     ),
 ]
-"""What tenants may choose."""
+"""Options on what tenants may choose."""
 
 KNOWN = [
     cfg.ListOpt(
@@ -144,7 +144,7 @@ KNOWN = [
         ),
     ),
 ]
-"""What the administrator knows to be missing."""
+"""Options on missing parts of Ironic's configuration that the administrator has accepted."""
 
 WATCH = [
     cfg.FloatOpt(
@@ -194,7 +194,7 @@ WATCH = [
         ),
     ),
 ]
-"""How nodes are watched that are somebody else's, or that nobody uses."""
+"""Options of the watch over deployed and unused nodes."""
 
 SHELF = [
     cfg.FloatOpt(
@@ -209,7 +209,7 @@ SHELF = [
         ),
     ),
 ]
-"""What is on offer of nodes that nobody works on."""
+"""Options on publishing nodes that no step works on."""
 
 IRONICS_OWN: list[tuple[str, list[Any]]] = [
     (
@@ -242,11 +242,11 @@ IRONICS_OWN: list[tuple[str, list[Any]]] = [
         ],
     ),
 ]
-"""For the sample file only, where operators look for what to set."""
+"""Options of Ironic's own, for the sample file only, where operators look for what to set."""
 
 
 def list_opts() -> list[tuple[str, Iterable[Any]]]:
-    """For oslo-config-generator: what Ironic needs besides the namespace ``baremetal_acc``."""
+    """List the options for oslo-config-generator: what Ironic needs besides the namespace ``baremetal_acc``."""
     return [
         *IRONICS_OWN,
         (core.GROUP, of_our_group()),
@@ -256,7 +256,7 @@ def list_opts() -> list[tuple[str, Iterable[Any]]]:
 
 
 def _of_placement() -> Iterator[cfg.Opt]:
-    """Made when they are asked for, which only needs Ironic then."""
+    """Yield Ironic's authentication options for placement; only this needs Ironic to be installed."""
     from ironic.conf import auth
 
     yield from auth.add_auth_opts([], service_type=PLACEMENT)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does Ironic hear of what became of a job? Wait states, resumes, failures, and the node's history."""
+"""Report the outcome of a job to Ironic: wait states, resume, failure and the node's history; tables of provision states."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +16,7 @@ from baremetal_acc.model.job import Flow
 LOG = log.getLogger(__name__)
 
 EVENT = 'accelerator'
-"""Type of our records in the node's history."""
+"""Event type of our records in the node's history."""
 
 FLOWS = {
     states.CLEANING: Flow.CLEAN,
@@ -54,7 +54,7 @@ TENANT_STATES = frozenset(
 WAITS = {Flow.CLEAN: states.CLEANWAIT, Flow.DEPLOY: states.DEPLOYWAIT, Flow.SERVICE: states.SERVICEWAIT}
 
 _STEPS_VALIDATED = 'steps_validated'
-"""Ironic's key of driver_internal_info: it asks whether there is a value."""
+"""Ironic's key of driver_internal_info: Ironic only asks whether it has a value."""
 
 _POSTPONED = 'postponed by baremetal_acc'
 
@@ -73,9 +73,10 @@ _ERROR_REASONS = 8
 
 
 def resume(task: Any, flow: Flow) -> None:
-    """Let the flow go on with its next step. It releases the node: nothing may touch the task afterwards.
+    """Resume the flow with its next step. This releases the node: nothing may use the task afterwards.
 
-    A conductor that cannot be told now is told again by the next poll, for the job is kept until the next step begins.
+    A conductor that cannot be notified now is notified again by the next poll, for the job is stored until the next step
+    begins.
     """
     node_uuid = task.node.uuid
     if flow is Flow.DEPLOY:
@@ -83,15 +84,15 @@ def resume(task: Any, flow: Flow) -> None:
     try:
         _RESUMES[flow](task)
     except Exception:
-        # Whatever the transport raises: the job itself has ended well.
+        # Any error of the transport: the job itself has ended well.
         LOG.exception('Node %s: the conductor could not be told that a step is done', node_uuid)
 
 
 def _postpone_validation(node: Any) -> None:
-    """Keep Ironic from validating the steps of a deploy before its ramdisk can tell which ones it has.
+    """Keep Ironic from validating the steps of a deploy before its ramdisk can report which ones it has.
 
-    Whatever resumes a deploy for the first time is taken for the ramdisk; then steps of the ramdisk are unknown, or never run
-    (ironic 39.0.0, conductor/deployments.py, continue_node_deploy).
+    Ironic takes whatever resumes a deploy for the first time for the ramdisk; then steps of the ramdisk are unknown, or never
+    run (ironic 39.0.0, conductor/deployments.py, continue_node_deploy).
     """
     info = node.driver_internal_info
     if not info.get(_STEPS_VALIDATED) and not info.get('agent_cached_deploy_steps'):
@@ -100,27 +101,30 @@ def _postpone_validation(node: Any) -> None:
 
 
 def host_starts(node: Any) -> None:
-    """A host is started in a deploy: what resumes it next may be the ramdisk. Ironic saves the node."""
+    """Let Ironic validate the steps of a deploy again: its host starts, and the ramdisk may resume it next.
+
+    Ironic saves the node.
+    """
     if node.driver_internal_info.get(_STEPS_VALIDATED) == _POSTPONED:
         node.del_driver_internal_info(_STEPS_VALIDATED)
 
 
 def fail(task: Any, text: str) -> None:
-    """End the flow: the node fails with this text as its last error."""
+    """Fail the flow: the text becomes the node's last error."""
     deploy_utils.step_error_handler(task, text, errmsg=text)
 
 
 def told(node: Any, event: str, *, user: str | None = None) -> None:
-    """Leave a record in the node's history.
+    """Add a record to the node's history.
 
-    :param user: whom it is for; None: whom the present request names, as Ironic does itself.
+    :param user: id of the user on whose behalf; None: the user of the present request, as Ironic does itself.
     """
     user = (user or getattr(oslo_context.get_current(), 'user_id', None) or '')[:_USER_CHARACTERS] or None
     manager_utils.node_history_record(node, event=event[:_HISTORY_CHARACTERS], event_type=EVENT, user=user)
 
 
 def sentence(name: str, step: str, reasons: Iterable[str], hint: str | None = None) -> str:
-    """A failure in one text: node, step, every reason up to a bound, and what to do."""
+    """Return the text of a failure: node, step, every reason up to a bound, and what to do."""
     reasons = list(reasons)
     shown = reasons[:_ERROR_REASONS]
     if len(reasons) > len(shown):

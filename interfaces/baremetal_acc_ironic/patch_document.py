@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Find what a request would write to ``instance_info`` that selects which code of Ironic works on the node.
+"""Find the keys of ``instance_info`` in a request body that would select which code of Ironic works on the node.
 
-A document is what a body decodes to: a node, or a JSON Patch of one (RFC 6902). Pointers are decoded as RFC 6901, section 4,
-says. The parser does not know the node, so what it cannot tell counts as written: the source of a ``copy`` or ``move``, an
-operation that it does not know, an ``instance_info`` that is no object.
+A document is what a body decodes to: a node, or a JSON Patch of one (RFC 6902). Pointers are decoded as in RFC 6901, section 4.
+The parser does not know the node, so what it cannot tell counts as written: the source of a ``copy`` or ``move``, an operation
+that it does not know, an ``instance_info`` that is no object.
 """
 
 from collections.abc import Collection, Iterator
@@ -14,26 +14,26 @@ INSTANCE_INFO = 'instance_info'
 DEPLOY_INTERFACE = 'deploy_interface'
 
 _WRITES = ('add', 'replace')
-"""Operations whose value stands in the operation itself."""
+"""Operations whose value is in the operation itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceOverride:
-    """A key that Ironic would believe before the node's own field of that name."""
+    """A key that Ironic would take before the node's own field of that name."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownContent:
-    """All of ``instance_info`` is written, and the document does not say with what."""
+    """All of ``instance_info`` is written, and the document does not say which keys."""
 
 
 Finding = InterfaceOverride | UnknownContent
 
 
 def find_overrides(document: object, *, interfaces: Collection[str], choosable: Collection[str] = ()) -> tuple[Finding, ...]:
-    """What must not be written, in the order of the document and each once. Removing a key is no finding.
+    """Find what must not be written, in the order of the document and each once. Removing a key is no finding.
 
     :param interfaces: keys of ``instance_info`` that select code, such as ``firmware_interface``.
     :param choosable: values of ``deploy_interface`` that anybody may write.
@@ -57,7 +57,7 @@ def _of_operation(
     match parts:
         case _ if verb == 'test':
             return
-        # Below an interface's key a removal changes what is there; above it nothing is left to believe.
+        # A removal below an interface's key changes its value; a removal of the key or above leaves Ironic nothing to take.
         case () | (_,) | (_, _) if verb == 'remove':
             return
         case ():
@@ -80,7 +80,7 @@ def _of_instance_info(value: object, keys: frozenset[str], values: frozenset[str
     if value is None:
         return
     if not isinstance(value, dict):
-        yield UnknownContent()  # Ironic's FlexibleDictField makes a dictionary of a text, too
+        yield UnknownContent()  # Ironic's FlexibleDictField also turns a string into a dictionary
         return
     yield from (InterfaceOverride(key=k) for k, v in value.items() if k in keys and not _may_choose(k, v, values))
 
@@ -90,5 +90,5 @@ def _may_choose(key: str, value: object, values: frozenset[str]) -> bool:
 
 
 def _parts(pointer: str) -> tuple[str, ...]:
-    """The reference tokens of a pointer; none for the whole document."""
+    """Return the reference tokens of a pointer; none for the whole document."""
     return tuple(token.replace('~1', '/').replace('~0', '~') for token in pointer.split('/')[1:])

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a job of one node speak to placement? With Ironic's own means of authentication, group ``[placement]``."""
+"""The placement side of one node's jobs: publish, withdraw and read claims, authenticated by Ironic's group ``[placement]``."""
 
 import contextlib
 import functools
@@ -28,7 +28,7 @@ _SWITCH_OFF = f'set up group [{PLACEMENT}], or set [{GROUP}] publish = false whe
 
 
 def is_wanted() -> bool:
-    """The operator wants accelerators to be published."""
+    """Whether the operator wants accelerators to be published."""
     return settings.core().publish
 
 
@@ -40,12 +40,13 @@ def shell(
     *,
     taken: bool,
 ) -> PlacementShell | None:
-    """What jobs of a node tell placement; None if nothing is to be published.
+    """Return the placement side of a node's jobs; None if nothing is to be published.
 
-    :param untrusted: devices of an inventory that are not offered, whatever they show.
-    :param held: raises when the node is not ours any more; asked right before each write, and nothing is told then.
-    :param taken: somebody has the node, or is about to. Nothing of it is on offer then, since a region can be claimed without
-        its machine; what its own instance has claimed stays, wholly reserved.
+    :param untrusted: returns the devices of an inventory that are not published, whatever they report.
+    :param held: raises when this conductor does not hold the node any more; called right before each write, which then is not
+        sent.
+    :param taken: the node has an instance, or is about to get one. Nothing else of it is available then, since a region can be
+        claimed without its machine; what its own instance has claimed stays, wholly reserved.
     """
     if not is_wanted():
         return None
@@ -53,7 +54,7 @@ def shell(
 
 
 def claims(consumer: str) -> dict[str, frozenset[str]]:
-    """The classes that an instance holds, by the UUID of the provider.
+    """Return the resource classes that an instance holds, by the UUID of the provider.
 
     :raises PlacementError: placement cannot be asked.
     """
@@ -61,7 +62,7 @@ def claims(consumer: str) -> dict[str, frozenset[str]]:
 
 
 def check() -> None:
-    """See that placement is there and new enough.
+    """Check that placement answers and is new enough.
 
     :raises PlacementUnreachable: it does not answer.
     :raises PlacementRefused: it is too old, is no placement, or ``[placement]`` is not set up.
@@ -70,37 +71,39 @@ def check() -> None:
 
 
 def declare(classes: Iterable[str], traits: Iterable[str]) -> tuple[str, ...]:
-    """Make names known, so that flavors may name them before anything is offered.
+    """Create resource classes and traits, so that flavors may name them before any node publishes them.
 
-    :returns: those that placement did not know.
+    :returns: those that placement did not have.
     :raises PlacementError: placement cannot be asked, or refuses.
     """
     return _publisher().declare(classes, traits, anew=True)
 
 
 def withdraw(node_uuid: str, consumer: str | None, still: Callable[[], None]) -> bool:
-    """Take all that is unclaimed of a node out of service; what its own instance has claimed stays, wholly reserved.
+    """Withdraw a node from placement: nothing more of it can be claimed.
 
-    :returns: something was on offer.
-    :raises InventoryInUse: somebody else holds some of it. That stays, wholly reserved, and all else is withdrawn.
+    What its own instance has claimed stays, wholly reserved.
+
+    :returns: something was available before.
+    :raises InventoryInUse: another consumer holds some of it. That stays, wholly reserved, and all else is withdrawn.
     :raises PlacementError: placement cannot be asked, or refuses.
     """
     return _publisher().withdraw(node_uuid, consumer=consumer, still=still).changed
 
 
 def ready(node_uuid: str) -> None:
-    """See that something could be published for a node.
+    """Check that a node can be published.
 
-    :raises RootMissing: Nova has not made its root provider.
+    :raises RootMissing: Nova has not created its root provider.
     :raises PlacementError: placement cannot be asked.
     """
     _publisher().read(node_uuid)
 
 
 def delete(node_uuid: str) -> None:
-    """Delete all that we have made for a node, which is gone.
+    """Delete all providers that we have created below a deleted node.
 
-    :raises InventoryInUse: somebody holds some of it. That stays, wholly reserved.
+    :raises InventoryInUse: a consumer holds some of it. That stays, wholly reserved.
     :raises PlacementError: placement cannot be asked, or refuses.
     """
     with contextlib.suppress(RootMissing):
@@ -108,7 +111,7 @@ def delete(node_uuid: str) -> None:
 
 
 class _NodeInPlacement:
-    """One node in placement.
+    """The placement side of one node's jobs.
 
     :param consumer: the node's own instance: what it holds stays, and nobody else can claim it.
     """
@@ -140,14 +143,14 @@ class _NodeInPlacement:
         if not self._taken:
             _publisher().publish(tree, consumer=self._consumer, still=self._held)
             return
-        # Without a root nothing of the node is on offer, which is all that is wanted of a machine that is taken.
+        # Without a root nothing of the node is available, as it has to be for a node in use.
         with contextlib.suppress(RootMissing):
             _publisher().publish(providers.withdrawn(tree), consumer=self._consumer, still=self._held)
 
 
 @functools.cache
 def _publisher() -> Publisher:
-    """One for the process: it remembers what it read, and asks once when nothing has changed.
+    """Return the one publisher of the process: it caches what it has read, and asks once when nothing has changed.
 
     :raises PlacementRefused: the group is not set up.
     :raises PlacementUnreachable: its authentication does not answer.

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Register rules of ours in Ironic's API process, and have them asked: ``[api] middleware = baremetal-acc-policy``.
+"""The oslo.policy rules of this plugin, registered in Ironic's API process by ``[api] middleware = baremetal-acc-policy``.
 
 Ironic checks ``baremetal:step:execute:<interface>.<step>`` where a rule of that name is registered. The API does not import
-hardware types, and a rule that is in a policy file only makes it answer 500; so the middleware registers them. What Ironic has
-no rule for, or one that lets too many people pass, is asked by :mod:`baremetal_acc_ironic.api_guard`.
+hardware types, and a rule that is only in a policy file makes it answer 500; so the middleware registers the rules. Requests
+for which Ironic has no rule, or one that too many users pass, are checked by :mod:`baremetal_acc_ironic.api_guard`.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ _OPERATIONS: list[Any] = [
 
 _READ = f'({policy.SYSTEM_READER}) or ({policy.PROJECT_OWNER_READER}) or ({policy.PROJECT_SERVICE})'
 _PROGRAM = policy.SYSTEM_MEMBER_OR_OWNER_LESSEE_ADMIN
-"""Of a lessee the conductor then asks the baseline (``tenants_program``), which Ironic's API does not know."""
+"""For a lessee the conductor then asks the baseline (``tenants_program``), which Ironic's API does not know."""
 
 _WRITE = policy.SYSTEM_ADMIN
 
@@ -105,7 +105,7 @@ _RULES = (
 
 
 def list_policies() -> Iterator[Any]:
-    """For oslo.policy: the rules with their defaults."""
+    """Yield the rules with their defaults, for oslo.policy."""
     for step, check, description in _RULES:
         yield oslo_policy.DocumentedRuleDefault(
             name=f'{_PREFIX}{step}',
@@ -121,10 +121,10 @@ def list_policies() -> Iterator[Any]:
 
 
 def middleware(app: Any) -> Any:
-    """Register the rules in Ironic's API process, and add what asks them to the application.
+    """Register the rules in Ironic's API process, and install the guard that checks further requests.
 
     :raises DocumentError: an option of this plugin has no value.
-    :raises RuntimeError: if the application is not built as expected: without the guard the API must not start.
+    :raises RuntimeError: the application is not built as expected: without the guard the API must not start.
     """
     from baremetal_acc_ironic import (
         api_guard,
@@ -142,13 +142,13 @@ def middleware(app: Any) -> Any:
 
 
 def as_lessee(task: Any) -> bool:
-    """Who asks belongs to the project that leases the node, and not to the one that it belongs to."""
+    """Whether the requester belongs to the project that leases the node, and not to the project that owns it."""
     project = task.context.project_id
     return project is not None and project == task.node.lessee and project != task.node.owner
 
 
 def shortcomings() -> Iterator[tuple[str, str]]:
-    """What of Ironic's configuration takes away from what this package is for: its name, and a sentence that says what to do.
+    """Yield settings of Ironic that disable protections of this package: a name, and a sentence that says what to do.
 
     A conductor does not start with one, unless the administrator has named it in ``known_shortcomings``.
     """

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Power interfaces that start a host only as the gate allows, over those of Ironic.
+"""The Ironic power interfaces ``redfish-acc`` and ``ipmi-acc``: Ironic's own, but a host starts only if the gate allows it.
 
 Ironic's API lets members of the project that leases a node switch its host in nearly every provision state, and so do flows
-that such a project begins. Each way there passes here: power on, reboots, the power synchronisation, and Ironic's own flows.
+that such a project begins. All of these pass through here: power on, reboots, the power synchronisation, and Ironic's own
+flows.
 """
 
 from http import HTTPStatus
@@ -27,8 +28,8 @@ LOG = log.getLogger(__name__)
 _OFF = frozenset({states.POWER_OFF, states.SOFT_POWER_OFF})
 
 _POWER_REQUEST = 'changing node power state'
-"""Purpose of Ironic's task when somebody asks for a power state: nothing else is validated for both on and off. Source: ironic
-39.0.0, conductor/manager.py, change_node_power_state."""
+"""Purpose of Ironic's task for a power request: only then is the interface validated for power on and power off alike. Source:
+ironic 39.0.0, conductor/manager.py, change_node_power_state."""
 
 MANAGED_INSPECTION = 'inspector_manage_boot'
 """Key of driver_internal_info: Ironic boots the ramdisk of an inspection itself. Source: ironic 39.0.0,
@@ -36,16 +37,18 @@ drivers/modules/inspector/interface.py."""
 
 
 class PowerRefused(exception.IronicException):
-    """A power request that would do harm."""
+    """A power request that is refused: by the gate, while a job writes, or because its power state is unknown."""
 
     code = HTTPStatus.CONFLICT
 
 
 class AccPower(base.PowerInterface):
-    """The gate, before the power of Ironic."""
+    """Power interface that asks the gate before Ironic's own power interface."""
 
     def validate(self, task: Any) -> None:
-        """Check what Ironic checks, and that no interface of the node is replaced; a power-off is never refused for that.
+        """Check what Ironic checks, and that no interface of the node is replaced.
+
+        The second check is left out for a power request, so that no power-off is refused for it.
 
         :raises InvalidParameterValue: ``instance_info`` replaces an interface.
         """
@@ -55,7 +58,10 @@ class AccPower(base.PowerInterface):
             raise exception.InvalidParameterValue(f'node {task.node.uuid}: {interface_overrides.text(keys)}')
 
     def get_power_state(self, task: Any) -> str | None:
-        """What the BMC says; while a job works on the node, what the job last did, so that nobody corrects it meanwhile."""
+        """Return the power state that the BMC reports; while a job writes, the one that Ironic has recorded.
+
+        The job records what it does to the host, so that the power synchronisation corrects nothing meanwhile.
+        """
         mind = host_start.remembered(task.node)
         if mind is not None and mind.writing and task.node.power_state is not None:
             return str(task.node.power_state)
@@ -63,14 +69,14 @@ class AccPower(base.PowerInterface):
         return None if state is None else str(state)
 
     def get_supported_power_states(self, task: Any) -> list[str]:
-        """Those that Ironic's interface has, without those that the gate refuses now: the API then answers 400."""
+        """Return Ironic's power states without those that the gate refuses now: the API then answers 400."""
         found = [str(state) for state in super().get_supported_power_states(task)]
         return [s for s in found if s not in STARTING or not isinstance(gate.decide(_situation(task, s)), Refused)]
 
     def supports_power_sync(self, task: Any) -> bool:
-        """Whether Ironic may force the state that it has recorded, rather than record the one that there is.
+        """Whether Ironic may force the power state that it has recorded, rather than record the present one.
 
-        A host that went off by itself stays off where nothing allows it to be started, and that is no fault of the node.
+        A host that went off by itself stays off if nothing allows it to be started, and that is no fault of the node.
         """
         refused = task.node.power_state == states.POWER_ON and isinstance(
             gate.decide(_situation(task, states.POWER_ON)), Refused
@@ -79,9 +85,9 @@ class AccPower(base.PowerInterface):
 
     @task_manager.require_exclusive_lock
     def set_power_state(self, task: Any, power_state: str, timeout: int | None = None) -> None:
-        """Switch the host.
+        """Power the host on or off, or restart it.
 
-        :raises PowerRefused: not now; says why and what to do.
+        :raises PowerRefused: the request is not allowed now; says why and what to do.
         """
         reason = None
         if power_state in STARTING:
@@ -104,7 +110,7 @@ class AccPower(base.PowerInterface):
     def reboot(self, task: Any, timeout: int | None = None) -> None:
         """Restart the host.
 
-        :raises PowerRefused: not now; says why and what to do.
+        :raises PowerRefused: the restart is not allowed now; says why and what to do.
         """
         reason = _reason(task, states.REBOOT)
         _note(task, states.REBOOT, reason)
@@ -113,11 +119,11 @@ class AccPower(base.PowerInterface):
 
 
 class RedfishAccPower(AccPower, RedfishPower):
-    """Ironic's Redfish power, behind the gate."""
+    """Ironic's Redfish power interface, behind the gate."""
 
 
 class IpmiAccPower(AccPower, IPMIPower):
-    """Ironic's IPMI power, by ``ipmitool``, behind the gate."""
+    """Ironic's IPMI power interface (``ipmitool``), behind the gate."""
 
 
 def _situation(task: Any, power_state: str) -> gate.Situation:
@@ -125,11 +131,11 @@ def _situation(task: Any, power_state: str) -> gate.Situation:
 
 
 def _boots_ramdisk(task: Any, power_state: str) -> bool:
-    """Ironic has set the boot source to the operator's ramdisk, in a flow in which no tenant has the node.
+    """Whether Ironic has set the boot source to the operator's ramdisk, in a flow in which no tenant has the node.
 
-    In cleaning Ironic boots its ramdisk by a reboot. It powers a host on there for the sake of a Smart NIC alone, into the
-    set-up of its firmware. A host that it may not power off it reboots once more after the ramdisk was torn down. Source:
-    ironic 39.0.0, conductor/utils.py, power_on_node_if_needed; drivers/modules/deploy_utils.py, prepare_inband_cleaning.
+    In cleaning Ironic boots its ramdisk by a reboot. It powers a host on there only for the sake of a Smart NIC, into the
+    firmware set-up. A host that it may not power off it reboots once more after the ramdisk was torn down. Source: ironic
+    39.0.0, conductor/utils.py, power_on_node_if_needed; drivers/modules/deploy_utils.py, prepare_inband_cleaning.
     """
     node = task.node
     mind = host_start.remembered(node)
@@ -143,7 +149,7 @@ def _boots_ramdisk(task: Any, power_state: str) -> bool:
 
 
 def _prepares_ramdisk(task: Any) -> bool:
-    """The deploy interface sets the boot source to the ramdisk in cleaning: it can, and the operator lets Ironic do it."""
+    """Whether the deploy interface sets the boot source to the ramdisk in cleaning: it can, and the operator lets it."""
     match task.driver.deploy:
         case agent_base.AgentBaseMixin() as deploy:
             return bool(deploy.should_manage_boot(task))
@@ -154,9 +160,9 @@ def _prepares_ramdisk(task: Any) -> bool:
 
 
 def _changes_boot_mode(task: Any) -> bool:
-    """Ironic restarts the host to change its boot mode, which it does before it sets the boot source.
+    """Whether Ironic restarts the host to change its boot mode, which it does before it sets the boot source.
 
-    A BMC whose boot mode cannot be read is not restarted for it. Source: ironic 39.0.0, drivers/modules/redfish/management.py,
+    A host whose boot mode cannot be read is not restarted for it. Source: ironic 39.0.0, drivers/modules/redfish/management.py,
     set_boot_mode; drivers/modules/boot_mode_utils.py, sync_boot_mode.
     """
     wanted = boot_mode_utils.get_boot_mode_for_deploy(task.node)
@@ -168,9 +174,9 @@ def _changes_boot_mode(task: Any) -> bool:
 
 
 def _reason(task: Any, power_state: str) -> Reason:
-    """Why the host may be started.
+    """Return the reason for which the host may be started.
 
-    :raises PowerRefused: there is no reason.
+    :raises PowerRefused: there is none.
     """
     situation = _situation(task, power_state)
     found = gate.decide(situation)
@@ -181,20 +187,20 @@ def _reason(task: Any, power_state: str) -> Reason:
 
 
 def _note(task: Any, power_state: str, reason: Reason) -> None:
-    """Keep what follows from a start before it is done."""
+    """Record what follows from a start, before the host is started."""
     if reason is not Reason.PROVEN:
         left_off.starts(task)
     host_start.note(task, power_state, reason)
 
 
 def _held_off(task: Any) -> bool:
-    """It is off already, because the job that writes holds it so."""
+    """Whether the host is off already, because the job that writes holds it off."""
     mind = host_start.remembered(task.node)
     return mind is not None and mind.writing and task.node.power_state == states.POWER_OFF
 
 
 def _refuse_while_writing(task: Any, power_state: str) -> None:
-    """Cut the power of nothing that is written to.
+    """Do not cut the power of cards that are being written.
 
     :raises PowerRefused: a job writes.
     """

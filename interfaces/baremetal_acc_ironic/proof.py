@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""End what was proven for a deployment, and its certificate, when the node is nobody's any more.
+"""Periodic: forget the proof and the certificate of a deployment once nobody has the node any more.
 
-No step of ours runs when a node is undeployed without cleaning, and Ironic calls nothing of a deploy interface that images
-nothing. So a periodic finds what is left of such a deployment, before the node can be adopted by it.
+No step of ours runs when a node is undeployed without cleaning, and Ironic calls no method of a deploy interface that images
+nothing. So a periodic finds what is left of such a deployment, before the node could be adopted with it.
 """
 
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ LOG = log.getLogger(__name__)
 
 
 def lasts(state: str | None) -> bool:
-    """What is proven for a deployment counts in a provision state."""
+    """Whether the proof of a deployment counts in a provision state."""
     return gate.counts(Reason.PROVEN, state)
 
 
 def over(manager: Any) -> Iterator[str]:
-    """Nodes of this conductor that are nobody's, and of which something is proven, or certified, for a deployment."""
+    """Yield this conductor's nodes whose deployment is over, and for which a proof or certificate of it is still stored."""
     for uuid, _driver, _group, name, state, info in manager.iter_nodes(
         fields=['firmware_interface', 'provision_state', 'driver_internal_info']
     ):
@@ -36,7 +36,7 @@ def over(manager: Any) -> Iterator[str]:
 
 
 def end(task: Any) -> None:
-    """Forget it. The task holds the node exclusively."""
+    """Forget proof and certificate. The task holds the node exclusively."""
     if lasts(task.node.provision_state):
         return
     try:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How Ironic shows that devices are quarantined (:mod:`baremetal_acc.planning.quarantine`), and what is offered meanwhile.
+"""Show quarantined devices (:mod:`baremetal_acc.planning.quarantine`) in Ironic, and withhold them from placement.
 
 The node of a quarantined device goes to maintenance.
 """
@@ -28,7 +28,7 @@ _REASON_CHARACTERS = 2000
 
 
 def maintain(node: Any, quarantined: Iterable[Quarantine], flow: Flow) -> None:
-    """Nobody shall use the node. The caller saves it; Ironic's own handlers add the fault where they have one."""
+    """Put the node into maintenance. The caller saves the node; Ironic's own handlers add the fault where they have one."""
     sentences = ' '.join(dict.fromkeys(q.why for q in quarantined))
     if len(sentences) > _REASON_CHARACTERS:
         sentences = sentences[:_REASON_CHARACTERS] + '...'
@@ -41,18 +41,18 @@ def maintain(node: Any, quarantined: Iterable[Quarantine], flow: Flow) -> None:
 
 
 def reasons(mind: Memory) -> list[str]:
-    """Why no verification passes."""
+    """Return why no verification of the node passes."""
     return [f'{q.device} is quarantined since {q.since:%Y-%m-%d %H:%M:%S} UTC: {q.why}' for q in mind.quarantined]
 
 
 def still_bad(mind: Memory, inventory: Inventory) -> frozenset[AcceleratorId]:
-    """What a job does not offer, though it may hold: what is quarantined, and not mended by what that very job writes."""
+    """The devices that a job does not publish: those in quarantine that its own writes do not mend."""
     writes = () if mind.job is None else tuple(i.action for i in mind.job.items if not i.restoring)
     return quarantine.suspects([q for q in mind.quarantined if not quarantine.mended(q, writes, inventory)], inventory)
 
 
 def withheld(verdict: Verdict, devices: frozenset[AcceleratorId]) -> Verdict:
-    """The verdict as placement may hear it: a quarantined device offers nothing, whatever it shows."""
+    """Return the verdict for placement: a quarantined device offers nothing, whatever it reports."""
     findings = tuple(
         Finding(
             accelerator=device,

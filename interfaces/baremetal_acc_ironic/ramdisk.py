@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which steps of Ironic's ramdisk write firmware? Those of ``ramdisk_steps.toml``, which is part of the package.
+"""The steps of Ironic's ramdisk that write firmware, read from ``ramdisk_steps.toml``, which is part of the package.
 
-Ironic knows the steps of a ramdisk by what the ramdisk tells when it runs; its API knows none of them, so they are named here.
+The conductor learns the steps of a ramdisk from the ramdisk itself when it runs; Ironic's API knows none of them, so they are
+named here.
 """
 
 import tomllib
@@ -14,4 +15,4 @@ STEPS: tuple[tuple[str, str, str], ...] = tuple(
         'step'
     ]
 )
-"""Interface and name of each, and a sentence for the policy."""
+"""Interface and name of each step, and a sentence for the policy."""

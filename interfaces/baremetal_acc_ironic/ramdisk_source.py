@@ -1,16 +1,17 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The ramdisk of a node is the operator's only if nobody else can have chosen what Ironic boots as such.
+"""Decide whether the ramdisk that Ironic boots on a node is the operator's: nobody else can have chosen it.
 
 Ironic takes kernel, ramdisk, ISO, boot loader and kernel parameters of its ramdisk from ``driver_info`` before its own
 configuration, and members of the project that owns a node write ``driver_info``. Parameters come from ``instance_info`` before
 all others (ironic 39.0.0, drivers/utils.py, ``get_kernel_append_params``), and admins of the project that leases a node write
-that. So a node's ramdisk is the operator's where neither says anything, or where ``driver_info`` says what an operator has
-taken (:attr:`Memory.ramdisk`, a digest). The same holds for ``network_data``, which the owner's members write too.
+that. So a node's ramdisk is the operator's where neither names anything, or where ``driver_info`` names what an operator has
+accepted (:attr:`Memory.ramdisk`, a digest). The same holds for ``network_data``, which the owner's members write too.
 
-It is taken as a resource class is (:mod:`baremetal_acc_ironic.taking`), but earlier and more often. Earlier, since Ironic boots
-the ramdisk before the first step: when a flow begins (:mod:`baremetal_acc_ironic.rights`). More often, since a lessee writes no
-``driver_info``: on a node that no flow of ours has met with an owner each flow of an operator takes it again.
+The ramdisk is accepted like a resource class (:mod:`baremetal_acc_ironic.taking`), but earlier and more often. Earlier, since
+Ironic boots the ramdisk before the first step: when a flow begins (:mod:`baremetal_acc_ironic.rights`). More often, since a
+lessee cannot write ``driver_info``: on a node that no flow of ours has met with an owner, each flow of an operator accepts it
+again.
 """
 
 import hashlib
@@ -31,7 +32,7 @@ KEYS = frozenset(
         'bootloader',
         'kernel_append_params',
         'config_via_removable',
-        # Where the BMC fetches it from, and how.
+        # From where the BMC fetches the ramdisk, and how.
         'external_http_url',
         'vmedia_transport_protocol',
         # Deprecated names, which Ironic still reads: drivers/modules/redfish/boot.py.
@@ -40,26 +41,26 @@ KEYS = frozenset(
         'config_via_floppy',
         # drivers/modules/deploy_utils.py, with [pxe] enable_insecure_template_override.
         'pxe_template',
-        # Whom the conductor takes for the agent: get_properties() of the deploy interfaces.
+        # Which agent the conductor trusts: get_properties() of the deploy interfaces.
         'agent_verify_ca',
     }
 )
-"""Keys of ``driver_info`` by which somebody chooses what runs as Ironic's ramdisk."""
+"""Keys of ``driver_info`` that select what runs as Ironic's ramdisk."""
 
 PREFIX = 'ansible_'
-"""Of further ones: what the deploy interface ``ansible`` runs in the ramdisk, and as whom."""
+"""Prefix of further keys: what the deploy interface ``ansible`` runs in the ramdisk, and as which user."""
 
 INSTANCE_KEYS = frozenset({'kernel_append_params', 'ramdisk_kernel_arguments'})
-"""Keys of ``instance_info`` that do so. Nobody takes these: they go with the instance."""
+"""Keys of ``instance_info`` that do the same. They are never accepted: they are dropped with the instance."""
 
 
 def digest(node: Any) -> str:
-    """Of what ``driver_info`` says of the ramdisk."""
+    """Return the digest of what ``driver_info`` and ``network_data`` say about the ramdisk."""
     return hashlib.sha256(json.dumps(_said(node), sort_keys=True, default=str).encode()).hexdigest()
 
 
 def trusted(node: Any, mind: Memory) -> bool:
-    """What Ironic boots on the node as its ramdisk is the operator's choice."""
+    """Whether the ramdisk that Ironic boots on the node is the operator's choice."""
     if INSTANCE_KEYS & set(node.instance_info or {}):
         return False
     return not _said(node) or digest(node) == mind.ramdisk
@@ -68,5 +69,5 @@ def trusted(node: Any, mind: Memory) -> bool:
 def _said(node: Any) -> dict[str, Any]:
     given = (node.driver_info or {}).items()
     said = {key: value for key, value in given if value is not None and (key in KEYS or key.startswith(PREFIX))}
-    # It is handed to the ramdisk, which finds Ironic's API by it (ironic 39.0.0, drivers/modules/image_utils.py).
+    # Ironic passes it to the ramdisk, which finds Ironic's API by it (ironic 39.0.0, drivers/modules/image_utils.py).
     return said | ({'network_data': node.network_data} if node.network_data else {})

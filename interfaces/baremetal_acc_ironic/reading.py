@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The steps that only read: take stock, and verify."""
+"""The read-only steps ``inventory_accelerators`` and ``verify_accelerators``, and a check that deploys run the latter first."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -38,19 +38,19 @@ from baremetal_acc_ironic.tools import tools as tools_of
 
 
 def take_stock(task: Any, by: str) -> Inventory:
-    """Observe a node, tell what has changed since the last look, and let Ironic show what was seen.
+    """Read a node's inventory, report what has changed since the previous read, and store the inventory in Ironic.
 
-    Which devices must be there (:attr:`Memory.known`) does not change: a card that was swapped stays one that is missing.
+    Which devices have to be present (:attr:`Memory.known`) does not change: a card that was swapped still counts as missing.
 
-    :param by: who looks, as it is told.
-    :returns: what is known of the machine now, with what this look could not see.
-    :raises StepFailed: the node could not be observed.
+    :param by: the step or inspection that reads, for reports.
+    :returns: the inventory completed with what this read could not see.
+    :raises StepFailed: the node could not be read.
     """
     with work.told_by(task, steps.INVENTORY):
         mind = memory.load(task.node)
         tools = tools_of(task, mind, rules=False)
         evidence = work.evidence(mind, Flow.SERVICE)
-        # Taking stock is quick: what devices sign is for those who verify.
+        # Only a verification reads signed measurements: this step has to be quick.
         inventory, verdict = run.check(target_of(task), tools, evidence, work.now(), lifecycle=mind.lifecycle, measure=False)
         mind, known = drift.tell(task, mind, inventory, by, work.done(mind))
         mind = work.with_custody(mind, inventory, target_of(task), tools, evidence)
@@ -61,10 +61,10 @@ def take_stock(task: Any, by: str) -> Inventory:
 
 
 def left_out(task: Any) -> str | None:
-    """By what the verification is left out of the deploy that begins; None if it is not.
+    """Return what leaves the verification out of the deploy that begins; None if nothing does.
 
-    Arguments go before templates, and both before our own default; what is disallowed goes without a word (ironic 39.0.0,
-    conductor/steps.py, _get_all_deployment_steps and set_node_deployment_steps).
+    Arguments take precedence over templates, and both over our own default; disallowed steps are dropped without a message
+    (ironic 39.0.0, conductor/steps.py, _get_all_deployment_steps and set_node_deployment_steps).
     """
     if f'firmware.{steps.VERIFY.name}' in settings.ironic().disallowed_steps['deploy']:
         return '[api] disallow_deploy_steps'
@@ -79,12 +79,12 @@ def left_out(task: Any) -> str | None:
 
 
 def before_verification(task: Any, first: int) -> tuple[str, ...]:
-    """Steps that would run before the verification of the deploy that begins, and that are none of ours.
+    """Return the steps that would run before the verification of the deploy that begins, and that are not ours.
 
-    Whatever runs there can start the host while nothing is proven. Of an equal priority the interface decides, so that is too
-    high as well.
+    Such a step can start the host while nothing is proven. At equal priority the interface decides, so an equal priority is
+    refused as well.
 
-    :param first: the priority of the verification, where nobody gives it another one.
+    :param first: the default priority of the verification.
     """
     node = task.node
     asked = list(node.driver_internal_info.get('user_deploy_steps') or [])
@@ -102,14 +102,14 @@ def before_verification(task: Any, first: int) -> tuple[str, ...]:
 
 
 def _priorities(given: Iterable[Mapping[str, Any]]) -> list[int]:
-    """The priorities that deploy steps give to the verification."""
+    """Return the priorities that deploy steps give to the verification."""
     return [s['priority'] for s in given if (s['interface'], s['step']) == ('firmware', steps.VERIFY.name)]
 
 
 def verify(task: Any) -> None:
-    """Compare a node with the baseline; a deploy goes on only if every lock was engaged and read back in this very deploy.
+    """Compare a node with the baseline; a deploy passes only if every lock was engaged and read back in this very deploy.
 
-    :raises StepFailed: something does not hold, or could not be asked.
+    :raises StepFailed: something is not met, or could not be read.
     """
     with work.told_by(task, steps.VERIFY):
         flow = work.flow_of(task)
@@ -166,7 +166,7 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
     if flow is Flow.DEPLOY:
         if tools.placement is not None:
-            # The last moment at which it can be seen to: the step that engages the locks does so, too, and can be left out.
+            # The last chance to publish: the step that engages the locks publishes too, but can be left out of a deploy.
             made = supply(inventory, verdict, tools.baseline, target.node, tools.catalogue)
             tools.placement.publish(inventory, verdict, made)
         attach.tell(task, mind)

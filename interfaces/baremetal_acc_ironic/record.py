@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where does what was seen go in Ironic? Inspection store, firmware components, capabilities, node traits.
+"""Store an inventory of accelerators in Ironic: inspection store, firmware components, capabilities and node traits.
 
-Placement's root provider is never touched: traits land on the Ironic node, and Nova carries them from there.
+Placement's root provider is never written: traits are set on the Ironic node, and Nova copies them to placement.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ _CHARACTERS = 255
 
 
 def stored(task: Any) -> Inventory | None:
-    """The inventory that was stored last, None if there is none that can be read."""
+    """Return the inventory that was stored last; None if there is none that can be read."""
     try:
         data = inspect_utils.get_inspection_data(task.node, task.context)['plugin_data']
         return decode(Inventory, data[PLUGIN_KEY]['inventory'])
@@ -54,7 +54,10 @@ def stored(task: Any) -> Inventory | None:
 
 
 def store(task: Any, inventory: Inventory) -> None:
-    """Keep an inventory beside what Ironic's own inspection found. With ``[inventory] data_backend = none`` nothing is kept."""
+    """Store an inventory next to the data of Ironic's own inspection.
+
+    With ``[inventory] data_backend = none`` nothing is stored.
+    """
     try:
         data = inspect_utils.get_inspection_data(task.node, task.context)
     except exception.NodeInventoryNotFound:
@@ -64,9 +67,10 @@ def store(task: Any, inventory: Inventory) -> None:
 
 
 def kept(task: Any, wanted: str | None) -> Any:
-    """Our part of the inspection store, if it is the inventory of that digest; else None.
+    """Return our part of the inspection store if it is the inventory with that digest; else None.
 
-    Ironic's own inspection overwrites it, and whatever runs on the host during an inspection in band may send one of its own.
+    Ironic's own inspection overwrites our part, and whatever runs on the host during an in-band inspection may send one of its
+    own.
     """
     try:
         data = inspect_utils.get_inspection_data(task.node, task.context)['plugin_data'] or {}
@@ -81,7 +85,7 @@ def kept(task: Any, wanted: str | None) -> Any:
 
 
 def digest(inventory: Inventory) -> str:
-    """Tells two inventories apart, whatever their times and sessions."""
+    """Return a digest of an inventory that ignores times, sessions and measurements."""
     lasting = [replace(a, locks=(), measurements=None) for a in inventory.accelerators]
     locks = [(r.place, r.value) for a in inventory.accelerators for r in a.locks]
     return hashlib.sha256(json.dumps([encode(lasting), encode(locks)]).encode()).hexdigest()
@@ -91,7 +95,10 @@ def digest(inventory: Inventory) -> str:
 
 
 def firmware_components(inventory: Inventory) -> list[dict[str, str | None]]:
-    """Rows of ``baremetal node firmware list``: ``gpu:HGX_FW_GPU_0``, with the BMC's name where two BMCs use the same Id."""
+    """Return rows of ``baremetal node firmware list``, such as ``gpu:HGX_FW_GPU_0``.
+
+    The BMC's name is added where two BMCs use the same Id.
+    """
     rows: dict[str, dict[str, str | None]] = {}
     for accelerator in inventory.accelerators:
         for component in accelerator.firmware:
@@ -114,7 +121,7 @@ def firmware_components(inventory: Inventory) -> list[dict[str, str | None]]:
 
 
 def sync_firmware(task: Any, inventory: Inventory) -> None:
-    """Make the node's firmware components agree with an inventory; rows of cards that are gone are removed."""
+    """Update the node's firmware components to an inventory; rows of cards that are gone are removed."""
     rows = firmware_components(inventory)
     node_id = task.node.id
     create, update, _same = objects.FirmwareComponentList.sync_firmware_components(task.context, node_id, rows)
@@ -151,7 +158,7 @@ def _cut(text: str | None) -> str | None:
 
 
 def sync_traits(task: Any, wanted: Iterable[str], ours: Iterable[str]) -> frozenset[str]:
-    """Make our traits on the node be these; those that others set stay, even if we would set them too.
+    """Set our traits on the node; traits that others have set stay, even if we would set them too.
 
     :param ours: the traits that we set earlier.
     :returns: those that are ours now.
@@ -169,7 +176,7 @@ def sync_traits(task: Any, wanted: Iterable[str], ours: Iterable[str]) -> frozen
 
 
 def sync_capabilities(task: Any, inventory: Inventory) -> None:
-    """Make our capabilities agree with an inventory; all others stay as they are, and in their order. Saves nothing."""
+    """Update our capabilities to an inventory; all others stay as they are, and in their order. The node is not saved."""
     node = task.node
     items = str(node.properties.get('capabilities') or '').split(',')
     others = [item for item in items if item.strip() and item.split(':', 1)[0].strip() not in _CAPABILITIES]
@@ -179,7 +186,7 @@ def sync_capabilities(task: Any, inventory: Inventory) -> None:
 
 
 def capabilities(inventory: Inventory) -> dict[str, str]:
-    """``accelerators:4`` and one more for each kind that there is, such as ``accelerators_gpu:2``."""
+    """Return ``accelerators:4`` and one more for each kind that there is, such as ``accelerators_gpu:2``."""
     found = {'accelerators': str(len(inventory.accelerators))}
     for kind in Kind:
         count = sum(1 for a in inventory.accelerators if a.kind is kind)

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Recover from a job whose step is gone: aborted, undeployed, timed out, or cut off by a crash.
+"""Periodic: engage all locks again after a job whose step is gone: aborted, undeployed, timed out, or cut off by a crash.
 
-It is never resumed. If it had released or written anything, the host is kept off where somebody else's code could run, all
-locks are engaged again and read back, and the node goes to maintenance with the reason. Cleaning then brings the rest back. A
-host that was powered off for that is not given back with a quarantined card.
+The job is never resumed. If it had released or written anything, the host is kept off where somebody else's code could run, all
+locks are engaged again and read back, and the node goes to maintenance with the reason. Cleaning then restores everything else.
+A host that was powered off for that is not powered on again with a quarantined card.
 """
 
 from dataclasses import replace
@@ -37,7 +37,7 @@ from baremetal_acc_ironic.workers import clock_of
 LOG = log.getLogger(__name__)
 
 NAME = 'recovery'
-"""What such a job is called."""
+"""Name of a recovery job."""
 
 STATES = (
     states.CLEANFAIL,
@@ -53,13 +53,13 @@ STATES = (
     states.AVAILABLE,
     states.MANAGEABLE,
 )
-"""States in which a node stays and none of our steps can run."""
+"""Provision states in which a node stays and none of our steps can run."""
 
 
 def recover(task: Any) -> None:
-    """One turn of it. The task holds the node exclusively.
+    """Run one turn of the recovery of a node. The task holds the node exclusively.
 
-    :raises NodeLocked: it does not any more; nothing else is raised.
+    :raises NodeLocked: the task does not hold the node any more; nothing else is raised.
     """
     node = task.node
     if node.provision_state not in STATES:
@@ -82,16 +82,17 @@ def recover(task: Any) -> None:
     except exception.NodeNotFound:
         LOG.info('A node was deleted while its accelerators were worked on')
     except exception.NodeLocked:
-        raise  # what becomes of it is for the conductor that has it
+        raise  # the conductor that holds the node now decides
     except Exception as exc:
         LOG.warning('Node %s: locks are not back yet: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
         _maintain(node, f'work on accelerators was interrupted, and the locks are not back yet: {exc}')
 
 
 def _elsewhere(task: Any, mind: Memory, job: Job) -> bool:
-    """The node's BMCs are at other addresses than the job was begun on: nothing is done, and that is told once.
+    """Whether the node's BMCs have other addresses than when the job was begun.
 
-    The job stays: with the old address back it is looked after. A step that takes over begins anew where the BMCs are now.
+    Nothing is done then, and that is reported once. The job stays: with the old address back it is recovered. A step that takes
+    over begins again at the present addresses.
     """
     try:
         run.bound(job, target_of(task))
@@ -113,7 +114,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     marked = handed.interfered(replace(mind, opened=mind.opened or Opened(since=work.now(), why=why)), job)
     memory.store(node, marked)
     target = target_of(task)
-    tools = tools_of(task, marked, images=False)  # a catalogue that is refused keeps no lock open
+    tools = tools_of(task, marked, images=False)  # no catalogue: a wrong one must not keep a lock open
     inventory = _seen(task, marked, job, tools)
     marked = drift.looked(task, marked, inventory, NAME, job.items)
     marked = handed.meanwhile(task, marked, inventory, tools)
@@ -152,7 +153,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     outcome.told(node, f'{why}: all locks are engaged again')
     new_ones = [q for q in marked.quarantined if q not in before]
     _maintain(node, ' '.join([f'{why}; its locks are being engaged again', *(q.why for q in new_ones)]))
-    # A host that has run is read anew once it is off.
+    # A host that has run is read again once it is off.
     held_off = () if met.interferences else job.held_off
     new = replace(new, held_off=held_off)
     proof = work.evidence(marked, new.flow)
@@ -162,9 +163,12 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
 
 
 def _seen(task: Any, mind: Memory, job: Job, tools: Tools) -> Inventory:
-    """A look. A BMC that refuses our credentials is asked for ever, and ever more seldom: what is open there stays open.
+    """Read the inventory.
 
-    :raises AccError: a BMC cannot be looked at.
+    A BMC that refuses our credentials is tried again without end, at growing intervals: what is open there stays open until
+    then.
+
+    :raises AccError: a BMC cannot be read.
     """
     credentials = Credentials(job.turned_away, tools.connect, work.now(), most=None)
     try:
@@ -175,7 +179,7 @@ def _seen(task: Any, mind: Memory, job: Job, tools: Tools) -> Inventory:
 
 
 def _owes_power(job: Job) -> bool:
-    """The job powered the host off and would have given it back."""
+    """Whether the job powered the host off and would have powered it on again."""
     done = {a.purpose for i in job.items if isinstance(a := i.action, Reset) and i.state is ItemState.DONE}
     planned = {a.purpose for i in job.items if isinstance(a := i.action, Reset)}
     return ResetPurpose.HOLD in done and ResetPurpose.RESUME in planned - done
@@ -229,13 +233,13 @@ def _end(task: Any, mind: Memory, job: Job) -> None:
 
 
 def _off(job: Job) -> str:
-    """A host that the job leaves off is told."""
+    """Return a sentence that says that the job leaves the host off; empty if it does not."""
     purposes = {i.action.purpose for i in job.items if isinstance(i.action, Reset)}
     return '. The host is powered off' if ResetPurpose.HOLD in purposes and ResetPurpose.RESUME not in purposes else ''
 
 
 def _maintain(node: Any, reason: str) -> None:
-    """Nobody shall use the node before somebody has looked at it."""
+    """Put the node into maintenance until somebody has examined it."""
     if node.maintenance and node.maintenance_reason == reason:
         return
     memory.held(node)

@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who asks? The user that Keystone has vouched for, with project, roles and scope; nobody else is believed.
+"""Identify the user behind a request: only a user that Keystone has authenticated, with project, roles and scope, is believed.
 
-Ironic's API takes the identity of a request from its headers. On most paths keystonemiddleware has set them, and has left the
-token's data beside them, where no header reaches. On its public ones (heartbeat, lookup, continue_inspection) nobody has: there
-a client names itself as it likes, and what it says travels on to the conductor, and into a flow that it resumes. So a user
-without the token's data is none (ironic 39.0.0, api/middleware/auth_public_routes.py and common/context.py).
+Ironic's API takes the identity of a request from its headers. On most paths keystonemiddleware has set these headers, and has
+stored the token's data in the request environment, where no header reaches. On the public paths (heartbeat, lookup,
+continue_inspection) it does neither: a client can name itself as it likes there, and its claim reaches the conductor, and a
+flow that it resumes. So a user without the token's data counts as none (ironic 39.0.0, api/middleware/auth_public_routes.py and
+common/context.py).
 """
 
 from collections.abc import Iterable
@@ -21,17 +22,17 @@ _CHARACTERS = 255
 _ROLES = 32
 
 UNKNOWN = 'unknown'
-"""The user of what nobody can be named for, in histories; ``ironic`` is that of what the conductor began itself."""
+"""The user in histories when nobody can be named; ``ironic`` is the user of what the conductor began itself."""
 
 IRONIC = 'ironic'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requester:
-    """A user and its scope, as of the moment of the request. Ids are Keystone's, names are for people.
+    """A user and its scope at the moment of the request. Ids are Keystone's, names are for people.
 
     :ivar system_scope: ``all`` for the operator's own tokens; None for those of a project.
-    :ivar request_id: by which the request is found in the log of Ironic's API.
+    :ivar request_id: id of the request in the log of Ironic's API.
     """
 
     user: str | None
@@ -44,7 +45,7 @@ class Requester:
 
     @property
     def label(self) -> str:
-        """For people: ``alice (demo)``, or ``root (system)``."""
+        """A text for people: ``alice (demo)``, or ``root (system)``."""
         user = self.user_name or self.user or UNKNOWN
         scope = self.project_name or self.project or ('system' if self.system_scope else None)
         return user if scope is None else f'{user} ({scope})'
@@ -54,8 +55,8 @@ class Requester:
 class Asked:
     """Who has begun a flow.
 
-    :ivar requester: None if nobody that Keystone vouched for.
-    :ivar by: for people, whoever it was.
+    :ivar requester: the user; None if Keystone has authenticated none.
+    :ivar by: a text for people, whoever it was.
     """
 
     flow: Flow
@@ -64,14 +65,14 @@ class Asked:
 
     @property
     def user(self) -> str:
-        """The user's id, for the node's history; that column has 64 characters."""
+        """The user's id, for the node's history, whose column has 64 characters."""
         return ((self.requester and self.requester.user) or self.by.split(' ', 1)[0])[:64]
 
 
 def of(context: Any) -> Requester | None:
-    """Who is behind a context; None if it is the conductor's own, or if nobody vouches for whom it names.
+    """Return the user of a request context; None if it is the conductor's own, or if its user is not authenticated.
 
-    With ``noauth`` and ``http_basic`` Ironic asks no policy at all: there everybody is who they say.
+    With ``noauth`` and ``http_basic`` Ironic checks no policy at all: there every claimed user is believed.
     """
     if checked() and not getattr(context, 'auth_token_info', None):
         return None
@@ -91,7 +92,7 @@ def of(context: Any) -> Requester | None:
 
 
 def asked(context: Any, flow: Flow, what: str) -> Asked:
-    """Who begins a flow now.
+    """Return who begins a flow now.
 
     :param what: what begins, such as ``automated cleaning``.
     """
@@ -108,12 +109,12 @@ def asked(context: Any, flow: Flow, what: str) -> Asked:
 
 
 def checked() -> bool:
-    """Ironic's API asks Keystone who somebody is."""
+    """Whether Ironic's API authenticates users by Keystone."""
     return settings.ironic().auth_strategy == KEYSTONE
 
 
 def is_operator(who: Requester | None) -> bool:
-    """Who asks has the scope of the whole system, or Ironic asks nobody who they are."""
+    """Whether the requester has system scope, or Ironic does not authenticate requests."""
     return not checked() or (who is not None and who.system_scope is not None)
 
 
@@ -122,7 +123,7 @@ def _texts(values: Iterable[object]) -> tuple[str, ...]:
 
 
 def _text(value: object) -> str | None:
-    """A text of somebody else's: bounded, and in one line."""
+    """Reduce a text of unknown origin to one printable line of bounded length."""
     if value is None:
         return None
     return ''.join(c if c.isprintable() else '?' for c in str(value)[:_CHARACTERS]) or None

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Rules go by the resource class that an operator has taken, and by none before that, whatever the node shows.
+"""Decide which resource class of a node baseline rules go by: only one that an operator has accepted.
 
-Ironic lets every member of the project that leases a node change its ``resource_class`` (rule ``baremetal:node:update``), and
-rules may be for one class only. So the class that a node shows chooses no rule by itself; when it is taken,
-:mod:`baremetal_acc_ironic.taking` says.
+Ironic lets every member of the project that leases a node change its ``resource_class`` (rule ``baremetal:node:update``), and a
+rule may apply to one class only. So the class that a node has now selects no rule by itself; :mod:`baremetal_acc_ironic.taking`
+says when a class is accepted.
 """
 
 from dataclasses import replace
@@ -19,11 +19,10 @@ from baremetal_acc_ironic.steps import Step
 
 
 def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
-    """What is remembered, with the class that rules go by from this step on; stored at once if it is another one.
+    """Return the node state with the class that rules go by from this step on; a new one is stored at once.
 
-    Automated cleaning takes no other class than the first one, for whoever may have a node cleaned, such as an admin of the
-    project that leases it, would choose the rules by that; and neither does what the project that owns the node asks for by a
-    public runbook.
+    Automated cleaning accepts the first class only, since whoever may have a node cleaned, such as an admin of the project that
+    leases it, would select the rules by that; the same holds for a public runbook that the owner's project asks for.
     """
     node = task.node
     shown, was = node.resource_class or '', mind.resource_class
@@ -37,10 +36,10 @@ def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
 
 
 def contested(node: Any, facts: NodeFacts, baseline: Baseline) -> tuple[str, ...]:
-    """Why the node is not as it should be though every rule holds: the class that it shows now would choose other rules.
+    """Return why the node fails although every rule is met: the class that it has now would select other rules.
 
-    While no class was taken, the one that the operator meant may be another one than the node shows: a rule for whatever class
-    that asks for something may have been meant for the node.
+    While no class was accepted, the operator may have meant another class than the node has: any rule for a class that asks for
+    something may have been meant for the node.
 
     :param facts: with the class that rules go by.
     """

@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Refuse steps to whoever may not have them: the conductor asks what Ironic's API does not ask of runbooks and templates.
+"""Authorize the steps of a flow in the conductor, where Ironic's API checks no rule: public runbooks and deploy templates.
 
-The API checks a rule for every step that a request names, and for those of a project's own runbook. It asks nothing of public
+The API checks a rule for every step that a request names, and for those of a project's own runbook. It checks none for public
 runbooks, deploy templates and automated steps (ironic 39.0.0, api/controllers/v1/node.py, ``_handle_runbook``). So the project
-that leases a node is refused here, whatever way it came: it writes no firmware, and touches no lock. Other projects and roles
-are the API's business: whoever wrote the runbook has decided for them.
+that leases a node is refused here, whichever way it came: it writes no firmware, and changes no lock. Other projects and roles
+are left to the API: whoever wrote the runbook has decided for them.
 
-Who has begun a flow is kept when it begins, for only its first step still has the context of the request: later ones have that
-of a periodic, or of a heartbeat, where anybody can say anything (:mod:`baremetal_acc_ironic.requester`).
+Who has begun a flow is stored when the flow begins, for only its first step still has the context of the request: later steps
+have that of a periodic, or of a heartbeat, where a client can claim any identity (:mod:`baremetal_acc_ironic.requester`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,41 +46,43 @@ IN_TREE = frozenset(
         ('bios', 'factory_reset'),
     }
 )
-"""Ironic's own steps that write firmware, which goes round the baseline, its ramdisk's among them; that which sends a BMC any
-command of IPMI; that which runs any program in the ramdisk; and those that change settings of the BIOS by the BMC, for some
-locks of whole machines are such settings.
+"""Ironic's own steps that only the operator may run: those that write firmware and so bypass the baseline, its ramdisk's among
+them; the one that sends a BMC any IPMI command; the one that runs any program in the ramdisk; and those that change BIOS
+settings by the BMC, since some locks of whole machines are such settings.
 
-Source: ironic-python-agent, hardware_managers/container.py.
-"""
+Source: ironic-python-agent, hardware_managers/container.py."""
 
 _INDEX = {Flow.CLEAN: 'clean_step_index', Flow.SERVICE: 'service_step_index'}
 _STEPS = {Flow.CLEAN: 'clean_steps', Flow.SERVICE: 'service_steps'}
 
 
 class StepRefused(exception.IronicException):
-    """Who has begun the flow may not have this step."""
+    """Whoever has begun the flow may not run this step."""
 
     code = HTTPStatus.FORBIDDEN
 
 
-# ------------------------------------------------------------------------------------------------------------ who it was
+# -------------------------------------------------------------------------------------------------- who has begun a flow
 
 
 def noted(task: Any) -> None:
-    """Keep who begins a cleaning or a service: Ironic has our part validated then, and no step of the flow is current yet."""
+    """Store who begins a cleaning or a service: Ironic validates our interface then, and no step of the flow is current yet."""
     flow = outcome.FLOWS.get(task.node.provision_state)
     if flow in _INDEX and task.node.driver_internal_info.get(_INDEX[flow]) is None:
         _keep(task, flow)
 
 
 def noted_deploy(task: Any) -> None:
-    """Keep who begins a deploy: Ironic asks for our deploy steps then, before the node's state changes."""
+    """Store who begins a deploy: Ironic asks for our deploy steps then, before the node's state changes."""
     if task.node.provision_state not in outcome.FLOWS:
         _keep(task, Flow.DEPLOY)
 
 
 def forget_proof(task: Any) -> None:
-    """A deploy begins to gather its steps: what was proven for an earlier one lets nobody start the host any more."""
+    """Forget what was proven for an earlier deploy when a new one gathers its steps.
+
+    The host may not be started by it any more.
+    """
     if task.shared or task.node.driver_internal_info.get('deploy_step_index') is not None:
         return
     mind = memory.load(task.node)
@@ -90,7 +92,7 @@ def forget_proof(task: Any) -> None:
 
 def _keep(task: Any, flow: Flow) -> None:
     if task.shared:
-        return  # somebody wants to know whether the node is valid; no flow begins
+        return  # a request to validate the node; no flow begins
     try:
         mind = memory.load(task.node)
     except StaleJob as exc:
@@ -99,7 +101,7 @@ def _keep(task: Any, flow: Flow) -> None:
     if flow is Flow.CLEAN and not by_hand(task.node, flow):
         mind = replace(mind, start_allowed=None)
     if not gate.counts(Reason.PROVEN, task.node.provision_state):
-        # The node was nobody's: the deployment that this was proven for is over, however this one ends.
+        # The deployment that this was proven for is over, however this flow ends.
         mind = replace(mind, proven=None)
     asked = requester.asked(task.context, flow, _what(task.node, flow))
     begun = _with_sources(task.node, replace(_anew(mind, flow), asked=asked), flow)
@@ -108,9 +110,9 @@ def _keep(task: Any, flow: Flow) -> None:
 
 
 def _with_sources(node: Any, mind: Memory, flow: Flow) -> Memory:
-    """With the ramdisk and the BMCs that an operator takes by beginning a flow: Ironic boots the ramdisk before our first step.
+    """Accept the ramdisk and the BMCs where an operator begins a flow: Ironic boots the ramdisk before our first step.
 
-    On a node that has an owner, or had one, that is a flow with reconciling, asked for by hand; or the first one, for the BMCs.
+    On a node that has or had an owner this takes a flow with reconciling, asked for by hand; for the BMCs also the first flow.
     """
     mind = replace(mind, owned=mind.owned or node.owner is not None, leased=mind.leased or node.lessee is not None)
     named = node.driver_internal_info.get(_STEPS[flow]) or [] if flow in _STEPS and by_hand(node, flow) else []
@@ -123,53 +125,59 @@ def _with_sources(node: Any, mind: Memory, flow: Flow) -> Memory:
 
 
 def _anew(mind: Memory, flow: Flow) -> Memory:
-    """Without what a deploy that was cut off has proven: the next one may leave out the step that engages the locks."""
+    """Return the state without the evidence of an interrupted deploy.
+
+    The next deploy may leave out the step that engages the locks.
+    """
     if flow is not Flow.DEPLOY:
         return mind
-    # How a node that is somebody else's was handed over is of an earlier lifecycle, and the watch goes by it.
+    # Evidence of earlier lifecycles stays: the watch compares a deployed node with it.
     return replace(mind, evidence=tuple(e for e in mind.evidence if (e.flow, e.lifecycle) != (flow, mind.lifecycle)))
 
 
 def _what(node: Any, flow: Flow) -> str:
-    """What begins, for people."""
+    """Return what begins, as a text for people."""
     if flow is Flow.CLEAN:
         return 'manual cleaning' if by_hand(node, flow) else 'automated cleaning'
     return str(flow)
 
 
 def begun_by(task: Any, mind: Memory, flow: Flow) -> Asked:
-    """Who has begun the flow that a node is in."""
+    """Return who has begun the flow that a node is in."""
     if mind.asked is not None and mind.asked.flow is flow:
         return mind.asked
     return requester.asked(task.context, flow, _what(task.node, flow))
 
 
-# ---------------------------------------------------------------------------------------------------------- what they may
+# ----------------------------------------------------------------------------------------------- what a requester may run
 
 
 def tenants_own(who: Requester | None, node: Any) -> bool:
-    """The project that leases a node asks, or nobody can tell who does. An owner that leases its own node is its owner."""
+    """Whether the project that leases a node asks, or it is unknown who asks.
+
+    An owner that leases its own node counts as the owner.
+    """
     if who is None:
         return requester.checked()
     return who.system_scope is None and who.project is not None and who.project == node.lessee and who.project != node.owner
 
 
 def operators(who: Requester | None, node: Any) -> bool:
-    """Nobody of the projects that own or lease the node asks."""
+    """Whether the requester belongs to neither the project that owns the node nor the one that leases it."""
     if who is None:
         return not tenants_own(who, node)
     return who.system_scope is not None or who.project is None or who.project not in (node.owner, node.lessee)
 
 
 def by_hand(node: Any, flow: Flow) -> bool:
-    """Somebody has named the steps of the flow: a service, or a cleaning that does not end in ``available``."""
+    """Whether the requester has named the steps of the flow: a service, or a cleaning that does not end in ``available``."""
     return flow is Flow.SERVICE or (flow is Flow.CLEAN and node.target_provision_state == states.MANAGEABLE)
 
 
 def permit(task: Any, flow: Flow, wanted: Iterable[Mapping[str, Any]]) -> None:
-    """See that who has begun a flow may have these steps of it.
+    """Check that whoever has begun a flow may run these steps of it.
 
-    :raises StepRefused: one of them is the operator's, and a tenant has asked, or nobody can tell who has.
+    :raises StepRefused: one of them is for the operator only, and a tenant has asked, or it is unknown who has.
     """
     operators = [s for s in wanted if operators_own(s, flow, by_hand=by_hand(task.node, flow))]
     if not operators:
@@ -190,10 +198,11 @@ def permit(task: Any, flow: Flow, wanted: Iterable[Mapping[str, Any]]) -> None:
 
 
 def operators_own(step: Mapping[str, Any], flow: Flow, *, by_hand: bool) -> bool:
-    """A step is nobody's but the operator's, as it is asked for here.
+    """Whether a step, as it is asked for here, is for the operator only.
 
-    Automated cleaning is the operator's configuration, whoever sets it off: its runbook is named in ``ironic.conf``, or in
-    ``driver_info`` where that allows it. In a deploy arguments are somebody's, and so is every step that it has not by itself.
+    Automated cleaning is the operator's configuration, whoever triggers it: its runbook is named in ``ironic.conf``, or in
+    ``driver_info`` where that allows it. In a deploy the requester has chosen all arguments, and every step that is not
+    automatic.
     """
     automated = flow is Flow.CLEAN and not by_hand
     if (step['interface'], step['step']) in IN_TREE:
@@ -205,7 +214,7 @@ def operators_own(step: Mapping[str, Any], flow: Flow, *, by_hand: bool) -> bool
 
 
 def permit_all(task: Any, flow: Flow) -> None:
-    """See that who has begun a flow may have all of its steps, before the first one runs and before a ramdisk is booted.
+    """Check that whoever has begun a flow may run all of its steps, before the first one runs and before a ramdisk is booted.
 
     :raises StepRefused: as :func:`permit`.
     """
@@ -218,16 +227,16 @@ def permit_all(task: Any, flow: Flow) -> None:
 
 
 def _of_templates(task: Any) -> list[dict[str, Any]]:
-    """The steps of the deploy templates that the instance's traits choose."""
+    """Return the steps of the deploy templates that match the instance's traits."""
     traits = task.node.instance_info.get('traits') or []
     found = objects.DeployTemplate.list_by_names(task.context, traits) if traits else []
     return [step for template in found for step in template.steps]
 
 
 def permit_plan(task: Any, who: Asked, made: Plan, inventory: Inventory, baseline: Baseline, node: NodeFacts) -> None:
-    """See that a tenant who has functions programmed gets no more than the rules give.
+    """Check that a tenant who programs functions gets no more than the rules allow.
 
-    :raises Refused: a card, and the rule that says no.
+    :raises Refused: names a card, and the rule that refuses it.
     """
     if not tenants_own(who.requester, task.node):
         return

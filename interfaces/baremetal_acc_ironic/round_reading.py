@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read a node in a round of the watch, and tell what was found of a node that somebody else holds, whoever has it."""
+"""Read a node's BMCs in a round of the watch, and report what was found when another task holds the node's lock."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -28,21 +28,21 @@ from baremetal_acc_ironic.workers import clock_of
 LOG = log.getLogger(__name__)
 
 _NAMED = 8
-"""Troubles, or resources, that a line of the log names."""
+"""Troubles, or resources, that a log line names."""
 
 
 def tools_for(task: Any, mind: Memory) -> Tools:
-    """The tools of one round."""
+    """Build the execution context of one round."""
     return tools_of(task, mind, clock=clock_of(task), images=False)
 
 
 def sessions_with(task: Any, mind: Memory, rounds: Rounds) -> Kept:
-    """The sessions with the node's BMCs that are kept. They outlive the round, and so do without its clock."""
+    """Return the open sessions with the node's BMCs. They outlive the round, and so are not bound to its clock."""
     return rounds.sessions.for_target(task.node.uuid, tools_of(task, mind, images=False).connect)
 
 
 def glance(task: Any, mind: Memory, rounds: Rounds, witnesses: Iterable[Witness]) -> Glance:
-    """Read again what an earlier look rests on."""
+    """Reread the resources on which an earlier inventory read rests."""
     within = settings.guest().watch_timeout
     found = glancing.glance(target_of(task), sessions_with(task, mind, rounds), tuple(witnesses), within)
     if not found.quiet:
@@ -52,10 +52,10 @@ def glance(task: Any, mind: Memory, rounds: Rounds, witnesses: Iterable[Witness]
 
 
 def look(task: Any, tools: Tools, seen: Glance | None = None) -> tuple[Inventory, tuple[Witness, ...]]:
-    """A whole look, and what it rests on.
+    """Read the full inventory, and return the resources on which it rests.
 
-    :param seen: the glance right before it.
-    :raises BmcError: a BMC cannot be spoken to.
+    :param seen: the reread right before it.
+    :raises BmcError: a BMC cannot be reached.
     """
     now = work.now()
     heard = None if seen is None else seen.heard
@@ -79,11 +79,11 @@ def locked_out(
     now: datetime,
     blind: bool,
 ) -> None:
-    """Somebody else holds the node. Whoever always does must not keep anybody from knowing what was found.
+    """Report what a round has found although another task held the node's lock: a permanent lock must not hide it.
 
-    The next round comes with the next tick. What is found again and again, and cannot be remembered, is told all the same.
+    The next round begins with the next tick. What is found again and again, and cannot be stored, is reported all the same.
 
-    :param before: the alarms that are remembered.
+    :param before: the alarms that are stored.
     :param blind: as of :func:`~baremetal_acc.decide.watch.next_round`.
     """
     uuid = task.node.uuid

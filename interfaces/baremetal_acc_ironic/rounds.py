@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What one conductor remembers of its rounds of the watch. A conductor that is restarted, or takes a node over, reads anew."""
+"""What one conductor keeps in memory about its watch rounds: last rounds, BMC sessions, judged locks, unreported findings.
+
+A conductor that is restarted, or that takes a node over, begins without it and reads the node again.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,9 +21,10 @@ from baremetal_acc.run.glancing import Sessions
 
 @dataclass(slots=True)
 class Lost:
-    """Rounds of one node, one after the other, that counted for nothing since somebody else held the node.
+    """Consecutive rounds of one node that did not count, since another task held the node's lock.
 
-    :ivar told: of what they found, what was told without the node: its keys.
+    :ivar rounds: how many.
+    :ivar told: keys of the findings that were reported without being stored.
     """
 
     rounds: int = 0
@@ -29,7 +33,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What a judgement of the locks of an untended node rests on besides the machine."""
+    """What a judgement of the locks of an unused node rests on besides the machine itself."""
 
     lifecycle: int
     evidence: tuple[Engagement, ...]
@@ -39,9 +43,9 @@ class Basis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """The locks of an untended node whose host is on, as a whole look has found them.
+    """The locks of an unused node whose host is on, as a full inventory read has found them.
 
-    :ivar witnesses: what a glance reads again; it holds while they say the same.
+    :ivar witnesses: the resources that a round rereads; the judgement holds while they are unchanged.
     """
 
     at: datetime
@@ -52,14 +56,14 @@ class Judged:
 
 @dataclass(slots=True)
 class Rounds:
-    """What one conductor knows of its rounds.
+    """What one conductor keeps in memory about its rounds.
 
     :ivar last: when each node's last round began, or when the node was first seen here.
     :ivar first: the same, of rounds that were to be the first after a hand-over.
-    :ivar lost: nodes whose last rounds could not remember what they saw, since somebody else held the node.
-    :ivar unloaded: nodes that cannot be loaded, and what was told of that: it cannot be kept with the node.
-    :ivar hosts: of untended nodes, the System that the node is, and the BMC that it was found at.
-    :ivar judged: of untended nodes whose host is on.
+    :ivar lost: nodes whose last rounds could not store what they found, since another task held the lock.
+    :ivar unloaded: nodes that cannot be loaded, with the alarm about it, which cannot be stored with the node.
+    :ivar hosts: of unused nodes, the System that the node is, and the BMC at which it was found.
+    :ivar judged: of unused nodes whose host is on.
     """
 
     last: dict[str, datetime] = field(default_factory=dict)
@@ -71,7 +75,7 @@ class Rounds:
     sessions: Sessions = field(default_factory=Sessions)
 
     def forget_all_but(self, mine: frozenset[str]) -> None:
-        """Nodes that are not this conductor's any more, or in no state that is watched."""
+        """Drop nodes that this conductor no longer manages, or whose state is not watched."""
         known: dict[str, Any]
         for known in (self.last, self.first, self.lost, self.unloaded, self.hosts, self.judged):
             for uuid in known.keys() - mine:

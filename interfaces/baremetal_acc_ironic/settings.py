@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The values of all options that this plugin goes by, as typed settings: no other module of it reads Ironic's ``CONF``.
+"""Typed settings from oslo.config: the only module of this plugin that reads Ironic's ``CONF``.
 
-They are read again at each call, which takes 0.1 ms for the core's and 0.03 ms for the others: Ironic may load its files again
-(SIGHUP), and tests replace options while they run. oslo.config does not say when it has happened, so nothing could be kept
-safely. Importing this module makes the options known.
+The options are read again at each call, which takes 0.1 ms for the core's and 0.03 ms for the others: Ironic may load its files
+again (SIGHUP), and tests replace options while they run. oslo.config does not report such a change, so nothing could be cached
+safely. Importing this module registers the options.
 """
 
 from collections.abc import Mapping
@@ -22,15 +22,15 @@ from baremetal_acc_ironic import opts
 opts.register(CONF)
 
 RESTRICTED_FLOWS = ('clean', 'deploy', 'service')
-"""Flows of which Ironic's API can be told to leave steps out."""
+"""Flows of which Ironic's API can be configured to leave steps out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestSettings:
-    """What this plugin adds to the group ``[baremetal_acc]``. :mod:`baremetal_acc_ironic.opts` says what each one means.
+    """The options that this plugin adds to the group ``[baremetal_acc]``. :mod:`baremetal_acc_ironic.opts` explains each one.
 
-    :ivar watch_interval: zero: nobody watches. ``fitness_interval`` likewise.
-    :ivar watch_patience: rounds.
+    :ivar watch_interval: zero: no watch. ``fitness_interval`` likewise.
+    :ivar watch_patience: in rounds.
     """
 
     worker_share: float
@@ -70,10 +70,10 @@ class GuestSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IronicSettings:
-    """What this plugin goes by of Ironic's own options.
+    """Ironic's own options that this plugin uses.
 
     :ivar disallowed_steps: by flow of :data:`RESTRICTED_FLOWS`, such as ``firmware.verify_accelerators``.
-    :ivar inventory_backend: where what inspection has found is kept; ``none``: nowhere.
+    :ivar inventory_backend: where inspection data is stored; ``none``: nowhere.
     """
 
     host: str
@@ -103,30 +103,30 @@ class IronicSettings:
 
 
 def core() -> Settings:
-    """What the group ``[baremetal_acc]`` has for the core."""
+    """Read the core's options of the group ``[baremetal_acc]``."""
     return Settings.from_conf(CONF)
 
 
 def guest() -> GuestSettings:
-    """What the same group has for this plugin."""
+    """Read this plugin's options of the same group."""
     return GuestSettings.from_conf(CONF)
 
 
 def ironic() -> IronicSettings:
-    """What Ironic's own groups have."""
+    """Read Ironic's own options."""
     return IronicSettings.from_conf(CONF)
 
 
 def check() -> None:
-    """Let no option of ours pass that is misspelt, or that has no value.
+    """Check that no option of ours is misspelt or lacks a value.
 
-    :raises DocumentError: one is; names the file and what is wrong.
+    :raises DocumentError: one does; names the file and what is wrong.
     """
     opts.check(CONF)
 
 
 def check_names() -> None:
-    """Let no option of ours pass that is misspelt in a file: it may have changed since the process began.
+    """Check that no option of ours is misspelt in a file, which may have changed since the process began.
 
     :raises DocumentError: one is.
     """
@@ -134,7 +134,7 @@ def check_names() -> None:
 
 
 def check_values() -> None:
-    """Let no option pass that this plugin adds and that has no value.
+    """Check that every option that this plugin adds has a value.
 
     :raises DocumentError: as :func:`check`.
     """
@@ -142,6 +142,6 @@ def check_values() -> None:
 
 
 def ironic_conf() -> cfg.ConfigOpts:
-    """The object itself, for libraries that read options of their own from it."""
+    """Return ``CONF`` itself, for libraries that read their own options from it."""
     conf: cfg.ConfigOpts = CONF
     return conf

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of steps by which an operator answers for something: a reason, and an end."""
+"""Read the reason and the end from the arguments of a step by which an operator answers for something."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,9 +16,9 @@ from baremetal_acc_ironic.steps import Step
 
 
 def made_by(task: Any, mind: Memory, flow: Flow, step: Step) -> Asked:
-    """The operator who has asked for a step by hand.
+    """Return the operator who has asked for a step by hand.
 
-    :raises UsageError: nobody has asked for it by hand with the scope of the system.
+    :raises UsageError: nobody has asked for it by hand with system scope.
     """
     who = rights.begun_by(task, mind, flow)
     if not rights.by_hand(task.node, flow) or not requester.is_operator(who.requester):
@@ -33,9 +33,9 @@ def made_by(task: Any, mind: Memory, flow: Flow, step: Step) -> Asked:
 def reason_and_end(
     arguments: Mapping[str, Any], step: Step, now: datetime, *, end: str, beside: str = ''
 ) -> tuple[str, datetime]:
-    """Why, and until when, UTC.
+    """Return the reason and the end, in UTC.
 
-    :param end: name of the argument that says until when.
+    :param end: name of the argument that holds the end.
     :param beside: what the two are needed with, for errors.
     :raises UsageError: an argument is missing, or wrong; or the end is over, or too far ahead.
     """

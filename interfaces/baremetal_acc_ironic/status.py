@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc-status upgrade check``: nodes of Ironic that do not go with this version, and the commands that change them.
+"""The checks of ``baremetal-acc-status upgrade check``: nodes that need a change for this version, and the commands for it.
 
-It reads Ironic's database as ``ironic-status`` does, and asks no BMC and no API. Exit codes are those of oslo.upgradecheck: 0
+They read Ironic's database as ``ironic-status`` does, and ask no BMC and no API. Exit codes are those of oslo.upgradecheck: 0
 all is well, 1 a warning, 2 a failure, 255 an error.
 """
 
@@ -25,12 +25,12 @@ MOST = 50
 """Nodes that one check names."""
 
 _CHANGEABLE = frozenset({states.ENROLL, states.INSPECTING, states.INSPECTWAIT, states.MANAGEABLE, states.AVAILABLE})
-"""In which Ironic changes interfaces without maintenance. Source: ironic 39.0.0, conductor/manager.py, update_node."""
+"""States in which Ironic changes interfaces without maintenance. Source: ironic 39.0.0, conductor/manager.py, update_node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What the checks read of a node of our hardware types."""
+    """The columns of a node that the checks read."""
 
     uuid: str
     driver: str
@@ -43,7 +43,7 @@ class Row:
 
 
 def rows() -> Iterator[Row]:
-    """The nodes of our hardware types, as Ironic's database has them."""
+    """Yield the nodes of our hardware types from Ironic's database."""
     node = models.Node
     query = select(
         node.uuid,
@@ -70,7 +70,7 @@ def rows() -> Iterator[Row]:
 
 
 def unsupported(row: Row) -> str | None:
-    """The commands that give a node the interfaces of its hardware type; None if it has them."""
+    """Return the commands that give a node the interfaces of its hardware type; None if it has them."""
     wrong = [n for n, value in (('firmware', row.firmware), ('power', row.power)) if value not in (None, row.driver)]
     if not wrong:
         return None
@@ -82,13 +82,13 @@ def unsupported(row: Row) -> str | None:
 
 
 def overridden(row: Row) -> str | None:
-    """The commands that remove what replaces interfaces of a node; None if nothing does."""
+    """Return the command that removes the keys that replace interfaces of a node; None if there are none."""
     keys = interface_overrides.standing(row.instance_info)
     return f'baremetal node unset {row.uuid} {" ".join(f"--instance-info {key}" for key in keys)}' if keys else None
 
 
 def unproven(row: Row) -> str | None:
-    """The command after which the host of a node that somebody has may be started; None if it may be."""
+    """Return the command that lets the host of an active node be started; None if nothing stops it."""
     if row.state != states.ACTIVE or memory.proven(row.driver_internal_info):
         return None
     steps = '[{"interface": "firmware", "step": "lock_accelerators"}]'

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``baremetal-acc-status``: it says what to install where Ironic is not there."""
+"""Entry point of the command ``baremetal-acc-status``; where Ironic is not installed, it says what to install."""
 
 import sys
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What each step does, and which arguments it takes.
+"""The Ironic steps of this plugin: what each may do, its arguments with their JSON schemas, and who may run it in which flow.
 
 Arguments never carry secrets or URLs: Ironic stores them in the clear. They are checked here, by name and value, before any BMC
 is asked; Ironic itself checks names only.
@@ -116,13 +116,15 @@ _ACCEPT_INFO = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step.
+    """One Ironic step.
 
-    :ivar parts: what its plan may touch; empty for steps that only read.
+    :ivar parts: what its plan may change; empty for steps without a plan.
     :ivar concerns: kinds of the subjects of findings that decide whether it has succeeded; None for all.
-    :ivar takes_over: it begins even if another job was left unfinished, since it brings the locks of all devices back.
-    :ivar operators: nobody but the operator may name it in a flow; it is refused to the project that leases the node.
+    :ivar takes_over: it begins even if another job is unfinished, since it engages the locks of all devices again.
+    :ivar operators: only the operator may name it in a flow; the project that leases the node may not.
     :ivar automatic: flows that may have it whoever begins them: automated cleaning, and what a deploy does by itself.
+    :ivar schema: JSON schema of each argument.
+    :ivar argsinfo: the arguments as Ironic's decorators take them.
     """
 
     name: str
@@ -136,11 +138,11 @@ class Step:
 
     @property
     def writes_images(self) -> bool:
-        """Its plan may hold updates."""
+        """Whether its plan may write firmware or program functions."""
         return bool(self.parts & {Part.FIRMWARE, Part.FUNCTIONS})
 
     def arguments(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments, checked.
+        """Return the arguments after checking them.
 
         :raises UsageError: one is wrong; names it and its value.
         """
@@ -246,9 +248,9 @@ STEPS = {s.name: s for s in (RECONCILE, INVENTORY, VERIFY, UNLOCK, LOCK, UPDATE,
 
 
 def chosen(inventory: Inventory, names: Iterable[str] | None) -> frozenset[AcceleratorId] | None:
-    """The devices that an argument ``devices`` means; None for all.
+    """Return the devices that an argument ``devices`` names; None for all.
 
-    :raises UsageError: a name means no device, or several.
+    :raises UsageError: a name matches no device, or several.
     """
     if names is None:
         return None
@@ -271,9 +273,9 @@ def overrides(
     node: NodeFacts,
     catalogue: Iterable[Image],
 ) -> tuple[Override, ...]:
-    """What an argument ``functions`` asks for, device by device; slots that it does not name keep what the baseline asks for.
+    """Return what an argument ``functions`` asks for, by device; slots that it does not name keep what the baseline asks for.
 
-    :param only: the devices that were named; None: every device that has a slot which is meant.
+    :param only: the devices that were named; None: every device that has a matching slot.
     :raises UsageError: the catalogue has no such function, or no device has such a slot.
     """
     if functions is None:
@@ -300,7 +302,7 @@ def overrides(
 
 
 def _first_of_each(functions: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """The function of each pattern that comes first: the others mean nothing, and a pool asks again and again."""
+    """Keep the first function of each pattern: later ones have no effect, and a pool asks again and again."""
     first: dict[str, str] = {}
     for pattern, function in functions:
         first.setdefault(pattern, function)
@@ -308,9 +310,9 @@ def _first_of_each(functions: Iterable[tuple[str, str]]) -> tuple[tuple[str, str
 
 
 def refuse_beside_claimed(given: Mapping[str, Any], flow: Flow) -> None:
-    """An argument ``claimed`` stands alone, and in a deployment.
+    """Check that an argument ``claimed`` is the only one, and is used in a deployment.
 
-    :raises UsageError: it does not.
+    :raises UsageError: it is not.
     """
     beside = sorted(set(given) - {'claimed'})
     if beside or flow is not Flow.DEPLOY:
@@ -319,7 +321,7 @@ def refuse_beside_claimed(given: Mapping[str, Any], flow: Flow) -> None:
 
 
 def overridden(baseline: Baseline, asked: Iterable[Override]) -> Baseline:
-    """The baseline with what program steps asked for in front."""
+    """Return the baseline with rules for what program steps asked for in front."""
     rules = (
         Rule(name=f'step argument for {o.device}', match=Match(ids=frozenset({o.device})), functions=o.functions) for o in asked
     )
@@ -327,13 +329,13 @@ def overridden(baseline: Baseline, asked: Iterable[Override]) -> Baseline:
 
 
 def waived(baseline: Baseline, given: Iterable[Granted]) -> Baseline:
-    """The baseline with the waivers that were given for the node."""
+    """Return the baseline with the waivers that were given for the node."""
     rules = (Rule(name=rule_of(g), match=Match(ids=g.devices), waiver=g.waiver) for g in given)
     return replace(baseline, granted=(*rules, *baseline.granted))
 
 
 def rule_of(given: Granted) -> str:
-    """What stands for a rule where a waiver was given by a step."""
+    """Return the rule name that is shown for a waiver of a step."""
     return f'{WAIVE.name} of {given.since:%Y-%m-%d %H:%M:%S}Z'
 
 

@@ -1,22 +1,26 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A node's resource class, traits and ramdisk count when an operator has taken them, and this module says when that is.
+"""Decide when a flow accepts ("takes") a node's resource class, traits, ramdisk and BMC addresses on behalf of an operator.
 
-Ironic lets members of the projects that own or lease a node write them, so a value may be a tenant's even if the flow that
-meets it is an operator's: Nova deploys, and automated cleaning runs, whoever wrote the value. Hence
+Ironic lets members of the projects that own or lease a node write these, so a value may be a tenant's even if the flow that
+meets it is an operator's: Nova deploys, and automated cleaning runs, whoever wrote the value. Hence a value is accepted
 
-- **by hand**: an operator who asks for ``reconcile_accelerators`` in manual cleaning or service takes what the node shows, at
+- **by hand**: an operator who asks for ``reconcile_accelerators`` in manual cleaning or service accepts what the node shows, at
   any time (:func:`~baremetal_acc_ironic.exposure.by_hand_of_an_operator`);
-- **at first**: any flow that an operator has begun takes what nobody has taken yet, if no tenant can have written it: no
+- **at first**: any flow that an operator has begun accepts what nobody has accepted yet, if no tenant can have written it: no
   project owns or leases the node, and none did when a flow or periodic of ours met the node before (:attr:`Memory.owned`,
   :attr:`Memory.leased`).
 
-That is the ordinary life: enrol, manage, provide; the automated cleaning takes the class, and a project that leases the node
-later changes nothing. A node that has an owner or a lessee from the start needs one reconciling by hand where rules ask for a
-class or a trait. An operator is who belongs to neither project (:func:`~baremetal_acc_ironic.exposure.operator`).
+In the usual life of a node (enrol, manage, provide) the automated cleaning accepts the class, and a project that leases the
+node later changes nothing. A node that has an owner or a lessee from the start needs one reconciling by hand where rules ask
+for a class or a trait. An operator is whoever belongs to neither project (:func:`~baremetal_acc_ironic.exposure.operator`).
 
-While nothing was taken, rules go by no class and by no trait, and a node that rules could tell from that does not verify.
-A periodic keeps that a node has an owner or a lessee, so that a lease which has ended before any flow of ours is known, too.
+Ramdisk and BMC addresses of a node that has not been met with an owner are accepted by each flow of an operator, and the first
+BMC addresses of any node likewise (:mod:`~baremetal_acc_ironic.ramdisk_source`, :mod:`~baremetal_acc_ironic.bmc_source`).
+
+While nothing was accepted, rules go by no class and by no trait, and a node on which a class or trait could select other rules
+does not verify. A periodic stores that a node has an owner or a lessee, so that a lease that ended before any flow of ours is
+known, too.
 """
 
 from collections.abc import Iterator
@@ -39,13 +43,14 @@ LOG = log.getLogger(__name__)
 EMPTY_ASKS_FOR_NOTHING = frozenset({'firmware', 'revocations', 'functions', 'block', 'count', 'security_floor'})
 ASKS = frozenset({'accept', 'on_missing', 'on_drift', 'measure', 'custody', 'takes', 'bmc_users'})
 LESSENS = frozenset({'downgrade', 'waiver', 'tenants_program', 'offer', 'offer_class', 'on_leave'})
-"""The keys of a rule by what they may do to a node that escapes the rule; ``name`` and ``match`` are left out."""
+"""The keys of a baseline rule by what they may do to a node that does not match the rule; ``name`` and ``match`` are left
+out."""
 
 
 def takes(task: Any, mind: Memory, step: Step, flow: Flow, *, known: bool) -> bool:
-    """A step takes what the node shows.
+    """Whether a step accepts the value that the node has now.
 
-    :param known: somebody has taken a value before.
+    :param known: a value was accepted before.
     """
     if exposure.by_hand_of_an_operator(task, mind, step, flow):
         return True
@@ -53,7 +58,7 @@ def takes(task: Any, mind: Memory, step: Step, flow: Flow, *, known: bool) -> bo
 
 
 def with_ramdisk(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
-    """What is remembered, with the ramdisk that a step takes (:mod:`~baremetal_acc_ironic.ramdisk_source`); stored at once."""
+    """Return the state with the ramdisk that a step accepts (:mod:`~baremetal_acc_ironic.ramdisk_source`); stored at once."""
     node = task.node
     now = ramdisk_source.digest(node)
     owner = met(mind, node).owned
@@ -65,7 +70,7 @@ def with_ramdisk(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
 
 
 def with_bmcs(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
-    """What is remembered, with the BMCs that a step takes (:mod:`~baremetal_acc_ironic.bmc_source`); stored at once."""
+    """Return the state with the BMCs that a step accepts (:mod:`~baremetal_acc_ironic.bmc_source`); stored at once."""
     node = task.node
     now = bmc_source.digest(node)
     open_to_all = mind.bmcs is None or not met(mind, node).owned
@@ -77,18 +82,18 @@ def with_bmcs(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
 
 
 def tenants_met(node: Any, mind: Memory) -> bool:
-    """A project owns or leases the node, or did when a flow of ours met it."""
+    """Whether a project owns or leases the node, or did when a flow or periodic of ours met it."""
     now = met(mind, node)
     return now.owned or now.leased
 
 
 def met(mind: Memory, node: Any) -> Memory:
-    """What is remembered, with the projects that the node belongs to now."""
+    """Return the node state with the fact that a project owns or leases the node now."""
     return replace(mind, owned=mind.owned or node.owner is not None, leased=mind.leased or node.lessee is not None)
 
 
 def noted(node: Any, mind: Memory) -> Memory:
-    """As :func:`met`, and stored at once if that says something new."""
+    """Do as :func:`met`, and store it at once if it is new."""
     if met(mind, node) == mind:
         return mind
     memory.store(node, met(memory.load(node), node))
@@ -96,7 +101,7 @@ def noted(node: Any, mind: Memory) -> Memory:
 
 
 def asks_for_more(rule: Rule) -> bool:
-    """A node that does not match the rule may have less asked of it for that."""
+    """Whether a node that does not match the rule may have less asked of it."""
     return any(getattr(rule, key) for key in EMPTY_ASKS_FOR_NOTHING) or any(getattr(rule, key) is not None for key in ASKS)
 
 
@@ -104,7 +109,7 @@ def asks_for_more(rule: Rule) -> bool:
 
 
 def unmet(manager: Any) -> Iterator[str]:
-    """Nodes of this conductor of which it is not kept yet that a project owns or leases them."""
+    """Yield this conductor's nodes that a project owns or leases without that being stored yet."""
     for uuid, _driver, _group, name, info, owner, lessee in manager.iter_nodes(
         fields=['firmware_interface', 'driver_internal_info', 'owner', 'lessee']
     ):
@@ -114,7 +119,7 @@ def unmet(manager: Any) -> Iterator[str]:
 
 
 def keep(task: Any) -> None:
-    """Keep it. The task holds the node exclusively."""
+    """Store that a project owns or leases the node. The task holds the node exclusively."""
     try:
         noted(task.node, memory.load(task.node))
     except exception.NodeNotFound:

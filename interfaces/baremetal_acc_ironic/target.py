@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The BMCs of a node, and what rules can ask about it.
+"""Read the BMC addresses of a node from its ``driver_info``, and the facts about the node that baseline rules can match.
 
-The host's BMC is that of Ironic's own keys, ``redfish_*`` or ``ipmi_*``, by the hardware type. Of further ones the address says
-what they speak, and of child nodes their driver does.
+The host's BMC is that of Ironic's own keys, ``redfish_*`` or ``ipmi_*``, by the hardware type. For further BMCs the address
+says which protocol they speak, and for child nodes their driver does.
 """
 
 import re
@@ -34,7 +34,7 @@ EXPOSURE = 'acc_exposure'
 PARALLEL = 'acc_parallel_updates'
 
 _KEY = 'secret_hex_kg_key'
-"""Ironic's API masks what is called secret, and would show hex_kg_key."""
+"""Name of the key K_G of a further BMC. Ironic's API masks keys with "secret" in their name, and would show hex_kg_key."""
 
 _TEXTS = ('address', 'username', 'password', 'system', _KEY)
 _OF_NODE = {
@@ -43,7 +43,7 @@ _OF_NODE = {
     Setting.KEY: 'ipmi_hex_kg_key in driver_info',
 }
 _OF_FURTHER = {one: f'{one} in acc_bmcs' for one in Setting}
-"""Where a setting of the node's own BMC, and of another one, is said."""
+"""Where a setting of the node's own BMC, and of a further one, is set."""
 
 _OF_REDFISH = frozenset({'verify_ca', 'system', 'parallel_updates'})
 _OF_IPMI = frozenset({'cipher_suite', _KEY})
@@ -51,7 +51,7 @@ _OWN = frozenset({*_TEXTS, *_OF_REDFISH, *_OF_IPMI})
 
 _BY_IPMI = ('ipmi', opts.IPMI_ACC)
 _BY_REDFISH = ('redfish', opts.REDFISH_ACC)
-"""Drivers of Ironic, and ours."""
+"""Hardware types by protocol: Ironic's and ours."""
 
 PROPERTIES = {
     BMCS: (
@@ -72,11 +72,11 @@ PROPERTIES = {
 
 
 def target(task: Any) -> Target:
-    """The node of a task as the straight path sees it.
+    """Build the target of a node: its BMC addresses and the facts that rules can match.
 
     :raises InvalidParameterValue: driver_info is wrong; names the key.
     :raises MissingParameterValue: driver_info lacks something.
-    :raises StaleJob: what is remembered of the node cannot be read.
+    :raises StaleJob: our stored state of the node cannot be read.
     """
     node = task.node
     mind = memory.load(node)
@@ -84,7 +84,7 @@ def target(task: Any) -> Target:
         name=node.name or node.uuid,
         resource_class=mind.resource_class or None,
         owner=node.owner,
-        # What a list of known devices says of one device of the node would choose rules for all of them.
+        # A trait that the list of known devices gives to one device of the node would select rules for all of them.
         traits=traits(node, mind) | {t for t in mind.traits if t.startswith(PREFIX)},
         exposure=exposure(node, mind),
     )
@@ -92,11 +92,12 @@ def target(task: Any) -> Target:
 
 
 def exposure(node: Any, mind: Memory) -> Exposure:
-    """What rules go by: what an operator has had taken, not what ``driver_info`` says, which more people may edit.
+    """Return the exposure that rules go by: the accepted one.
 
-    Before anything was taken it is what the option says; but ``tenant``, which asks for most, is believed at once.
+    What ``driver_info`` says does not count by itself, since more people may edit it. Before anything was accepted the option
+    decides; but ``tenant``, which asks for most, is believed at once.
 
-    :raises InvalidParameterValue: driver_info has none that there is.
+    :raises InvalidParameterValue: ``driver_info`` names an unknown exposure.
     """
     shown = shown_exposure(node)
     if mind.exposure is not None:
@@ -105,9 +106,9 @@ def exposure(node: Any, mind: Memory) -> Exposure:
 
 
 def traits(node: Any, mind: Memory) -> frozenset[str]:
-    """What rules go by besides our own: what an operator has taken. Before that none counts.
+    """Return the traits that rules go by besides our own: those that an operator has accepted. Before that none counts.
 
-    A node that an earlier version of this package has reconciled goes by those that it has.
+    A node that an earlier version of this package has reconciled goes by the traits that it has.
     """
     if mind.taken is not None:
         return mind.taken
@@ -115,14 +116,14 @@ def traits(node: Any, mind: Memory) -> frozenset[str]:
 
 
 def shown_traits(node: Any, mind: Memory) -> frozenset[str]:
-    """Those that the node has, without those that we set."""
+    """Return the traits that the node has, without those that we set."""
     return (frozenset(node.traits.get_trait_names()) if node.traits else frozenset()) - mind.traits
 
 
 def shown_exposure(node: Any) -> Exposure:
-    """What the node says of itself.
+    """Return the exposure that ``driver_info`` names; the option's if it names none.
 
-    :raises InvalidParameterValue: driver_info has none that there is.
+    :raises InvalidParameterValue: ``driver_info`` names an unknown exposure.
     """
     value = node.driver_info.get(EXPOSURE, settings.core().default_exposure)
     try:
@@ -135,7 +136,7 @@ def shown_exposure(node: Any) -> Exposure:
 
 
 def _host(node: Any, name: BmcName) -> BmcAddress:
-    """The BMC of a node by Ironic's own keys."""
+    """Read the address of a node's own BMC from Ironic's own keys."""
     if node.driver in _BY_IPMI:
         return _by_ipmi(node, name)
     given = node.driver_info
@@ -148,7 +149,7 @@ def _by_redfish(node: Any, name: BmcName) -> BmcAddress:
     info = redfish_utils.parse_driver_info(node)
     system = info['system_id']
     if system is not None and '/' not in system:
-        # We would find it; what Ironic itself asks of the BMC, such as its boot device, would fail in the midst of a flow.
+        # We would find the System; Ironic's own requests to the BMC, such as for a boot device, would fail during a flow.
         raise exception.InvalidParameterValue(
             f"driver_info['redfish_system_id'] of node {node.uuid} is {system!r:.60}: Ironic itself takes no Id of a "
             'System; write its path, such as /redfish/v1/Systems/1'
@@ -165,7 +166,7 @@ def _by_redfish(node: Any, name: BmcName) -> BmcAddress:
 
 
 def _by_ipmi(node: Any, name: BmcName) -> BmcAddress:
-    """What Ironic's own code takes, and with which a session of ours can be opened."""
+    """Read an address that Ironic's own code accepts, and with which we can open a session."""
     given = node.driver_info
     where = f'driver_info of node {node.uuid}'
     for key, only, why in IPMI_FIXED:
@@ -173,7 +174,7 @@ def _by_ipmi(node: Any, name: BmcName) -> BmcAddress:
             raise exception.InvalidParameterValue(f'{where}: {key} is {given[key]!r}; it must be {only!r}, or not set: {why}')
     if given.get(PARALLEL) is not None:
         raise exception.InvalidParameterValue(f'{where}: {PARALLEL} is not for a BMC that speaks IPMI')
-    # Before Ironic's own code looks at them, whose words do not name the key, and which stumbles over a key that is no text.
+    # Before Ironic's own code parses them: its errors do not name the key, and it fails on a key that is no string.
     suite = _suite(f'{where}: ipmi_cipher_suite', given.get('ipmi_cipher_suite'))
     secret = _kg(f'{where}: ipmi_hex_kg_key', given.get('ipmi_hex_kg_key'))
     port = given.get('ipmi_port')
@@ -262,9 +263,9 @@ def _child(task: Any, where: str, name: str, uuid: object) -> BmcAddress:
 
 
 def _login(where: str, keys: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, str]:
-    """Username and password with which a session of IPMI can be opened.
+    """Return username and password with which an IPMI session can be opened.
 
-    :param keys: how the operator calls them.
+    :param keys: their names as the operator knows them.
     """
     found = {}
     for name, most in (('username', NAME_BYTES), ('password', PASSWORD_BYTES)):
@@ -282,7 +283,7 @@ def _login(where: str, keys: Mapping[str, str], given: Mapping[str, Any]) -> dic
 
 
 def _suite(where: str, value: object) -> int:
-    """A cipher suite; a text that is a number counts, as for Ironic."""
+    """Parse a cipher suite; a string that is a number counts, as for Ironic. 17 if not set."""
     if value is None:
         return 17
     number = _whole(value)
@@ -314,7 +315,7 @@ def _verify_ca(where: str, value: object) -> bool | str:
 
 
 def _number(where: str, value: object) -> int | None:
-    """A number of at least one; a text that is one counts, for that is what command lines send."""
+    """Parse a number of at least 1; a string that is one counts, for that is what command lines send."""
     if value is None:
         return None
     number = _whole(value)
@@ -324,7 +325,7 @@ def _number(where: str, value: object) -> int | None:
 
 
 def _whole(value: object) -> int | None:
-    """A whole number, or a text that is one: of nine digits at most, since Python raises where there are thousands."""
+    """Parse an integer, or a string of at most nine digits, since Python raises where there are thousands."""
     if isinstance(value, str) and re.fullmatch(r'[0-9]{1,9}', value.strip()):
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The tools of a job of a node in Ironic: the core's, with Ironic's storage, power state and placement."""
+"""Build the execution context of a node's job (:class:`baremetal_acc.run.Tools`): Ironic's storage, power and placement."""
 
 import functools
 from collections.abc import Callable, Iterable
@@ -45,13 +45,13 @@ def tools(
     save: Callable[[Job], None] | None = None,
     observed: Callable[[Inventory, Verdict], None] | None = None,
 ) -> Tools:
-    """Tools for one node.
+    """Build the execution context of one node.
 
-    :param clock: of the turn that they are for.
-    :param images: read the catalogue; who only locks goes on where it is refused.
-    :param rules: there has to be a baseline; who only reads goes on where there is none.
+    :param clock: of the turn that it is for.
+    :param images: read the catalogue; a step that only locks continues where the catalogue is refused.
+    :param rules: there must be a baseline; a step that only reads continues where there is none.
     :param save: stores a changed job.
-    :param observed: told every final look.
+    :param observed: called with every final inventory and its verdict.
     :raises DocumentError: baseline or catalogue is missing or wrong.
     :raises AccError: a plugin is broken.
     """
@@ -78,7 +78,7 @@ def tools(
             task.node.instance_uuid,
             lambda inventory: still_bad(mind, inventory) | handed.doubted(mind),
             held=lambda: memory.held(task.node),
-            # An instance is put down for a node before its deployment begins, and stays where that has failed.
+            # A node has an instance before its deployment begins, and keeps it where the deployment has failed.
             taken=task.node.provision_state in outcome.TENANT_STATES or task.node.instance_uuid is not None,
         ),
         power_changed=lambda system, power: _power_changed(task, system, power),
@@ -88,7 +88,7 @@ def tools(
 
 @functools.lru_cache(maxsize=1000)
 def _remarked(remark: str) -> None:
-    """Tell it once: the files are read anew at each turn."""
+    """Log a remark once: the files are read again at each turn."""
     LOG.warning('%s', remark)
 
 
@@ -103,19 +103,19 @@ def seen(
     by: str,
     done: Iterable[Item] = (),
 ) -> Memory:
-    """Tell drift, and let Ironic show what was seen. What of it fails is logged, no more.
+    """Report drift, and store in Ironic what was read. A failure is logged only.
 
-    :param proof: our records of locks.
-    :param by: who looked; ``done`` is what they did before.
-    :returns: what is remembered, with the traits that are ours.
+    :param proof: our lock records.
+    :param by: the step that read; ``done`` is what its job did before.
+    :returns: the node state with the traits that are ours.
     """
     try:
-        # First: a pool counts on it, and what Ironic shows may fail for a moment of its database.
+        # First, since pools rely on it, and storing the rest may fail while Ironic's database is unavailable.
         mind = counted(task, mind, with_tools, inventory, verdict)
         mind, known = drift.tell(task, mind, inventory, by, done)
         return show(task, mind, with_tools, inventory, known, verdict, proof)
     except Exception:
-        # What a node shows is no reason to fail what was done to its cards.
+        # A failure to store what was read does not fail what was done to the cards.
         LOG.exception('Node %s: what was seen of its accelerators could not be stored', task.node.uuid)
         return mind
 
@@ -129,10 +129,10 @@ def show(
     verdict: Verdict,
     proof: tuple[Engagement, ...],
 ) -> Memory:
-    """Let Ironic show what was seen: inventory, firmware components, capabilities, node traits.
+    """Store in Ironic what was read: inventory, firmware components, capabilities, node traits.
 
-    :param known: with what this look could not see: a card that may be hidden still counts.
-    :returns: what is remembered, with the traits that are ours.
+    :param known: the inventory completed with what this read could not see: a card that may be hidden still counts.
+    :returns: the node state with the traits that are ours.
     """
     node = target_of(task).node
     record.store(task, judged(inventory, proof, lifecycle=mind.lifecycle))
@@ -143,7 +143,7 @@ def show(
     made = supply(inventory, verdict, with_tools.baseline, node, with_tools.catalogue, left=left)
     others = shown_traits(task.node, mind)
     wanted = node_traits(inventory, verdict, made.functions, made.offers, others=others)
-    # One that nobody knows would keep Nova from updating the node.
+    # An unknown trait would keep Nova from updating the node.
     strange = {t for t in os_traits.check_traits(wanted)[1] if not t.startswith('CUSTOM_')}
     fitting = room_for(wanted - strange, others)
     if fitting != wanted and fitting != mind.traits:
@@ -154,7 +154,7 @@ def show(
 
 
 def counted(task: Any, mind: Memory, with_tools: Tools, inventory: Inventory, verdict: Verdict) -> Memory:
-    """What is remembered, with what its regions hold and can be given, for pools. Nothing but the memory is touched.
+    """Return the node state with what its regions hold and can be given, for pools. Nothing is stored.
 
     :raises AccError: rules make an offer that cannot be made.
     """
@@ -166,12 +166,12 @@ def counted(task: Any, mind: Memory, with_tools: Tools, inventory: Inventory, ve
 
 
 def _trusted(mind: Memory, inventory: Inventory, verdict: Verdict) -> Verdict:
-    """A verdict by which nothing counts of what is quarantined, or has to be written before anybody can trust it."""
+    """Return the verdict without what is quarantined, or has to be written before it can be trusted."""
     return withheld(verdict, suspects(mind.quarantined, inventory) | handed.doubted(mind))
 
 
 def _power_changed(task: Any, system: Ref, power: PowerState) -> None:
-    """Ironic's power sync must agree with what a job did to the host; a DPU's own System is not Ironic's business."""
+    """Record in Ironic what a job did to the host, for Ironic's power sync; a DPU's own System does not concern Ironic."""
     if system.bmc == HOST and power in _POWER:
         memory.held(task.node)
         task.node.power_state = _POWER[power]

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Rules go by our own traits of a node and by those that an operator has taken, whatever others the node shows.
+"""Decide which traits of a node baseline rules go by: our own, and those that an operator has accepted.
 
-Ironic lets admins of the project that owns a node set its traits (rule ``baremetal:node:traits:set``), and rules may be for a
-trait only. So the traits that a node shows choose no rule by themselves; when they are taken,
-:mod:`baremetal_acc_ironic.taking` says.
+Ironic lets admins of the project that owns a node set its traits (rule ``baremetal:node:traits:set``), and a rule may apply to
+nodes with a trait only. So the traits that a node has now select no rule by themselves; :mod:`baremetal_acc_ironic.taking` says
+when traits are accepted.
 """
 
 from dataclasses import replace
@@ -22,9 +22,9 @@ from baremetal_acc_ironic.target import traits as goes_by
 
 
 def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
-    """What is remembered, with the traits that rules go by from this step on; stored at once if they are others.
+    """Return the node state with the traits that rules go by from this step on; new ones are stored at once.
 
-    A node that came from an earlier version was reconciled by those that it has, and keeps them.
+    A node of an earlier version was reconciled by the traits that it has, and keeps them.
     """
     node = task.node
     now, was = shown(node, mind), goes_by(node, mind)
@@ -44,9 +44,9 @@ def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
 
 
 def contested(node: Any, mind: Memory, baseline: Baseline) -> tuple[str, ...]:
-    """Why the node is not as it should be though every rule holds: its traits would choose other rules.
+    """Return why the node fails although every rule is met: its traits would select other rules.
 
-    While none were taken, the operator may have set others than the node shows: a rule for whatever trait that asks for
+    While none were accepted, the operator may have set other traits than the node has: any rule for a trait that asks for
     something may have been meant for the node, unless the trait is one that we set.
     """
     now, goes = shown(node, mind), goes_by(node, mind)

@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A round of the watch over a node that nobody uses: its host is off, or its locks are proven.
+"""One round of the watch over an unused node: its host has to be off, or its locks proven closed.
 
-A quiet round reads whether the host is off, over the session that is kept with its BMC. While it is on and neither an operator
-has allowed that nor the operator's ramdisk runs, the locks are read: as a whole, then by glances
-(:mod:`baremetal_acc.run.glancing`). A card that is not proven closed is exposed, and the chain of its custody is broken; the
-host is powered off by Ironic, unless somebody may be at it.
+A quiet round reads only whether the host is off, over the session that is kept with its BMC. If the host is on, and neither an
+operator has allowed that nor the operator's ramdisk runs, the locks are read: in full at first, later by rereading the watched
+resources (:mod:`baremetal_acc.run.glancing`). A card that is not proven closed is marked as exposed, and its chain of custody
+is broken; Ironic powers the host off, unless somebody may be using it.
 
-As every round, it shares the node while it only reads; what it finds counts only if no flow has begun meanwhile.
+Like every round, it shares the node's lock while it only reads; its findings count only if no flow has begun meanwhile.
 """
 
 from collections.abc import Sequence
@@ -46,26 +46,26 @@ LOG = log.getLogger(__name__)
 
 
 def trusted(mind: Memory) -> bool:
-    """Something of the node was proven or written by us, or somebody had it from us: a host that is on now may have undone it.
+    """Whether we have proven or written something of the node, or a tenant has had it.
 
-    Before that a host that is on is what every node begins with.
+    A host that is on now may have undone that. Before that, a host that is on is the normal beginning.
     """
     ours = bool(mind.known or mind.evidence or mind.exposed or mind.quarantined)
     return ours or mind.handed_over or mind.handed is not None or any(card.chain is not None for card in mind.custody.cards)
 
 
 def is_leased(node: Any) -> bool:
-    """Somebody has the node, or is about to."""
+    """Whether the node has an instance or a lessee."""
     return node.instance_uuid is not None or node.lessee is not None
 
 
 def is_enrolling(node: Any) -> bool:
-    """Nothing is remembered of the node, and what ``driver_info`` says of its BMC may not be ready yet."""
+    """Whether nothing is stored of an enrolled node: the BMC that its ``driver_info`` names may not be ready yet."""
     return node.provision_state == states.ENROLL and not memory.known(node.driver_internal_info)
 
 
 def over(task: Any, mind: Memory, now: datetime) -> Memory:
-    """What is remembered of a node that somebody has got: what was wrong while nobody used it is over. The caller stores it."""
+    """Return the state of a node that is in use now: what was wrong while nobody used it is over. The caller stores it."""
     for one in mind.untended:
         if one.told:
             alarm.over(task, one, ON_DRIFT, lifecycle=mind.lifecycle, now=now)
@@ -73,7 +73,7 @@ def over(task: Any, mind: Memory, now: datetime) -> Memory:
 
 
 class Round:
-    """One round."""
+    """One round over an unused node."""
 
     def __init__(self, task: Any, mind: Memory, rounds: Rounds, now: datetime) -> None:
         self._task = task
@@ -86,7 +86,7 @@ class Round:
         self._found: tuple[Sequence[Trouble], bool] | None = None
 
     def run(self) -> None:
-        """Read the host, and more where that is not enough."""
+        """Read the host's power state, and more where that is not enough."""
         node = self._task.node
         try:
             found, is_blind = self._troubles(), False
@@ -122,9 +122,9 @@ class Round:
         return untended.troubles(found, state=self._state, trusted=trusted(self._mind))
 
     def _power(self, address: BmcAddress) -> PowerState | None:
-        """Whether the host is on; None: which of the BMC's Systems it is has to be looked up.
+        """Return whether the host is on; None: the System of the node has to be looked up at its BMC.
 
-        :raises BmcUnreachable: its BMC does not answer.
+        :raises BmcUnreachable: the BMC does not answer.
         """
         uuid = self._task.node.uuid
         system = self._system(address)
@@ -143,7 +143,7 @@ class Round:
         return power
 
     def _system(self, address: BmcAddress) -> Ref | None:
-        """The System that the node is: as a round has found it, else as the last look of a step has."""
+        """Return the System of the node: from an earlier round, else from its address, else from a step's last read."""
         known = self._rounds.hosts.get(self._task.node.uuid)
         if known is not None:
             return known[1] if known[0] == address else None
@@ -154,9 +154,9 @@ class Round:
         return None if facts is None else facts.system
 
     def _look(self, tools: Tools, address: BmcAddress, seen: Glance | None = None) -> tuple[Inventory, tuple[Witness, ...]]:
-        """A whole look, and what it rests on.
+        """Read the full inventory, and return the resources on which it rests.
 
-        :param seen: the glance right before it.
+        :param seen: the reread right before it.
         """
         inventory, witnesses = round_reading.look(self._task, tools, seen)
         facts = inventory.bmc(HOST)
@@ -165,12 +165,12 @@ class Round:
         return inventory, witnesses
 
     def _unproven(self, tools: Tools, address: BmcAddress) -> untended.Unproven:
-        """The cards that are not proven closed: as the last whole look has found them, while what it rests on says the same."""
+        """Return the cards that are not proven closed: from the last full read while the resources under it are unchanged."""
         uuid = self._task.node.uuid
         unbroken = {c.accelerator for c in self._mind.custody.cards if c.chain is not None and c.chain.broken is None}
         basis = Basis(
             lifecycle=self._mind.lifecycle,
-            # What was closed before the node was handed over is closed still, while nobody has brought it back.
+            # Evidence from before the hand-over still counts while the node has not come back.
             evidence=work.evidence(self._mind, Flow.SERVICE if self._mind.handed_over else Flow.CLEAN),
             cards=self._mind.known | unbroken,
             baseline=tools.baseline,
@@ -199,17 +199,17 @@ class Round:
             self._rounds.judged[uuid] = Judged(at=self._now, basis=basis, unproven=found, witnesses=witnesses)
         return found
 
-    # ---- what allows it ----
+    # ---- what allows a running host ----
 
     def _is_allowed(self) -> bool:
-        """An operator has allowed the host to be started, and nobody has the node: as the gate has it."""
+        """Whether an operator has allowed the host to be started, and the node is free, as the gate decides."""
         situation = Situation(
             state=self._state, mind=self._mind, leased=is_leased(self._task.node), operator=True, now=work.now()
         )
         return gate.decide(situation) is Reason.ALLOWED
 
     def _expose_to_what_nobody_vouches_for(self) -> None:
-        """What runs is unknown to an operator who does not vouch for it, whoever has started it."""
+        """Expose the cards if the operator who allowed the start does not vouch for what runs, whoever has started the host."""
         allowed = self._mind.start_allowed
         if allowed is None or allowed.vouched:
             return
@@ -218,10 +218,10 @@ class Round:
             memory.store(self._task.node, self._mind)
 
     def _is_ramdisk(self) -> bool:
-        """The operator's ramdisk runs on the host, as far as Ironic knows.
+        """Whether the operator's ramdisk runs on the host, as far as Ironic knows.
 
-        Between two flows it runs on only where ``[deploy] fast_track`` says so: ``driver_info['fast_track']`` is not asked, for
-        members of the project that owns the node write it.
+        Between two flows it stays on only where ``[deploy] fast_track`` says so: ``driver_info['fast_track']`` does not count,
+        for members of the project that owns the node write it.
         """
         node = self._task.node
         info = node.driver_internal_info
@@ -235,10 +235,10 @@ class Round:
             case _:
                 return settings.ironic().fast_track and bool(manager_utils.agent_is_alive(node))
 
-    # ---- what comes of it ----
+    # ---- consequences ----
 
     def _say(self, found: Sequence[Trouble], is_blind: bool) -> None:
-        """Tell and do what has to be told and done, and remember it; nothing where all of it is known."""
+        """Report, store and do what follows from the findings; nothing where all of that is known already."""
         came = self._came(found, is_blind)
         if not self._is_news(came, found) and not self._may_power_off(found):
             return
@@ -260,7 +260,7 @@ class Round:
         return changed or bool(came.begun or came.ended) or not _exposed(found) <= self._mind.exposed
 
     def _take(self) -> bool:
-        """Take the node for ourselves; False if a flow has begun or a step has worked since it was read."""
+        """Lock the node exclusively; False if a flow has begun or a step has worked since it was read."""
         task, before = self._task, self._mind
         task.upgrade_lock(retry=True)
         node = task.node
@@ -295,16 +295,16 @@ class Round:
         memory.store(task.node, self._mind)
 
     def _reactions(self, trouble: Trouble) -> frozenset[DriftAction]:
-        """What the rules say: of all that they say only notifications are made here."""
+        """Return the reactions that the rules ask for; only notifications are made here."""
         if self._tools is None:
             return ON_DRIFT
         seen = memory.last_look(self._task.node, self._mind)
         return watch.reactions(self._tools.baseline, target_of(self._task).node, seen, trouble)
 
     def _may_power_off(self, found: Sequence[Trouble]) -> bool:
-        """The host is on beside open cards, and nobody can be at it.
+        """Whether the host is on next to open cards, and nobody can be using it.
 
-        In maintenance an operator may be: in one that Ironic has not set for a fault of its own.
+        In maintenance an operator may be, unless Ironic itself has set maintenance for a fault.
         """
         node = self._task.node
         is_on = any(t.kind is TroubleKind.HOST_ON for t in found)
@@ -313,7 +313,7 @@ class Round:
         return settings.guest().power_off_untended_host and is_on and is_nobodys and not is_kept and trusted(self._mind)
 
     def _power_off(self) -> None:
-        """Let Ironic power the host off; it keeps what it has asked for, so that its own synchronisation starts nothing."""
+        """Let Ironic power the host off; Ironic records this state, so that its own synchronisation starts nothing."""
         node = self._task.node
         try:
             memory.held(node)
@@ -327,7 +327,7 @@ class Round:
         alarm.told(self._task, [f'the host was powered off: it was on though nobody uses the node, which is {self._state}'])
 
     def locked_out(self) -> None:
-        """Somebody else holds the node."""
+        """Report the findings although another task holds the node's lock."""
         if self._found is None:
             return
         found, is_blind = self._found
@@ -344,7 +344,7 @@ class Round:
 
 
 def _exposed(found: Sequence[Trouble]) -> frozenset[AcceleratorId]:
-    """The cards that a host which is on may have written."""
+    """Return the cards that a host which is on may have written."""
     cards: frozenset[AcceleratorId] = frozenset().union(*(t.of for t in found if t.kind is TroubleKind.HOST_ON))
     return cards
 

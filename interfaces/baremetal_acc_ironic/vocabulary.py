@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""When does a conductor ask whether placement is new enough, and make known to it what flavors may name?
+"""Periodic: check that placement is new enough, and create the resource classes and traits that flavors may name.
 
-When it starts; the names also when catalogue or baseline have changed, and once an hour: anybody may delete a class or a trait
-that nobody uses. It does so in a worker: a placement that is away keeps no conductor from starting, and is asked again later.
+A conductor does both when it starts, when catalogue or baseline have changed, and once an hour: anybody may delete a class or a
+trait that is not used. It does so in a worker: a placement that does not answer keeps no conductor from starting, and is asked
+again later.
 """
 
 import threading
@@ -23,19 +24,20 @@ from baremetal_acc_ironic import placement, settings
 LOG = log.getLogger(__name__)
 
 ANEW = 3600.0
-"""Seconds after which placement is asked again though nothing has changed."""
+"""Seconds after which placement is asked again although nothing has changed."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
-"""Seconds after a try that failed; twice as many after each further one."""
+"""Seconds until the retry of a request that failed; doubled after each further failure, up to the second value."""
 
 
 @dataclass(slots=True)
 class Known:
-    """What one conductor has told placement.
+    """What one conductor has sent to placement.
 
-    :ivar files: how baseline and catalogue were then.
-    :ivar due: when it is time again, by the clock that only goes up.
-    :ivar failures: tries in a row that failed; ``why`` the last one did.
+    :ivar files: state of the baseline and catalogue files then.
+    :ivar due: when it is time again, by the monotonic clock.
+    :ivar failures: consecutive failures; ``why``: reason of the last one.
+    :ivar busy: held while a worker asks placement.
     """
 
     files: tuple[object, ...] | None = None
@@ -49,7 +51,7 @@ _CONDUCTORS: 'WeakKeyDictionary[Any, Known]' = WeakKeyDictionary()
 
 
 def keep(manager: Any) -> None:
-    """See that placement knows all names, if it is time; in a worker of the conductor."""
+    """Create the names in placement if it is time, in a worker of the conductor."""
     if not placement.is_wanted():
         return
     known = _CONDUCTORS.setdefault(manager, Known())
@@ -69,7 +71,7 @@ def keep(manager: Any) -> None:
 
 
 def _tell(known: Known, files: tuple[object, ...]) -> None:
-    """In the worker."""
+    """Check placement and create the names; runs in the worker."""
     try:
         placement.check()
         settings.check_names()
@@ -95,7 +97,7 @@ def _tell(known: Known, files: tuple[object, ...]) -> None:
 
 
 def _files() -> tuple[object, ...]:
-    """How baseline and catalogue are now, as far as a look at their folder says it."""
+    """Return the state of the baseline and catalogue files, as far as ``stat`` shows it."""
     found: list[object] = []
     known = settings.core()
     for path in (known.baseline, known.catalogue):

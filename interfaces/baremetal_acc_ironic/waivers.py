@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Waivers of a node: who lets write paths be open, until when, and who is told when a node rests on that.
+"""The step ``waive_accelerator_locks``: let write paths of one node stay open until a date; and report nodes that rely on it.
 
-The step ``waive_accelerator_locks`` gives a waiver for one node, as a rule of the baseline does for many: for paths that no
-mechanism blocks, with a reason and an end. It holds until the node comes back, and its end at the latest. Who has asked for the
+A waiver of the step is for one node; a rule of the baseline can give the same for many. It covers paths that no mechanism
+blocks, and has a reason and an end. It holds until the node comes back, and its end at the latest. Whoever has asked for the
 step answers for it. No automated flow gives one.
 """
 
@@ -31,7 +31,7 @@ from baremetal_acc_ironic.tools import tools as tools_of
 LOG = log.getLogger(__name__)
 
 MOST = 16
-"""Waivers of one node: they share the room that Ironic has for what is remembered of it."""
+"""Waivers of one node: they share the space that Ironic has for our state of it."""
 
 _ARGUMENTS = ('reason', 'expires')
 
@@ -40,9 +40,9 @@ _ARGUMENTS = ('reason', 'expires')
 
 
 def waive(task: Any, given: Mapping[str, Any]) -> None:
-    """Give a waiver, or take back those that were given. Nothing is written to a BMC.
+    """Give a waiver, or take back earlier ones. Nothing is written to a BMC.
 
-    :raises StepFailed: it is none that could be given, or nobody has asked for it.
+    :raises StepFailed: the arguments make no valid waiver, or nobody has asked for it by hand.
     """
     with work.told_by(task, steps.WAIVE):
         flow = work.flow_of(task)
@@ -56,7 +56,7 @@ def waive(task: Any, given: Mapping[str, Any]) -> None:
         now = work.now()
         mind = work.returned(task, memory.load(task.node), flow, steps.WAIVE)
         who = rights.begun_by(task, mind, flow)
-        # Without authentication Ironic knows nobody by name.
+        # Without authentication Ironic has no name for the requester.
         role = who.by if who.requester is not None else 'unknown, no authentication'
         wanted = _waiver(arguments, role, now)
         devices = _devices(task, mind, arguments.get('devices'), now)
@@ -83,7 +83,7 @@ def waive(task: Any, given: Mapping[str, Any]) -> None:
 
 
 def _waiver(arguments: Mapping[str, Any], role: str, now: datetime) -> Waiver | None:
-    """What is to be waived; None: what was is taken back.
+    """Return the waiver that the arguments ask for; None: earlier ones are taken back.
 
     :raises UsageError: an argument is missing, or wrong.
     """
@@ -101,7 +101,7 @@ def _waiver(arguments: Mapping[str, Any], role: str, now: datetime) -> Waiver | 
 
 
 def _devices(task: Any, mind: Memory, names: Iterable[str] | None, now: datetime) -> frozenset[AcceleratorId]:
-    """The devices that are named; none: all of them."""
+    """Return the devices that are named; an empty set: all of them."""
     if names is None:
         return frozenset()
     inventory = run.observe(target_of(task), tools_of(task, mind, images=False), now)
@@ -109,7 +109,7 @@ def _devices(task: Any, mind: Memory, names: Iterable[str] | None, now: datetime
 
 
 def _besides(known: Iterable[Granted], devices: frozenset[AcceleratorId], paths: frozenset[WritePath]) -> tuple[Granted, ...]:
-    """What was given before, without what is given anew for the same devices."""
+    """Return the earlier waivers, without paths that are waived again for the same devices."""
     rest = (
         replace(g, waiver=replace(g.waiver, paths=g.waiver.paths - paths)) if g.devices == devices else g for g in known
     )  # fmt: skip
@@ -127,11 +127,11 @@ def _of_node(given: Granted) -> notification.Waiving:
     )
 
 
-# ------------------------------------------------------------------------------------------------------------- being told
+# ---------------------------------------------------------------------------------------------------------------- reports
 
 
 def tell(task: Any, verdict: Verdict, by: str) -> None:
-    """Leave in log, history and a notification that a node rests on waivers; in log and history what else is relaxed."""
+    """Report in log, history and a notification that a node relies on waivers; in log and history what else is relaxed."""
     node = task.node
     lines = waiver.summary(verdict.waived)
     relaxed = [notes.text(n.content) for n in waiver.told(verdict.target, (), verdict.relaxed, {})]
@@ -146,7 +146,7 @@ def tell(task: Any, verdict: Verdict, by: str) -> None:
 
 
 def _in_use(waived: Iterable[Waived]) -> list[notification.Waiving]:
-    """One for each path and waiver."""
+    """Return one entry for each path and waiver."""
     devices: dict[tuple[str, str, str, str, datetime], list[str]] = {}
     for w in waived:
         devices.setdefault((str(w.path), w.rule, w.role, w.reason, w.expires), []).append(str(w.accelerator))

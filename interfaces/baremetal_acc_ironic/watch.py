@@ -1,16 +1,17 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Watch nodes that are somebody else's, whether they are still as they were handed over, and those that nobody uses.
+"""Periodic: watch that deployed nodes stay as they were handed over, and that unused nodes are off or locked.
 
-A round for each of them, spread over an interval; :mod:`baremetal_acc_ironic.watch_states` says which node is which, and
-:mod:`baremetal_acc_ironic.untended` has the rounds of those that nobody uses.
+Each node has its own rounds, spread over an interval; :mod:`baremetal_acc_ironic.watch_states` says which node is watched how,
+and :mod:`baremetal_acc_ironic.untended` has the rounds of unused nodes.
 
-The first round after a node has become active comes at once and is a whole look: it closes the gap between the verification of
-the deploy and the start of the host. Later ones are glances (:mod:`baremetal_acc.run.glancing`): a quiet one costs a BMC a few
-requests and the node nothing. Whatever a glance sees is looked at as a whole before anything is said of it. What is said, and
-what is done, is decided in :mod:`baremetal_acc.decide.watch`.
+The first round after a node has become active begins at once and reads the full inventory: it closes the gap between the
+verification of the deploy and the start of the host. Later rounds reread the watched resources only
+(:mod:`baremetal_acc.run.glancing`): a quiet one costs a BMC a few requests and does not touch the node. If a reread finds a
+change, the full inventory is read before anything is reported. :mod:`baremetal_acc.decide.watch` decides what is reported and
+what is done.
 
-A round shares the node with others as long as it only reads; what it finds counts only if the node is still the same then.
+A round shares the node's lock while it only reads; its findings count only if the node is still the same afterwards.
 """
 
 from collections.abc import Iterable, Iterator
@@ -49,18 +50,19 @@ from baremetal_acc_ironic.workers import workers
 LOG = log.getLogger(__name__)
 
 HELD = (states.DEPLOYHOLD, states.DEPLOYWAIT)
-"""What is left of a deploy may start the host: a look in one of these is no first one. While a deploy waits for its ramdisk,
-which is restarted, a node is watched in maintenance only: then the deploy does not get on, and Ironic does not end it."""
+"""States in which the rest of a deploy may still start the host: a read there does not count as the first. While a deploy waits
+for its ramdisk, which is restarted, a node is watched in maintenance only: then the deploy makes no progress, and Ironic does
+not end it."""
 
 STATES = watch_states.THEIRS
-"""In which somebody else's host may be on, for as long as somebody likes: a lessee's admin may have a node held in service. In
+"""States in which somebody else's host may be on for any length of time: a lessee's admin may have a node held in service. In
 those that are not ``given`` a node is watched as handed over if it was, and has not come back."""
 
 MOST_WITNESSES = 600
-"""That are kept, about 30 bytes each in the node; of a machine with more every round is a whole look."""
+"""Watched resources that are stored, about 30 bytes each in the node; on a machine with more, every round reads everything."""
 
 AGAIN = timedelta(minutes=1)
-"""After a first look that failed. The interval would be long for a gap that is open; at once would be a burden to a BMC that
+"""Pause after a first read that failed. The interval would be long for a gap that is open; no pause would burden a BMC that
 starts together with its host."""
 
 
@@ -68,17 +70,17 @@ _CONDUCTORS: 'WeakKeyDictionary[Any, Rounds]' = WeakKeyDictionary()
 
 
 def rounds_of(manager: Any) -> Rounds:
-    """Those of one conductor."""
+    """Return the rounds of one conductor."""
     return _CONDUCTORS.setdefault(manager, Rounds())
 
 
 def tick() -> float:
-    """Seconds between two questions whose round is due; each reads what is remembered of every node that is watched."""
+    """Return the seconds between two checks for due rounds; each check reads our stored state of every watched node."""
     return max(settings.core().poll_interval, settings.guest().watch_interval / 20).total_seconds()
 
 
 def hand_out(manager: Any, context: Any, now: datetime) -> None:
-    """Begin the rounds that are due. Looks at no BMC itself."""
+    """Begin the rounds that are due. This reads no BMC itself."""
     rounds = rounds_of(manager)
     if not settings.guest().watch_interval:
         rounds.sessions.forget(rounds.sessions.owners())
@@ -90,7 +92,7 @@ def hand_out(manager: Any, context: Any, now: datetime) -> None:
 
 
 def _due(manager: Any, rounds: Rounds, now: datetime) -> Iterator[str]:
-    """This conductor's nodes whose round is due; those that are not its own any more are forgotten."""
+    """Yield this conductor's nodes whose round is due, and forget those that are no longer its own."""
     interval = settings.guest().watch_interval
     fields = ['firmware_interface', 'provision_state', 'driver_internal_info']
     found = list(manager.iter_nodes(filters={'provision_state_in': list(watch_states.WATCHED)}, fields=fields))
@@ -109,7 +111,7 @@ def _due(manager: Any, rounds: Rounds, now: datetime) -> Iterator[str]:
 
 
 def _owes_first_look(state: str, info: Any) -> bool:
-    """A node that is somebody's is looked at as soon as it can be; one that nobody uses has time."""
+    """Whether the first read is due at once: it is for a deployed node; an unused one can wait."""
     match expectation(state).expected:
         case Expected.GIVEN | Expected.WAITING:
             return True
@@ -123,9 +125,9 @@ def _owes_first_look(state: str, info: Any) -> bool:
 
 
 def look_after(task: Any, rounds: Rounds, due: datetime) -> None:
-    """One round of one node. The task shares the node.
+    """Run one round of one node. The task shares the node's lock.
 
-    :param due: when its moment came.
+    :param due: when the round became due.
     """
     node = task.node
     rounds.last[node.uuid] = rounds.first[node.uuid] = due
@@ -147,22 +149,22 @@ def look_after(task: Any, rounds: Rounds, due: datetime) -> None:
         if one is not None:
             one.locked_out()
     except Exception as exc:
-        # Whatever it is: a node that cannot be watched must not look like one that is watched.
+        # Any error: a node that cannot be watched must not look like one that is watched.
         LOG.error('Node %s: its accelerators cannot be watched: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
 
 
 def _loaded(task: Any, rounds: Rounds) -> Memory | None:
-    """What is remembered of a node; None where that, or what its ``driver_info`` says, cannot be read.
+    """Load the node state; None where that, or ``driver_info``, cannot be read.
 
-    That is an alarm, told once by each conductor that has the node: there is nowhere to keep it with the node. A node that
-    nothing is remembered of and that is being enrolled may not be ready yet.
+    This is an alarm, reported once by each conductor that has the node, since it cannot be stored with the node. It is none for
+    a node that is being enrolled and of which nothing is stored: that may not be ready yet.
     """
     node = task.node
     try:
         mind = memory.load(node)
         target_of(task)
     except Exception as exc:
-        # Whatever it is: a node that cannot be loaded must not look like one that is watched.
+        # Any error: a node that cannot be loaded must not look like one that is watched.
         LOG.warning('Node %s: it cannot be loaded: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
         if node.uuid not in rounds.unloaded and not untended.is_enrolling(node):
             (unloadable,) = troubles.recorded([watch.unloadable(exc)])
@@ -181,7 +183,7 @@ def _was_handed_over(mind: Memory) -> bool:
 
 
 def watched(node: Any, mind: Memory) -> bool:
-    """Whether a node is somebody else's, as far as we know."""
+    """Whether a node is deployed, or handed over and not back, as far as we know."""
     match expectation(node.provision_state).expected:
         case Expected.GIVEN:
             return True
@@ -195,7 +197,7 @@ def watched(node: Any, mind: Memory) -> bool:
 
 
 def is_untended(node: Any, mind: Memory) -> bool:
-    """Whether nobody uses a node, as far as we know, and no flow works on it."""
+    """Whether a node is unused, as far as we know, and no flow works on it."""
     match expectation(node.provision_state).expected:
         case Expected.UNTENDED:
             return True
@@ -206,7 +208,7 @@ def is_untended(node: Any, mind: Memory) -> bool:
 
 
 class _Round:
-    """One round."""
+    """One round over a deployed node."""
 
     def __init__(self, task: Any, mind: Memory, rounds: Rounds, now: datetime) -> None:
         self._task = task
@@ -221,7 +223,7 @@ class _Round:
         self._found: tuple[list[Trouble], Inventory | None, Inventory | None, bool] | None = None
 
     def run(self) -> None:
-        """Glance, and look where that is not enough."""
+        """Reread the watched resources, and read the full inventory where that is not enough."""
         seen = None
         try:
             self._tools = round_reading.tools_for(self._task, self._mind)
@@ -249,16 +251,16 @@ class _Round:
         return round_reading.glance(self._task, self._mind, self._rounds, known.witnesses if known is not None else ())
 
     def _look(self, seen: Glance | None = None) -> Inventory:
-        """A whole look; what it rests on is kept.
+        """Read the full inventory, and keep the resources on which it rests.
 
-        :param seen: the glance right before it.
+        :param seen: the reread right before it.
         """
         if self._tools is None:
             raise AssertionError('there are no tools to look with')
         inventory, self._witnesses = round_reading.look(self._task, self._tools, seen)
         return inventory
 
-    # ---- what it means ----
+    # ---- findings ----
 
     def _troubles(self, handed: Inventory | None, inventory: Inventory) -> Iterator[Trouble]:
         mind = self._mind
@@ -275,7 +277,7 @@ class _Round:
         yield from watch.troubles(handed, inventory, work.evidence(mind, Flow.SERVICE), lifecycle=mind.lifecycle)
 
     def _uncertified(self) -> Iterator[Trouble]:
-        """No certificate of this deployment, or one that does not hold."""
+        """Yield a trouble if this deployment has no certificate, or one that is not valid."""
         state = self._task.node.provision_state
         if not certificate.wanted(target_of(self._task).node, self._mind):
             return
@@ -287,7 +289,7 @@ class _Round:
             yield replace(watch.unreadable(exc), subject='certificate', fact=CertificateUnreadable(error=exc))
 
     def _say(self, found: list[Trouble], handed: Inventory | None, inventory: Inventory | None, *, blind: bool = False) -> None:
-        """Tell and do what has to be told and done, and remember it. From here on the node is ours alone."""
+        """Report, do and store what follows from the findings. From here on the task holds the node exclusively."""
         self._found = (found, handed, inventory, blind)
         if not self._take():
             return
@@ -310,7 +312,7 @@ class _Round:
             self._step(list(self._troubles(handed, again)), handed, again, first=False)
 
     def locked_out(self) -> None:
-        """Somebody else holds the node."""
+        """Report the findings although another task holds the node's lock."""
         if self._found is None:
             return
         found, handed, inventory, blind = self._found
@@ -331,7 +333,7 @@ class _Round:
         return watched is not None and any(a.trouble.key in keys and a.rounds == 1 for a in watched.alarms)
 
     def _take(self) -> bool:
-        """Take the node for ourselves; False if it is not any more what was looked at."""
+        """Lock the node exclusively; False if it has changed since it was read."""
         task = self._task
         task.upgrade_lock(retry=True)
         mind = memory.load(task.node)
@@ -346,7 +348,7 @@ class _Round:
     def _step(
         self, found: list[Trouble], handed: Inventory | None, inventory: Inventory | None, *, first: bool, blind: bool = False
     ) -> None:
-        """One round of what is known."""
+        """Report the alarms that begin and end, and store what is known after the round."""
         task, mind = self._task, self._mind
         before: tuple[Alarm, ...] = ()
         if mind.watched is not None and mind.watched.lifecycle == mind.lifecycle:
@@ -369,7 +371,7 @@ class _Round:
         before_this = None if self._watched is None else self._watched.looked
         kept = Watched(
             lifecycle=mind.lifecycle,
-            looked=before_this if inventory is None or to_come else self._now,  # None: the first look is still owed
+            looked=before_this if inventory is None or to_come else self._now,  # None: the first read is still due
             witnesses=() if came.alarms or len(self._witnesses) > MOST_WITNESSES else self._witnesses,
             alarms=came.alarms,
         )
@@ -384,12 +386,12 @@ class _Round:
             return ON_DRIFT
         return watch.reactions(self._tools.baseline, target_of(self._task).node, inventory or handed, trouble)
 
-    # ---- what is done ----
+    # ---- engage locks again ----
 
     def _engage(self, readings: Iterable[LockReading], inventory: Inventory) -> bool:
-        """Close locks at once. It needs no job: a lock that is closed twice is closed, and one that is not is found open again.
+        """Engage locks at once. This needs no job: engaging twice does no harm, and a lock that failed is found open again.
 
-        One place may be that of several cards, of a root of trust for one: it is written once, and recorded for each of them.
+        Several cards may share one place, such as a root of trust: it is written once, and recorded for each of them.
 
         :returns: something was written.
         """
@@ -413,7 +415,7 @@ class _Round:
                     locking.close(mechanisms[reading.mechanism], writer, reading, undos)
                 except AccError as exc:
                     if session is not None and not took_nothing(exc):
-                        # It may be closed all the same, and only the answer was lost: it is read back.
+                        # The lock may be engaged, and only the answer lost: it is read back.
                         self._unanswered.append((reading, session, exc))
                         wrote = True
                         continue
@@ -425,7 +427,7 @@ class _Round:
         return wrote
 
     def _closed(self, reading: LockReading, session: str, inventory: Inventory) -> None:
-        """Keep the record of a lock that we have closed, as evidence for what is read back over another session."""
+        """Store the record of a lock that we have engaged, as evidence for what is read back over another session."""
         shared = [r for a in inventory.accelerators for r in a.locks if r.place == reading.place]
         whole = reading.scope is Scope.BMC
         records = [
@@ -450,9 +452,9 @@ class _Round:
         memory.store(self._task.node, self._mind)
 
     def _read_back(self, again: Inventory) -> None:
-        """See what became of the locks that a BMC was told to close, and has answered with an error of its own or not at all.
+        """Check the locks whose BMC has answered the request to engage them with an error, or not at all.
 
-        One whose value is another one now, and closed, was closed by that.
+        A lock whose value has changed, and that is closed now, was engaged by the request.
         """
         for reading, session, exc in self._unanswered:
             name = _named(reading)
@@ -470,7 +472,7 @@ def _named(reading: LockReading) -> str:
 
 
 def _maintain(node: Any, one: Alarm) -> None:
-    """Nobody shall use it for anything new. The host, which runs somebody else's work, runs on."""
+    """Put the node into maintenance, so that it is used for nothing new. The host, which runs a tenant's work, stays on."""
     memory.held(node)
     others = node.maintenance_reason if node.maintenance else None
     text = f'accelerators are not as they were handed over: {troubles.sentence(one.trouble)}'

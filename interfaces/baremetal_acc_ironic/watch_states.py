@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the watch expects of a node in each provision state of Ironic.
+"""What the watch expects of a node in each provision state of Ironic: a table.
 
-The table is total over Ironic's state machine, and a test says so: a state that Ironic gains has to be thought of here. A state
+The table is total over Ironic's state machine, and a test asserts that: a state that Ironic gains has to be added here. A state
 that is not in it is not watched. This module is pure.
 """
 
@@ -14,12 +14,12 @@ from ironic.common import states
 
 
 class Expected(StrEnum):
-    """What a node has to be like.
+    """What the watch expects of a node.
 
-    ``given``: somebody has the node, and it is as it was handed over. ``left``: likewise if it was handed over and has not come
-    back; else as ``untended``. ``waiting``: likewise if it was handed over; else a flow is at work. ``untended``: nobody uses
-    the node, so its host is off, or its locks are proven. ``worked-on``: a flow of Ironic or of ours is at work, and nobody
-    watches.
+    ``given``: the node is deployed, and is as it was handed over. ``left``: the same if it was handed over and has not come
+    back; else as ``untended``. ``waiting``: the same if it was handed over; else a flow is at work. ``untended``: nobody uses
+    the node, so its host is off, or its locks are proven. ``worked-on``: a flow of Ironic or of ours is at work, and there is
+    no watch.
     """
 
     GIVEN = 'given'
@@ -31,10 +31,10 @@ class Expected(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What is expected in one state.
+    """What is expected in one provision state.
 
     :ivar why: for people.
-    :ivar nobodys: where the node was not handed over, the state says that nobody has it: to power its host off interrupts
+    :ivar nobodys: where the node was not handed over, the state says that nobody has it: powering its host off interrupts
         nobody's work.
     """
 
@@ -102,22 +102,22 @@ EXPECTED: Mapping[str, Expectation] = {
     states.DELETING: _worked_on(_LOCKED),
     states.CLEANWAIT: _worked_on('a ramdisk that is restarted or a job of ours, which reads the host itself, is at work'),
 }
-"""By provision state, of Ironic 39.0.0. The state is the only thing that is asked here: a node that a job works on, or that is
-locked, is left alone whatever its state."""
+"""By provision state, of Ironic 39.0.0. Only the state counts here: a node that a job works on, or that is locked, is left
+alone whatever its state."""
 
 GIVEN = tuple(state for state, row in EXPECTED.items() if row.expected is Expected.GIVEN)
 
 THEIRS = tuple(s for s, row in EXPECTED.items() if row.expected in {Expected.GIVEN, Expected.LEFT, Expected.WAITING})
-"""In which somebody else's host may be on, for as long as somebody likes."""
+"""States in which somebody else's host may be on for any length of time."""
 
 WATCHED = tuple(state for state, row in EXPECTED.items() if row.expected is not Expected.WORKED_ON)
-"""In which there are rounds."""
+"""States in which there are rounds."""
 
 _UNKNOWN = _worked_on('Ironic has a state that is not known here')
 
 
 def expectation(state: str | None) -> Expectation:
-    """What is expected in a state."""
+    """Return what is expected in a provision state."""
     return EXPECTED.get(state or '', _UNKNOWN)
 
 

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Make a job of a step of Ironic, and turn it: the shell of :func:`baremetal_acc.run.tick` in Ironic.
+"""Plan the job of an Ironic step, store it, and advance it until it ends: the Ironic shell of :func:`baremetal_acc.run.tick`.
 
-A step plans at once and writes nothing: what is wrong becomes the node's ``last_error`` before any card is touched. The job is
-stored, the step waits, and a periodic turns the job until it ends. A conductor that was restarted loads the job and looks. A
-job whose step is gone is never resumed (:mod:`baremetal_acc_ironic.recovery` locks what it left open).
+A step plans at once and writes nothing: what is wrong becomes the node's ``last_error`` before any card is changed. The job is
+stored, the step waits, and a periodic advances the job until it ends. A conductor that was restarted loads the job and reads
+the cards. A job whose step is gone is never resumed (:mod:`baremetal_acc_ironic.recovery` locks what it left open).
 """
 
 import hashlib
@@ -81,7 +81,7 @@ from baremetal_acc_ironic.workers import Clock, clock_of
 LOG = log.getLogger(__name__)
 
 TURNS = 20
-"""Ticks in one go, while a job says that there is no need to wait."""
+"""Ticks in one turn, while the job does not have to wait."""
 
 WAY_BACK = {
     Flow.CLEAN: 'repair the cause, clear maintenance, then manage and provide or clean the node again',
@@ -108,10 +108,11 @@ class StepFailed(AccError):
 def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
     """Begin a step that writes: plan, store the job, and wait.
 
-    Where a BMC still works on what an earlier life of the node began, the plan is made when it is done with that.
+    Where the host has to be powered off first, or a BMC still works on what an earlier lifecycle of the node began, the plan is
+    made after that.
 
     :returns: the wait state of the flow, or None when there was nothing to do.
-    :raises StepFailed: it must not be done, or could not be planned. Nothing was written.
+    :raises StepFailed: the step is refused, or could not be planned. No card was written.
     """
     with told_by(task, step):
         flow = flow_of(task)
@@ -149,7 +150,9 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
 
 
 def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
-    """What is remembered, with what rules go by from this step on. Traits come first: they go by whether there was a class.
+    """Return the node state with what rules go by from this step on.
+
+    Traits come first: they depend on whether a class was accepted before.
 
     :raises InvalidParameterValue: driver_info is wrong.
     """
@@ -161,7 +164,7 @@ def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
 
 
 def under_way(inventory: Inventory) -> tuple[str, ...]:
-    """Tasks that the BMCs still run."""
+    """Return the tasks that the BMCs still run."""
     return tuple(f'{t.ref} {t.raw}' for b in inventory.bmcs for t in b.active_tasks)
 
 
@@ -170,8 +173,8 @@ def _planned(
 ) -> tuple[Memory, Job]:
     """Plan a job and store it.
 
-    :param back: it brings back what the step has prepared for an instance, since not all of it could be.
-    :raises AccError: it must not be done.
+    :param back: the job restores what the step has prepared for an instance, since not all of it could be prepared.
+    :raises AccError: the job is refused.
     """
     target = target_of(task)
     tools = tools_of(task, mind)
@@ -204,7 +207,7 @@ def _planned(
         target,
         tools,
         mind.undos,
-        # From a deployment on nothing of the node is on offer but what its instance has claimed.
+        # From a deployment on nothing of the node is available but what its instance has claimed.
         parts=step.parts | {Part.PUBLISH} if flow is Flow.DEPLOY and step.parts else step.parts,
         hold=hold,
         only=only,
@@ -221,7 +224,7 @@ def _planned(
     for note in (*made.notes, *custody_rules.reasons_to_write(proposal.doubted, made, mind.custody, inventory, inventory.at)):
         LOG.info('Node %s: %s: %s: %s', task.node.uuid, step.name, note.label, notes.text(note.content))
     who = rights.begun_by(task, mind, flow)
-    if not step.operators and not back:  # to bring back what was there is nobody's wish but ours
+    if not step.operators and not back:  # the requester has not asked for the restoring
         rights.permit_plan(task, who, made, inventory, tools.baseline, target.node)
     left = () if mind.opened is None else tuple(mark for mark in mind.opened.held_off if not mark.once)
     on = interference.on_now(inventory) if flow is Flow.CLEAN and not hold else ()
@@ -242,9 +245,9 @@ def _planned(
 
 
 def flow_of(task: Any) -> Flow:
-    """The flow that a node is in.
+    """Return the flow that a node is in.
 
-    :raises UsageError: none.
+    :raises UsageError: no flow has steps in the node's provision state.
     """
     flow = outcome.FLOWS.get(task.node.provision_state)
     if flow is None:
@@ -253,15 +256,15 @@ def flow_of(task: Any) -> Flow:
 
 
 def now() -> datetime:
-    """The time."""
+    """Return the present time, in UTC."""
     return datetime.now(UTC)
 
 
 def returned(task: Any, mind: Memory, flow: Flow, step: Step) -> Memory:
-    """What is remembered, with a new lifecycle if the node was somebody else's and is ours again.
+    """Return the node state, with a new lifecycle if the node was deployed and has come back.
 
-    A node that is serviced is somebody else's. One that is deployed without having been cleaned is ours again until it is
-    verified; steps after that one are not the beginning of anything.
+    In a service the node is deployed. In a deploy without a cleaning before it, the node counts as returned until it is
+    verified; steps after the verification begin no new lifecycle.
     """
     if flow is Flow.SERVICE:
         return replace(mind, handed_over=True)
@@ -270,14 +273,14 @@ def returned(task: Any, mind: Memory, flow: Flow, step: Step) -> Memory:
 
 
 def verify_follows(node: Any) -> bool:
-    """A deploy still comes to our verification."""
+    """Whether the deploy's verification is still to come."""
     info = node.driver_internal_info
     rest = (info.get('deploy_steps') or [])[(info.get('deploy_step_index') or 0) + 1 :]
     return any(s.get('interface') == 'firmware' and s.get('step') == steps.VERIFY.name for s in rest)
 
 
 def refuse_interrupted(mind: Memory) -> None:
-    """Go no further on what an interrupted job left behind.
+    """Refuse to work on a node that an interrupted job has left half written.
 
     :raises StaleJob: there is such a job.
     """
@@ -290,7 +293,7 @@ def refuse_interrupted(mind: Memory) -> None:
 
 @contextmanager
 def told_by(task: Any, step: Step) -> Iterator[None]:
-    """Errors name node and step, and stand in the node's history.
+    """Turn errors of the core into one that names node and step, and record it in the node's history.
 
     :raises StepFailed: in place of any error of the core.
     """
@@ -308,7 +311,7 @@ def told_by(task: Any, step: Step) -> Iterator[None]:
 
 
 def summary(job: Job) -> str:
-    """How many actions of which kind, for the history."""
+    """Return how many actions of each kind a job has, for the history."""
     counts: dict[str, int] = {}
     for item in job.items:
         name = type(item.action).__name__.lower()
@@ -317,11 +320,11 @@ def summary(job: Job) -> str:
 
 
 def _hold(task: Any, flow: Flow) -> bool:
-    """The host must be off while locks are open: always, but in the operator's own ramdisk.
+    """Whether the host must be off while locks are open: always, except in the operator's own ramdisk.
 
-    Whether it is that: the first who asks with the node's MAC while Ironic waits for a ramdisk is taken for it. One that
-    somebody else has chosen, or whose kernel was started with words of somebody else, is not the operator's own
-    (:mod:`baremetal_acc_ironic.ramdisk_source`). Ironic refuses to have these changed while the node is cleaned.
+    Ironic takes the first client that asks with the node's MAC, while it waits for a ramdisk, for the ramdisk. A ramdisk that
+    somebody else has chosen, or whose kernel parameters somebody else has set, is not the operator's own
+    (:mod:`baremetal_acc_ironic.ramdisk_source`). Ironic refuses to change these while the node is cleaned.
     """
     info = task.node.driver_internal_info
     in_ramdisk = bool(info.get('agent_url')) and not info.get('cleaning_disable_ramdisk')
@@ -342,20 +345,20 @@ def _job(task: Any, step: Step, made: Plan, mind: Memory, flow: Flow) -> Job:
         requester=rights.begun_by(task, mind, flow).by,
         demands_met=_demands(task, step, flow),
     )
-    job = run.bound(job, target_of(task))  # before anybody can edit where its BMCs are
+    job = run.bound(job, target_of(task))  # before anybody can edit the addresses of its BMCs
     proof = evidence(mind, flow) if step is steps.PUBLISH else ()
     return replace(job, engagements=proof, undos=mind.undos, custody=mind.custody)
 
 
 def _demands(task: Any, step: Step, flow: Flow) -> bool:
-    """Everything must hold at the end: of the whole path, and of whatever is done after a deploy's verification."""
+    """Whether all findings must be met at the end: of the whole path, and of any step after a deploy's verification."""
     return step.concerns is None or (flow is Flow.DEPLOY and not verify_follows(task.node))
 
 
 def evidence(mind: Memory, flow: Flow) -> tuple[Engagement, ...]:
-    """Our records as a flow may count them.
+    """Return our lock records as a flow may count them.
 
-    While a node is somebody else's, its locks are compared with how they were handed over, so records of that hand-over count.
+    While a node is deployed, its locks are compared with how they were handed over, so records of that hand-over count.
     """
     if flow is not Flow.SERVICE:
         return mind.evidence
@@ -363,9 +366,9 @@ def evidence(mind: Memory, flow: Flow) -> tuple[Engagement, ...]:
 
 
 def with_custody(mind: Memory, inventory: Inventory, target: Target, with_tools: Tools, proof: Iterable[Engagement]) -> Memory:
-    """What is remembered, with the custody of the cards after a whole reading of the machine by no job of ours.
+    """Return the node state with the custody of the cards after a full inventory read outside of a job.
 
-    While a job works, its own readings count.
+    While a job runs, its own reads count.
     """
     if mind.job is not None and not mind.job.ended:
         return mind
@@ -376,9 +379,9 @@ def with_custody(mind: Memory, inventory: Inventory, target: Target, with_tools:
 def keep_custody(
     task: Any, mind: Memory, inventory: Inventory, target: Target, with_tools: Tools, proof: Iterable[Engagement]
 ) -> Memory:
-    """What is remembered, with the custody after a whole reading before a job, or by a verification.
+    """Return the node state with the custody after the full inventory read before a job, or of a verification.
 
-    That the reading breaks a chain is stored at once, whatever becomes of the step.
+    If the read breaks a chain, this is stored at once, whatever becomes of the step.
     """
     kept = with_custody(replace(mind, job=None), inventory, target, with_tools, proof).custody
     if custody.breaks(mind.custody, kept):
@@ -387,7 +390,7 @@ def keep_custody(
 
 
 def _identity(node: Any, name: str, flow: Flow) -> str:
-    """Name of a step with what tells it from its like: position and arguments."""
+    """Return the name of a step with its position and a digest of its arguments, to tell it from other runs of the step."""
     field, index = _FLOW_STEPS[flow]
     arguments = json.dumps((getattr(node, field) or {}).get('args') or {}, sort_keys=True)
     digest = hashlib.sha256(arguments.encode()).hexdigest()[:8]
@@ -402,9 +405,9 @@ def _name(job: Job) -> str:
 
 
 def turn(task: Any) -> None:
-    """Go on with the job of a node that waits in one of our steps. The task holds the node exclusively.
+    """Advance the job of a node that waits in one of our steps. The task holds the node exclusively.
 
-    :raises NodeLocked: it does not any more; nothing else is raised.
+    :raises NodeLocked: the task does not hold the node any more; nothing else is raised.
     """
     node = task.node
     try:
@@ -423,7 +426,7 @@ def turn(task: Any) -> None:
     except exception.NodeNotFound:
         LOG.info('A node was deleted while its accelerators were worked on')
     except exception.NodeLocked:
-        raise  # what becomes of it is for the conductor that has it
+        raise  # the conductor that holds the node now decides
     except StaleJob as exc:
         memory.held(node)
         outcome.fail(task, str(exc))
@@ -435,7 +438,7 @@ def turn(task: Any) -> None:
 
 
 def _is_current(task: Any, job: Job, mind: Memory) -> bool:
-    """The node waits in the very step that began the job."""
+    """Whether the node waits in the very step that began the job."""
     flow = outcome.FLOWS.get(task.node.provision_state)
     current = flow is job.flow and job.lifecycle == mind.lifecycle and job.node == task.node.uuid
     if current and flow is not None and job.step == _identity(task.node, _name(job), flow):
@@ -446,9 +449,10 @@ def _is_current(task: Any, job: Job, mind: Memory) -> bool:
 
 
 def _half_failed(task: Any, job: Job, mind: Memory) -> bool:
-    """The conductor died while it failed the step: Ironic takes the step away first, the state later, and never looks again.
+    """Whether the conductor died while it failed the step.
 
-    A flow that has begun anew and waits for its ramdisk has no step either, but no error of ours: beginning takes that away.
+    Ironic clears the step first, the state later, and never checks again. A restarted flow that waits for its ramdisk has no
+    step either, but no error of ours: the restart clears that.
     """
     node = task.node
     waits = outcome.FLOWS.get(node.provision_state) is job.flow and job.lifecycle == mind.lifecycle
@@ -457,9 +461,9 @@ def _half_failed(task: Any, job: Job, mind: Memory) -> bool:
 
 
 def _stumbled(task: Any, exc: AccError) -> None:
-    """The tick itself failed: try again while waiting can help, up to the job's deadline.
+    """Retry after an error of the tick itself, up to the job's deadline, while waiting can help.
 
-    A job that has changed something waits for whatever it may be. Its files are read anew at each turn, and somebody may be
+    A job that has changed something is retried after any error. Its files are read again at each turn, and somebody may be
     writing them: half a catalogue for a second must not leave cards open that are being written.
     """
     job = memory.load(task.node).job
@@ -470,7 +474,7 @@ def _stumbled(task: Any, exc: AccError) -> None:
 
 
 def _abandon(task: Any, why: str) -> None:
-    """End a job that cannot be turned any more. Recovery closes what it has opened, and judges what it has written."""
+    """End a job that cannot be continued. Recovery closes what the job has opened, and judges what it has written."""
     node = task.node
     mind = memory.load(node)
     job = mind.job
@@ -485,21 +489,21 @@ def _abandon(task: Any, why: str) -> None:
     reasons = (*reasons, *attach.unsaid(mind, job))
     told = outcome.sentence(node.name or node.uuid, _name(job), reasons, WAY_BACK[job.flow])
     outcome.told(node, told, user=rights.begun_by(task, mind, job.flow).user)
-    # What BMCs have said may be what makes it too large to be stored; the look of the recovery counts.
+    # Messages of BMCs may make the job too large to be stored; the recovery reads the cards anyway.
     items = tuple(replace(item, message=None, task=None) for item in job.items)
     memory.store(node, handed.interfered(replace(mind, job=replace(job, items=items)), job))
     outcome.fail(task, told)
 
 
 def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
-    """Turn a job until it waits or ends.
+    """Advance a job until it waits or ends.
 
-    :param resume: the flow waits; tell it when the job has ended.
-    :returns: it has ended.
+    :param resume: the flow waits; resume or fail it when the job has ended.
+    :returns: the job has ended.
     :raises StepFailed: the job failed, and the flow does not wait.
     """
     if job.ended and job.verdict is None and not job.items:
-        # It had ended before, and the conductor died before it could say so.
+        # The job had ended, and the conductor died before it could resume or fail the flow.
         _say(task, job, resume=resume)
         return True
     clock = clock_of(task)
@@ -537,9 +541,9 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
 
 
 def _plan_late(task: Any, mind: Memory, job: Job, clock: Clock) -> tuple[Memory, Job] | None:
-    """Plan a job that had to wait for the BMC; None if it still has to.
+    """Plan a job that had to wait for the host or the BMC; None if it still has to.
 
-    :raises AccError: it must not be done, or the BMC took too long.
+    :raises AccError: the job is refused, or the wait took too long.
     """
     step = steps.STEPS[_name(job)]
     tools = tools_of(task, mind, clock=clock)
@@ -564,13 +568,13 @@ def _plan_late(task: Any, mind: Memory, job: Job, clock: Clock) -> tuple[Memory,
 
 
 def _host_to_lock_out(task: Any, mind: Memory, flow: Flow) -> Ref | None:
-    """The host of a node that has just come back, unless the operator's own ramdisk runs there."""
+    """Return the host of a node that has just come back, unless the operator's own ramdisk runs there."""
     wanted = flow is Flow.CLEAN and settings.guest().lock_out_host and _hold(task, flow)
     return handed.host_of(task, mind) if wanted else None
 
 
 def _arguments(task: Any, flow: Flow) -> Mapping[str, Any]:
-    """The arguments of the step that the node is in."""
+    """Return the arguments of the step that the node is in."""
     found: Mapping[str, Any] = (getattr(task.node, _FLOW_STEPS[flow][0]) or {}).get('args') or {}
     return found
 
@@ -578,7 +582,7 @@ def _arguments(task: Any, flow: Flow) -> Mapping[str, Any]:
 def _end(
     task: Any, mind: Memory, job: Job, came: Done | Failed, tools: Tools | None, look: Look | None, *, resume: bool
 ) -> None:
-    """Keep what a job proved and what was seen, then tell the flow.
+    """Store what a job proved and what was read, then resume or fail the flow.
 
     :raises StepFailed: as :func:`_turn`.
     """
@@ -599,7 +603,7 @@ def _end(
     if job.flow is Flow.SERVICE and look is not None:
         mind = handed.accepted(task, mind, look[0], evidence(mind.proven_by(job.engagements), job.flow), job.items)
     if whole and tools is not None:
-        # No rule says what such a device has to run, so nothing was written to it.
+        # No rule names firmware for a device that is still quarantined, so nothing was written to it.
         reasons = (*quarantine.reasons(mind), *resource_class.contested(task.node, target_of(task).node, tools.baseline))
         reasons += (*exposure.contested(task.node, mind), *traits.contested(task.node, mind, tools.baseline))
     mind, reasons = attach.ended(task, mind, job, None if look is None else look[0], reasons)
@@ -627,7 +631,7 @@ def _end(
     outcome.told(
         task.node, told if reasons else f'{step.name} is done: {_results(job)}', user=rights.begun_by(task, mind, job.flow).user
     )
-    # The job stays until the next step begins: if we die before the flow was told, it is told again.
+    # The job stays until the next step begins: if the conductor dies before it resumes the flow, the next turn does.
     small = replace(
         job, items=(), custody=NO_CUSTODY, verdict=None, engagements=(), ended=True, reasons=(told,) if reasons else ()
     )
@@ -636,10 +640,10 @@ def _end(
 
 
 def _go_back(task: Any, mind: Memory, job: Job, step: Step, reasons: Iterable[str]) -> None:
-    """Let the step go on with a job that brings back what it has prepared, since not all of it could be.
+    """Continue the step with a job that restores what it has prepared, since not all of it could be prepared.
 
-    It is stored together with what has to be brought back: whoever dies here leaves the failed job, or this one. It is planned
-    by the next look.
+    The job is stored together with what has to be restored: a conductor that dies here leaves the failed job, or this one. The
+    next turn plans it.
     """
     node = task.node
     new = _job(task, step, Plan(target=job.target, actions=()), mind, job.flow)
@@ -659,24 +663,24 @@ def _say(task: Any, job: Job, *, resume: bool) -> None:
 
 
 def _unmet(task: Any, step: Step, job: Job, look: Look | None) -> Iterator[str]:
-    """What does not hold of that which the step is for."""
+    """Yield the unmet findings that the step is responsible for."""
     if job.verdict is None:
         return
     named = _arguments(task, job.flow).get('devices')
     try:
         only = None if look is None else steps.chosen(look[0], named)
     except UsageError:
-        only = None  # a device that was named has vanished: then everything counts, its absence too
+        only = None  # a named device has vanished: then every finding counts, its absence too
     yield from map(findings.sentence, relevance.relevant(job.verdict.unmet, step.concerns, only))
 
 
 def _lasts(task: Any, job: Job) -> bool:
-    """What the job proved counts for somebody: not what a deploy proves after its verification."""
+    """Whether evidence of the job is kept: not that of a step after a deploy's verification."""
     return job.flow is not Flow.DEPLOY or verify_follows(task.node)
 
 
 def proven(mind: Memory, job: Job, *, failed: bool, lasting: bool) -> Memory:
-    """What is remembered, with what a job proved and without what it released."""
+    """Return the node state with what a job proved and without what it released."""
     released = {(a.mechanism, a.ref, a.field) for i in job.items if isinstance(a := i.action, Release) and i.state.begun}
     mind = replace(mind, evidence=tuple(e for e in mind.evidence if e.place not in released))
     if failed and job.flow is Flow.DEPLOY:
@@ -685,7 +689,7 @@ def proven(mind: Memory, job: Job, *, failed: bool, lasting: bool) -> Memory:
 
 
 def _changed(mind: Memory, job: Job, step: Step) -> Memory:
-    """What is remembered, with the regions that were given another function while the node was free: pools let those rest."""
+    """Return the state with the regions that were reprogrammed while the node was free: pools leave those alone for a time."""
     if mind.regions is None or step is not steps.PROGRAM or job.flow is not Flow.CLEAN:
         return mind
     places = {(a.accelerator, a.slot) for i in job.items if isinstance(a := i.action, Program) and i.state.begun}
@@ -693,9 +697,9 @@ def _changed(mind: Memory, job: Job, step: Step) -> Memory:
 
 
 def opened(mind: Memory, job: Job, step: Step, inventory: Inventory | None, *, failed: bool) -> Opened | None:
-    """The mark that locks are open, after a job.
+    """Return the mark that locks are open, after a job.
 
-    :param inventory: its final look; None if there was none.
+    :param inventory: the job's final inventory read; None if there was none.
     """
     left = _left_open(mind, job, step, failed=failed)
     if left is None or left.found:
@@ -707,13 +711,13 @@ def opened(mind: Memory, job: Job, step: Step, inventory: Inventory | None, *, f
         return left
     off = left.held_off or interference.off_now(inventory, now())
     cards = left.accelerators | interference.not_closed(job.verdict)
-    # Where it is on, the operator's ramdisk runs there.
+    # If the host is on, the operator's ramdisk runs there.
     return replace(left, held_off=off, accelerators=cards, started=not off)
 
 
 def _left_open(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None:
     if step is steps.UNLOCK:
-        # One that found nothing to open leaves what an earlier one has opened.
+        # An unlock step that found nothing to open leaves the mark of an earlier one.
         earlier = mind.opened is not None and bool(mind.opened.accelerators)
         return mind.opened if touched(job) or earlier else None
     looked = job.verdict is not None and (bool(job.verdict.findings) or not failed)
@@ -725,27 +729,27 @@ def _left_open(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | 
 
 
 def open_locks(job: Job) -> bool:
-    """The final look found a lock that does not hold, or a device that nobody could ask."""
+    """Whether the final read found a lock that is not closed as demanded, or a device that could not be read."""
     return job.verdict is not None and bool(run.unprotected(job.verdict))
 
 
 def done(mind: Memory) -> tuple[Item, ...]:
-    """What the job that is remembered has to do with what is seen now."""
+    """Return the items of the stored job, which may explain what is read now."""
     return () if mind.job is None else mind.job.items
 
 
 def touched(job: Job) -> bool:
-    """It has begun to change something."""
+    """Whether the job has begun to change something."""
     return any(i.state.begun and isinstance(i.action, Release | Flash | Program | Reset | Engage) for i in job.items)
 
 
 def wrote(job: Job) -> bool:
-    """It has begun to release a lock or to write an image."""
+    """Whether the job has begun to release a lock or to write an image."""
     return any(i.state.begun and isinstance(i.action, Release | Flash | Program) for i in job.items)
 
 
 def _results(job: Job) -> str:
-    """What was done, for the history: every write by name, the rest by number."""
+    """Return what was done, as a text for the history: every write by name, the rest by number."""
     writes = [_result(i) for i in job.items if isinstance(i.action, Flash | Program)]
     engaged = sum(1 for i in job.items if isinstance(i.action, Engage) and i.state is ItemState.DONE)
     return '; '.join([*writes, f'{engaged} locks engaged and read back'])

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whose turn is it, and in which worker? Periodics only hand out turns; Ironic's own workers take them.
+"""Share the conductor's workers among the turns of our jobs and watch rounds: periodics hand out turns, workers run them.
 
-A periodic that looked at one BMC after the other would let a silent one delay all nodes of a conductor. So it looks at none:
-each turn goes to a worker of Ironic's pool, no more of them at a time than our share of it, and those nodes first that have
-waited longest. A node whose turn still runs gets no second one. Where no worker is free, the turn comes with the next round.
-Within a turn a BMC that was silent once is not waited for again.
+A periodic that asked one BMC after the other would let a silent one delay all nodes of a conductor. So a periodic asks none:
+each turn goes to a worker of Ironic's pool, at most our share of the workers at a time, and nodes that have waited longest come
+first. A node whose turn still runs gets no second one. Where no worker is free, the turn comes with the next round. Within a
+turn no further read waits for a BMC that was silent once.
 """
 
 import threading
@@ -29,7 +29,7 @@ from baremetal_acc_ironic import opts, settings
 LOG = log.getLogger(__name__)
 
 FORGOTTEN = 3600.0
-"""Seconds after which a node's last turn no longer counts: whoever has waited that long comes first anyway."""
+"""Seconds after which a node's last turn no longer counts: a node that has waited that long comes first anyway."""
 
 T = TypeVar('T')
 
@@ -37,7 +37,7 @@ Turn = Callable[[Any], None]
 
 
 class Workers:
-    """The workers of one conductor that take turns of ours."""
+    """The workers of one conductor that run our turns."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -46,10 +46,10 @@ class Workers:
         self._leader: type | None = None
 
     def led_by(self, interface: Any) -> bool:
-        """Whether the periodics of this interface hand out the turns of all our interfaces: those that come first do.
+        """Whether the periodics of this interface hand out the turns of all our interfaces: those of the first caller do.
 
-        Each interface that is enabled has periodics of its own. If each turned its own nodes, those of the one that always
-        comes second would find no worker while the other one has enough to do.
+        Each enabled interface has its own periodics. If each handed out turns for its own nodes, those of the interface that
+        always comes second would find no worker while the other one has enough to do.
         """
         with self._guard:
             self._leader = self._leader or type(interface)
@@ -67,7 +67,7 @@ class Workers:
     ) -> None:
         """Begin the turns of nodes that have one of our firmware interfaces, as far as there are workers.
 
-        :param watching: the turns only read as a rule: they share the node, and have a smaller share of the workers.
+        :param watching: the turns usually only read: they share the node's lock, and have a smaller share of the workers.
         """
         waiting = self._in_order(nodes)
         for uuid in waiting:
@@ -93,7 +93,7 @@ class Workers:
                 LOG.exception('Node %s: %s could not begin', uuid, purpose)
 
     def _in_order(self, nodes: Iterable[str]) -> list[str]:
-        """Those first that have waited longest."""
+        """Return the nodes that have waited longest first."""
         now = time.monotonic()
         with self._guard:
             self._turned = {uuid: at for uuid, at in self._turned.items() if now - at < FORGOTTEN}
@@ -106,7 +106,7 @@ class Workers:
                 if task.node.firmware_interface not in opts.HARDWARE_TYPES:
                     return
                 if not watching:
-                    # Never waiting for a node that is locked: the others would wait, too.
+                    # Do not wait for a locked node: the others would wait, too.
                     task.upgrade_lock(retry=False)
                 with self._guard:
                     self._busy[uuid] = watching
@@ -115,11 +115,11 @@ class Workers:
                 task.spawn_after(manager._spawn_worker, self._take, uuid, turn, task, _allow_reserved_pool=False)
             begun = True
         finally:
-            if marked and not begun:  # else another turn of it may run, and its mark is not ours
+            if marked and not begun:  # else another turn of the node may run, and the mark belongs to that one
                 self._leave(uuid)
 
     def _take(self, uuid: str, turn: Turn, task: Any) -> None:
-        """In the worker."""
+        """Run a turn; this is what the worker calls."""
         try:
             turn(task)
         except exception.NodeLocked as exc:
@@ -136,22 +136,22 @@ _CONDUCTORS: 'WeakKeyDictionary[Any, Workers]' = WeakKeyDictionary()
 
 
 def workers(manager: Any) -> Workers:
-    """Those of one conductor; all our periodics share them."""
+    """Return the workers of one conductor; all our periodics share them."""
     return _CONDUCTORS.setdefault(manager, Workers())
 
 
 def share() -> int:
-    """How many workers may take turns of ours at a time."""
+    """Return how many workers may run our turns at a time."""
     return max(1, int(settings.ironic().workers_pool_size * settings.guest().worker_share))
 
 
 def share_of_watch() -> int:
-    """How many of them may take rounds of the watch at a time."""
+    """Return how many of them may run rounds of the watch at a time."""
     return max(1, int(settings.ironic().workers_pool_size * settings.guest().watch_share))
 
 
 def with_jobs(manager: Any, provision_states: Iterable[str]) -> list[str]:
-    """Nodes of this conductor in one of these states that nobody holds, and that have a job of ours."""
+    """Return this conductor's nodes in these states that are not locked, and that have a job of ours."""
     filters = {'reserved': False, 'provision_state_in': list(provision_states)}
     found = manager.iter_nodes(filters=filters, fields=['driver_internal_info'])
     return [uuid for uuid, _driver, _group, info in found if memory.busy(info)]
@@ -161,12 +161,13 @@ def with_jobs(manager: Any, provision_states: Iterable[str]) -> list[str]:
 
 
 class Clock:
-    """How long a turn may take, which BMCs were silent in it, and whether the node is still ours.
+    """The time limit of a turn, the BMCs that were silent in it, and whether this conductor still holds the node.
 
-    Past its end no further tick is begun, and looks get no more time than one answer may take. What must be done at once, such
-    as powering off a host whose locks are open, is still tried: to forbid it would be worse than a turn that is late.
+    Past the limit no further tick is begun, and reads get no more time than one answer may take. What must be done at once,
+    such as powering off a host whose locks are open, is still tried: to forbid it would be worse than a turn that is late.
 
-    :param held: raises, once the node is not ours any more; asked before every write.
+    :param limit: how long the turn may take.
+    :param held: raises once this conductor does not hold the node any more; called before every write.
     """
 
     def __init__(self, limit: timedelta, held: Callable[[], None] = lambda: None) -> None:
@@ -177,19 +178,19 @@ class Clock:
 
     @property
     def over(self) -> bool:
-        """The turn has had its time: the job goes on with the next one."""
+        """Whether the turn has used up its time: the job continues with the next one."""
         return time.monotonic() >= self._end
 
     def held(self) -> None:
-        """Raise what says that the node is not ours any more.
+        """Raise if this conductor does not hold the node any more.
 
-        Several BMCs of a node are asked side by side, and a node's database session is for one thread at a time.
+        Several BMCs of a node are asked in parallel, and a node's database session is for one thread at a time.
         """
         with self._one_asks:
             self._held()
 
     def connecting(self, connect: Callable[[BmcAddress], Connection]) -> Callable[[BmcAddress], Connection]:
-        """The same, for this turn: a BMC that was silent once costs no second wait."""
+        """Wrap ``connect`` for this turn: no further connection or read waits for a BMC that was silent once."""
 
         def bounded(address: BmcAddress) -> Connection:
             left = timedelta(seconds=self._end - time.monotonic())
@@ -200,9 +201,9 @@ class Clock:
         return bounded
 
     def ask(self, address: BmcAddress, question: Callable[[], T]) -> T:
-        """The answer; silence is remembered, and is the answer from then on.
+        """Return the answer; once a BMC was silent, that error is raised at once from then on.
 
-        :raises BmcError: there is none.
+        :raises BmcError: there is no answer.
         """
         if address.name in self._silent:
             raise self._silent[address.name]
@@ -214,7 +215,7 @@ class Clock:
 
 
 def clock_of(task: Any) -> Clock:
-    """The clock of a turn that begins now, for the node of a task."""
+    """Return the clock of a turn that begins now, for the node of a task."""
     return Clock(settings.guest().turn_timeout, held=lambda: memory.held(task.node))
 
 
@@ -239,13 +240,13 @@ _READS = frozenset(
 )
 
 _NEITHER = frozenset({'address', 'session', 'close'})
-"""Everything else writes."""
+"""Neither reads nor writes; everything else writes."""
 
 
 class _Bounded:
-    """A connection whose silence is remembered, and that writes to a node of ours only.
+    """A connection that remembers its BMC's silence, and writes only while this conductor holds the node.
 
-    Writes are never answered by a remembered silence: one that was not sent must not look like one that was.
+    A remembered silence never answers a write: one that was not sent must not look like one that was.
     """
 
     def __init__(self, connection: Connection, address: BmcAddress, clock: Clock) -> None:
