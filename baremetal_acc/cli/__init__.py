@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What can an operator ask from a command line?"""
+"""The command line ``baremetal-acc``: cliff commands, the files that they read, and the output that they print."""

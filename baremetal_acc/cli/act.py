@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a command that writes do it? Dry run first; with --execute its jobs are turned until they end."""
+"""Base class of the commands that make a plan: a dry run by default; with ``--execute`` the jobs run until they end."""
 
 import abc
 import argparse
@@ -29,10 +29,10 @@ class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
     WRITES: ClassVar[bool] = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Targets, devices, and how to go about it."""
+        """Add the options for targets, devices and execution."""
         session.add_arguments(parser, writes=self.WRITES)
         work.add_device_argument(parser)
-        # A plan has long lines: where somebody reads it, it has the width of what he reads it on.
+        # A plan has long lines: on a terminal its table is as wide as the terminal.
         parser.set_defaults(fit_width=sys.stdout.isatty() or parser.get_default('fit_width'))
         how = parser.add_argument_group('execution')
         if self.WRITES:
@@ -56,18 +56,18 @@ class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
         self.add_own_arguments(parser)
 
     def add_own_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Options of one verb."""
+        """Add the options of one verb."""
 
     def request(self, arguments: argparse.Namespace) -> Request:
-        """What the arguments ask for."""
+        """The request that the arguments describe."""
         return Request(verb=self.VERB, devices=tuple(arguments.device), hold=arguments.hold)
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
-        """Of the table."""
+        """The columns of the table."""
         return COLUMNS
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Make the plans, and execute them if that was asked for."""
+        """Make the plans, and execute them if ``--execute`` is given."""
         using = session.begin(arguments, writes=self.WRITES)
         execute = self.WRITES and arguments.execute
         without: AccError | None = None
@@ -76,7 +76,7 @@ class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
         except (CatalogueRefused, DocumentError) as exc:
             if self.VERB not in (Verb.LOCK, Verb.UNLOCK) and not (execute and any_unfinished(using)):
                 raise
-            # What needs no image goes on: a catalogue that is refused or broken keeps no lock open.
+            # What needs no image still runs: a refused or broken catalogue must not keep a lock open.
             tools, without = using.tools(images=False), exc
             text.warn(str(exc))
         request = self.request(arguments)
@@ -88,7 +88,7 @@ class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
             with holding():
                 results = dry_run(using, tools, request, placements)
         for result in results:
-            # A job that was resumed keeps the verb that it was begun with.
+            # A resumed job keeps the verb that it was begun with.
             result.document['verb'] = result.document['verb'] or request.verb.value
         report = Report(
             document=render.document(r.document for r in results),
@@ -103,7 +103,7 @@ class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
 
 
 def dry_run(using: Session, tools: Tools, request: Request, placements: Placements) -> list[Result]:
-    """Make a plan for every target, and say what it refuses. Writes nothing."""
+    """Make a plan for every target, and report its refusals. Writes nothing to a BMC."""
     targets = {e.name: using.attempt(e) for e in using.entries}
 
     def one(entry: TargetEntry) -> Prepared:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc apply``: bring targets to what the baseline demands, and prove it."""
+"""``baremetal-acc apply``: flash, program and lock accelerators as the baseline demands, and verify the result."""
 
 import argparse
 from dataclasses import replace
@@ -16,16 +16,16 @@ class Apply(PlanCommand):
     """
 
     def add_own_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """What counts."""
+        """Add the options that say which earlier proofs count."""
         add_lifecycle_arguments(parser)
 
     def request(self, arguments: argparse.Namespace) -> Request:
-        """What the arguments ask for."""
+        """The request that the arguments describe."""
         return with_lifecycle(super().request(arguments), arguments)
 
 
 def add_lifecycle_arguments(parser: argparse.ArgumentParser) -> None:
-    """What is no longer believed."""
+    """Add the options that discard earlier proofs, and cards that were seen earlier."""
     what = parser.add_argument_group('what counts')
     what.add_argument(
         '--new-lifecycle',
@@ -40,5 +40,5 @@ def add_lifecycle_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def with_lifecycle(request: Request, arguments: argparse.Namespace) -> Request:
-    """The request with those arguments."""
+    """The request with the values of those options."""
     return replace(request, new_lifecycle=arguments.new_lifecycle, forget_vanished=arguments.forget_vanished)

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which targets does the operator have, and how are their BMCs reached? ``bmcs.yaml``, read key by key.
+"""Read ``bmcs.yaml``: the operator's targets, the addresses of their BMCs, and where their passwords come from.
 
-The same may come as lines of JSON, one target per line, from a file or from standard input: what an inventory system gives.
+The same list may come as lines of JSON, one target per line, from a file or standard input, as an inventory system prints it.
 """
 
 import functools
@@ -35,12 +35,12 @@ MAX_SIZE = 4 * 1024 * 1024
 """Bytes. A thousand targets take about 300 KiB."""
 
 STDIN = '-'
-"""Stands for standard input where the file is named."""
+"""The file name that means standard input."""
 
 STDIN_LABEL = 'standard input'
 
 MAX_PASSWORD_SIZE = 4096
-"""Bytes of a password file. Real passwords are shorter; a log given by mistake is longer."""
+"""The most bytes of a password file. Real passwords are shorter; a log file named by mistake is longer."""
 
 VARIABLE = 'BAREMETAL_ACC_BMCS'
 """Environment variable that names the file."""
@@ -61,7 +61,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """A password, or where it is. It is looked up when a BMC is really spoken to.
+    """A password, or where it is found. It is looked up only when a BMC is contacted.
 
     :ivar text: the password, the variable's name or the file's path.
     """
@@ -75,10 +75,10 @@ class BmcEntry:
     """One BMC as the operator wrote it.
 
     :ivar verify_ca: as in :class:`~baremetal_acc.bmc.api.BmcAddress`; a path is absolute.
-    :ivar cipher_suite: with ``key``, of IPMI: as in :class:`~baremetal_acc.bmc.api.BmcAddress`.
-    :ivar trusted_at: path and line of the document that says so; None where an argument does.
+    :ivar cipher_suite: with ``key``, for IPMI: as in :class:`~baremetal_acc.bmc.api.BmcAddress`.
+    :ivar trusted_at: path and line of the document that sets ``verify_ca`` to a path; None where an option sets it.
     :ivar set_by: as in :class:`~baremetal_acc.bmc.api.BmcAddress`.
-    :ivar secret_at: line of the first password or key that stands there to the letter.
+    :ivar secret_at: line of the first password or key that is written literally.
     """
 
     name: BmcName
@@ -100,7 +100,7 @@ class TargetEntry:
     """One target as the operator wrote it.
 
     :ivar node: UUID of the Ironic node and of its root provider in placement, or None.
-    :ivar exposure: None leaves it to the configuration.
+    :ivar exposure: None: the default of the configuration applies.
     """
 
     name: str
@@ -112,7 +112,10 @@ class TargetEntry:
     node: str | None = None
 
     def facts(self, default: Exposure) -> NodeFacts:
-        """What rules can ask about it."""
+        """The facts that rules of the baseline can match.
+
+        :param default: the exposure of a target that names none.
+        """
         return NodeFacts(
             name=self.name,
             resource_class=self.resource_class,
@@ -123,7 +126,7 @@ class TargetEntry:
 
 
 def places(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where the file is looked for when no option names it, in this order."""
+    """The paths that are tried, in this order, when no option names the file."""
     named = environ.get(VARIABLE)
     if named:
         return (Path(named),)
@@ -132,9 +135,9 @@ def places(environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def find(named: str | None, environ: Mapping[str, str]) -> Path:
-    """The file to read.
+    """The path of the file to read.
 
-    :raises UsageError: there is none.
+    :raises UsageError: there is no such file.
     """
     candidates = (Path(named),) if named else places(environ)
     for path in candidates:
@@ -149,7 +152,7 @@ def find(named: str | None, environ: Mapping[str, str]) -> Path:
 def load(path: Path) -> tuple[TargetEntry, ...]:
     """The targets of a file, in its order.
 
-    :raises DocumentError: it is wrong, or holds a password and others may read it.
+    :raises DocumentError: the file is wrong, or holds a password and other users may read it.
     """
     try:
         with path.open('rb') as stream:
@@ -161,8 +164,8 @@ def load(path: Path) -> tuple[TargetEntry, ...]:
 def read(stream: BinaryIO, label: str) -> tuple[TargetEntry, ...]:
     """The targets that come from an open file or a pipe, read to its end.
 
-    :param label: how messages call it; paths are relative to the folder that it names, else to the working directory.
-    :raises DocumentError: it is wrong, or a file that holds a password and that others may read.
+    :param label: the name of the input in messages; paths are relative to its folder, else to the working directory.
+    :raises DocumentError: the input is wrong, or is a file that holds a password and that other users may read.
     """
     try:
         mode = os.fstat(stream.fileno()).st_mode
@@ -174,7 +177,7 @@ def read(stream: BinaryIO, label: str) -> tuple[TargetEntry, ...]:
     if len(data) > MAX_SIZE:
         raise DocumentError(path=label, what=f'longer than {MAX_SIZE} bytes', hint='give fewer targets at a time')
     targets, holds_password = parse(text, label)
-    # A pipe belongs to the two that it connects.
+    # Only the two processes that a pipe connects can read it.
     if holds_password is not None and stat.S_ISREG(mode) and mode & OPEN_TO_OTHERS:
         raise DocumentError(
             path=label,
@@ -186,9 +189,9 @@ def read(stream: BinaryIO, label: str) -> tuple[TargetEntry, ...]:
 
 
 def parse(text: str, path: str) -> tuple[tuple[TargetEntry, ...], int | None]:
-    """The targets of a text, and the line of its first literal password.
+    """The targets of a text, and the line of its first literal password or key.
 
-    :raises DocumentError: it is wrong; names file and line, never a password.
+    :raises DocumentError: the text is wrong; the error names file and line, never a password.
     """
     if _is_lines(text):
         return _parse_lines(text, path)
@@ -213,10 +216,10 @@ def resolve(
 ) -> tuple[BmcAddress, ...]:
     """The BMCs of a target with their passwords.
 
-    :param prompt: asks a person; None where nobody can be asked.
-    :param password_of: reads a file of a password; :func:`read_password` when None.
-    :raises UsageError: a password is nowhere to be found.
-    :raises DocumentError: a password file cannot be read, or others may read it.
+    :param prompt: asks a person for a password; None where there is no terminal.
+    :param password_of: reads a password file; :func:`read_password` when None.
+    :raises UsageError: a password is missing.
+    :raises DocumentError: a password file cannot be read, or other users may read it.
     """
     return tuple(
         BmcAddress(
@@ -236,9 +239,9 @@ def resolve(
 
 
 def read_password(path: Path) -> str:
-    """The password that a file holds: its content without the line end.
+    """The password in a file: its content without the line end.
 
-    :raises DocumentError: it cannot be read, is empty or too long, or others may read it.
+    :raises DocumentError: the file cannot be read, is empty or too long, or other users may read it.
     """
     try:
         with path.open('rb') as stream:
@@ -258,9 +261,9 @@ def read_password(path: Path) -> str:
 
 
 def check_trust(entry: TargetEntry) -> None:
-    """What the certificates of its BMCs are to verify with can be used.
+    """Check that the CA certificates for the BMCs of a target can be loaded.
 
-    :raises DocumentError: a ``verify_ca`` names nothing that holds certificates.
+    :raises DocumentError: a ``verify_ca`` names no file or folder of certificates.
     """
     for bmc in entry.bmcs:
         wrong = None if isinstance(bmc.verify_ca, bool) else _no_certificates(bmc.verify_ca)
@@ -271,7 +274,7 @@ def check_trust(entry: TargetEntry) -> None:
 
 
 def _no_certificates(path: str) -> str | None:
-    """Why nothing can be verified with a file, or None. Of a folder it is found out when it is used."""
+    """Why a file of CA certificates cannot be used, or None. A folder is not checked before it is used."""
     try:
         found = os.stat(path)
         if stat.S_ISDIR(found.st_mode):
@@ -285,9 +288,12 @@ def _no_certificates(path: str) -> str | None:
 
 @functools.lru_cache(maxsize=256)
 def _not_loaded(path: str, changed: int, size: int) -> str | None:
-    """Thousands of targets share one file. ``changed`` and ``size`` are there to read it again when it is another one."""
+    """Why a file of CA certificates cannot be loaded, or None. Cached, because thousands of targets share one file.
+
+    :param changed: modification time of the file; with ``size``, part of the cache's key, so that a changed file is read again.
+    """
     with open(path, 'rb'):
-        pass  # OpenSSL does not say why it cannot
+        pass  # for the OSError: OpenSSL does not say why it cannot read a file
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
     except ssl.SSLError:
@@ -299,7 +305,7 @@ def _not_loaded(path: str, changed: int, size: int) -> str | None:
 
 
 def _is_lines(text: str) -> bool:
-    """Whether a text is lines of JSON, one target on each, and not one document, which may be an object too."""
+    """Whether a text is lines of JSON, one target each, and not one document, which may be a JSON object, too."""
     first = text.lstrip().partition('\n')[0]
     if not first.startswith('{'):
         return False
@@ -310,9 +316,9 @@ def _is_lines(text: str) -> bool:
 
 
 def _parse_lines(text: str, path: str) -> tuple[tuple[TargetEntry, ...], int | None]:
-    """The targets of lines of JSON: each has the keys of a target, and its name as ``target``.
+    """The targets of lines of JSON: each line has the keys of a target, and its name as ``target``.
 
-    :raises DocumentError: one is wrong.
+    :raises DocumentError: a line is wrong.
     """
     found: dict[str, TargetEntry] = {}
     at: dict[str, int] = {}
@@ -339,20 +345,20 @@ def _first_password(targets: Iterable[TargetEntry]) -> int | None:
 
 
 def _once(targets: Iterable[TargetEntry], path: str, lines: Mapping[str, int]) -> None:
-    """No two targets are one machine: two jobs would write to its cards at once.
+    """Check that no two targets are the same machine: two jobs would write to its cards at once.
 
-    Who logs in counts: a gateway may tell by that which BMC is meant. No name is looked up: a list is read without a network,
-    and :meth:`~baremetal_acc.cli.state.Store.alone_at` keeps apart what turns out to be one.
+    BMCs with different user names are different: a gateway may select the BMC by the user name. No host name is resolved: a
+    list is read without a network, and :meth:`~baremetal_acc.cli.state.Store.alone_at` finds out later whether two are one.
 
-    :param lines: of each target.
-    :raises DocumentError: two are.
+    :param lines: the line of each target, by its name.
+    :raises DocumentError: two targets have the same BMC.
     """
     seen: dict[tuple[str, str, str | None], dict[str | None, str]] = {}
     for target in targets:
         for bmc in target.bmcs:
             for place in sorted(written(bmc.address)):
                 others = seen.setdefault((place, urlsplit(bmc.address).path, bmc.username), {})
-                # Who names no System means the only one.
+                # An entry without a System means the only System of the BMC.
                 same = (name for system, name in others.items() if _may_be_one(system, bmc.system))
                 twice = next((name for name in same if name != target.name), None)
                 if twice is not None:
@@ -376,23 +382,23 @@ _LOGIN = ('address', 'username', *(s.value for s in Source if s is not Source.PR
 
 _OF_REDFISH = ('verify_ca', 'system', 'parallel_updates')
 _OF_IPMI = ('cipher_suite', 'secret_hex_kg_key')
-"""Ironic's API masks what is called secret. Of its own ipmi_hex_kg_key it shows all."""
+"""Ironic's API masks keys whose names contain ``secret``. It shows its own ``ipmi_hex_kg_key`` unmasked."""
 
 _LITERAL = (Source.LITERAL, 'secret_hex_kg_key')
-"""Keys whose values are secrets themselves."""
+"""Keys whose values are literal secrets."""
 
 _BMC = (*_LOGIN, *_OF_REDFISH, *_OF_IPMI)
 
 _REDFISH = {key: {'system': 'redfish_system_id'}.get(key, f'redfish_{key}') for key in (*_LOGIN, *_OF_REDFISH)}
 _IPMI = {key: {'secret_hex_kg_key': 'ipmi_hex_kg_key'}.get(key, f'ipmi_{key}') for key in (*_LOGIN, *_OF_IPMI, 'port')}
-"""The host's BMC as an Ironic node's driver_info names it, so that it can be copied to the letter."""
+"""The keys of the host's BMC in an Ironic node's ``driver_info``, so that ``driver_info`` can be copied unchanged."""
 
 _REDFISH_FIXED = (
     ('redfish_auth_type', ('auto', 'session', 'basic'), 'we log in by a session, and by Basic where a BMC has none'),
     ('redfish_tls_minimum_version', ('1.1', '1.2'), 'TLS 1.2 is taken, and nothing older'),
 )
 _IPMI_FIXED = tuple((key, (only,), why) for key, only, why in IPMI_FIXED)
-"""Further keys of Ironic's, with the values that change nothing about what we do, and why."""
+"""Further keys of Ironic's ``driver_info``, with the values that are accepted because they change nothing here, and why."""
 
 _IDLE = (
     *(f'ipmi_{end}_{what}' for end in ('transit', 'target') for what in ('channel', 'address')),
@@ -401,12 +407,12 @@ _IDLE = (
     'ipmi_disable_boot_timeout',
     'ipmi_terminal_port',
 )
-"""Keys that are of no use here: of bridging, which there is none of, of booting and of consoles."""
+"""Keys of Ironic's ``driver_info`` that are accepted and ignored: for bridging (not supported), booting and consoles."""
 
 _IRONIC = (*_REDFISH.values(), *_IPMI.values(), *(key for key, _, _ in (*_REDFISH_FIXED, *_IPMI_FIXED)), *_IDLE)
 
 TARGET = 'target'
-"""Key of a target's name where each line is one."""
+"""Key of a target's name in lines of JSON."""
 
 _ABOUT = ('resource_class', 'owner', 'traits', 'exposure', 'acc_exposure', 'node')
 
@@ -462,7 +468,7 @@ def _bmcs(table: Map) -> tuple[BmcEntry, ...]:
 def _bmc(name: BmcName, table: Map, keys: Mapping[str, str]) -> BmcEntry:
     """One BMC.
 
-    :param keys: how this mapping calls the keys of a BMC.
+    :param keys: the names of a BMC's keys in this mapping.
     """
     address = table.string(keys['address'])
     if address is None:
@@ -499,7 +505,7 @@ def _bmc(name: BmcName, table: Map, keys: Mapping[str, str]) -> BmcEntry:
 
 
 def _with_port(table: Map, keys: Mapping[str, str], host: str) -> str:
-    """The address of a BMC that Ironic names by its host and its port."""
+    """The address of a BMC of which Ironic's ``driver_info`` has the host and the port."""
     port = _number(table, keys['port'])
     if '://' in host:
         if port is not None:
@@ -518,7 +524,7 @@ def _suite(table: Map, key: str) -> int:
 
 
 def _number(table: Map, key: str) -> int | None:
-    """A number, which Ironic takes as text too."""
+    """A number. Text is accepted too, as Ironic accepts it."""
     value = table.data.get(key)
     if isinstance(value, str) and re.fullmatch(r'\s*[0-9]{1,5}\s*', value):
         return int(value)
@@ -526,7 +532,7 @@ def _number(table: Map, key: str) -> int | None:
 
 
 def _key(table: Map, key: str) -> bytes | None:
-    """K_G in hexadecimal digits, as Ironic has it; zeros are none."""
+    """The BMC key K_G (IPMI 2.0) from hexadecimal digits, as in Ironic; a key of zeros means no key."""
     text = table.secret(key)
     if text is None:
         return None
@@ -549,7 +555,7 @@ def _secret(table: Map, keys: Mapping[str, str]) -> Secret:
 
 
 def _beside(document: str, path: str) -> str:
-    """The path, relative to the folder of the document. Path objects would be a quarter of what a long list costs."""
+    """The path, relative to the folder of the document. Text, as Path objects would be a quarter of the cost of a long list."""
     return os.path.join(os.path.dirname(os.path.abspath(document)), os.path.expanduser(path))
 
 
@@ -595,7 +601,7 @@ def _password(
 
 
 def choose(targets: Iterable[TargetEntry], names: Iterable[str]) -> tuple[TargetEntry, ...]:
-    """The targets of these names, in the order of the file; all when no name is given.
+    """The targets of these names, in the order of the file; all targets when no name is given.
 
     :raises UsageError: there is no target of such a name.
     """

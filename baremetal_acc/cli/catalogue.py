@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc catalogue``: what is in the catalogue, is it good, and who signs it? No BMC is spoken to."""
+"""``baremetal-acc catalogue``: check, show and sign the catalogue of firmware and function images. No BMC is contacted."""
 
 import argparse
 import os
@@ -43,7 +43,7 @@ class Check(ReportCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Which catalogue."""
+        """Add the options for the catalogue and the output."""
         _add_arguments(parser)
         parser.add_argument('--unmet', action='store_true', help='print only what is wrong (table, csv and value)')
 
@@ -58,7 +58,7 @@ class Check(ReportCommand):
             if image.denied is None and image.restore is not None and errors[image.restore] is not None:
                 wrong.append(f'image {image.name}: nothing to go back to: {errors[image.restore]}')
             if image.denied is None:
-                # What cannot be opened was told above.
+                # An image that cannot be opened was reported above.
                 back = None if image.restore is None or errors[image.restore] is not None else images[image.restore]
                 wrong += _never_planned(image, back)
             state = 'denied' if image.denied is not None else 'wrong' if wrong else 'good'
@@ -83,11 +83,11 @@ class Show(ReportCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Which catalogue, or which package."""
+        """Add the options for the catalogue or the PLDM package."""
         _add_arguments(parser, 'CATALOGUE|PACKAGE', 'the file; the same as --catalogue; or a PLDM package: FILE.fwpkg')
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Read it."""
+        """Read and print the catalogue, or the package."""
         if arguments.file and package.is_one(Path(arguments.file)):
             _named(arguments)
             return package.report(Path(arguments.file))
@@ -122,7 +122,7 @@ class Sign(ReportCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """What is signed, by whom."""
+        """Add the options for the key and for what is signed."""
         _add_arguments(parser)
         who = parser.add_argument_group('who signs')
         who.add_argument(
@@ -145,11 +145,11 @@ class Sign(ReportCommand):
         )
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
-        """Of the table."""
+        """The columns of the table."""
         return ('Signed', 'File', 'Signer')
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Sign what was checked."""
+        """Check what is to be signed, and sign it."""
         from baremetal_acc.catalogue import signature
 
         settings = session.configuration(_named(arguments), os.environ).settings
@@ -206,7 +206,10 @@ def _add_arguments(
 
 
 def _named(arguments: argparse.Namespace) -> argparse.Namespace:
-    """The arguments with one name for the catalogue."""
+    """The arguments with the catalogue's path in ``catalogue``, by whichever argument it was given.
+
+    :raises UsageError: it was given twice.
+    """
     if arguments.file and arguments.catalogue:
         raise UsageError(argument='--catalogue', what=f'and {arguments.file} exclude each other')
     arguments.catalogue = arguments.file or arguments.catalogue
@@ -214,7 +217,7 @@ def _named(arguments: argparse.Namespace) -> argparse.Namespace:
 
 
 def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, Store]:
-    """The catalogue, and where its images come from."""
+    """Read the catalogue, report who signed it, and make the store of its images."""
     settings = session.configuration(_named(arguments), os.environ).settings
     now = datetime.now(UTC)
     trust = assemble.trusting(settings)
@@ -246,7 +249,7 @@ def _expired(found: Catalogue) -> bool:
 
 
 def _never_planned(image: Image, restore: Image | None) -> list[str]:
-    """Why every plan that needs the image is refused, whatever device it is for."""
+    """The reasons why every plan that needs the image is refused, whatever its device is."""
     found = []
     if not any(fit.pci or fit.part_number or fit.software_id for fit in image.fits):
         found.append(f'image {image.name}: its fits are vendor and model only: name pci, part_number or software_id')
@@ -262,7 +265,7 @@ def _never_planned(image: Image, restore: Image | None) -> list[str]:
 
 
 def _openable(image: Image, store: Store) -> ImageError | None:
-    """Why a job would not take it; None where it would. What begins as an HPM.1 image has to be one that IPMI takes."""
+    """Why a job would refuse the image; None where it would not. An image with an HPM.1 header has to be valid for IPMI."""
     from baremetal_acc.bmc.ipmi import fitting
 
     try:
@@ -275,7 +278,7 @@ def _openable(image: Image, store: Store) -> ImageError | None:
 
 
 def _readable(image: Image, store: Store) -> None:
-    """Its bytes are what the catalogue says; its signature is what we are about to make.
+    """Check that the bytes of an image are what the catalogue says. Its signature is not checked: it is about to be made.
 
     :raises ImageError: they are not.
     """
@@ -292,7 +295,10 @@ def _chosen(found: Catalogue, names: Iterable[str]) -> list[Image]:
 
 
 def _signature_file(image: Image, folders: Iterable[Path]) -> Path:
-    """Where the signature of an image goes: only where images may lie."""
+    """The path of an image's signature, which has to be in a folder that images may be in.
+
+    :raises UsageError: the catalogue names no path for it, or one that must not be written.
+    """
     if image.signature is None:
         hint = f'write signature = "{image.file}{load.SUFFIX}" into its table'
         raise UsageError(argument='--image', what=f'{image.file} names no file for its signature', hint=hint)
@@ -307,9 +313,9 @@ def _signature_file(image: Image, folders: Iterable[Path]) -> Path:
 
 
 def _signable(found: Catalogue, now: datetime) -> None:
-    """Nobody would accept it without these.
+    """Check that a catalogue has what a signed catalogue needs: a serial, and an end that is not over.
 
-    :raises DocumentError: it lacks one.
+    :raises DocumentError: one is missing, or the catalogue has expired.
     """
     if found.serial is None or found.expires is None:
         what = f'{"serial" if found.serial is None else "expires"} is missing: a signed catalogue could be used again for ever'
@@ -334,7 +340,7 @@ def _passphrase(key: Path, environ: Mapping[str, str]) -> bytes:
         found = text.ask(f'Passphrase of {key}: ')
     if not found:
         raise UsageError(argument='--key', what=f'{key} has a passphrase', hint=f'set {PASSPHRASE_VARIABLE}')
-    return found.encode(errors='surrogateescape')  # of the environment: its bytes, whatever they mean
+    return found.encode(errors='surrogateescape')  # the very bytes of the environment variable
 
 
 def _write(path: Path, content: str) -> None:

@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc certificate``: put in writing what holds of a target, and check what somebody else has put in writing.
+"""``baremetal-acc certificate``: issue, show, verify and extract the signed hand-over certificate of a node.
 
-Only ``issue`` speaks to a BMC; it writes nothing to one. The others need no network, no configuration and no Ironic.
+Only ``issue`` speaks to a BMC, and writes nothing to it. The other verbs need no network and no Ironic. Only ``issue`` needs
+configuration; ``verify`` reads the configuration for trusted keys where ``--trust`` names none.
 """
 
 import argparse
@@ -47,10 +48,10 @@ FORMAT = 1
 STDIN = '-'
 
 _KEY = 'baremetal_acc'
-"""Under which the plugin keeps what it remembers of a node in Ironic's ``driver_internal_info``."""
+"""Key in Ironic's ``driver_internal_info`` under which the plugin stores the state of a node."""
 
 _MOST = 8 * 1024 * 1024
-"""Bytes of what Ironic shows of a node."""
+"""The most bytes that are read of a node as Ironic's API shows it."""
 
 _KEPT = ('Target', 'Lifecycle', 'Deployment', 'Key', 'File')
 
@@ -68,7 +69,7 @@ class Issue(ReportCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Targets, by whom it is signed, and where it goes."""
+        """Add the options for targets, the signing key and the output."""
         session.add_arguments(parser, writes=False)
         signing = parser.add_argument_group('certificate')
         signing.add_argument('--key', metavar='FILE', help='Ed25519 key in PEM, mode 0600; wins over the configuration')
@@ -79,11 +80,11 @@ class Issue(ReportCommand):
         signing.add_argument('--days', metavar='N', help='days after which it holds no more (default: it has no such end)')
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
-        """Of the table."""
+        """The columns of the table."""
         return _KEPT
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Certify every target."""
+        """Issue a certificate for every target."""
         using = session.begin(arguments, writes=False)
         settings = using.settings
         key = arguments.key or settings.certificate_key
@@ -156,11 +157,11 @@ class Show(ReportCommand):
     """Print what a certificate says. Nothing of it is checked: verify does that."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Which certificate."""
+        """Add the argument that names the certificate."""
         _add_file(parser)
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Read it."""
+        """Read and print the certificate."""
         data = _read(arguments.file, seal.MAX_SIZE + 1)
         certificate = seal.unchecked(data)
         text.note(f'{_label(arguments.file)}: shown as it is, by whomever it was signed: certificate verify checks it')
@@ -184,7 +185,7 @@ class Verify(ReportCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Which certificate, whom to believe, and what it has to be of."""
+        """Add the options for the certificate, the trusted keys, and the expected node, lifecycle and deployment."""
         _add_file(parser)
         parser.add_argument(
             '--trust',
@@ -200,7 +201,7 @@ class Verify(ReportCommand):
         parser.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Judge it."""
+        """Verify the certificate."""
         trust = _trust(arguments)
         lifecycle = None if arguments.lifecycle is None else _number('--lifecycle', arguments.lifecycle)
         data = _read(arguments.file, seal.MAX_SIZE + 1)
@@ -231,12 +232,12 @@ class Extract(ReportCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """What Ironic shows, and where the certificate goes."""
+        """Add the options for the node's JSON and the output file."""
         _add_file(parser, 'what Ironic shows of the node, in JSON')
         parser.add_argument('--out', metavar='FILE', required=True, help='write the certificate there')
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Find it."""
+        """Find the certificate in the node, and write it to the file."""
         label = _label(arguments.file)
         kept = _kept(_read(arguments.file, _MOST), label)
         packed, digest = kept.get('packed'), kept.get('digest')
@@ -261,7 +262,7 @@ class Extract(ReportCommand):
         )
 
 
-# ------------------------------------------------------------------------------------------------------- what is asked for
+# ---------------------------------------------------------------------------------------------------------------- arguments
 
 
 def _add_file(parser: argparse.ArgumentParser, what: str = 'the certificate') -> None:
@@ -273,9 +274,9 @@ def _label(file: str) -> str:
 
 
 def _read(file: str, limit: int) -> bytes:
-    """The bytes of a file.
+    """The bytes of a file, or of standard input.
 
-    :raises DocumentError: it cannot be read, or is too long to be one.
+    :raises DocumentError: the file cannot be read, or is longer than the limit.
     """
     try:
         if file == STDIN:
@@ -291,9 +292,9 @@ def _read(file: str, limit: int) -> bytes:
 
 
 def _trust(arguments: argparse.Namespace) -> Mapping[str, Any]:
-    """Whose certificates are believed.
+    """The public keys of trusted issuers: those of ``--trust``, else those of the configuration.
 
-    :raises UsageError: nobody's. ``DocumentError``: a key cannot be read.
+    :raises UsageError: there is none. ``DocumentError``: a key cannot be read.
     """
     if arguments.trust:
         return seal.trusted([Path(path) for path in arguments.trust])
@@ -323,7 +324,7 @@ def _number(argument: str, given: str) -> int:
 
 
 def _user() -> str:
-    """Who runs this: nobody has checked it but the operating system."""
+    """Login name of the user that runs this command, as the operating system knows it."""
     import pwd
 
     try:
@@ -333,9 +334,10 @@ def _user() -> str:
 
 
 def _kept(data: bytes, label: str) -> Json:
-    """What our plugin keeps of the certificate with a node.
+    """The certificate's entry in the state that the plugin stores with a node.
 
-    :raises CertificateInvalid: nothing.
+    :raises DocumentError: the data is not JSON.
+    :raises CertificateInvalid: the node has no such entry.
     """
     try:
         shown = json.loads(data)
@@ -348,11 +350,11 @@ def _kept(data: bytes, label: str) -> Json:
     return shown
 
 
-# --------------------------------------------------------------------------------------------------------- what comes of it
+# ------------------------------------------------------------------------------------------------------------------ results
 
 
 def _keep(target: str, certificate: Certificate, by: Sealer, out: str | None, folder: Path | None) -> Json:
-    """Sign it, keep it, and read it back."""
+    """Sign a certificate, store it, read it back, and check that the signature is valid and nothing has changed."""
     data = seal.seal(certificate, by)
     if folder is not None:
         kept = Folder(root=folder)
@@ -391,7 +393,10 @@ def _body(target: str, certificate: Certificate, data: bytes, file: str) -> Json
 
 
 def _judged(data: bytes, certificate: Certificate | None, reasons: tuple[str, ...]) -> Report:
-    """The report on a certificate; None: it is none that is trusted, and nothing of what it says is repeated."""
+    """The report on a certificate.
+
+    :param certificate: None where no trusted issuer has signed it; then nothing of its content is printed.
+    """
     claims = None if certificate is None else decide.claims(certificate)
     good = claims if not reasons else None
     shown = None if certificate is None else document(certificate)
@@ -421,7 +426,7 @@ def _judged(data: bytes, certificate: Certificate | None, reasons: tuple[str, ..
 
 
 def _rows(c: Certificate) -> list[tuple[Any, ...]]:
-    """What it says, line by line."""
+    """The content of a certificate as rows of a table."""
     rows: list[tuple[Any, ...]] = [
         (c.node.name, 'node', c.node.uuid or f'{c.node.name}, a target without UUID', None),
         (c.node.name, 'lifecycle', c.lifecycle, None),
@@ -465,7 +470,7 @@ def _function(f: CertifiedFunction) -> tuple[str, str]:
 
 
 def _custody(card: CertifiedAccelerator, said: CertifiedCustody, at: datetime) -> str:
-    """The chain of a card in words, as ``custody show`` has it."""
+    """The chain of custody of a card in words, as ``custody show`` prints it."""
     if said.origin is None or said.begun is None:
         return custody.explain(CardCustody(accelerator=card.id), at)
     chain = Chain(
@@ -483,7 +488,7 @@ def _custody(card: CertifiedAccelerator, said: CertifiedCustody, at: datetime) -
 
 
 def _measured(m: MeasurementReading) -> str:
-    """What it is worth, and what was made of it; those of earlier versions do not say."""
+    """The state of a measurement, and the reason for it. Certificates of earlier versions have no reason."""
     why = m.reason or ('nothing says what it was compared with' if m.state is MeasurementState.PROVEN else '')
     return ': '.join(filter(None, (m.state, why)))
 

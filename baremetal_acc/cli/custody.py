@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc custody``: the chains of custody of the cards of targets, and the word of an operator that begins one."""
+"""``baremetal-acc custody``: show the chains of custody of accelerators, and let an operator accept cards to begin a chain."""
 
 import argparse
 import getpass
@@ -37,15 +37,15 @@ class Show(ReportCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Targets."""
+        """Add the options for targets."""
         session.add_arguments(parser, writes=False)
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
-        """Of the table."""
+        """The columns of the table."""
         return COLUMNS
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Tell every target."""
+        """Report the chains of custody of every target."""
         using = session.begin(arguments, writes=False)
         tools = using.tools()
         targets = {e.name: using.attempt(e) for e in using.entries}
@@ -68,7 +68,7 @@ class Accept(ReportCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """The target, and what is accepted."""
+        """Add the options for the target and the acceptance."""
         session.add_arguments(parser, writes=False)
         given = parser.add_argument_group('acceptance')
         given.add_argument('--until', required=True, metavar='DATE', help=f'when it ends, {END_HINT.replace("%", "%%")}')
@@ -76,11 +76,11 @@ class Accept(ReportCommand):
         given.add_argument('--device', action='append', default=[], metavar='NAME', help='only this device; can be repeated')
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
-        """Of the table."""
+        """The columns of the table."""
         return COLUMNS
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Accept the cards of the target."""
+        """Begin new chains of custody for the accepted cards of the target."""
         reason, until = _reason(arguments.reason), _end(arguments.until, datetime.now(UTC))
         using = session.begin(arguments, writes=False)
         if len(using.entries) > 1:
@@ -119,9 +119,9 @@ class Accept(ReportCommand):
 
 
 def _refuse(inventory: Inventory, kept: Custody, chosen: frozenset[AcceleratorId], spoilt: frozenset[AcceleratorId]) -> None:
-    """See that the next reading does not break what is accepted.
+    """Check that the next reading will not break an accepted chain.
 
-    :raises Refused: a card is quarantined, or open to a host that is not off.
+    :raises Refused: a card is quarantined, or not proven closed to a host that is not off.
     """
     reasons = []
     for accelerator in inventory.accelerators:
@@ -138,7 +138,7 @@ def _refuse(inventory: Inventory, kept: Custody, chosen: frozenset[AcceleratorId
 
 
 def _warn(name: str, inventory: Inventory, kept: Custody, chosen: frozenset[AcceleratorId]) -> None:
-    """Say what an acceptance overrules, and where it will hardly last."""
+    """Warn of broken chains that an acceptance overrules, and of cards that only a host that stays off keeps in custody."""
     for accelerator in inventory.accelerators:
         card = kept.of(accelerator.id)
         if accelerator.id not in chosen or card.seen is None:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc demo``: the main job on emulated machines, with real Ironic and real placement."""
+"""``baremetal-acc demo``: run the demo, a node's life with emulated BMCs, real Ironic and real placement, as a process."""
 
 import argparse
 import importlib.util
@@ -26,19 +26,20 @@ class Demo(command.Command):
     app_dist_name = text.PROGRAM
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """What the demo takes is passed on to it."""
+        """The parser, with the options that are passed on to the demo."""
         parser = strict(super().get_parser(prog_name))
         parser.add_argument('--state', metavar='DIR', help='folder for state and logs')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Start it as a program of its own: it talks to services over HTTP, and shares no code with this command."""
+        """Run the demo as a separate process: it talks to services over HTTP, and shares no code with this command."""
         missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
         if missing:
             hint = "pip install 'baremetal-acc[demo]'"
             raise UsageError(argument='demo', what=f'{", ".join(missing)} is not installed', hint=hint)
         options = ['--state', parsed_args.state] if parsed_args.state else []
-        # A session of its own: Ctrl-C reaches us alone, and the demo once, which then stops its services. We wait for that.
+        # In its own session: Ctrl-C reaches only this process, which passes it to the demo once, and waits until the demo has
+        # stopped its services.
         process = subprocess.Popen([sys.executable, '-m', 'baremetal_acc.demo', *options], start_new_session=True)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda received, _frame: process.send_signal(received))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc emulate``: a BMC with accelerators to try things on."""
+"""``baremetal-acc emulate``: serve an emulated BMC of a machine with accelerators, or a recorded Redfish tree."""
 
 import argparse
 import importlib
@@ -21,7 +21,7 @@ class Emulate(command.Command):
     app_dist_name = text.PROGRAM
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The emulator's own arguments."""
+        """The parser, with the emulator's own arguments."""
         parser = strict(super().get_parser(prog_name))
         try:
             self._main = _main()
@@ -33,9 +33,9 @@ class Emulate(command.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Serve.
+        """Serve the emulated machine until Ctrl-C.
 
-        :raises UsageError: the port is none.
+        :raises UsageError: the port number is out of range.
         """
         serve = _main().run
         try:
@@ -46,7 +46,7 @@ class Emulate(command.Command):
 
 
 def _main() -> ModuleType:
-    """The emulator's entry point, which needs libraries that the core does not.
+    """The emulator's entry point. The emulator needs libraries that the core does not need.
 
     :raises UsageError: they are not installed.
     """

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Execute a plan: its job is stored before every write, and turned until it ends.
+"""Execute plans: run the job of each target until it ends; the job is stored before every write to a BMC.
 
-A run that was killed left its job behind: the next ``apply --execute`` looks at what became of it and goes on.
+A run that is killed leaves its job behind: the next ``apply --execute`` reads the BMC and resumes the job.
 """
 
 import getpass
@@ -57,7 +57,7 @@ from baremetal_acc.run import Target, Tools, lifecycle
 
 
 class Placements:
-    """Placement for those targets that have a node, where it is configured and wanted."""
+    """Placement for the targets that have an Ironic node, where placement is configured and ``--no-publish`` is not given."""
 
     def __init__(self, using: Session, *, wanted: bool) -> None:
         self._publisher: Publisher | None = None
@@ -66,7 +66,7 @@ class Placements:
             self._publisher = publisher.connect(using.conf)
 
     def of(self, entry: TargetEntry) -> publisher.NodePlacement | None:
-        """What a job of a target tells placement."""
+        """Placement bound to the node of a target; None where nothing is published for the target."""
         if self._publisher is None or entry.node is None:
             return None
         return publisher.NodePlacement(publisher=self._publisher, root=entry.node)
@@ -76,9 +76,9 @@ class Placements:
 class _Running:
     """One target while its job runs.
 
-    :ivar due: when to look again, by the monotonic clock.
-    :ivar last: the last final look.
-    :ivar power: of the host, as it was seen or switched last.
+    :ivar due: when the next tick is due, by the monotonic clock.
+    :ivar last: the inventory and the verdict of the last final verification.
+    :ivar power: the power state of the host, as it was read or set last.
     """
 
     entry: TargetEntry
@@ -97,15 +97,15 @@ class _Running:
     job: Job = field(init=False)
 
     def save(self, job: Job) -> None:
-        """Store the job: before every write and after it."""
+        """Take the job over into the state. The state is not written to the store here."""
         self.job = job
         self.state = replace(self.state, job=job)
 
 
 class Execution:
-    """Jobs for all targets of a command, turned by one thread: while one waits for its BMC, the next is looked at.
+    """Runs the jobs of all targets of a command in one thread: while one job waits for its BMC, others get their ticks.
 
-    :param without: why there are no images; what needs some does not begin.
+    :param without: the error for which there are no images; a job that needs an image does not begin.
     """
 
     def __init__(
@@ -127,16 +127,16 @@ class Execution:
         self._targets: dict[str, Target] = {}
 
     def run(self) -> list[Result]:
-        """Do it. What fails for one target does not stop the others.
+        """Run the jobs to their ends. A failure of one target does not stop the others.
 
-        :raises KeyboardInterrupt: jobs are stored and can be resumed; that was said.
+        :raises KeyboardInterrupt: the command was interrupted; the jobs are stored and can be resumed, which was reported.
         """
         with ExitStack() as stack:
             stack.enter_context(self._progress.watching())
             ready = []
             for entry in self._using.entries:
                 try:
-                    # Passwords are asked for one after another, before targets are looked at together.
+                    # Passwords are asked for one after another, before targets are read concurrently.
                     self._targets[entry.name] = self._using.target(entry)
                     ready.append(entry)
                 except AccError as exc:
@@ -160,7 +160,7 @@ class Execution:
                     running.append(begun)
 
             def left() -> Iterator[str]:
-                with suppress(RuntimeError):  # it was being drawn
+                with suppress(RuntimeError):  # the interrupted code was drawing the progress
                     self._progress.clear()
                 yield from (f'{o.entry.name}: {_interrupted(o)}' for o in running if o.entry.name not in self._results)
 
@@ -169,7 +169,7 @@ class Execution:
         return [self._results[e.name] for e in self._using.entries]
 
     def _begin(self, entry: TargetEntry) -> _Running | None:
-        """The job of a target: a stored one, or one for a new plan. None when there is nothing to execute."""
+        """Resume the stored job of a target, or begin a job for a new plan. None when there is nothing to execute."""
         state = self._using.store.read(entry.name)
         tools = replace(self._tools, placement=self._placements.of(entry))
         found = state.unfinished
@@ -194,9 +194,9 @@ class Execution:
         return self._start(prepared)
 
     def _remember(self, prepared: Prepared, *, good: bool) -> None:
-        """What is no longer believed is forgotten also where nothing has to be done.
+        """Store the new state of a target for which there is nothing to do, such as a new lifecycle.
 
-        :param good: everything holds, so that what is there now was there then.
+        :param good: the baseline is met, so the cards that are there now are expected from now on.
         """
         state = prepared.state
         if good and self._request.verb is Verb.APPLY and prepared.devices is None:
@@ -206,14 +206,14 @@ class Execution:
             self._using.store.write(state)
 
     def _goes_on_with(self, found: Job) -> bool:
-        """Whether the stored job is resumed. An unlock that was cut off is superseded by what locks again.
+        """Whether the stored job is resumed. An interrupted unlock is superseded by a verb that locks again.
 
-        :raises Refused: neither: another verb would lose sight of what the job has begun.
+        :raises Refused: the verb neither resumes nor supersedes the job, and would lose track of what the job has begun.
         """
         if found.step == Verb.UNLOCK and self._request.verb in (Verb.APPLY, Verb.LOCK):
             return False
         plain = not self._request.devices and not self._request.new_lifecycle
-        # Without images that job can write nothing more: going on with it is what closes the locks, so LOCK does that too.
+        # Without images the job can write nothing more: resuming it closes its locks, so LOCK resumes it, too.
         closes = self._request.verb is Verb.LOCK and self._without is not None
         if (self._request.verb is Verb.APPLY or closes) and plain:
             return True
@@ -223,9 +223,9 @@ class Execution:
         raise Refused([f'{found.target}: {work.unfinished(found)}'], hint=hint)
 
     def _is_here(self, entry: TargetEntry, found: Job) -> None:
-        """Nothing is asked of another machine that has got the name of the one a job was begun on.
+        """Check that the target is the machine on which the job was begun, before anything is sent to it.
 
-        :raises StaleJob: this is another one.
+        :raises StaleJob: the name belongs to another machine now.
         """
         try:
             run.bound(found, self._targets[entry.name])
@@ -295,7 +295,7 @@ class Execution:
             made=prepared.made,
             power=_host_power(prepared.inventory),
         )
-        # A host that was left off with open locks is compared with how it was left then.
+        # A host that was left off with open locks is compared with the state in which it was left.
         held_off = state.job.held_off if state.job is not None and state.unlocked else ()
         job = replace(job, engagements=kept, undos=state.undos, held_off=tuple(mark for mark in held_off if not mark.once))
         job = lifecycle.begun(job, prepared.custody, prepared.made, prepared.inventory, prepared.target, prepared.tools)
@@ -332,7 +332,7 @@ class Execution:
             one = min(left, key=lambda r: r.due)
             time.sleep(max(0.0, one.due - time.monotonic()))
             try:
-                # What several cards are sent in one turn is copied once.
+                # An image that is sent to several cards in one tick is copied once.
                 with holding():
                     job, outcome = run.tick(one.job, one.target, one.tools, datetime.now(UTC))
                 one.save(job)
@@ -350,7 +350,7 @@ class Execution:
             self._results[one.entry.name] = result
 
     def _end(self, one: _Running, outcome: Outcome) -> Result:
-        """Remember what was proven, and judge."""
+        """Store what the job has proven, and make the result of its target."""
         verdict = one.job.verdict
         inventory = None if one.last is None else one.last[0]
         unmet = () if verdict is None else work.relevant(one.verb, verdict, one.devices, one.slots)
@@ -367,7 +367,7 @@ class Execution:
         one.state = replace(one.state, quarantined=marks)
         self._using.store.write(one.state)
         if good and one.verb is Verb.APPLY and verdict is not None and inventory is not None:
-            # What no rule demands anything of was not written, and is quarantined still.
+            # A card of which no rule demands anything was not written, and is still quarantined.
             marked = work.marked(replace(verdict, findings=()), inventory, replace(one.state, job=None))
             unmet = tuple(f for f in work.relevant(one.verb, marked, one.devices) if f.subject == QUARANTINE)
         said = tuple(setting_changes.objected(one.job, inventory)) if unmet else ()
@@ -392,7 +392,7 @@ class Execution:
 
 
 def any_unfinished(using: Session) -> bool:
-    """A job of one of the targets has not ended. What cannot be read is told when its target is looked at."""
+    """Whether one of the targets has an unfinished job. A state that cannot be read is reported later, for its target."""
 
     def has(entry: TargetEntry) -> bool:
         try:
@@ -404,8 +404,9 @@ def any_unfinished(using: Session) -> bool:
 
 
 def _places(target: Target) -> dict[str, str]:
-    """What names its BMCs, whatever somebody calls them, with their addresses: where an address leads to, and the System where
-    the BMC has several.
+    """The endpoints of a target's BMCs, each with the BMC's address, so that the same BMC is recognised under another name.
+
+    An endpoint is what the address resolves to, with the System where the entry names one.
     """
     return {
         place if bmc.system is None else f'{place}/{system_id(bmc.system)}': run.origin(bmc)
@@ -415,15 +416,15 @@ def _places(target: Target) -> dict[str, str]:
 
 
 def _host_power(inventory: Inventory) -> PowerState | None:
-    """Of several hosts off where one of them is."""
+    """The power state of the host; of several hosts it is off if one of them is off."""
     powers = [facts.power for facts in inventory.hosts]
     return PowerState.OFF if PowerState.OFF in powers else next(iter(powers), None)
 
 
 def _tell_of_power(entry: TargetEntry, power: PowerState | None, verb: Verb, spoilt: Sequence[str], *, good: bool) -> None:
-    """A host that is off stays off until somebody switches it on: a command gives back only what it has taken itself.
+    """Note that the host is off and stays off: a command powers on only a host that it has powered off itself.
 
-    :param spoilt: what is quarantined.
+    :param spoilt: labels of the quarantined cards.
     """
     if power is not PowerState.OFF:
         return
@@ -441,11 +442,11 @@ def _tell_of_power(entry: TargetEntry, power: PowerState | None, verb: Verb, spo
 
 
 _UNDER_WAY = frozenset({ItemState.SENT, ItemState.RUNNING})
-"""A write of which nobody knows that it has ended."""
+"""States of a write that may not have ended."""
 
 
 def _interrupted(one: _Running) -> str:
-    """What an interruption leaves, and what to do. A host that is off, or may be, is told of: nobody else will."""
+    """What an interruption leaves, and what to do. A host that is off, or may be off, is mentioned."""
     left, until = work.unfinished(one.job), ''
     if any(i.state in _UNDER_WAY and isinstance(i.action, Flash | Program) for i in one.job.items):
         left += '; the BMC may go on writing what it was sent'
@@ -456,12 +457,12 @@ def _interrupted(one: _Running) -> str:
 
 
 def _host_is(power: PowerState | None) -> str:
-    """The end of a sentence about what a job has left."""
+    """The end of a sentence about what a job has left: the host's power state, unless the host is on."""
     return '' if power is PowerState.ON else ', and the host is off' if power is PowerState.OFF else ', the host off'
 
 
 def _cut_off(one: _Running, exc: AccError) -> AccError:
-    """Why a job stands still that has not ended; where it has begun to change something, what that leaves and what to do."""
+    """The error of a job that was cut off; where the job has begun to write, with what is left and what to do."""
     if not one.job.writing and not (one.job.ended and isinstance(exc, StateError)):
         return exc
     if isinstance(exc, StaleJob):
@@ -473,7 +474,7 @@ def _cut_off(one: _Running, exc: AccError) -> AccError:
 
 
 def _locked_again(job: Job, *, good: bool) -> frozenset[AcceleratorId]:
-    """The devices whose locks a job has engaged, and proven, whatever else does not hold."""
+    """The devices whose locks a job has engaged and proven, also if other findings are not met."""
     if good:
         return frozenset(i.action.accelerator for i in job.items if isinstance(i.action, Engage))
     if job.verdict is None or not job.verdict.findings:
@@ -492,19 +493,19 @@ def _is_hold(action: Action) -> bool:
 
 
 def _touched_cards(job: Job) -> bool:
-    """A lock was opened or an image sent, or may have been: more than to close locks beside a host that stays on."""
+    """Whether the job has, or may have, released a lock or sent an image; engaging locks alone does not count."""
     return any(i.state.begun and not i.untouched and isinstance(i.action, Release | Flash | Program) for i in job.items)
 
 
 def _judged(
     job: Job, outcome: Outcome, unmet: tuple[Finding, ...], said: tuple[str, ...] = ()
 ) -> tuple[Exit, str, AccError | None]:
-    """How a job that has ended counts.
+    """Exit code, outcome and error of a job that has ended.
 
-    A host that did not power off, so that no lock was opened and no image sent, is a refusal; the reasons say whether it was
-    told to power off. The locks are closed all the same: it may yet go off, and is given back then.
+    A host that did not power off, so that no lock was released and no image sent, is a refusal; the reasons say whether it was
+    told to power off. The locks are engaged all the same: the host may still power off, and is powered on again then.
 
-    :param said: what BMCs have said against changes of locks that they took and that the locks do not show.
+    :param said: messages of BMCs about lock settings that they accepted and that the locks do not show.
     """
     open_points = (*map(findings.sentence, unmet), *said)
     if isinstance(outcome, Done):
@@ -517,7 +518,7 @@ def _judged(
     reached = [i for i in went_wrong if wrote or not i.untouched or _is_hold(i.action)]
     failed_writes = [i for i in reached if isinstance(i.action, _WRITES)]
     if not _touched_cards(job) and any(_is_hold(i.action) and i.untouched for i in went_wrong):
-        # A host that was never told to power off has not to be powered on.
+        # A host that was never told to power off need not be powered on: that failed reset does not count.
         failed_writes = [i for i in failed_writes if not isinstance(i.action, Reset)]
     if any(_touched_cards(job) or not _is_hold(i.action) for i in failed_writes):
         return Exit.WRITE_FAILED, 'failed', WriteFailed(reasons)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""With which code does a command end? A script can tell from it what to do next."""
+"""Exit codes of the commands, and the exit code of each error. A script can tell from the code what to do next."""
 
 from collections.abc import Iterable
 from enum import IntEnum
@@ -9,7 +9,7 @@ from baremetal_acc import errors
 
 
 class Exit(IntEnum):
-    """DESIGN's exit codes. ``INTERRUPTED`` is the shell's own for Ctrl-C."""
+    """The exit codes of all commands. ``INTERRUPTED`` is the code that shells use for Ctrl-C (128 + SIGINT)."""
 
     HOLDS = 0
     OUR_FAULT = 1
@@ -31,7 +31,7 @@ _FROM_BETTER_TO_WORSE = (
     Exit.WRITE_FAILED,
     Exit.INTERRUPTED,
 )
-"""A device that is half written weighs most. A defect of ours outweighs what it may hide."""
+"""A half-written device is worse than all other failures. A defect of ours is worse than the failures that it may hide."""
 
 _CODES: tuple[tuple[type[errors.AccError], Exit], ...] = (
     (errors.DocumentError, Exit.USAGE),
@@ -53,14 +53,14 @@ _CODES: tuple[tuple[type[errors.AccError], Exit], ...] = (
     (errors.PlacementUnreachable, Exit.UNREACHABLE),
     (errors.PlacementError, Exit.REFUSED),
 )
-"""The first row whose class fits decides. What has no row is our own fault."""
+"""The first row whose class fits applies. An error without a row is our own fault."""
 
 
 def of(error: errors.AccError) -> Exit:
-    """The code that an error ends a command with."""
+    """The exit code of an error."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), Exit.OUR_FAULT)
 
 
 def worst(codes: Iterable[Exit]) -> Exit:
-    """The code of a command that worked on several targets: the worst of theirs, HOLDS if there was none."""
+    """The exit code of a command with several targets: the worst of theirs, HOLDS if there are none."""
     return max(codes, key=_FROM_BETTER_TO_WORSE.index, default=Exit.HOLDS)

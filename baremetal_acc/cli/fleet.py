@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Work on thousands of targets in one process, without one holding up another.
+"""Read the BMCs of thousands of targets concurrently in one process, so that no slow BMC delays the others.
 
 The core is synchronous. Where each BMC gets several requests at a time, each target in progress has a thread of its own; a
-large fleet, with one connection for each BMC, waits in one thread (:mod:`baremetal_acc.wait`). A bound says how many there
-may be, and there are no more than keep this process busy. One that only waits for its BMC soon counts no more: dead and hanging
-BMCs, however many and wherever in the list, leave their places to others. A second bound, on threads and open files, holds for
-all of them.
+large fleet, with one connection for each BMC, waits in one thread (:mod:`baremetal_acc.wait`). At most ``at_once`` targets are
+in progress, and no more than keep this process busy. A target that only waits for its BMC soon no longer counts: dead and
+hanging BMCs, however many and wherever in the list, do not keep others waiting. A second bound, on threads and open files,
+holds for all targets in progress.
 """
 
 import gc
@@ -29,42 +29,43 @@ from baremetal_acc.cli import interruption
 from baremetal_acc.errors import AccError, BmcUnreachable
 
 GARBAGE = (100_000, 20, 20)
-"""Thresholds of the collector of cycles. Answers of BMCs are large, live for a second, and have no cycles: to look through them
-all the time, and through all that was there before, cost some percent of the CPU."""
+"""Thresholds of Python's garbage collector. Answers of BMCs are large, live for a second, and have no cycles: scanning them,
+and all older objects, again and again cost some percent of the CPU."""
 
 PATIENCE = 5.0
-"""Seconds, see :class:`Bounds`. Real BMCs answer one request within a second, seldom within 20."""
+"""Seconds, see :class:`Bounds`. Real BMCs answer one request within a second, rarely only within 20."""
 
 GRACE = 5.0
 """Seconds that targets in progress have to log out when the run is stopped."""
 
 BEAT = 0.25
-"""Seconds between two signs of life while nothing ends, and between two looks at how busy we are."""
+"""Seconds between two calls of ``beat`` while no target ends, and between two measurements of how busy this process is."""
 
 FIRST = 32
-"""Targets that are begun before it is known how busy they keep us."""
+"""Targets that are begun before it is known how busy they keep this process."""
 
 LATE = 0.1
-"""Seconds that a result may lie before we come to take it: later, threads stand in line for the interpreter."""
+"""Seconds that a result may wait until it is taken; a longer wait means that threads wait for the interpreter."""
 
 BUSY = 0.8
-"""Share of one CPU from which on more targets bring nothing: the interpreter works on one thread at a time."""
+"""Share of one CPU above which more targets gain nothing: the interpreter runs one thread at a time."""
 
 SWITCH = 0.02
-"""Seconds that a thread may keep the interpreter. A look computes for some milliseconds, then waits for its BMC: with Python's
-5 ms it is interrupted all the time, which cost a third of the CPU with 256 threads."""
+"""Seconds that a thread may keep the interpreter. An inventory computes for some milliseconds, then waits for its BMC: with
+Python's 5 ms it is interrupted all the time, which cost a third of the CPU with 256 threads."""
 
 IN_HUB, FULL = 128, 0.97
-"""The same where one thread waits for all of them, and nobody fights for the interpreter."""
+""":data:`FIRST` and :data:`BUSY` where one thread waits for all targets, so that no threads compete for the interpreter."""
 
 REQUESTS = 256
-"""In progress at a time where each has a thread of its own: a larger fleet has one for each BMC, and waits in one thread."""
+"""The most requests in progress where each target has a thread of its own: with more targets each BMC gets one request at a
+time, and one thread waits for all of them."""
 
 FACTOR = 4
-"""So many times the bound may be in progress at a time, those that no longer count included."""
+"""How many times ``at_once`` targets may be in progress, those that no longer count included."""
 
 SPARE_FILES = 64
-"""Open files that are no connections: output, state, modules."""
+"""Open files that are not connections: output, state, modules."""
 
 T = TypeVar('T')
 R = TypeVar('R')
@@ -74,10 +75,10 @@ R = TypeVar('R')
 class Bounds:
     """How much may be in progress at a time.
 
-    :ivar at_once: targets that count.
-    :ivar most: targets, those that no longer count included; each has a thread.
-    :ivar each: requests at a time to one BMC.
-    :ivar patience: idle seconds after which a target no longer counts: what this process could have done meanwhile, it did.
+    :ivar at_once: the most targets that count.
+    :ivar most: the most targets, those that no longer count included; each has a thread, unless one thread waits for all.
+    :ivar each: concurrent requests to one BMC.
+    :ivar patience: idle seconds of this process after which a target no longer counts: it only waits for its BMC.
     """
 
     at_once: int
@@ -89,12 +90,13 @@ class Bounds:
 def bounds(targets: int, bmcs: int, *, at_once: int, each: int, files: int | None = None) -> Bounds:
     """The bounds for a run.
 
-    With many targets each BMC is asked for fewer things at a time: the fleet fills this machine anyway, and a connection less
-    is a TLS handshake less.
+    With many targets each BMC gets fewer requests at a time: the fleet keeps this machine busy anyway, and each connection
+    costs a TLS handshake.
 
-    :param bmcs: of the target that has most of them.
-    :param at_once: targets in progress, as the operator wants it. ``each``: requests to one BMC at a time, alike.
-    :param files: that may be open; None asks the system, and raises the soft limit as far as it lets us.
+    :param targets: the number of targets.
+    :param bmcs: the number of BMCs of the target that has most of them.
+    :param at_once: targets in progress, as configured. ``each``: concurrent requests to one BMC, as configured.
+    :param files: files that may be open; None asks the system, and raises the soft limit as far as needed and allowed.
     """
     each = max(1, min(each, min(at_once, REQUESTS) // max(1, targets)))
     needed = max(1, bmcs) * each
@@ -106,15 +108,15 @@ def bounds(targets: int, bmcs: int, *, at_once: int, each: int, files: int | Non
 
 
 class Width:
-    """How many targets are worth having in progress: as many as keep this process busy.
+    """Adapts the number of targets in progress: as many as keep this process busy.
 
-    More of them would stand in line for the interpreter. That takes memory, twice the CPU (60 ms for each target with 256, 28
-    with 16, measured on a machine that had other work too), and makes BMCs look slow that are not.
+    More targets would wait for the interpreter. That takes memory, twice the CPU (60 ms for each target with 256, 28 with 16,
+    measured on a machine that had other work too), and makes BMCs look slow that are not.
 
-    :param most: never more.
-    :param first: so many to begin with.
-    :param busy: share of one CPU from which on more bring nothing.
-    :ivar targets: so many now.
+    :param most: the upper limit.
+    :param first: the number to begin with.
+    :param busy: share of one CPU above which more targets gain nothing.
+    :ivar targets: the present number.
     """
 
     def __init__(self, most: int, now: float, used: float, *, first: int = FIRST, busy: float = BUSY) -> None:
@@ -127,13 +129,13 @@ class Width:
         self._late = 0.0
 
     def came_late(self, seconds: float) -> None:
-        """We were so late in coming back to what waited for us."""
+        """Record that a result, or a timeout, was handled so many seconds late."""
         self._late = max(self._late, seconds)
 
     def look(self, now: float, used: float) -> None:
-        """Decide anew, now and then.
+        """Adapt the number, at most once per :data:`BEAT`.
 
-        :param used: seconds in which there was something to do, so far.
+        :param used: seconds so far in which this process had something to do.
         """
         passed = now - self._since
         if passed < BEAT:
@@ -146,14 +148,14 @@ class Width:
 
 
 class Fleet(Generic[T, R]):
-    """Does something for every target, and gives the results in the order in which they come.
+    """Runs a function for every target, and yields the results in the order in which they come.
 
-    :param work: what to do for one. What it raises ends the run: what concerns one target only is its result.
-    :param beat: called now and then while results are waited for.
-    :param clock: of the seconds in which there was nothing to do; in a hub its own. While there is something, a target that
-        takes long says nothing about its BMC, and more targets at a time would only make it longer.
-    :param stopping: called once when the run was stopped, to make those in progress end soon.
-    :param in_hub: all in one thread: what is done waits only as :mod:`baremetal_acc.wait` does, so with one request at a
+    :param work: the function for one target. An exception ends the run: an error of one target only is a result.
+    :param beat: called from time to time while results are awaited.
+    :param clock: counts the seconds in which this process was idle; in a hub the hub counts them. Busy seconds do not count:
+        then a target may take long although its BMC is fast, and more targets at a time would only slow it down.
+    :param stopping: called once when the run was stopped, to make targets in progress end soon.
+    :param in_hub: run all targets in one thread: the function waits only by :mod:`baremetal_acc.wait`, so with one request at a
         time to each BMC.
     """
 
@@ -185,26 +187,26 @@ class Fleet(Generic[T, R]):
 
     @property
     def is_stopped(self) -> bool:
-        """It was told to begin no more."""
+        """Whether the run was stopped, so that no more targets are begun."""
         return self._stopped
 
     @property
     def left_behind(self) -> tuple[T, ...]:
-        """Targets that are in progress; after :meth:`results` those that did not end in time."""
+        """The targets that are in progress; after :meth:`results` those that did not end in time."""
         return tuple(item for item, _ in self._running.values())
 
     def stop(self) -> None:
-        """Begin no more. May be called from a signal handler, which interrupts anything: it takes no lock of ours."""
+        """Begin no more targets. May be called from a signal handler at any point: it takes no lock of ours."""
         self._stopped = True
         self._ended.put(None)
 
     def results(self, items: Iterable[T]) -> Generator[tuple[T, R], None, None]:
-        """What became of each, as soon as it is known; after :meth:`stop` those that end within the grace.
+        """Yield each target and its result as soon as it ends; after :meth:`stop` those that end within the grace period.
 
-        Nothing is kept, and nothing is begun while a result waits to be taken: who takes them slowly is not run over.
+        Results are not collected, and no target is begun while the caller handles a result: a slow caller is not overrun.
         """
         with _tuned():
-            # One connection to each BMC: one thread can wait for all of them, and nobody fights for the interpreter.
+            # One connection to each BMC: one thread can wait for all of them, and no threads compete for the interpreter.
             if self._in_hub:
                 self._hub = _HubThread()
                 self._clock = self._hub.idle
@@ -259,14 +261,14 @@ class Fleet(Generic[T, R]):
         return sum(begun > since for _, begun in self._running.values()) < width
 
     def _begin(self, number: int, item: T) -> bool:
-        """Give it to the hub; else to a thread that has nothing to do, or to a new one."""
+        """Begin a target in the hub; else in an idle thread, or a new one. False: the system allows no more threads."""
         if self._hub is not None:
             self._running[number] = item, self._clock()
             self._hub.begin(lambda: self._one(number, item))
             return True
         if len(self._running) >= self._threads:
             try:
-                # No daemon: what it starts, such as a logout, would be one too, and would end with the process, not before it.
+                # Not a daemon: threads that it starts, such as a logout, would be daemons too, and be cut off at the exit.
                 threading.Thread(target=self._thread, name=f'fleet-{self._threads}', daemon=False).start()
             except RuntimeError as exc:
                 if not self._threads:
@@ -286,7 +288,7 @@ class Fleet(Generic[T, R]):
     def _one(self, number: int, item: T) -> None:
         try:
             result = self._work(item)
-        except BaseException as exc:  # noqa: BLE001 - raised again where results are waited for: what never came is waited for
+        except BaseException as exc:  # noqa: BLE001 - raised again by results(), which would wait for ever otherwise
             self._ended.put((number, None, exc, time.monotonic()))
         else:
             self._ended.put((number, result, None, time.monotonic()))
@@ -298,20 +300,20 @@ class _HubThread:
     def __init__(self) -> None:
         self._hub = wait.Hub()
         self._ended = False
-        # One that hangs must not hold up the end of the process.
+        # A daemon: a target that hangs must not hold up the exit of the process.
         self._thread = threading.Thread(target=self._run, name='fleet', daemon=True)
         self._thread.start()
 
     def idle(self) -> float:
-        """Seconds in which all of them waited, and nobody else's work was in the way."""
+        """Seconds in which all targets waited for their BMCs, and the process used no CPU."""
         return self._hub.idle
 
     def begin(self, function: Callable[[], None]) -> None:
-        """Begin a function that raises nothing."""
+        """Begin a function, which must not raise."""
         self._hub.call(lambda: self._hub.spawn(function))
 
     def end(self) -> None:
-        """End at the next occasion; who still waits never goes on."""
+        """End the thread as soon as it can; functions that still wait are never resumed."""
         self._ended = True
         self._hub.call(lambda: None)
         self._thread.join(GRACE)
@@ -325,7 +327,7 @@ class _HubThread:
 
 @contextmanager
 def _tuned() -> Iterator[None]:
-    """The interpreter, set up for many threads that parse and throw away; afterwards as it was."""
+    """Tune the interpreter for many threads that parse large short-lived answers; restore its settings afterwards."""
     switch, thresholds = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(SWITCH)
     gc.set_threshold(*GARBAGE)
@@ -341,14 +343,14 @@ def _tuned() -> Iterator[None]:
 
 @runtime_checkable
 class Stoppable(Protocol):
-    """A connection that can be told to ask its BMC for nothing more, from another thread; whoever uses it logs out."""
+    """A connection whose requests another thread can stop; the thread that uses the connection then logs out."""
 
     def stop(self) -> None:
-        """Every read from now on fails at once."""
+        """Make every read from now on fail at once."""
 
 
 class Connections:
-    """Opens connections, and knows those that are open.
+    """Opens connections to BMCs, and keeps track of the open ones.
 
     :param connect: as in :class:`~baremetal_acc.run.Tools`.
     """
@@ -360,9 +362,9 @@ class Connections:
         self._stopped = threading.Event()
 
     def __call__(self, address: BmcAddress) -> Connection:
-        """Open one.
+        """Open a connection.
 
-        :raises BmcError: as the driver.
+        :raises BmcError: as the driver does, or because the run was stopped.
         """
         if self._stopped.is_set():
             raise BmcUnreachable(bmc=address.label, what='not asked: the run was stopped')
@@ -374,7 +376,7 @@ class Connections:
         return made
 
     def stop(self) -> None:
-        """Open no more, and let the looks that are under way end soon."""
+        """Open no more connections, and make the inventories in progress end soon."""
         self._stopped.set()
         with self._lock:
             found = list(self._open)
@@ -389,9 +391,9 @@ def _stop(connection: Connection) -> None:
 
 @contextmanager
 def interrupted_by_ctrl_c(stop: Callable[[], None]) -> Iterator[threading.Event]:
-    """The first Ctrl-C calls ``stop`` and interrupts nothing, so that no line is cut in two; the second is a KeyboardInterrupt.
+    """Let the first Ctrl-C call ``stop`` and interrupt nothing, so that no line is cut in two; the second raises as usual.
 
-    :returns: is set when there was one.
+    :returns: an event that is set by the first Ctrl-C.
     """
     happened = threading.Event()
 
@@ -401,7 +403,7 @@ def interrupted_by_ctrl_c(stop: Callable[[], None]) -> Iterator[threading.Event]
         stop()
 
     before = signal.getsignal(signal.SIGINT)
-    # Signals are the main thread's, and who started us in the background may have had them ignored.
+    # Signals reach the main thread only; and a shell that started us in the background may have set SIGINT to be ignored.
     ours = threading.current_thread() is threading.main_thread() and interruption.interrupts(before)
     if ours:
         signal.signal(signal.SIGINT, first)
@@ -413,7 +415,7 @@ def interrupted_by_ctrl_c(stop: Callable[[], None]) -> Iterator[threading.Event]
 
 
 def _open_files(wanted: int) -> int:
-    """How many files may be open, after the soft limit was raised as far as it is wanted and allowed."""
+    """How many files may be open, after the soft limit was raised as far as wanted and allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return wanted

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Share the targets of a run among several processes, as one interpreter works on one thing at a time.
+"""Share the targets of a run among several processes, because one Python interpreter runs one thread at a time.
 
-Each process takes every n-th target and has a :class:`~baremetal_acc.cli.fleet.Fleet` of its own. What it finds comes back over
-a pipe, as it comes; by the same pipe it is told to stop. It ends when that pipe is closed, however this process ended.
+Each process takes every n-th target and has a :class:`~baremetal_acc.cli.fleet.Fleet` of its own. It sends each result over a
+pipe as soon as it has it, and is told to stop by the same pipe. It stops when the pipe is closed, however the parent ended.
 """
 
 import math
@@ -24,7 +24,7 @@ from baremetal_acc.errors import AccError
 from baremetal_acc.run.looking import LOGOUT
 
 LONGER = 2.0
-"""Seconds that a process gets on top of what its targets get to log out."""
+"""Seconds that a process gets to end, in addition to the grace period of its targets."""
 
 T = TypeVar('T')
 R = TypeVar('R')
@@ -32,9 +32,9 @@ R = TypeVar('R')
 
 @dataclass(slots=True, kw_only=True)
 class _Worker:
-    """One process.
+    """One worker process.
 
-    :ivar left: positions of its targets that have not come back yet.
+    :ivar left: positions of its targets whose results have not arrived yet.
     """
 
     pid: int
@@ -44,16 +44,19 @@ class _Worker:
 
 
 def shared(limits: Bounds, processes: int, number: int) -> Bounds:
-    """The bounds of one of some processes that share a run: together they have no more in progress than one alone has."""
+    """The bounds of one of several processes that share a run: together they have no more in progress than one process alone.
+
+    :param number: the number of this process, from 0.
+    """
     at_once, most = (total // processes + (number < total % processes) for total in (limits.at_once, limits.most))
     return replace(limits, at_once=at_once, most=most)
 
 
 class Processes(Generic[T, R]):
-    """As :class:`~baremetal_acc.cli.fleet.Fleet`, in several processes. What ``work`` returns has to be picklable.
+    """Does what :class:`~baremetal_acc.cli.fleet.Fleet` does, in several processes. Results of ``work`` have to be picklable.
 
-    :param count: of processes, at least two.
-    :param stopping: called in each process, and ``stopped`` in this one, when the run was stopped.
+    :param count: the number of processes, at least two.
+    :param stopping: called in each worker process when the run was stopped; ``stopped`` is called in this process then.
     """
 
     def __init__(
@@ -81,17 +84,17 @@ class Processes(Generic[T, R]):
 
     @property
     def left_behind(self) -> tuple[T, ...]:
-        """After :meth:`results`: targets that did not end in time."""
+        """After :meth:`results`: the targets that did not end in time."""
         return self._left
 
     def stop(self) -> None:
-        """Begin no more. May be called from a signal handler."""
+        """Begin no more targets. May be called from a signal handler."""
         self._stop = True
 
     def results(self, items: Iterable[T]) -> Generator[tuple[T, R], None, None]:
-        """What became of each, as soon as it is known; after :meth:`stop` those that end within the grace.
+        """Yield each target and its result as soon as it ends; after :meth:`stop` those that end within the grace period.
 
-        :raises AccError: a process died.
+        :raises AccError: a worker process died.
         """
         all_items = tuple(items)
         workers: list[_Worker] = []
@@ -128,7 +131,7 @@ class Processes(Generic[T, R]):
                     yield from self._taken(items, worker)
 
     def _taken(self, items: tuple[T, ...], worker: _Worker) -> Generator[tuple[T, R], None, None]:
-        """One message of a process."""
+        """Receive one message of a worker process, and yield its target and result, if it has one."""
         try:
             position, result = worker.pipe.recv()
         except (EOFError, ConnectionResetError) as exc:
@@ -168,10 +171,10 @@ class Processes(Generic[T, R]):
         return _Worker(pid=pid, pipe=ours, left=set(positions))
 
     def _live(self, items: tuple[T, ...], positions: range, pipe: Connection, limits: Bounds) -> NoReturn:
-        """In a process of its own. It never returns to what the other one was at."""
+        """Run a fleet in the worker process. Never returns, so that the code of the parent does not run in the worker."""
         code, logouts = 1, self._grace
         try:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other one is told, and tells us
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it, and tells the workers to stop
             fleet: Fleet[int, R] = Fleet(
                 lambda position: self._work(items[position]),
                 limits,
@@ -189,10 +192,10 @@ class Processes(Generic[T, R]):
                 pipe.send((None, sorted(fleet.left_behind)))
             code = 0
             if not fleet.is_stopped:
-                logouts = math.inf  # each ends by itself, within the time of its BMC
+                logouts = math.inf  # each logout ends by itself, within the timeout of its BMC
         except BrokenPipeError:
-            pass  # nobody wants it any more
-        except BaseException:  # noqa: BLE001 - it is told where it can still be told, and nothing of the other process is run here
+            pass  # the parent has gone
+        except BaseException:  # noqa: BLE001 - report it while possible; the parent's code must not run in this process
             traceback.print_exc()
         finally:
             try:
@@ -204,9 +207,9 @@ class Processes(Generic[T, R]):
 
 
 def _finish_logouts(seconds: float) -> None:
-    """Wait for the threads that close sessions: :func:`os._exit` would end them.
+    """Wait for the threads that close sessions: :func:`os._exit` would cut them off.
 
-    :param seconds: for all of them together, at most.
+    :param seconds: the longest wait, for all of them together.
     """
     until = time.monotonic() + seconds
     for thread in threading.enumerate():
@@ -215,7 +218,7 @@ def _finish_logouts(seconds: float) -> None:
 
 
 def _obey(pipe: Connection, fleet: Fleet[int, R]) -> None:
-    """Stop when told so, or when nobody is there any more who could."""
+    """Stop the fleet when the parent says so, or when the parent has gone."""
     with suppress(EOFError, OSError):
         pipe.recv()
     fleet.stop()
@@ -231,9 +234,9 @@ def runner(
     stopped: Callable[[], None],
     in_hub: bool,
 ) -> Fleet[T, R] | Processes[T, R]:
-    """What does it for every target: in this process where one is enough, else in several.
+    """A runner of ``work`` for every target: in this process for one process, else in several.
 
-    :param stopping: makes those in progress end soon; ``stopped`` says so.
+    :param stopping: makes targets in progress end soon; ``stopped`` reports that the run was stopped.
     """
     if processes > 1:
         return Processes(work, limits, processes, beat=beat, stopping=stopping, stopped=stopped, in_hub=in_hub)

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the first Ctrl-C does to a command: it is said at once what is left, sessions are closed, and the command ends in time.
+"""Handle the first Ctrl-C (SIGINT): report what is left at once, close the BMC sessions, and end the command in bounded time.
 
-Within half a second it is said what goes on without us. Then the command unwinds (KeyboardInterrupt); what it asks of BMCs is
-stopped, but for closing sessions. After five seconds it ends whatever still hangs, as after a SIGKILL: a job is stored before
-each write, and sessions that are left a BMC ends by its own timeout. The second Ctrl-C interrupts once more.
+Within half a second the command reports what continues without it. Then it unwinds (KeyboardInterrupt); its requests to BMCs
+are stopped, except those that close sessions. After five seconds the process ends even if something still hangs. That is as
+safe as a SIGKILL: a job is stored before each write, and a BMC ends sessions that are left by its own timeout. The second
+Ctrl-C interrupts once more.
 """
 
 import _thread
@@ -23,21 +24,21 @@ from baremetal_acc.cli import text
 from baremetal_acc.cli.exits import Exit
 
 UNWINDING = 2.0
-"""Seconds that a command has to end, besides those for closing sessions."""
+"""Seconds that a command has to end, in addition to those for closing sessions."""
 
 _MOMENT = 0.1
 
 _WAKE = (0.02, 0.1, 0.3)
-"""Seconds between a Ctrl-C and those signals that make the main thread take note of it."""
+"""After a Ctrl-C, the seconds before each of the signals that make the main thread run Python's signal handlers."""
 
 _DAEMONS = 0.5
-"""Seconds that a thread has to end for which nobody waits else; it may have a session."""
+"""Seconds that a daemon thread has to end, which Python itself does not wait for; it may have an open session."""
 
 Describe = Callable[[], Iterable[str]]
 
 
 class _Said:
-    """What is to be said, and whether it was."""
+    """What the first Ctrl-C reports, and whether it was reported."""
 
     def __init__(self) -> None:
         self.describe: Describe | None = None
@@ -49,12 +50,12 @@ _SAID = _Said()
 
 @contextmanager
 def saying(describe: Describe) -> Iterator[None]:
-    """What an interruption leaves is described so while this lasts, between any two steps of the main thread."""
+    """Within this context, ``describe`` gives the lines that an interruption reports; it may be called at any point in time."""
     before, _SAID.describe, _SAID.done = _SAID.describe, describe, False
     try:
         yield
     except KeyboardInterrupt:
-        _say()  # somebody else has raised it
+        _say()  # for an interruption that did not come through the handler
         raise
     finally:
         _SAID.describe = before
@@ -64,10 +65,10 @@ class First:
     """The handler of the first Ctrl-C."""
 
     def __init__(self, seconds: float, end: Callable[[int], object]) -> None:
-        """Nothing happens yet.
+        """Create the handler; it is not installed yet.
 
-        :param seconds: after which the process ends.
-        :param end: ends it without unwinding it.
+        :param seconds: seconds after the Ctrl-C, after which the process ends.
+        :param end: ends the process without unwinding it.
         """
         self._seconds = seconds
         self._end = end
@@ -83,10 +84,10 @@ class First:
         """
         signal.signal(signal.SIGINT, signal.default_int_handler)
         self._until = time.monotonic() + self._seconds
-        # No lock may be taken here that the main thread may hold: neither that of a Thread, nor one of a connection.
+        # No lock may be taken here that the interrupted main thread may hold: not that of a Thread, nor one of a connection.
         _thread.start_new_thread(self._ending, ())
         _say()
-        self._stopped.wait(_MOMENT)  # so that logging out, which follows, knows how long it may take
+        self._stopped.wait(_MOMENT)  # so that the logouts, which follow, know how long they may take
         raise KeyboardInterrupt
 
     def _ending(self) -> None:
@@ -99,7 +100,7 @@ class First:
         return 0.0 if self._until is None else self._until - time.monotonic()
 
     def wait(self) -> None:
-        """Wait for the threads that the command has begun: they close sessions. What still hangs in the end is ended."""
+        """Wait for the threads that the command has started: they close sessions. Threads that hang end with the process."""
         if self._until is None:
             return
         found = [thread for thread in threading.enumerate() if thread not in self._there_before]
@@ -112,11 +113,12 @@ class First:
 
 @contextmanager
 def _noticed() -> Iterator[None]:
-    """While this lasts, no Ctrl-C waits for what the main thread waits for.
+    """Within this context, a Ctrl-C is handled at once, also while the main thread waits in a system call.
 
-    Python notes a signal, and calls its handler when the main thread comes back from the system. A signal that comes just
-    before the thread goes to wait there ends no wait: the handler would be called when the BMC has answered. So somebody reads
-    what Python notes, and sends the main thread another signal, which means nothing.
+    Python records a signal, and calls its handler when the main thread returns from the system call. A signal that arrives just
+    before the thread begins to wait does not interrupt the wait: the handler would be called only after the BMC has answered.
+    So a thread reads the numbers of recorded signals (:func:`signal.set_wakeup_fd`), and sends SIGURG to the main thread, whose
+    handler does nothing.
     """
     main = threading.get_ident()
     reads, writes = socket.socketpair()
@@ -138,7 +140,7 @@ def _noticed() -> Iterator[None]:
     finally:
         signal.set_wakeup_fd(before)
         over.set()
-        writes.shutdown(socket.SHUT_RDWR)  # to close it is not enough where a process that was forked has it, too
+        writes.shutdown(socket.SHUT_RDWR)  # closing alone is not enough where a forked process has the socket open, too
         thread.join()
         writes.close()
         reads.close()
@@ -146,15 +148,15 @@ def _noticed() -> Iterator[None]:
 
 
 def interrupts(handler: object) -> bool:
-    """A handler of SIGINT raises KeyboardInterrupt: that of Python, or ours."""
+    """Whether a handler of SIGINT raises KeyboardInterrupt: Python's own handler, or ours."""
     return handler is signal.default_int_handler or isinstance(handler, First)
 
 
 @contextmanager
 def bounded(seconds: float = UNWINDING + stopping.CLOSING, end: Callable[[int], object] = os._exit) -> Iterator[None]:
-    """While this lasts, the first Ctrl-C is handled as the module says. Whoever has a handler of his own keeps it."""
+    """Within this context, handle the first Ctrl-C as the module docstring says. A handler of another kind stays in place."""
     before = signal.getsignal(signal.SIGINT)
-    # Signals are the main thread's, and who started us in the background may have had them ignored.
+    # Signals reach the main thread only; and a shell that started us in the background may have set SIGINT to be ignored.
     if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
         yield
         return
@@ -179,5 +181,5 @@ def _say() -> None:
     for line in lines:
         try:
             text.error(line)
-        except RuntimeError:  # the main thread was printing: Python allows no second print within the first
+        except RuntimeError:  # the interrupted code was printing: Python does not allow a nested print
             os.write(sys.stderr.fileno(), f'{text.PROGRAM}: error: {text.printable(line)}\n'.encode())

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc inventory``: the accelerators of targets, what they run, and whether they are locked."""
+"""``baremetal-acc inventory``: list the accelerators of targets with their firmware, functions and locks."""
 
 import argparse
 import contextlib
@@ -31,11 +31,11 @@ COLUMNS = ('Target', 'Kind', 'Model', 'Identity', 'Place', 'Firmware', 'Function
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What became of one target, in the form in which it is printed: a tenth of the memory of what was read.
+    """The result of one target in the form in which it is printed, which takes a tenth of the memory of the inventory.
 
     :ivar part: lines of a document, or rows of a table.
     :ivar gaps: what could not be read, in one sentence.
-    :ivar unsure: of some lock nobody knows whether it is closed.
+    :ivar unsure: the state of some lock is unknown.
     """
 
     part: Any
@@ -46,7 +46,7 @@ class Found:
 
 
 EACH_PROCESS = 16
-"""Targets at least that a process of its own is worth: it takes as long to start as some of them to read."""
+"""The fewest targets for which another process is started: its start takes as long as reading some of them."""
 
 _Wanted = tuple[int, TargetEntry, Target | AccError]
 
@@ -62,7 +62,7 @@ class Inventory(ReportCommand):
     _left = False
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Targets, and how to print them."""
+        """Add the options for targets and output."""
         session.add_arguments(parser, writes=False, documents=False)
         parser.add_argument(
             '--stream', action='store_true', help='print each target as one line of JSON as soon as it was read'
@@ -73,14 +73,14 @@ class Inventory(ReportCommand):
         parser.add_argument('--no-progress', action='store_true', help='do not count targets on the terminal')
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Look at every target."""
+        """Read the inventory of every target."""
         using = session.begin(arguments, writes=False)
         entries = using.entries
         verbosity = self.app.options.verbose_level
         self._streamed = arguments.stream
         form = _FORMS['stream' if arguments.stream else arguments.formatter if arguments.formatter in _FORMS else 'table']
         kept: list[Any] = [None] * (0 if arguments.stream else len(entries))
-        # What -v logs would come between.
+        # Not with -v: log lines would interrupt the count.
         counting = len(entries) > 1 and not arguments.no_progress and verbosity == 1
         count = Count(sys.stderr, len(entries), quiet=not counting)
         tally = _Tally(total=len(entries))
@@ -107,7 +107,7 @@ class Inventory(ReportCommand):
             try:
                 for (number, entry, _), found in results:
                     if interrupted.is_set() and (found.error or found.gaps or found.unsure):
-                        continue  # what is missing may be missing because we stopped: it was not read
+                        continue  # what is missing may be missing because of the interruption: the target counts as not read
                     if arguments.stream:
                         self.app.stdout.write(found.part)
                         self.app.stdout.flush()
@@ -118,7 +118,7 @@ class Inventory(ReportCommand):
                     tally.add(entry.name, found)
                     count.ended(failed=found.error is not None)
             except BrokenPipeError:
-                # Nobody reads on. Those in progress log out, and nothing is said.
+                # The reader of our output has gone. Targets in progress log out, and nothing is printed.
                 running.stop()
                 for _ in results:
                     pass
@@ -136,7 +136,7 @@ class Inventory(ReportCommand):
     def _looking(
         self, using: Session, form: '_Form', *, measure: bool
     ) -> tuple[Callable[[_Wanted], Found], fleet.Bounds, fleet.Connections]:
-        """How to look at one target, and at how many at a time."""
+        """The function that reads one target, the bounds on targets in progress, and the connections to stop."""
         limits = fleet.bounds(
             len(using.entries),
             max((len(e.bmcs) for e in using.entries), default=1),
@@ -157,7 +157,7 @@ class Inventory(ReportCommand):
             except AccError as exc:
                 return Found(part=form.part(render.inventory(entry.name, None, exc)), error=exc)
             except Exception as exc:
-                # A defect of ours that one machine brings to light must not cost the inventory of all others.
+                # A defect of ours that one machine triggers must not cost the inventory of all others.
                 if self.app.options.debug:
                     raise
                 error = AccError(f'internal error: {type(exc).__name__}: {exc}', hint='run it again with --debug and report it')
@@ -169,18 +169,18 @@ class Inventory(ReportCommand):
         return one, limits, connections
 
     def _fill(self, kept: list[Any], entries: Iterable[TargetEntry], form: '_Form') -> None:
-        """A document names every target; those that nobody came to say so."""
+        """Add the targets that were not read to a document, with an error: a document names every target."""
         error = AccError('not read: the run was interrupted')
         for number, entry in enumerate(entries):
             if number < len(kept) and kept[number] is None:
                 kept[number] = form.part(render.inventory(entry.name, None, error))
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Nothing more to print when every target has been printed already."""
+        """Print the report, unless every target was printed by ``--stream`` already."""
         return 0 if self._streamed else super().produce_output(parsed_args, column_names, data)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Called by cliff. Does not wait for targets that did not even end when they were told to."""
+        """Called by cliff. Exits without waiting for targets that did not end when the run was stopped."""
         code = Exit.OUR_FAULT
         try:
             code = Exit(super().run(parsed_args))
@@ -192,7 +192,7 @@ class Inventory(ReportCommand):
             code = Exit.INTERRUPTED
             self._left = True
         if self._left:
-            # Python would wait for their threads.
+            # A normal exit would wait for the threads of these targets.
             with contextlib.suppress(OSError):
                 sys.stderr.flush()
             os._exit(code)
@@ -201,7 +201,7 @@ class Inventory(ReportCommand):
 
 @dataclass(slots=True)
 class _Tally:
-    """What all targets came to."""
+    """The counts of targets, and their exit codes."""
 
     total: int
     read: int = 0
@@ -210,7 +210,7 @@ class _Tally:
     codes: set[Exit] = field(default_factory=set)
 
     def add(self, name: str, found: Found) -> None:
-        """Count one, and say what is to be said about it."""
+        """Count one target, and print its warnings and its error."""
         for warning in found.warnings:
             text.warn(warning)
         if found.gaps is not None:
@@ -223,7 +223,7 @@ class _Tally:
             self.codes.add(failed(name, found.error))
 
     def say(self, *, interrupted: bool) -> None:
-        """The last line, where there is more than one target."""
+        """Print the summary, where there is more than one target or the run was interrupted."""
         summary = f'{self.read} read, {self.gaps} with gaps, {self.failed} failed'
         if interrupted:
             missing = self.total - self.read - self.failed
@@ -234,10 +234,10 @@ class _Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Form:
-    """How targets are printed.
+    """An output format.
 
-    :ivar part: the part of one target.
-    :ivar report: all of them in the order of the list.
+    :ivar part: makes the printed part of one target.
+    :ivar report: makes the report of all parts, in the order of the list.
     """
 
     part: Callable[[dict[str, Any]], Any]
@@ -245,11 +245,11 @@ class _Form:
 
 
 def look(target: Target, store: Store, tools: Tools, warn: Callable[[str], None], *, measure: bool = False) -> model.Inventory:
-    """A target as it is now, its locks judged by what we remember.
+    """Read the inventory of a target, and compare its locks with our records of engaged locks.
 
-    :param measure: let devices sign what they run, too.
+    :param measure: let devices sign SPDM measurements, too.
 
-    :raises BmcError: a BMC cannot be spoken to.
+    :raises BmcError: a BMC cannot be reached or read.
     """
     try:
         remembered = store.read(target.name)
@@ -269,7 +269,7 @@ def _gaps(body: dict[str, Any]) -> str | None:
 
 
 def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """The cards of a machine, in the order of their places: who stands before it looks for the slot."""
+    """The rows of a machine's cards, sorted by slot, as a person in front of the machine looks for them."""
     return [
         (
             body['target'],
@@ -286,12 +286,12 @@ def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def _place(a: dict[str, Any]) -> str:
-    """The slot, as the BMC labels it, and the PCI address, those that it tells."""
+    """The slot, as the BMC labels it, and the PCI address, as far as the BMC reports them."""
     return ', '.join(filter(None, (a['location'], a['pci']['address'])))
 
 
 def _in_order(a: dict[str, Any]) -> tuple[object, ...]:
-    """Slot 2 before Slot 10; what has no place comes last."""
+    """Sort key: Slot 2 before Slot 10; a card without slot and PCI address comes last."""
     place = _place(a)
     return (not place, [(int(part), '') if part.isdigit() else (-1, part) for part in _NUMBERS.split(place)], a['primary_uri'])
 
@@ -300,20 +300,20 @@ _NUMBERS = re.compile(r'([0-9]+)', re.ASCII)
 
 
 def _slots(a: dict[str, Any]) -> tuple[str, ...]:
-    """What each slot holds, by its name: the Id of the resource is that of the slot on real cards."""
+    """The function in each slot by its name: on real cards the Id of the function resource is that of the slot."""
     names = {f['id']: f['name'] or f['id'] for f in a['functions']}
     return tuple(f'{s["slot_id"]} {names.get(s["function"], s["function"]) or "empty"}' for s in a['slots'])
 
 
 def _model(vendor: str | None, model: str | None) -> str | None:
-    """Vendor and model; many models begin with their vendor already."""
+    """Vendor and model, without the vendor twice: many models begin with their vendor already."""
     if vendor and model and model.casefold().startswith(vendor.casefold()):
         return model
     return ' '.join(filter(None, (vendor, model))) or None
 
 
 def _whole(start: str, between: str, end: str, parts: Iterable[str], code: Exit) -> Report:
-    """A document, put together from the text of its targets: the text of the whole would be, and costs less memory."""
+    """A document that is joined from the texts of its targets: the same text as that of the whole, for less memory."""
     pieces = [start]
     for part in parts:
         pieces += [part, between]
@@ -323,7 +323,7 @@ def _whole(start: str, between: str, end: str, parts: Iterable[str], code: Exit)
 
 _FORMS = {
     'stream': _Form(
-        # One write for each line.
+        # With the line end, so that each line is one write.
         part=lambda body: json.dumps(plain(body)) + '\n',
         report=lambda kept, code: Report(document=None, columns=COLUMNS, rows=(), code=code),
     ),
@@ -344,4 +344,4 @@ _FORMS = {
         ),
     ),
 }
-"""The formats; each that is not here is one of a table's."""
+"""The output formats; every other format prints the rows of a table."""

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc lock``: shut the write paths that the baseline names, and read them back."""
+"""``baremetal-acc lock``: engage the locks that block the write paths of the baseline, and read them back."""
 
 from typing import ClassVar
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does ``baremetal-acc`` start, and how does it end? A cliff application; every failure is one line and a code."""
+"""Entry point of ``baremetal-acc``: the cliff application, its logging, and the exit code and error line of each failure."""
 
 import argparse
 import errno
@@ -29,21 +29,21 @@ _LEVELS = {0: logging.ERROR, 1: logging.ERROR, 2: logging.INFO}
 
 
 class _Verbs(commandmanager.CommandManager):
-    """The verbs. Cliff imports every one of them to know its name; entry points tell it without."""
+    """The commands, found by their entry points. Cliff's own manager would import every command to learn its name."""
 
     def load_commands(self, namespace: str) -> None:
-        """Called by cliff."""
+        """Read the entry points of a namespace. Called by cliff."""
         self.group_list.append(namespace)
         self.commands.update({entry.name: entry for entry in metadata.entry_points(group=namespace)})
 
 
 class App(app.App):
-    """The application."""
+    """The cliff application ``baremetal-acc``."""
 
     NAME = text.PROGRAM
 
     done: Exit = Exit.HOLDS
-    """The code of what a command has done: also where it then fails at printing it."""
+    """The exit code of the work that a command has done. It counts also if printing the report fails afterwards."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -56,16 +56,16 @@ class App(app.App):
     def build_option_parser(
         self, description: str | None, version: str | None, argparse_kwargs: dict[str, object] | None = None
     ) -> argparse.ArgumentParser:
-        """Options that every command has."""
+        """The parser of the options that every command has."""
         return strict(super().build_option_parser(description, version, {'prog': self.NAME, **(argparse_kwargs or {})}))
 
     def configure_logging(self) -> None:
-        """Our own log only: libraries log requests, and those hold passwords and tokens."""
+        """Log our own messages to standard error and ``--log-file``; those of libraries may hold passwords and tokens."""
         root = logging.getLogger()
         root.setLevel(logging.WARNING)
         console = logging.StreamHandler(self.stderr)
         console.setLevel(_LEVELS.get(self.options.verbose_level, logging.DEBUG))
-        # What nobody reads is not put together: a fleet makes thousands of requests.
+        # Messages that are not written are not even formatted: a fleet makes thousands of requests.
         logging.getLogger(OURS).setLevel(logging.DEBUG if self.options.log_file else console.level)
         console.setFormatter(_OneLine(f'{self.NAME}: %(message)s'))
         handlers: list[logging.Handler] = [console]
@@ -86,7 +86,7 @@ class App(app.App):
         self.configure_logging()
         if rest and self.options.deferred_help:
             self.options.deferred_help = False
-            # Behind the first option everything is an argument of the verb, which needs none to be explained.
+            # From the first option on these are arguments of the command, whose help needs none of them.
             words = list(itertools.takewhile(lambda word: not word.startswith('-'), rest))
             if words and not any(name.startswith(words[0]) for name, _ in self.command_manager):
                 raise self._no_such(words[0])
@@ -116,7 +116,7 @@ class App(app.App):
 
 
 class _OneLine(logging.Formatter):
-    """What a BMC says may hold control characters."""
+    """Formats a log record as one line without control characters, which text of a BMC may contain."""
 
     def format(self, record: logging.LogRecord) -> str:
         record.exc_info = None
@@ -129,17 +129,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     :returns: the exit code; see :class:`baremetal_acc.cli.exits.Exit`.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    # Asked for before anything is parsed, so that a failure of the parsing itself can be looked into too.
+    # Read before the arguments are parsed, so that a failure of the parser shows its traceback, too.
     debug = '--debug' in arguments
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A letter that its encoding lacks must not cost the rest.
+        # A character that the output's encoding lacks must not prevent the rest from being printed.
         sys.stdout.reconfigure(errors='backslashreplace')
     application = App()
     return exits.worst((_ended(application, arguments, debug=debug), application.done))
 
 
 def _ended(application: App, arguments: list[str], *, debug: bool) -> Exit:
-    """The code that a command ends with."""
+    """Run the command, print its error, and return its exit code."""
     try:
         with interruption.bounded():
             return Exit(application.run(arguments))
@@ -153,7 +153,7 @@ def _ended(application: App, arguments: list[str], *, debug: bool) -> Exit:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone; Python would complain once more when it closes it.
+        # The reader of our output has gone; without this, Python would report the error again when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.HOLDS
     except Exception as exc:

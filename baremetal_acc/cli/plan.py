@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc plan``: what would ``apply`` do, by which rules, and what does it refuse?"""
+"""``baremetal-acc plan``: print what ``apply`` would flash, program and lock, by which rules, and what it would refuse."""
 
 import argparse
 from typing import ClassVar
@@ -20,9 +20,9 @@ class Plan(PlanCommand):
     WRITES: ClassVar[bool] = False
 
     def add_own_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Those of apply that change the plan."""
+        """Add the options of ``apply`` that change the plan."""
         add_lifecycle_arguments(parser)
 
     def request(self, arguments: argparse.Namespace) -> Request:
-        """What apply would be asked for."""
+        """The request that ``apply`` would get."""
         return with_lifecycle(super().request(arguments), arguments)

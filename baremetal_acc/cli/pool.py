@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc pool``: keep as many regions with each function free as the pool file says, by reprogramming others."""
+"""``baremetal-acc pool``: keep as many free FPGA regions with each function as the pool file says, by reprogramming others."""
 
 import argparse
 import functools
@@ -40,20 +40,20 @@ FORMAT = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of all three."""
+    """Add the options that ``plan``, ``apply`` and ``watch`` share."""
     parser.add_argument('--pools', metavar='FILE', help='pool file; wins over the configuration')
     parser.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
 
 
 def state_folder(settings: Settings, environ: Mapping[str, str]) -> Path:
-    """Where moves under way and demands are kept."""
+    """The folder in which unfinished moves and demands are stored."""
     return settings.state_dir or folder(environ)
 
 
 def read(path: Path) -> Pools:
-    """The pool file.
+    """Read and parse the pool file.
 
-    :raises DocumentError: it is missing or wrong.
+    :raises DocumentError: the file is missing or wrong.
     """
     try:
         found = path.read_bytes()
@@ -69,9 +69,9 @@ def read(path: Path) -> Pools:
 def begin(
     arguments: argparse.Namespace, environ: Mapping[str, str] | None = None, *, writes: bool = True
 ) -> tuple[Steering, Desk, Configuration]:
-    """What the arguments say.
+    """Build what the pool commands work with, from their arguments.
 
-    :param writes: what becomes of demands is told and kept.
+    :param writes: report and store the progress of demands.
     :raises AccError: a file or an option is wrong.
     """
     from baremetal_acc.fleet.connect import connect  # the SDK takes its time to import
@@ -80,7 +80,7 @@ def begin(
     using = session.configuration(arguments, environ)
     settings = using.settings
     path = Path(arguments.pools) if arguments.pools else settings.pools
-    read(path)  # before anybody is asked anything
+    read(path)  # so that an error in the file is found before any service is contacted
     desk = pool_demand.desk(using, environ)
     ironic, shelf = connect(using.conf, say=text.note), Shelf(publisher.client(using.conf))
     desk.on_offer = shelf.on_offer
@@ -106,15 +106,15 @@ class Plan(ReportCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Pool file and configuration."""
+        """Add the options for the pool file and the configuration."""
         add_arguments(parser)
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
-        """Of the table."""
+        """The columns of the table."""
         return COLUMNS
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Read the fleet, and plan."""
+        """Read the nodes of the fleet from Ironic and placement, and print a plan."""
         steering, _, _ = begin(arguments, writes=False)
         look = steering.look()
         _told(look)
@@ -133,15 +133,15 @@ class Apply(ReportCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Pool file and configuration."""
+        """Add the options for the pool file and the configuration."""
         add_arguments(parser)
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
-        """Of the table."""
+        """The columns of the table."""
         return COLUMNS
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Execute one plan to its end."""
+        """Make one plan, and execute it to its end."""
         steering, _, _ = begin(arguments)
         with _signals(steering.stop):
             look, ended = steering.apply()
@@ -163,18 +163,18 @@ class Watch(command.Command):
     app_dist_name = text.PROGRAM
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Pool file, configuration, and how often."""
+        """The parser, with the options for the pool file, the configuration and the interval."""
         parser = strict(super().get_parser(prog_name))
         add_arguments(parser)
         parser.add_argument('--interval', type=float, default=30.0, metavar='SECONDS', help='between two rounds (default: 30)')
         return parser
 
     def get_epilog(self) -> str:
-        """Nothing: cliff would read the metadata of every package that is installed."""
+        """No epilog: cliff's own reads the metadata of every installed package."""
         return ''
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Called by cliff."""
+        """Do the work of the command. Called by cliff."""
         if not 0.1 <= parsed_args.interval <= 86400:
             raise UsageError(argument='--interval', what='0.1 to 86400 seconds are possible')
         steering, desk, using = begin(parsed_args)
@@ -188,12 +188,12 @@ class Watch(command.Command):
 
 @contextmanager
 def _signals(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and Ctrl-C let moves stop where they are, stored. A second Ctrl-C ends at once, which does no harm either."""
+    """Let SIGTERM and Ctrl-C stop moves where they are; they are stored. A second Ctrl-C ends at once, which is safe too."""
 
     def ending(number: int, frame: object) -> None:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
-        # Nothing is printed here: the line that is interrupted may be in the middle of printing, which Python does not allow.
+        # Nothing is printed here: the interrupted code may itself be printing, and Python does not allow a nested print.
         stop.set()
 
     before = {number: signal.signal(number, ending) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc pool demand``: who waits for a function, told and looked at by a person or a script."""
+"""``baremetal-acc pool demand``: add, list and drop the demands for functions that the pools are to serve."""
 
 import argparse
 import os
@@ -27,7 +27,7 @@ COLUMNS = ('Id', 'Function', 'Class', 'Source', 'Told', 'State', 'Since', 'Took'
 
 
 def desk(using: Configuration, environ: Mapping[str, str]) -> Desk:
-    """Where demands are told and served.
+    """The service that stores demands and reports their progress.
 
     :raises DocumentError: an option is wrong.
     """
@@ -35,10 +35,10 @@ def desk(using: Configuration, environ: Mapping[str, str]) -> Desk:
 
 
 def functions(settings: Settings, *, arguments: bool = False) -> frozenset[str]:
-    """The functions that the catalogue knows.
+    """The functions of the catalogue.
 
-    :param arguments: there is one that names the catalogue.
-    :raises DocumentError: it is missing or wrong. ``CatalogueRefused``: it is not signed as it has to be.
+    :param arguments: the command has an option that names the catalogue.
+    :raises DocumentError: the catalogue is missing or wrong. ``CatalogueRefused``: its signature is not as required.
     """
     loaded = assemble.catalogue(settings, assemble.trusting(settings), datetime.now(UTC), arguments=arguments)
     return frozenset(image.function for image in loaded.catalogue.images if image.function is not None)
@@ -48,11 +48,11 @@ class _DemandCommand(ReportCommand):
     """A command about demands."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Configuration."""
+        """Add the option for the configuration file."""
         parser.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
-        """Of the table."""
+        """The columns of the table."""
         return COLUMNS
 
     def _printed(self, told: Iterable[Told], at: Desk, code: Exit) -> Report:
@@ -69,7 +69,7 @@ class Add(_DemandCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """What is waited for."""
+        """Add the options that describe the demand."""
         super().add_arguments(parser)
         parser.add_argument('function', metavar='FUNCTION', help='as the catalogue calls it, or its class in placement')
         parser.add_argument('--catalogue', metavar='FILE', help='list of images; wins over the configuration')
@@ -77,7 +77,7 @@ class Add(_DemandCommand):
         parser.add_argument('--id', metavar='ID', help='what the demand is called (default: a new UUID)')
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Keep it."""
+        """Store the demand."""
         using = session.configuration(arguments, os.environ)
         at = desk(using, os.environ)
         at.functions = functions(using.settings, arguments=True)
@@ -91,7 +91,7 @@ class List(_DemandCommand):
     """Print who waits for which function, and how far it has come with it. Exit code 0."""
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Read them."""
+        """Read and print the demands."""
         at = desk(session.configuration(arguments, os.environ), os.environ)
         report = self._printed(at.told(), at, Exit.HOLDS)
         if at.spool.refused():
@@ -103,12 +103,12 @@ class Drop(_DemandCommand):
     """Forget demands. What is being programmed for them goes on. Exit code 0: they are gone; 3: there was no such demand."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Which ones."""
+        """Add the argument that names the demands."""
         super().add_arguments(parser)
         parser.add_argument('ids', nargs='+', metavar='ID', help='as pool demand list prints it')
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Delete them."""
+        """Delete the demands."""
         at = desk(session.configuration(arguments, os.environ), os.environ)
         gone = [one for one in at.told() if one.demand.id in arguments.ids]
         missing = [name for name in arguments.ids if not at.spool.drop(name)]

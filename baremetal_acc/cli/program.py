@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc program``: put functions into reconfiguration slots, and nothing else."""
+"""``baremetal-acc program``: program functions into the reconfiguration slots of FPGAs; firmware is never written."""
 
 import argparse
 from dataclasses import replace
@@ -20,7 +20,7 @@ class Program(PlanCommand):
     VERB: ClassVar[Verb] = Verb.PROGRAM
 
     def add_own_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Which function goes where."""
+        """Add the option that says which function is programmed into which slot."""
         parser.add_argument(
             '--slot',
             action='append',
@@ -30,7 +30,7 @@ class Program(PlanCommand):
         )
 
     def request(self, arguments: argparse.Namespace) -> Request:
-        """What the arguments ask for."""
+        """The request that the arguments describe."""
         return replace(super().request(arguments), functions=tuple(_pair(text) for text in arguments.slot))
 
 

@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How far are the jobs, and how far is a fleet? Bars and counts that move on a terminal; both on standard error.
+"""Show the progress of jobs and of a fleet's inventory on standard error.
 
-Elsewhere each change of a job is one line, and a fleet is not counted.
+On a terminal these are progress bars and a count that are redrawn. Elsewhere each change of a job is one line, and a fleet is
+not counted.
 """
 
 import re
@@ -23,24 +24,24 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning.activation import waits_for_person
 
 _PAUSE = 0.2
-"""Seconds between two drawings of a count."""
+"""Seconds between two redraws of a count."""
 
 _BUSY = (ItemState.SENT, ItemState.RUNNING)
 
 
 _LONG = 10.0
-"""Seconds of a wait after which it is said."""
+"""Seconds after which a wait is reported."""
 
 _LOOK = 1.0
-"""Seconds between two looks at the requests that wait."""
+"""Seconds between two checks for requests that wait for long."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Wait:
     """What a job waits for.
 
-    :ivar same: the words for it, without numbers.
-    :ivar since: when it was first seen, in seconds of the clock.
+    :ivar same: the text of the wait, with each number replaced by 0.
+    :ivar since: when the wait was first seen, in seconds of the clock.
     """
 
     same: str
@@ -49,7 +50,7 @@ class _Wait:
 
 
 class Progress:
-    """Shows jobs as they go on.
+    """Shows the progress of running jobs.
 
     :param quiet: show nothing.
     """
@@ -75,13 +76,13 @@ class Progress:
         self._lock = threading.RLock()
 
     def labels(self, labels: Mapping[AcceleratorId, str]) -> None:
-        """What to call devices."""
+        """Add labels by which devices are shown in place of their ids."""
         self._labels.update(labels)
 
     def show(self, job: Job, doing: str | None = None) -> None:
         """Show what has changed in a job.
 
-        :param doing: what it waits for, None when it has ended.
+        :param doing: what the job waits for, None when it has ended.
         """
         if self._quiet:
             return
@@ -90,7 +91,7 @@ class Progress:
 
     def _show(self, job: Job, doing: str | None) -> None:
         for position, item in enumerate(job.items):
-            # What is performed within one tick is not seen as being done, only as done; what is put off comes back each time.
+            # An item that is performed within one tick is shown only once it is done; a postponed item is shown once.
             saying = (item.state, _reason(item))
             if item.state is ItemState.SENT or self._said.get((job.target, position), (ItemState.PLANNED, None)) == saying:
                 continue
@@ -102,14 +103,14 @@ class Progress:
             self._draw()
 
     def _say_wait(self, job: Job, doing: str | None) -> None:
-        """Say once what a job waits for that has waited for it for long, and until when it does at the latest."""
+        """Report once what a job has waited for for long, and its deadline."""
         if doing is None:
             self._waits.pop(job.target, None)
             return
-        # What a person is waited for is said by what it does.
+        # For an item that waits for a person, ``doing`` says so already.
         told = [i.message for i in job.items if i.state in _BUSY and i.message and not waits_for_person(i)]
         what = self._named('; '.join([doing, *dict.fromkeys(told)]))
-        same = re.sub('[0-9]+', '0', what)  # what only counts is the same wait
+        same = re.sub('[0-9]+', '0', what)  # a text that differs only in numbers is the same wait
         known = self._waits.get(job.target)
         if known is None or known.same != same:
             self._waits[job.target] = _Wait(same=same, since=self._clock())
@@ -128,7 +129,7 @@ class Progress:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """While this lasts, it is said of each request that a BMC does not answer for long: jobs are shown between requests."""
+        """Within this context, report each request that a BMC does not answer for long; jobs are shown between requests."""
         ended = threading.Event()
 
         def watch() -> None:
@@ -143,7 +144,7 @@ class Progress:
             ended.set()
 
     def say_requests(self) -> None:
-        """Say once of each request that waits for long what it waits for, and until when it does at the latest."""
+        """Report once each request that has waited for long, and its deadline."""
         now = self._clock()
         for one in pending.requests():
             with self._lock:
@@ -180,7 +181,7 @@ class Progress:
 
 
 class Count:
-    """Counts the targets of a fleet on one line that moves. Nothing where there is no terminal.
+    """Counts the finished targets of a fleet on one line that is redrawn on a terminal; elsewhere shows nothing.
 
     :param quiet: show nothing.
     """
@@ -195,14 +196,14 @@ class Count:
         self._failed = 0
 
     def ended(self, *, failed: bool) -> None:
-        """One target more is done."""
+        """Count one more finished target."""
         self._done += 1
         self._failed += failed
         if self._moving.is_shown and (self._drawn is None or self._clock() - self._drawn >= _PAUSE):
             self.draw()
 
     def draw(self) -> None:
-        """Show how far it is."""
+        """Draw the count."""
         if self._moving.is_shown:
             self._drawn = self._clock()
             self._moving.draw([(100 * self._done // max(1, self._total), self._line())])
@@ -232,7 +233,7 @@ def _duration(seconds: float) -> str:
 
 
 _TOLD = (ItemState.FAILED, ItemState.PLANNED)
-"""States whose message is told: why it failed, and why it is put off."""
+"""States whose message is shown: why an item failed, or why it is postponed."""
 
 
 def _message(item: Item) -> str:
@@ -248,5 +249,5 @@ def _message(item: Item) -> str:
 
 
 def _reason(item: Item) -> str | None:
-    """What a line is worth for: a number that counts down in the same words is none."""
+    """The reason of a postponed item, numbers replaced: a new line is printed only where more than a number has changed."""
     return re.sub('[0-9]+', '0', item.message) if item.message and item.state is ItemState.PLANNED else None

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc publish``: make placement agree with what is verified now."""
+"""``baremetal-acc publish``: bring the resource providers in placement to what the verification of a target proves now."""
 
 import argparse
 import contextlib
@@ -53,25 +53,25 @@ class Publish(ReportCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Targets, and whether to do it."""
+        """Add the options for targets and execution."""
         session.add_arguments(parser, writes=True)
         what = parser.add_mutually_exclusive_group()
         what.add_argument('--execute', action='store_true', help='do it; without this the calls are printed only')
         what.add_argument('--why', action='store_true', help='print what of each device is on offer, and why or why not')
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
-        """Of the table."""
+        """The columns of the table."""
         return WHY_COLUMNS if arguments.why else COLUMNS
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Compare every target with placement, and send what is missing."""
+        """Compare every target with placement, and send the calls that are missing."""
         using = session.begin(arguments, writes=True)
         tools = using.tools()
         to = publisher.connect(using.conf)
         targets = {e.name: using.attempt(e) for e in using.entries}
         if arguments.execute:
             names = vocabulary(tools.baseline, tools.catalogue)
-            with contextlib.suppress(PlacementError):  # each target says it, and nobody needs a name yet
+            with contextlib.suppress(PlacementError):  # each target reports the same error below
                 to.declare(names.classes, names.traits)
 
         def one(entry: TargetEntry) -> tuple[tuple[Standing, ...], tuple[Call, ...]]:
@@ -117,19 +117,19 @@ class Publish(ReportCommand):
 
 
 def _takes(calls: Iterable[Call]) -> bool:
-    """Some of them take something out of service."""
+    """Whether some of the calls withdraw inventory."""
     return any(isinstance(c, SetInventories) and not c.inventories for c in calls)
 
 
 def _may_be_proven(device: Standing) -> bool:
-    """What keeps it from being offered is a lock that reads closed, and that somebody else may have proven."""
+    """Whether a device is withheld for a lock that reads locked and that somebody else, such as Ironic, may have proven."""
     return isinstance(device.why, Withheld) and any(f.state is LockState.LOCKED_REPORTED for f in device.why.findings)
 
 
 def node_of(entry: TargetEntry) -> str:
     """UUID of a target's node.
 
-    :raises UsageError: bmcs.yaml does not say it.
+    :raises UsageError: bmcs.yaml does not name it.
     """
     if entry.node is None:
         hint = 'write node: UUID of the Ironic node into bmcs.yaml'
@@ -138,9 +138,9 @@ def node_of(entry: TargetEntry) -> str:
 
 
 def wanted(entry: TargetEntry, using: Session, tools: Tools, target: Target | AccError) -> ProviderTree:
-    """What placement ought to know of a target, by a look at it now.
+    """The provider tree that placement should have for a target, from an inventory read now.
 
-    :raises AccError: it could not be looked at, or has no node.
+    :raises AccError: the target could not be read, or has no node.
     """
     return looked(entry, using, tools, target)[0]
 
@@ -148,9 +148,9 @@ def wanted(entry: TargetEntry, using: Session, tools: Tools, target: Target | Ac
 def looked(
     entry: TargetEntry, using: Session, tools: Tools, target: Target | AccError
 ) -> tuple[ProviderTree, tuple[Standing, ...]]:
-    """What placement ought to know of a target, by a look at it now, and why.
+    """The provider tree that placement should have for a target, from an inventory read now, and the reasons for each device.
 
-    :raises AccError: it could not be looked at, or has no node.
+    :raises AccError: the target could not be read, or has no node.
     """
     root = node_of(entry)
     found = work.judged(using, entry, tools, target)
@@ -160,7 +160,7 @@ def looked(
 
 
 def documents(calls: Iterable[Call]) -> Iterable[dict[str, Any]]:
-    """The calls as a document has them."""
+    """The calls as they are printed in a document."""
     for call in calls:
         yield {
             'call': _WORDS[type(call)],

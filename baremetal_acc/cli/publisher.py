@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does the command line reach placement? Through keystoneauth, by the group ``[placement]`` of the configuration."""
+"""Connect the command line to placement by keystoneauth, and publish or withdraw the providers of a node.
+
+The group ``[placement]`` of the configuration says how placement is reached.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,12 +26,12 @@ from baremetal_acc.placement.slow_answers import SlowAnswers
 GROUP = 'placement'
 
 MOST_HOLDERS = 3
-"""Consumers that a message names."""
+"""The most consumers that a message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlacement:
-    """What a job tells placement, bound to one node.
+    """Placement as a job uses it, bound to one node.
 
     :ivar root: UUID of the node's root provider.
     """
@@ -37,31 +40,31 @@ class NodePlacement:
     root: str
 
     def withdraw(self, accelerators: Iterable[AcceleratorId] | None, *, alone: bool = False) -> None:
-        """Take what is unclaimed of these devices out of service; None: of everything that the node ever offered.
+        """Withdraw the unclaimed inventory of these devices; None: of everything that the node ever published.
 
-        :param alone: see that nothing of the node is claimed afterwards, the machine itself included.
-        :raises PlacementError: somebody holds it, or placement did not do it.
+        :param alone: check that nothing of the node is claimed afterwards, the machine itself included.
+        :raises PlacementError: a consumer holds an allocation, or placement refused.
         """
         meant = None if accelerators is None else frozenset(providers.card_uuid(self.root, a) for a in accelerators)
         self.publisher.withdraw(self.root, meant, alone=alone)
 
     def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:
-        """Make placement agree.
+        """Publish what the verdict lets the node offer.
 
-        :raises PlacementError: it did not.
+        :raises PlacementError: placement refused a call, or cannot be reached.
         """
         publish(self.publisher, self.tree(inventory, verdict, supply))
 
     def tree(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> ProviderTree:
-        """What placement ought to know."""
+        """The provider tree that placement should have."""
         return providers.tree(inventory, verdict, self.root, supply.functions, supply.offers)
 
 
 def publish(to: Publisher, tree: ProviderTree) -> tuple[Call, ...]:
-    """Make placement agree with what of a tree may be on offer now.
+    """Publish the part of a provider tree that may be available in placement now.
 
-    :returns: the calls that placement took.
-    :raises PlacementError: it did not agree, or the machine was claimed or freed meanwhile.
+    :returns: the calls that placement accepted.
+    :raises PlacementError: placement refused a call, or the machine was claimed or freed meanwhile.
     """
     holders = to.holders(tree.root_uuid)
 
@@ -78,7 +81,7 @@ def publish(to: Publisher, tree: ProviderTree) -> tuple[Call, ...]:
 def plan(to: Publisher, tree: ProviderTree) -> tuple[Call, ...]:
     """The calls that :func:`publish` would send. Writes nothing.
 
-    :raises PlacementError: placement cannot be asked.
+    :raises PlacementError: placement cannot be read.
     """
     holders = to.holders(tree.root_uuid)
     calls = to.plan(_on_offer(tree, holders), consumer=_one(holders))
@@ -94,9 +97,9 @@ def _warn_of_flat(to: Publisher, tree: ProviderTree) -> None:
 
 
 def _on_offer(tree: ProviderTree, holders: tuple[str, ...]) -> ProviderTree:
-    """What of a tree may be on offer: nothing, from the moment when somebody has claimed the machine.
+    """The part of a provider tree that may be available in placement: nothing as soon as the machine is claimed.
 
-    For a device can be claimed without its machine. Ironic's node says earlier who has it; here only placement is asked.
+    A device could otherwise be claimed without its machine. Ironic's node shows a claim earlier; here only placement is read.
     """
     if not holders:
         return tree
@@ -110,24 +113,24 @@ def _one(holders: tuple[str, ...]) -> str | None:
 
 
 def configured(conf: cfg.ConfigOpts) -> bool:
-    """The configuration says how to reach placement."""
+    """Whether the configuration says how to reach placement."""
     return _settings(conf).is_set_up
 
 
 def connect(conf: cfg.ConfigOpts) -> Publisher:
     """A publisher for any number of nodes.
 
-    :raises UsageError: the configuration does not say how to reach placement. ``DocumentError``: it says it wrongly.
+    :raises UsageError: the configuration does not say how to reach placement. ``DocumentError``: these options are wrong.
     """
     return Publisher(client(conf))
 
 
 def client(conf: cfg.ConfigOpts) -> PlacementClient:
-    """Placement's API.
+    """A client of placement's API.
 
-    :raises UsageError: the configuration does not say how to reach placement. ``DocumentError``: it says it wrongly.
+    :raises UsageError: the configuration does not say how to reach placement. ``DocumentError``: these options are wrong.
     """
-    # Only commands that publish need keystoneauth, and it takes its time to import.
+    # Imported here: only commands that publish need keystoneauth, and its import is slow.
     from keystoneauth1 import exceptions, loading
 
     settings = _settings(conf)

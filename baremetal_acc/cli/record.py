@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc record``: what does a BMC tell of its machine, in a form that can be given to others?
+"""``baremetal-acc record``: record the Redfish resource tree of a BMC, without what identifies the machine.
 
-The tree goes into a new folder in the DMTF's mockup layout, scrubbed, with the inventory that we made of it beside it.
+The tree is written to a new folder in the DMTF's mockup layout, scrubbed, next to the inventory that baremetal-acc made of it.
 ``baremetal-acc emulate --recording`` serves such a folder.
 """
 
@@ -41,29 +41,29 @@ if TYPE_CHECKING:
 COLUMNS = ('Target', 'BMC', 'Output', 'Resources', 'Missed', 'Scrubbed')
 
 TARGET = 'recording'
-"""Stands in inventory.json for the target's name, which may be a host's."""
+"""Replaces the target's name in inventory.json, because that may be a host name."""
 
 README = 'README.md'
 INVENTORY = 'inventory.json'
 
 SMALLEST_KEY = 16
-"""Bytes of a key file. Shorter ones can be guessed."""
+"""The fewest bytes of a key file. A shorter key can be guessed."""
 
 SHORTEST_PASSWORD = 4
-"""Characters. A shorter one stands everywhere by chance, and could not be kept out of a recording."""
+"""Characters. A shorter password occurs in other text by chance, and could not be kept out of a recording."""
 
 _OTHER_USER = 'record it as a user with another name and password, best one that may only read'
 _LARGEST_KEY = 64 * 1024
 _LISTED = 500
 _EVERY = 5.0
-"""Seconds between two lines of progress where no terminal shows them."""
+"""Seconds between two progress lines where the output is not a terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the operator asked for.
+    """The options of the command, checked.
 
-    :ivar key: secret for the replacements, None: nothing is scrubbed.
+    :ivar key: secret key for the replacements; None: nothing is scrubbed.
     """
 
     output: Path
@@ -75,9 +75,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What lies in the folder now.
+    """A summary of the recording in the folder.
 
-    :ivar missed: in the words of the recording, scrubbed like it.
+    :ivar missed: resources that could not be recorded; their URIs and reasons are scrubbed, too.
     """
 
     resources: int
@@ -92,7 +92,7 @@ _BY_IPMI = (
     'send the output of inventory -f json -vv instead, and of ipmitool fru print, ipmitool sdr elist all and ipmitool hpm '
     'check: they hold serial numbers and addresses, which nothing scrubs'
 )
-"""What to do about a BMC that is read wrongly by IPMI."""
+"""The hint for a BMC that is read by IPMI, of which nothing can be recorded."""
 
 
 class Record(ReportCommand):
@@ -102,7 +102,7 @@ class Record(ReportCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Which BMC, what of it, and where to."""
+        """Add the options for the target, the BMC, the extent, the output and the scrubbing."""
         session.add_arguments(parser, writes=False, documents=False)
         what = parser.add_argument_group('recording')
         what.add_argument('--output', metavar='DIR', required=True, help='the folder to make; it must be new or empty')
@@ -133,7 +133,7 @@ class Record(ReportCommand):
         )
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Read, scrub, write."""
+        """Read the tree of one BMC, scrub it, and write the folder."""
         request = _request(arguments)
         using = session.begin(arguments, writes=False)
         if len(using.entries) != 1:
@@ -152,7 +152,7 @@ class Record(ReportCommand):
 
 
 class Progress:
-    """How many resources were read: one line that moves on a terminal, a line now and then elsewhere."""
+    """Shows how many resources were read: one line that is redrawn on a terminal, a line every few seconds elsewhere."""
 
     def __init__(self, stream: TextIO, target: str, *, quiet: bool = False) -> None:
         self._stream = stream
@@ -162,7 +162,11 @@ class Progress:
         self._next = 0.0 if self._moving.is_shown else time.monotonic() + _EVERY
 
     def told(self, read: int, waiting: int) -> None:
-        """Show it, not more often than somebody can read."""
+        """Show the numbers, at most ten times per second on a terminal and every five seconds elsewhere.
+
+        :param read: resources that were read.
+        :param waiting: resources that are known and not read yet.
+        """
         if self._quiet or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + (0.1 if self._moving.is_shown else _EVERY)
@@ -174,17 +178,17 @@ class Progress:
             self._stream.flush()
 
     def end(self) -> None:
-        """Remove the line that moves."""
+        """Remove the progress line."""
         self._moving.clear()
 
 
 def record(target: Target, address: BmcAddress, using: Session, request: Request, shown: Progress) -> Recorded:
-    """Read one BMC and write the folder.
+    """Read the tree of one BMC and write the folder.
 
-    :raises BmcError: the BMC cannot be spoken to. ``Refused``: our own credentials would stand in the folder.
+    :raises BmcError: the BMC cannot be reached or read. ``Refused``: our own credentials would be in the folder.
     :raises UsageError: the folder cannot be written.
     """
-    # Not at the top: sushy comes with it, and --help need not wait for that.
+    # Imported here: it imports sushy, which --help need not wait for.
     from baremetal_acc.bmc.redfish import crawl
 
     limits = crawl.Bounds(time=request.time_limit)
@@ -248,7 +252,7 @@ def _write(
 
 
 def _learned(found: 'Crawled', inventory: dict[str, Any], address: BmcAddress, own: Own, key: bytes | None) -> Scrubber | None:
-    """A scrubber that knows all that is going to be written; None when nothing is to be scrubbed."""
+    """A scrubber that has learnt the values of all documents to be written; None when nothing is to be scrubbed."""
     if key is None:
         return None
     scrubber = Scrubber(key, own)
@@ -263,9 +267,9 @@ def _learned(found: 'Crawled', inventory: dict[str, Any], address: BmcAddress, o
 
 
 def _check(folder: mockup.Folder, own: Own) -> None:
-    """Our own credentials stand nowhere.
+    """Check that the folder holds no credentials of ours.
 
-    :raises Refused: one does.
+    :raises Refused: it holds the user name, the password or a token.
     """
     for name, content in folder.texts():
         for part in (str(name), content):
@@ -275,7 +279,7 @@ def _check(folder: mockup.Folder, own: Own) -> None:
 
 
 def _inventory(target: Target, address: BmcAddress, using: Session) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """What our client makes of the BMC, and the resources that it names. That it fails is worth recording too."""
+    """The URIs of the accelerators, and our inventory document of the BMC. An error is recorded in the document, too."""
     alone = replace(target, bmcs=(address,))
     try:
         seen = judged(observe(alone, using.tools(documents=False), datetime.now(UTC)), (), lifecycle=0)
@@ -288,7 +292,7 @@ def _inventory(target: Target, address: BmcAddress, using: Session) -> tuple[tup
 
 
 def _scrubbed(inventory: dict[str, Any], scrubber: Scrubber | None) -> dict[str, Any]:
-    """The inventory in the words of the recording: its ids are made from values that were replaced."""
+    """The inventory with scrubbed values; the ids of accelerators, which contain serial numbers, are replaced accordingly."""
     if scrubber is None:
         return inventory
     made: dict[str, Any] = scrubber.body(inventory)
@@ -296,7 +300,7 @@ def _scrubbed(inventory: dict[str, Any], scrubber: Scrubber | None) -> dict[str,
     for old, new in zip(inventory['accelerators'], made['accelerators'], strict=True):
         head = f'serial:{old["serial"]}'
         if old['id'].startswith(head):
-            # Here short ones too, which are not looked for in other texts.
+            # Short serial numbers too, which the scrubber does not search for in other texts.
             new['id'] = f'serial:{new["serial"]}{scrubber.text(old["id"].removeprefix(head))}'
         ids[old['id']] = new['id']
     for old, new in zip(inventory['gaps'], made['gaps'], strict=True):
@@ -306,7 +310,7 @@ def _scrubbed(inventory: dict[str, Any], scrubber: Scrubber | None) -> dict[str,
 
 
 def _machine(found: 'Crawled', scrubber: Scrubber | None) -> list[tuple[str, str]]:
-    """Vendor, model and firmware as the BMC gives them."""
+    """Vendor, model and firmware of the service, its systems and its managers, as the BMC reports them."""
 
     def shown(place: str, *names: str) -> str:
         body = found.resources.get(place)
@@ -324,7 +328,7 @@ def _machine(found: 'Crawled', scrubber: Scrubber | None) -> list[tuple[str, str
 
 
 def _readme(recorded: Recorded, machine: list[tuple[str, str]], request: Request) -> str:
-    """What lies here, for whoever finds it."""
+    """The text of README.md: what was recorded, scrubbed and left out."""
     hard = [m for m in recorded.missed if not m.harmless]
     soft = [m for m in recorded.missed if m.harmless]
     lines = [
@@ -374,7 +378,7 @@ def _readme(recorded: Recorded, machine: list[tuple[str, str]], request: Request
 
 
 def _many(kind: str) -> str:
-    """The plural. It also keeps a README apart from the user name ``user``, which must not stand in it."""
+    """The plural. With it the README does not contain the word ``user``, which may be the user name that must not be in it."""
     return f'{kind}es' if kind.endswith(('s', 'sh')) else f'{kind}s'
 
 
@@ -384,7 +388,7 @@ def _listed(missed: list[Missed]) -> list[str]:
 
 
 def _plain(value: str) -> str:
-    """A BMC's text on one line, without marks that Markdown would obey."""
+    """A BMC's text on one line, without characters that Markdown would interpret."""
     return ''.join("'" if c in '`|<>' else c for c in text.printable(value))[:500]
 
 
@@ -393,7 +397,7 @@ def _said(value: str, scrubber: Scrubber | None) -> str:
 
 
 def _judge(target: str, found: Recorded) -> Exit:
-    """The code, with what is missing said aloud. A link that leads to nothing is common, and no failure."""
+    """Warn of what is missing, and return the exit code. Links to resources that do not exist are common, and no failure."""
     hard = [m for m in found.missed if not m.harmless]
     if found.stopped is not None:
         text.warn(f'{target}: the recording is not whole: {found.stopped}')
@@ -428,9 +432,9 @@ def _report(target: str, request: Request, found: Recorded | None, error: AccErr
 
 
 def _request(arguments: argparse.Namespace) -> Request:
-    """The arguments, checked before any BMC is asked.
+    """The options, checked before any BMC is contacted.
 
-    :raises UsageError: one is wrong.
+    :raises UsageError: an option is wrong.
     """
     output = Path(arguments.output)
     try:
@@ -473,9 +477,10 @@ def _key(path: Path) -> bytes:
 
 
 def _bmc(target: Target, request: Request) -> BmcAddress:
-    """The BMC that is meant.
+    """The BMC that ``--bmc`` names.
 
-    :raises UsageError: the target has none of that name, or it does not speak Redfish.
+    :raises UsageError: the target has no BMC of that name, or the BMC does not speak Redfish.
+    :raises Refused: the password is too short to be kept out of a recording.
     """
     names = [b.name for b in target.bmcs]
     found = next((b for b in target.bmcs if b.name == request.bmc), None)

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How do inventories, plans and verdicts look in the documents that tools read? Pure functions; the keys are stable.
+"""Render inventories, plans and verdicts as the JSON and YAML documents that tools read. Pure functions; the keys are stable.
 
-The schemas are doc/source/schemas/*.json. Within ``format`` 1 keys may be added; none is renamed, removed or given another
+The schemas are doc/source/schemas/*.json. Within ``format`` 1 keys may be added; no key is renamed, removed or given another
 type.
 """
 
@@ -53,7 +53,7 @@ _OPEN = frozenset({LockState.UNLOCKED, LockState.PARTIAL, LockState.PENDING_RESE
 
 
 def document(targets: Iterable[Json]) -> Json:
-    """What a command prints as a whole."""
+    """The whole document of a command."""
     return {'format': FORMAT, 'targets': list(targets)}
 
 
@@ -68,7 +68,7 @@ def failure(error: AccError | None) -> Json | None:
 def inventory(target: str, seen: Inventory | None, error: AccError | None = None) -> Json:
     """One target of the inventory document.
 
-    :param seen: with its lock readings judged by our records; None where the look failed as a whole.
+    :param seen: the inventory, its lock readings compared with our records of engaged locks; None where it could not be read.
     """
     return {
         'target': target,
@@ -167,11 +167,11 @@ def _measured(r: MeasurementReading) -> Json:
 
 
 def device_lock(a: Accelerator) -> str:
-    """Whether the host's own way to the device is shut, in one word.
+    """Whether the write path ``host-device`` of a device is blocked, in one word.
 
     ``locked``: every part that can be written (component, slot) has a mechanism that blocks ``host-device`` and reads locked;
-    ``unlocked``: at least one part is open, be it that it has no mechanism where others have one; ``unknown``: a mechanism
-    exists, its state cannot be told, and nothing else reads open; ``none``: no mechanism blocks this path at all.
+    ``unlocked``: at least one part is open, also a part without a mechanism where other parts have one; ``unknown``: a
+    mechanism exists, its state cannot be read, and no other part reads open; ``none``: no mechanism blocks this path at all.
     """
     if not any(WritePath.HOST_DEVICE in r.blocks for r in a.locks):
         return 'none'
@@ -184,14 +184,14 @@ def device_lock(a: Accelerator) -> str:
 
 
 def uncovered_paths(a: Accelerator) -> list[str]:
-    """Write paths that no mechanism covers, for one part of the device at least: nothing that we know can shut them."""
+    """Write paths that no known mechanism can block, for at least one part of the device."""
     return [
         path.value for path in WritePath if any(c.state is LockState.UNSUPPORTED for c in evidence.coverage(a, path, a.locks))
     ]
 
 
 def lock(reading: LockReading) -> Json:
-    """One reading of one mechanism."""
+    """One reading of one lock mechanism."""
     return {
         'mechanism': reading.mechanism,
         'bmc': reading.ref.bmc,
@@ -207,7 +207,7 @@ def lock(reading: LockReading) -> Json:
 
 
 def _literal(text: str | None) -> Any:
-    """The value as the BMC gave it."""
+    """The value of a lock as the BMC sent it: decoded from JSON where it is JSON."""
     if text is None:
         return None
     try:
@@ -251,7 +251,7 @@ def _slot(s: ReconfigurationSlot) -> Json:
 def plan(made: Plan, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcName, Sending] = _NOT_KNOWN) -> Json:
     """A plan.
 
-    :param labels: what to call the devices.
+    :param labels: labels of the devices, by id.
     :param sendings: how an image is sent to each BMC.
     """
     return {
@@ -265,8 +265,8 @@ def plan(made: Plan, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcN
 
 
 def against_others(job: Job, labels: Mapping[AcceleratorId, str]) -> list[Json]:
-    """Notes on parts of bundles that were sent, and that nothing else of the job is about: what the BMC says against them, and
-    what they show in the end.
+    """Notes on those parts of sent bundles that no item of the job names: the BMC's complaints about them, and the versions
+    that they show in the end.
     """
     sent = [(a, i) for i in job.items if isinstance(a := i.action, Flash)]
     said = [
@@ -286,8 +286,9 @@ def against_others(job: Job, labels: Mapping[AcceleratorId, str]) -> list[Json]:
 def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcName, Sending] = _NOT_KNOWN) -> Json:
     """One action, always with the same keys.
 
-    ``from`` and ``to`` are versions, names or literal values; ``reset`` is what brings it in force. What is sent to a BMC says
-    how (``way``), when the BMC is asked to apply it, in which turn, and what is put back if it fails.
+    ``from`` and ``to`` are versions, names or literal values; ``reset`` is the reset that activates the change. An image that
+    is sent to a BMC has the transfer (``way``), the requested ``apply_time``, its ``order``, and the image that is written
+    (``restore``) if it fails.
     """
     body: Json = {
         'action': type(a).__name__.lower(),
@@ -340,7 +341,7 @@ def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[Bmc
     if isinstance(a, Release | Engage | Flash | Program):
         body |= {'accelerator': a.accelerator, 'device': labels.get(a.accelerator), 'bmc': a.ref.bmc, 'uri': a.ref.uri}
     if isinstance(a, Release | Engage) and a.scope is Scope.BMC:
-        # It is of no card, though it is engaged in the name of one.
+        # Such a lock belongs to no card, although the action names one.
         body |= {'accelerator': None, 'device': f'BMC {a.ref.bmc}'}
     return body
 
@@ -350,7 +351,7 @@ def _sent(how: Sending | None) -> Json:
 
 
 def verdict(judged: Verdict) -> Json:
-    """What a look says about the baseline."""
+    """The comparison of an inventory with the baseline."""
     return {
         'met': judged.met,
         'findings': [finding(f) for f in judged.findings],
@@ -360,7 +361,7 @@ def verdict(judged: Verdict) -> Json:
 
 
 NO_VERDICT: Mapping[str, Any] = MappingProxyType({'met': False, 'findings': [], 'waived': [], 'relaxed': []})
-"""Of a target that could not be looked at."""
+"""The verdict on a target that could not be read."""
 
 
 def waived(w: Waived) -> Json:
@@ -378,12 +379,12 @@ def waived(w: Waived) -> Json:
 
 
 def relaxation(r: Relaxation) -> Json:
-    """What is asked less of than by default."""
+    """A relaxation: a rule that demands less than the default."""
     return {'kind': r.kind.value, 'rule': r.rule, 'text': r.text, 'accelerators': list(r.accelerators)}
 
 
 def finding(f: Finding) -> Json:
-    """One demand and what was found."""
+    """One demand of the baseline, and the value that was found."""
     said = findings.words(f.fact)
     return {
         'accelerator': f.accelerator,

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a command print what it found? As a table or CSV for people, as one whole document in JSON or YAML for tools."""
+"""Base class of the commands that print a report: a table or CSV for people, one whole JSON or YAML document for tools."""
 
 import abc
 import argparse
@@ -21,23 +21,23 @@ from baremetal_acc.errors import AccError, UsageError
 from baremetal_acc.model.toml import did_you_mean
 
 _AT_ONCE = 8
-"""Targets that are read at the same time."""
+"""Targets that are read concurrently."""
 
 WHOLE = ('json', 'yaml')
-"""Formats that give the whole document, and not a table's cells."""
+"""Output formats that print the whole document, and not the cells of a table."""
 
 DUMPER = getattr(yaml, 'CSafeDumper', yaml.SafeDumper)
-"""In C where PyYAML was built with it: five times as fast, to the same text."""
+"""The dumper in C where PyYAML was built with it: five times as fast, with the same output."""
 
 T = TypeVar('T')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a command has to print, and the code that it ends with.
+    """The output of a command, and its exit code.
 
-    :ivar document: the whole document; None where ``pieces`` are its text in the format that was asked for.
-    :ivar done: what was done, a line for each target: told where the report cannot be printed. Empty where nothing was.
+    :ivar document: the whole document; None where ``pieces`` hold its text in the requested format.
+    :ivar done: what was done, a line for each target, printed where the report cannot be printed. Empty where nothing was done.
     """
 
     document: dict[str, Any] | None
@@ -49,9 +49,9 @@ class Report:
 
 
 def plain(document: Any) -> Any:
-    """What every format prints of a document: what JSON makes of it, texts that are words of an enum among others.
+    """The document in plain JSON types, so that all formats print the same values; members of enums become text.
 
-    Half a character (a lone surrogate), which JSON lets a BMC send and which no UTF-8 can hold, becomes U+FFFD.
+    A lone surrogate, which a BMC may send in JSON and which UTF-8 cannot encode, becomes U+FFFD.
     """
     said = json.dumps(document)
     if '\\ud' in said:
@@ -61,7 +61,7 @@ def plain(document: Any) -> Any:
 
 
 def as_yaml(document: Any) -> str:
-    """A document, or a part of one, in YAML."""
+    """A document, or a part of one, as YAML text."""
     return str(yaml.dump(plain(document), Dumper=DUMPER, sort_keys=False))
 
 
@@ -78,7 +78,7 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
         return parser
 
     def get_epilog(self) -> str:
-        """Nothing: cliff would read the metadata of every package that is installed, to say where a command comes from."""
+        """No epilog: cliff's own reads the metadata of every installed package, to say where a command comes from."""
         return ''
 
     @abc.abstractmethod
@@ -86,20 +86,21 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
         """Add the command's own options."""
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...] | None:
-        """The columns of its table, where they are known before it is there. Who writes has to know them: a column that there
-        is not is told before anything is done.
+        """The columns of the table where they are known before the work is done, else None.
+
+        A command that writes has to know its columns: an unknown ``--column`` is then refused before anything is done.
         """
         return None
 
     @abc.abstractmethod
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Do it.
+        """Do the work of the command, and report it.
 
-        :raises AccError: it failed as a whole; what fails for one target only is in the report.
+        :raises AccError: the command failed as a whole; the failure of one target is in the report.
         """
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
-        """Called by cliff."""
+        """Do the work of the command. Called by cliff."""
         if parsed_args.formatter in WHOLE and (parsed_args.columns or parsed_args.sort_columns):
             raise UsageError(
                 argument='--column' if parsed_args.columns else '--sort-column',
@@ -117,9 +118,9 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
         return report.columns, [tuple(text.cell(v, between) for v in row) for row in report.rows]
 
     def _known(self, arguments: argparse.Namespace, columns: tuple[str, ...]) -> None:
-        """Every column that is asked for is there.
+        """Check that every column that is asked for exists.
 
-        :raises UsageError: one is not.
+        :raises UsageError: a column does not exist.
         """
         known = {self._normalize_column_name(c): c for c in columns}
         for column in arguments.columns:
@@ -129,7 +130,7 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
     ) -> int:
-        """Called by cliff."""
+        """Print the report in the requested format. Called by cliff."""
         report = self._made()
         if parsed_args.formatter in WHOLE and report.document is None:
             self.app.stdout.writelines(report.pieces)
@@ -139,17 +140,17 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
             self.app.stdout.write(as_yaml(report.document))
         else:
             if parsed_args.formatter == 'table' and self.app.stdout.isatty():
-                self.formatter = terminal.Formatter()  # type: ignore[assignment]  # it has what cliff calls of one
+                self.formatter = terminal.Formatter()  # type: ignore[assignment]  # it has the method that cliff calls
             super().produce_output(parsed_args, column_names, data)
         return 0
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Called by cliff."""
+        """Do the work, print the report, and return the exit code. Called by cliff."""
         try:
             super().run(parsed_args)
             self.app.stdout.flush()
         except BaseException:
-            # What was done is done, whether its report can be printed or not.
+            # The work is done even if its report cannot be printed: say so.
             for line in () if self._report is None else self._report.done:
                 text.note(line)
             raise
@@ -161,9 +162,9 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
 
 
 def strict(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """No abbreviated options (``--exec`` must not execute), and wrong arguments are errors like all others."""
+    """Make a parser refuse abbreviated options (``--exec`` must not execute), and report wrong arguments as ``UsageError``."""
     parser.allow_abbrev = False
-    # A method of this one parser: cliff makes it, so there is no class of ours to put it in.
+    # Set on this one parser: cliff creates it, so there is no class of ours that could override the method.
     parser.error = functools.partial(_wrong, parser)  # type: ignore[assignment, method-assign]
     return parser
 
@@ -171,18 +172,18 @@ def strict(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 def _wrong(parser: argparse.ArgumentParser, message: str) -> None:
     head, _, rest = message.partition(': ')
     unknown = rest.split()[0] if head == 'unrecognized arguments' and rest else None
-    # Without the dashes, which any two options have in common.
+    # Without the dashes, which would make any two options look similar.
     names = [o.removeprefix('--') for a in parser._actions for o in a.option_strings if o.startswith('--')]
     near = did_you_mean(unknown.partition('=')[0].lstrip('-'), names, before='--') if unknown is not None else None
     hint = '; '.join(filter(None, (near, f'see {parser.prog} --help')))
     if unknown is not None:
-        # The value may be a password that somebody tried to give: it is not repeated.
+        # The value may be a password: it is not printed.
         raise UsageError(argument=unknown.partition('=')[0], what='no such argument', hint=hint)
     raise UsageError(argument=parser.prog.removeprefix(f'{text.PROGRAM} '), what=message, hint=hint)
 
 
 def each(entries: Sequence[TargetEntry], work: Callable[[TargetEntry], T]) -> list[tuple[TargetEntry, T | AccError]]:
-    """Do something for every target, several at once; a failure of one is its result and stops no other."""
+    """Run a function for every target, several at once; an error of one target is its result and stops no other."""
 
     def attempt(entry: TargetEntry) -> T | AccError:
         try:
@@ -197,7 +198,7 @@ def each(entries: Sequence[TargetEntry], work: Callable[[TargetEntry], T]) -> li
 
 
 def failed(target: str, error: AccError) -> Exit:
-    """Say what failed for a target, and give the code for it."""
+    """Print the error of a target, and return its exit code."""
     message = str(error)
     text.error(message if message.startswith(f'{target}: ') else f'{target}: {message}')
     return exits.of(error)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc reshape``: move what a node's root offers flat to its devices' own providers, with its claims, and back."""
+"""``baremetal-acc reshape``: move inventory and allocations in placement from a root provider to nested providers, or back."""
 
 import argparse
 import re
@@ -35,7 +35,7 @@ class Plan(ReportCommand):
     WRITES: ClassVar[bool] = False
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Targets, classes, and the direction."""
+        """Add the options for targets, resource classes and direction."""
         session.add_arguments(parser, writes=self.WRITES)
         parser.add_argument(
             '--class',
@@ -49,11 +49,11 @@ class Plan(ReportCommand):
         parser.add_argument('--back', action='store_true', help="from the devices' providers to the root; asks no BMC")
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
-        """Of the table."""
+        """The columns of the table."""
         return COLUMNS
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Look at every target, and at what placement has of it."""
+        """Read every target and its providers in placement, and plan or apply the reshape."""
         moves = tuple(parse(word) for word in arguments.classes)
         check(moves)
         using = session.begin(arguments, writes=self.WRITES)
@@ -131,7 +131,7 @@ class Apply(Plan):
 
 
 def _about_nova(made: Reshape, *, back: bool) -> str:
-    """What Nova would make of it."""
+    """What to change in nova-compute's provider.yaml, so that Nova neither undoes the reshape nor publishes inventory twice."""
     if back:
         names = ', '.join(m.target_class for m in made.moves)
         return (
@@ -182,9 +182,9 @@ def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def parse(text: str) -> Move:
-    """A move as an operator writes it.
+    """Parse a move as an operator writes it: ``FLAT``, ``FLAT=NESTED`` or ``FLAT=NESTED:TRAIT``.
 
-    :raises UsageError: it is none.
+    :raises UsageError: the text has another form.
     """
     flat, equals, rest = text.partition('=')
     nested, colon, trait = rest.partition(':')
@@ -195,9 +195,9 @@ def parse(text: str) -> Move:
 
 
 def check(moves: Iterable[Move]) -> None:
-    """A class of the root goes one way.
+    """Check that each resource class of the root is moved once only.
 
-    :raises UsageError: one is named twice.
+    :raises UsageError: a class is named twice.
     """
     for flat, times in Counter(m.flat for m in moves).items():
         if times > 1:
@@ -207,7 +207,7 @@ def check(moves: Iterable[Move]) -> None:
 
 
 def with_reasons(exc: PlacementUnreachable) -> PlacementUnreachable:
-    """The error, with why the reshape was refused before, where it was."""
+    """The error, with the reasons of an earlier refusal of the reshape where that is its cause."""
     if not isinstance(exc.__cause__, ReshapeRefused):
         return exc
     return PlacementUnreachable(f'{exc.message} ({"; ".join(sentences(exc.__cause__.reshape))})', hint=exc.hint)

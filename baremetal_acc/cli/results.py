@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tell of a target what a command that writes has planned, what became of that, or why there is no plan."""
+"""The result of a command that plans or writes, for one target: its plan, what its job did, or why there is no plan."""
 
 import json
 from collections.abc import Mapping
@@ -26,20 +26,20 @@ COLUMNS = ('Target', 'Device', 'Action', 'What', 'Change', 'State')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a command did to one target, or would do."""
+    """What a command did to one target, or would do, as a document, and the exit code."""
 
     document: dict[str, Any]
     code: Exit
 
 
 def done(result: Result) -> str:
-    """What became of a target, in one line. Why has been told already."""
+    """The outcome for a target in one line. The reasons have been printed already."""
     body = result.document
     return f'{body["target"]}: {body["verb"]} has ended: {body["outcome"]}'
 
 
 def planned(prepared: Prepared) -> Result:
-    """What a plan comes to."""
+    """The result of a dry run: planned, refused, not met, or nothing to do. Its error is printed."""
     if prepared.made.refusals:
         refused = Refused(map(refusals.sentence, prepared.made.refusals), hint=_hint(prepared))
         return Result(document=_document(prepared, 'refused', refused), code=failed(prepared.entry.name, refused))
@@ -52,7 +52,7 @@ def planned(prepared: Prepared) -> Result:
 
 
 def warn_of_unlock(prepared: Prepared) -> None:
-    """Say which ways will be open to whom. A plan that is refused opens nothing."""
+    """Warn of the write paths that an unlock will open. A refused plan opens none."""
     if prepared.made.refusals:
         return
     held = any(isinstance(a, Reset) and a.purpose is ResetPurpose.HOLD for a in prepared.made.actions)
@@ -68,21 +68,21 @@ def warn_of_unlock(prepared: Prepared) -> None:
 
 
 def warn_of_waivers(entry: TargetEntry, verdict: Verdict) -> None:
-    """Say which ways are open though everything holds, and who answers for it."""
+    """Warn of the write paths that are open by a waiver, and name who answers for each waiver."""
     for line in waiver.summary(verdict.waived):
         text.warn(f'{entry.name}: {line}')
 
 
 def tell_what_is_relaxed(entry: TargetEntry, verdict: Verdict) -> None:
-    """Say what was asked less of than by default: that all holds is worth as much as what was asked."""
+    """Note the rules that demand less than the default: a met verdict proves no more than what was demanded."""
     names = {f.accelerator: f.label for f in verdict.findings if f.accelerator is not None}
     for note in waiver.told(verdict.target, (), verdict.relaxed, names):
         text.note(f'{entry.name}: {notes_in_words.text(note.content)}')
 
 
 def _hint(prepared: Prepared) -> str | None:
-    """What else there is where the host cannot be powered off, a rule may be for the device or not, or a lock or its record is
-    missing.
+    """Alternatives to a refused plan: where the host cannot be powered off, where it is unclear whether a rule applies to a
+    device, and where a lock mechanism or the record of a lock is missing.
     """
     hints = []
     if any(isinstance(r.reason, NoHost) for r in prepared.made.refusals):
@@ -114,7 +114,7 @@ def _document(prepared: Prepared, word: str, error: AccError | None = None) -> d
 
 
 def failure(entry: TargetEntry, error: AccError) -> Result:
-    """What stands for a target that could not be worked on."""
+    """The result of a target that failed before it had a plan. Its error is printed."""
     document = {
         'target': entry.name,
         'verb': '',
@@ -136,11 +136,11 @@ def _states(body: dict[str, Any]) -> dict[str, Any]:
 
 
 NOT_DONE = 'not done'
-"""State, for people, of what is planned in a plan that is refused."""
+"""The state that tables show for the actions of a refused plan."""
 
 
 def actions(job: Job, made: Plan | None, labels: Mapping[AcceleratorId, str], sendings: Sendings) -> dict[str, Any]:
-    """What was done, action by action; notes are of the plan that it was begun with, and of bundles."""
+    """The actions of a job with their states; the notes are those of its plan, and on other parts of bundles."""
     notes = [] if made is None else render.plan(made, labels)['notes']
     notes += render.against_others(job, labels)
     done = [
@@ -156,7 +156,7 @@ def actions(job: Job, made: Plan | None, labels: Mapping[AcceleratorId, str], se
 
 
 def rows_of(body: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """The lines of a table."""
+    """The rows of the table."""
     rows: list[tuple[Any, ...]] = []
     for a in body['actions']:
         word = NOT_DONE if body['refusals'] and a['state'] == ItemState.PLANNED else a['state']
@@ -169,7 +169,7 @@ def rows_of(body: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def _what(a: dict[str, Any]) -> tuple[str, ...]:
-    """What is written, and where: line by line."""
+    """The subject of an action, where it is written, and its image: one item for each line of the cell."""
     place = ' '.join(filter(None, (a['bmc'], a['uri'])))
     image = f'image {a["image"]}' if a['subject'] and a['image'] else a['image']
     bundle = f'of bundle {a["bundle"]}' if a['bundle'] else None
@@ -177,7 +177,7 @@ def _what(a: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _change(a: dict[str, Any]) -> tuple[str, ...]:
-    """What becomes of it, how and when: line by line."""
+    """The change that an action makes, how, and when: one item for each line of the cell."""
     change = ' -> '.join(_plain(x) for x in (a['from'], a['to']) if x is not None)
     lines = [change]
     needs = None if a['reset'] in (None, 'none') else a['reset']
@@ -192,5 +192,5 @@ def _change(a: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _plain(value: Any) -> str:
-    """A version as it is, and a value of a lock as the BMC writes it."""
+    """A version unchanged, and the value of a lock as JSON, as the BMC writes it."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a command work with? Configuration, targets and tools, from its arguments and the environment."""
+"""Build what a command works with, its configuration, targets and tools, from its arguments and the environment."""
 
 import argparse
 import functools
@@ -34,7 +34,11 @@ PASSWORD_VARIABLE = 'BAREMETAL_ACC_PASSWORD'  # noqa: S105 - the name of a varia
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, writes: bool, documents: bool = True) -> None:
-    """The options that say which targets, and by which rules."""
+    """Add the options that select targets, configuration, baseline and catalogue.
+
+    :param writes: the command writes to BMCs, so that several targets need names or ``--all``.
+    :param documents: the command needs the baseline and the catalogue.
+    """
     which = parser.add_argument_group('targets')
     which.add_argument('names', nargs='*', metavar='TARGET', help='name of a target; the same as --target')
     which.add_argument('--target', action='append', default=[], metavar='NAME', help='name of a target; can be repeated')
@@ -76,9 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser, *, writes: bool, documents: b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """What the file and the arguments say.
+    """The configuration file and the options that override it.
 
-    :ivar conf: for libraries that have groups of their own, such as keystoneauth; what is ours is in the settings.
+    :ivar conf: for libraries with their own option groups, such as keystoneauth; our own options are in ``settings``.
     """
 
     conf: cfg.ConfigOpts
@@ -87,11 +91,11 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What one command works with.
+    """What one command works with: configuration, stored state, and targets.
 
-    :ivar conf: as :class:`Configuration` has it.
-    :ivar prompt: asks a person for a password; None where nobody can be asked.
-    :ivar password_of: reads a file of a password, each but once: a fleet has one for all.
+    :ivar conf: as in :class:`Configuration`.
+    :ivar prompt: asks a person for a password; None where there is no terminal.
+    :ivar password_of: reads a password file, each file only once: the targets of a fleet often share one.
     """
 
     conf: cfg.ConfigOpts
@@ -105,8 +109,8 @@ class Session:
     def target(self, entry: TargetEntry, concurrency: int | None = None) -> Target:
         """A target with its passwords.
 
-        :param concurrency: requests to one BMC at a time; None leaves it to the configuration.
-        :raises UsageError: a password is nowhere to be found. ``DocumentError``: its file is wrong, or a ``verify_ca``.
+        :param concurrency: concurrent requests to one BMC; None: as the configuration says.
+        :raises UsageError: a password is missing. ``DocumentError``: a password file or a ``verify_ca`` is wrong.
         """
         settings = self.settings if concurrency is None else replace(self.settings, bmc_concurrency=concurrency)
         facts = entry.facts(settings.default_exposure)
@@ -115,18 +119,18 @@ class Session:
         return Target(name=entry.name, node=facts, bmcs=tuple(assemble.tuned(address, settings) for address in found))
 
     def attempt(self, entry: TargetEntry, concurrency: int | None = None) -> Target | AccError:
-        """The same, its error as a value: passwords are asked for one after another, before targets are read at once."""
+        """The target, or its error as a value. Passwords are asked for one by one, before targets are read concurrently."""
         try:
             return self.target(entry, concurrency)
         except AccError as exc:
             return exc
 
     def tools(self, *, documents: bool = True, images: bool = True) -> Tools:
-        """The tools of the straight path.
+        """The tools that reading, planning and executing need, with baseline and catalogue.
 
         :param documents: read baseline and catalogue; else nothing is demanded and there are no images.
-        :param images: read the catalogue; who only locks goes on where it is refused.
-        :raises DocumentError: one is missing or wrong.
+        :param images: read the catalogue; a command that only locks works without it.
+        :raises DocumentError: a document is missing or wrong. ``CatalogueRefused``: the catalogue is not trusted.
         """
         if documents:
             read = self._documents(images=images)
@@ -137,19 +141,19 @@ class Session:
         return assemble.tools(self.settings, read)
 
     def _documents(self, *, images: bool) -> assemble.Documents:
-        self.store.check()  # the serial numbers of catalogues lie there, too
+        self.store.check()  # the serials of catalogues are stored in the same folder
         return assemble.documents(self.settings, images=images, arguments=True)
 
     @property
     def job_timeout(self) -> timedelta:
-        """After which a job has failed, whatever it waits for."""
+        """The time after which a job fails, whatever it waits for."""
         return self.settings.job_timeout
 
 
 def begin(arguments: argparse.Namespace, *, writes: bool, environ: Mapping[str, str] | None = None) -> Session:
-    """What the arguments of :func:`add_arguments` say.
+    """The session that the options of :func:`add_arguments` describe.
 
-    :raises UsageError: an argument is wrong. ``DocumentError``: a file is.
+    :raises UsageError: an argument is wrong. ``DocumentError``: a file is wrong.
     """
     environ = os.environ if environ is None else environ
     found = configuration(arguments, environ)
@@ -165,7 +169,7 @@ def begin(arguments: argparse.Namespace, *, writes: bool, environ: Mapping[str, 
 
 
 def configuration(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Configuration:
-    """The options, as the file and the arguments say.
+    """Read the configuration file, and apply the options that override it.
 
     :raises DocumentError: the file is missing or wrong.
     """
@@ -228,7 +232,7 @@ _SET_BY = {
     Setting.KEY: f'{Setting.KEY} of a BMC in bmcs.yaml',
 }
 _OF_IPMI = {'cipher_suite': 'Redfish has none: leave it out'}
-"""Arguments for one protocol, with why they are not for the other one."""
+"""Options for one protocol, with the reason why the other protocol has none of them."""
 
 
 def _option(name: str) -> str:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a target that the command line keeps from one run to the next: its job, and what that proved."""
+"""The state of each target that the command line stores between runs, in SQLite: its job, engaged locks and custody."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from baremetal_acc.state_file import Earlier, StateFile
 FORMAT = 1
 
 _STORED_AS = {'device': 'accelerator', 'since': 'at'}
-"""Fields of a quarantine that have other names in what is stored."""
+"""Fields of a quarantine that have other names in the stored document."""
 
 _TABLES = 'CREATE TABLE target (name TEXT PRIMARY KEY, state BLOB NOT NULL)'
 _REMEMBER = 'INSERT OR REPLACE INTO target (name, state) VALUES (?, ?)'
@@ -31,7 +31,7 @@ _REMEMBER = 'INSERT OR REPLACE INTO target (name, state) VALUES (?, ?)'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlocked:
-    """The mark that an explicit unlock leaves: verification fails until we have locked the device again."""
+    """The mark of a device that was unlocked on purpose: verification is not met until we have locked the device again."""
 
     accelerator: AcceleratorId
     at: datetime
@@ -39,12 +39,13 @@ class Unlocked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetState(Remembered):
-    """What is remembered of one target, besides what every shell remembers.
+    """The stored state of one target, as the command line keeps it.
 
-    ``--new-lifecycle`` raises its lifecycle.
+    :class:`~baremetal_acc.run.lifecycle.Remembered` has the fields that are stored for Ironic's nodes, too. ``--new-lifecycle``
+    increments the lifecycle.
 
     :ivar unlocked: devices that were unlocked on purpose.
-    :ivar accepted: custody that was accepted before there was a job.
+    :ivar accepted: custody of the cards before there is a job; afterwards the job holds it.
     """
 
     target: str
@@ -54,21 +55,21 @@ class TargetState(Remembered):
 
     @property
     def engagements(self) -> tuple[Engagement, ...]:
-        """The locks that we engaged, in any lifecycle; a job takes over those of the job before it."""
+        """The locks that we engaged, in any lifecycle; each job takes over those of the job before it."""
         return () if self.job is None else self.job.engagements
 
     @property
     def undos(self) -> tuple[Undo, ...]:
-        """What we have closed and not opened again; a job takes that over from the job before it, too."""
+        """The records of what we closed and have not opened again; each job takes over those of the job before it."""
         return () if self.job is None else self.job.undos
 
     @property
     def custody(self) -> Custody:
-        """That of the target's cards, as far as it reaches; a job goes on with that of the job before it."""
+        """The custody of the target's cards up to the last reading; each job continues that of the job before it."""
         return self.accepted if self.job is None else self.job.custody
 
     def with_custody(self, kept: Custody) -> 'TargetState':
-        """The state with another custody, while no job works."""
+        """The state with another custody. Only for a target without an unfinished job."""
         return replace(self, accepted=kept) if self.job is None else replace(self, job=replace(self.job, custody=kept))
 
     @property
@@ -86,30 +87,30 @@ def folder(environ: Mapping[str, str]) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """What is remembered of targets: a database in one folder, and beside it the locks of those who work on them."""
+    """The stored states of targets: an SQLite database in one folder, next to the lock files of targets and BMCs."""
 
     root: Path
 
     def check(self) -> None:
-        """Nobody else may write what is remembered; there may be nothing yet.
+        """Check that no other user may write the database, if there is one.
 
-        :raises StateError: others may.
+        :raises StateError: other users may.
         """
         self._file().prepare()
 
     def read(self, target: str) -> TargetState:
-        """What is remembered of a target; a fresh state when it is new.
+        """The stored state of a target; an empty state for a new target.
 
-        :raises StaleJob: it was written by another version, or by somebody else.
+        :raises StaleJob: the stored state is of another version, of another target, or damaged.
         :raises StateError: the database cannot be read.
         """
         rows = self._file().select('SELECT state FROM target WHERE name = ?', target)
         return self._decoded(rows[0][0], target) if rows else TargetState(target=target)
 
     def write(self, state: TargetState) -> None:
-        """Store it so that a reader sees the old state or the new one, whatever happens to us.
+        """Store a state atomically: a reader sees the old state or the new one, also if this process dies.
 
-        :raises StateError: it could not be stored; then nothing may be written to a BMC either.
+        :raises StateError: the state could not be stored; then nothing may be written to a BMC either.
         """
         raw = encode(state)
         raw['quarantined'] = [{_STORED_AS.get(name, name): held for name, held in one.items()} for one in raw['quarantined']]
@@ -118,18 +119,18 @@ class Store:
             db.execute(_REMEMBER, (state.target, data))
 
     def alone(self, target: str) -> AbstractContextManager[None]:
-        """Nobody else works on the target meanwhile. The system frees it with the process, however that ends.
+        """Hold the lock of a target, so that no other process works on it. The system frees the lock when the process ends.
 
-        :raises Refused: somebody does, when it is entered.
+        :raises Refused: another process holds it, when the context is entered.
         """
         return self._held(target, f'{target}: {{}} works on it')
 
     @contextmanager
     def alone_at(self, target: str, places: Mapping[str, str]) -> Iterator[None]:
-        """Nobody else works on these BMCs meanwhile, by whatever name he calls the target, or the BMC.
+        """Hold the locks of BMCs, so that no other process works on them under another name of the target or the BMC.
 
-        :param places: all that a BMC may be called, the same for the same one, with the address that is told.
-        :raises Refused: somebody does.
+        :param places: the endpoints of the BMCs, which are the same for the same BMC, each with the address that messages name.
+        :raises Refused: another process holds one.
         """
         with ExitStack() as stack:
             for place, address in sorted(places.items()):
@@ -138,7 +139,7 @@ class Store:
             yield
 
     def forgetting(self, target: str) -> str:
-        """The command that forgets a target, for people."""
+        """The command that deletes the stored state of a target, for people."""
         return f'sqlite3 {self._path} "DELETE FROM target WHERE name = \'{target}\'"'  # noqa: S608
 
     @property
@@ -159,15 +160,15 @@ class Store:
                 at=self.root / 'jobs',
                 documents=('jobs/*.json',),
                 locks='locks/*.lock',
-                # As it is: what is in it is judged when its target is looked at.
+                # Taken over unread: the document is checked when its target is read.
                 take=lambda db, path, data: db.execute(_REMEMBER, (path.stem, data)),
             ),
         )
 
     def _decoded(self, data: bytes, target: str) -> TargetState:
-        """What is stored of a target.
+        """Decode the stored state of a target.
 
-        :raises StaleJob: it is of a newer version, of another target, or no whole document of ours.
+        :raises StaleJob: the document is of a newer version, of another target, or damaged.
         """
         what = f'{self._path}: what is remembered of {target} cannot be used'
         lost = _lost('it', f'forget it ({self.forgetting(target)})')
@@ -201,7 +202,7 @@ def _lost(what: str, away: str = 'move it away') -> str:
 
 
 def _newer(raw: object) -> str | None:
-    """Which newer format than ours a document has, if it has one."""
+    """The format of a document, in words, where it is newer than ours; else None."""
     job = raw.get('job') if isinstance(raw, dict) else None
     for name, held, ours in (('format', raw, FORMAT), ('format of the job', job, JOB_FORMAT)):
         found = held.get('format') if isinstance(held, dict) else None

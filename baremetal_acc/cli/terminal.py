@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tables and moving lines on a terminal, as wide as it is. Nothing here is used where output is no terminal.
+"""Tables and progress lines on a terminal, as wide as the terminal. Used only where the output is a terminal.
 
-rich is imported when it is needed: it takes a tenth of a second, which a command whose output goes to a file need not wait for.
+rich is imported only when it is needed: the import takes a tenth of a second, which a command that prints to a file saves.
 """
 
 import argparse
@@ -20,14 +20,16 @@ _BAR = 24
 """Characters of a bar."""
 
 Line = str | tuple[int | None, str]
-"""Words, or a bar with them: the percentage, None where it is not known."""
+"""A line of text, or a progress bar with its text: the percentage is None where it is not known."""
 
 
 class Moving:
-    """Lines that are drawn anew in place, and removed before anything else is printed. Nothing but on a terminal.
+    """Progress lines that are redrawn in place on a terminal, and removed before anything else is printed.
 
-    :param quiet: not even there.
-    :ivar is_shown: whether anything will be.
+    Nothing is drawn where the output is not a terminal.
+
+    :param quiet: draw nothing on a terminal either.
+    :ivar is_shown: whether lines are drawn at all.
     """
 
     def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
@@ -36,7 +38,7 @@ class Moving:
         self.is_shown = stream.isatty() and not quiet
 
     def draw(self, lines: Iterable[Line]) -> None:
-        """Show these instead of those before."""
+        """Draw these lines in place of the previous ones."""
         if not self.is_shown:
             return
         from rich.live import Live
@@ -55,14 +57,14 @@ class Moving:
             bar.add_column(width=5, justify='right')
             bar.add_column(no_wrap=True, overflow='ellipsis')
             done = None if percent is None else min(100, max(0, percent))
-            # A bar that moves by itself would need a thread: what is not known is an empty one.
+            # An animated bar would need a thread: an unknown percentage is drawn as an empty bar.
             bar.add_row(ProgressBar(completed=done or 0), '? %' if done is None else f'{done} %', _text(words))
             table.add_row(bar)
         if self._live is None:
             console = _console(self._stream)
             self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)
             self._live.start()
-            console.show_cursor()  # whatever ends us need not bring it back
+            console.show_cursor()  # so that a process that is killed leaves no hidden cursor
         self._live.update(table, refresh=True)
 
     def clear(self) -> None:
@@ -73,12 +75,12 @@ class Moving:
 
 
 class Formatter:
-    """A table as wide as the terminal, in the place of cliff's. What is too long for its column goes on below."""
+    """A table as wide as the terminal, in place of cliff's table. A cell that is too long for its column is wrapped."""
 
     def emit_list(
         self, column_names: Sequence[str], data: Iterable[Sequence[Any]], stdout: TextIO, parsed_args: argparse.Namespace
     ) -> None:
-        """Called by cliff."""
+        """Print the table. Called by cliff."""
         from rich.box import ROUNDED
         from rich.table import Table
 
@@ -102,14 +104,14 @@ def _console(stream: TextIO, width: int = 0) -> 'Console':
 
 
 def _text(words: str) -> 'Text':
-    """Words as they are: no markup, and nothing that a terminal would obey."""
+    """The text without rich's markup and without control characters of a terminal."""
     from rich.text import Text
 
     return Text(printable(words))
 
 
 def _lines(cell: str) -> 'Text':
-    """A cell of a table, whose items are below each other."""
+    """A cell of a table, one line for each of its items."""
     from rich.text import Text
 
     return Text('\n').join(map(_text, cell.split('\n')))

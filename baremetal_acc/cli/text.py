@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does the command line talk to people? One line on standard error for each thing worth saying.
+"""Print errors, warnings and notes for people, one line each on standard error, and ask for passwords.
 
-What a BMC says may hold anything, control sequences of terminals included: only printable characters get through.
+The text of a BMC may hold anything, control sequences of terminals included: only printable characters are printed.
 """
 
 import getpass
@@ -15,14 +15,14 @@ PROGRAM = 'baremetal-acc'
 
 
 def printable(text: str) -> str:
-    """The text on one line, without characters that a terminal would obey."""
+    """The text on one line, without control characters of a terminal."""
     return ''.join(c if c.isprintable() else ' ' if c in '\t\n\r' else '?' for c in text)
 
 
 def cell(value: Any, between: str = ', ') -> str:
-    """A value in a cell of a table.
+    """A value as text of a table's cell.
 
-    :param between: what stands between the items of a tuple.
+    :param between: the separator of the items of a tuple.
     """
     if isinstance(value, tuple):
         return between.join(cell(item) for item in value)
@@ -30,28 +30,28 @@ def cell(value: Any, between: str = ', ') -> str:
 
 
 def error(message: str) -> None:
-    """Say what failed."""
+    """Print an error."""
     _say(f'{PROGRAM}: error: {message}')
 
 
 def warn(message: str) -> None:
-    """Say what the reader ought to know before relying on the result."""
+    """Print a warning: what the reader ought to know before relying on the result."""
     _say(f'{PROGRAM}: warning: {message}')
 
 
 def note(message: str) -> None:
-    """Say what goes on."""
+    """Print a note on the progress or the result."""
     _say(f'{PROGRAM}: {message}')
 
 
 def ask(question: str) -> str:
-    """A secret that somebody types. It is not shown.
+    """Ask for a secret at the terminal; the input is not shown.
 
-    :raises UsageError: it is no text, or nothing was typed.
+    :raises UsageError: the input is not UTF-8, or nothing was typed.
     """
     try:
         found = getpass.getpass(question)
-        found.encode()  # Python lets other bytes through in some locales
+        found.encode()  # fails where Python has let undecodable bytes through, as in some locales
         return found
     except UnicodeError:
         what, hint = 'what was typed is not UTF-8', 'see how the terminal writes letters beyond ASCII, or use a password file'

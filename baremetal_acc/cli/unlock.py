@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc unlock``: open devices on purpose. Until they are locked again, verify says so and fails."""
+"""``baremetal-acc unlock``: release the locks of devices; ``verify`` is not met until they are engaged again."""
 
 from typing import ClassVar
 

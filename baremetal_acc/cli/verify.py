@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc verify``: does everything hold that the baseline demands? It only reads."""
+"""``baremetal-acc verify``: compare the firmware, functions and locks of targets with the baseline, read-only."""
 
 import argparse
 from typing import Any
@@ -27,12 +27,12 @@ class Verify(ReportCommand):
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Targets, and what to print."""
+        """Add the options for targets and output."""
         session.add_arguments(parser, writes=False)
         parser.add_argument('--unmet', action='store_true', help='print only what does not hold (table, csv and value)')
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Judge every target."""
+        """Verify every target."""
         using = session.begin(arguments, writes=False)
         tools = using.tools()
         targets = {e.name: using.attempt(e) for e in using.entries}
@@ -64,9 +64,9 @@ class Verify(ReportCommand):
 
 
 def _not_met(verdict: Verdict, *, in_table: bool) -> NotMet:
-    """What does not hold.
+    """The error for a verdict that is not met.
 
-    :param in_table: the table has nothing else, so that only the first is told beside it.
+    :param in_table: the table prints only what is not met, so the message names the first finding and the number of findings.
     """
     reasons = [findings.sentence(f) for f in verdict.unmet]
     if in_table and len(reasons) > 1:

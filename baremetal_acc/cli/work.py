@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Plan what a verb has to do to a target, and judge the result, from one look each. Writes nothing to a BMC."""
+"""Build the plan of a verb for a target, and the verdict on a target, from one inventory each. Writes nothing to a BMC."""
 
 import argparse
 import logging
@@ -53,15 +53,15 @@ Sendings = Mapping[BmcName, Sending]
 """How an image is sent to each BMC that takes one."""
 
 COMMAND_LINE_RULE = 'command line'
-"""Name of the rule that stands for ``program --slot``."""
+"""Name of the rule that is made of ``program --slot``."""
 
 
 MENDING = 'apply --execute writes it anew; where only a slot of it was spoilt, so does program --execute'
-"""What ends a quarantine."""
+"""The commands that end a quarantine, for messages."""
 
 
 class Verb(StrEnum):
-    """A verb that writes. The name is stored in the job, so that a later run knows what the job was to reach."""
+    """A verb that writes to BMCs. Its name is stored in the job, so that a later run knows the aim of the job."""
 
     APPLY = 'apply'
     PROGRAM = 'program'
@@ -75,7 +75,7 @@ PARTS = {
     Verb.LOCK: frozenset({Part.LOCK}),
     Verb.UNLOCK: frozenset({Part.UNLOCK}),
 }
-"""What each verb may touch. Publishing is added where placement can be reached."""
+"""What each verb may change. Publishing is added where placement is configured."""
 
 _CONCERNS: Mapping[Verb, frozenset[SubjectKind] | None] = {
     Verb.APPLY: None,
@@ -83,18 +83,18 @@ _CONCERNS: Mapping[Verb, frozenset[SubjectKind] | None] = {
     Verb.LOCK: relevance.LOCKING,
     Verb.UNLOCK: frozenset(),
 }
-"""The kinds of findings that fail each verb; None for all."""
+"""The kinds of findings that make each verb fail; None for all kinds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the operator asked for.
+    """A verb with its options, as the operator gave them.
 
-    :ivar devices: names of devices (id, UUID, serial number, label); empty for all.
+    :ivar devices: names of devices (id, UUID, serial number, label, URI); empty for all.
     :ivar functions: pairs of a pattern over SlotIds and a function, for ``program``.
-    :ivar hold: power the host off first; None decides by what is known.
-    :ivar new_lifecycle: what was proven earlier counts for nothing.
-    :ivar forget_vanished: what is there now is all that ought to be there.
+    :ivar hold: power the host off first; None: only where a tenant has the machine.
+    :ivar new_lifecycle: a new lifecycle begins, so locks that were proven earlier do not count.
+    :ivar forget_vanished: cards that are not there now are no longer expected.
     """
 
     verb: Verb
@@ -107,14 +107,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What one look at a target gave, and what is to be done about it.
+    """The inventory of a target, and the plan that was made from it.
 
-    :ivar state: what is remembered, this look included.
+    :ivar state: the stored state of the target, updated by this inventory.
     :ivar devices: the devices that are meant, None for all.
-    :ivar unmet: what does not hold of that which the verb is about. Where nothing is to be done, nothing that is planned mends
-        it.
-    :ivar made: what is to be done; without actions when nothing is.
-    :ivar custody: of the cards, after the look.
+    :ivar unmet: the findings that are not met and that concern the verb. Where the plan has no actions, nothing remedies them.
+    :ivar made: the plan; without actions when nothing has to be done.
+    :ivar custody: the custody of the cards after this inventory.
     """
 
     entry: TargetEntry
@@ -130,24 +129,24 @@ class Prepared:
 
     @property
     def labels(self) -> dict[AcceleratorId, str]:
-        """What to call the devices."""
+        """Labels of the devices, by id."""
         return labels(self.inventory)
 
 
 def labels(inventory: Inventory) -> dict[AcceleratorId, str]:
-    """What to call the devices of an inventory."""
+    """Labels of the devices of an inventory, by id."""
     return {a.id: a.label for a in inventory.accelerators}
 
 
 def look(
     using: Session, entry: TargetEntry, tools: Tools, state: TargetState, request: Request, target: Target | None = None
 ) -> Prepared:
-    """Look at a target, and say what has to be done.
+    """Read the inventory of a target, and plan what has to be done.
 
     :param tools: with the baseline as the operator wrote it.
-    :param target: when its passwords are known already.
-    :raises BmcError: a BMC cannot be spoken to. ``UsageError``: a device, slot or function is not there, or images cannot be
-        served as the options say.
+    :param target: the target where its passwords are known already.
+    :raises BmcError: a BMC cannot be reached or read. ``UsageError``: a device, slot or function does not exist, or images
+        cannot be served as the options say.
     """
     target = using.target(entry) if target is None else target
     signing: list[bool] = []
@@ -170,7 +169,7 @@ def look(
         _functions_exist(tools, request.functions)
         tools = replace(tools, baseline=programming(tools.baseline, devices, request.functions))
     tools = state.tools(tools)
-    # What devices sign is asked where nothing is to be done: a plan changes nothing about it, and its job ends by asking.
+    # SPDM measurements are read only where nothing is to be done: a plan does not change them, and its job reads them last.
     chains = custody_of(inventory, target, tools, state)
     verdict = judge(inventory, chains, target, tools, state, measured=False)
     unmet = relevant(request.verb, verdict, devices, tuple(slot for slot, _ in request.functions))
@@ -184,7 +183,7 @@ def look(
         tools,
         state.undos,
         parts=parts,
-        # A tenant's host that is off is kept off, too: what needs it to start gives it back, once all its locks are proven.
+        # A tenant's host that is off is kept off, too; an action that needs it to start powers it on once all locks are proven.
         hold=target.node.exposure is Exposure.TENANT if request.hold is None else request.hold,
         only=devices,
         again=anew,
@@ -194,23 +193,23 @@ def look(
     if request.verb is Verb.UNLOCK:
         nothing = not any(isinstance(a, Release) for a in made.actions) and not made.refusals
     else:
-        # A lock that is proven is not engaged again for the sake of something else that does not hold.
+        # A proven lock is not engaged again because something else is not met.
         mends = bool(mending.mendable(unmet, made)) or (bool(unmet) and bool(made.refusals))
         nothing = not mends and not any(isinstance(a, Flash | Program) for a in made.actions)
     if nothing:
         let = waiver.told(inventory.target, verdict.waived, verdict.relaxed, labels(inventory))
-        # What an unlock leaves closed is told, too.
+        # The notes of an unlock name the locks that stay closed.
         kept = made.notes if request.verb is Verb.UNLOCK else ()
         if request.verb is Verb.APPLY:
             kept = tuple(unseen.notes(inventory, tools.baseline, target.node, devices))
-            # Who reads that nothing is to be done takes all for good, so it is judged as verify does.
+            # An operator takes "nothing to do" for "everything holds", so the target is verified as verify does.
             if _has_to_sign(inventory, target, tools, offered=any(signing)):
                 inventory = run.observe(target, tools, datetime.now(UTC), measure=True, tasks=True)
                 chains = custody_of(inventory, target, tools, state)
                 verdict = judge(inventory, chains, target, tools, state)
             unmet = (*relevant(Verb.APPLY, verdict, devices), *(f for f in verdict.unmet if f.subject == JOB))
         nothing_to_do = Note(label=target.name, content=NothingToDo(unmet=bool(unmet)))
-        # Placement has to learn that something does not hold.
+        # Placement is updated when something is not met.
         told = tuple(a for a in made.actions if isinstance(a, Publish)) if unmet else ()
         made = Plan(target=made.target, actions=told, notes=(nothing_to_do, *let, *kept))
     made = replace(made, notes=(*made.notes, *mending.left(_for_somebody_else(unmet), made)))
@@ -233,14 +232,14 @@ def look(
 
 
 def _for_somebody_else(unmet: Iterable[Finding]) -> tuple[Finding, ...]:
-    """What a plan has to mend, or to say that it does not. Of a quarantine, and of a job, that is said elsewhere."""
+    """The findings that a plan remedies, or notes that it does not. Quarantines and unfinished jobs have notes of their own."""
     return tuple(f for f in unmet if f.subject not in (QUARANTINE, JOB))
 
 
 def _has_to_sign(inventory: Inventory, target: Target, tools: Tools, *, offered: bool) -> bool:
-    """A device of the target is to sign what it runs.
+    """Whether a rule of the baseline wants a device of the target to sign its SPDM measurements.
 
-    :param offered: a BMC of it has roots of trust that may sign.
+    :param offered: a BMC of the target has roots of trust that may sign.
     """
     asked = {demands(tools.baseline, a, target.node).measure for a in inventory.accelerators}
     return Measure.REQUIRED in asked or (offered and Measure.WHERE_PRESENT in asked)
@@ -253,9 +252,9 @@ def sendings(inventory: Inventory) -> Sendings:
 
 
 def _check_serving(made: Plan, target: Target, hows: Sendings) -> None:
-    """Find out now whether BMCs that fetch can be served: not when the host is off already.
+    """Check that images can be served to BMCs that fetch them, before the host is powered off.
 
-    :raises UsageError: an option says what cannot be done.
+    :raises UsageError: an option has a value that cannot work.
     """
     from baremetal_acc.bmc.redfish import serve
 
@@ -275,9 +274,9 @@ def judge(
     *,
     measured: bool = True,
 ) -> Verdict:
-    """Compare a look with the baseline, by what we remember; an explicit unlock or a quarantine is not forgotten.
+    """Compare an inventory with the baseline and with the stored state, explicit unlocks and quarantines included.
 
-    :param chains: the custody of the cards, after that look.
+    :param chains: the custody of the cards after that inventory.
     """
     found = run.compare(inventory, target, tools, state.engagements, lifecycle=state.lifecycle, measured=measured)
     found = custody_feed.judged(found, chains, inventory, target, tools, inventory.at)
@@ -285,18 +284,18 @@ def judge(
 
 
 def custody_of(inventory: Inventory, target: Target, tools: Tools, state: TargetState) -> Custody:
-    """That of the target's cards after a look. Only a job stores it: what a look adds the next one finds as well."""
+    """The custody of the target's cards after an inventory. Only a job stores it: the next inventory finds the same again."""
     by = datetime.now(UTC)
     return custody_feed.looked(state.custody, inventory, target, tools, state.engagements, lifecycle=state.lifecycle, by=by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What a target shows now, what its devices sign included, and what of the baseline that meets.
+    """The inventory of a target, SPDM measurements included, and the verdict on it.
 
-    :ivar tools: with the devices that were there when everything held last.
-    :ivar state: what we remember of it.
-    :ivar custody: of its cards, after this look.
+    :ivar tools: with the devices that were there when the baseline was met last.
+    :ivar state: the stored state of the target.
+    :ivar custody: the custody of its cards after this inventory.
     """
 
     target: Target
@@ -308,10 +307,10 @@ class Judged:
 
 
 def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | AccError) -> Judged:
-    """Look at a target, and judge it.
+    """Read the inventory of a target, and compare it with the baseline.
 
-    :param target: what it is, or why nobody knows.
-    :raises AccError: that, or it could not be looked at.
+    :param target: the target, or the error that its passwords or files gave.
+    :raises AccError: that error, or the target could not be read.
     """
     if isinstance(target, AccError):
         raise target
@@ -328,9 +327,10 @@ def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | Ac
 
 
 def _keep_breaks(using: Session, entry: TargetEntry, kept: Custody, anew: frozenset[AcceleratorId]) -> None:
-    """Keep that a chain was found broken, and which locks open: the next reading may find them closed again, by somebody else.
+    """Store that a chain of custody was found broken, and which locks were found open.
 
-    Whoever works on the target meanwhile reads it himself.
+    The next reading might not show it: somebody may have closed the locks by then. Nothing is stored while another process
+    works on the target, or while a job is unfinished: that process, or that job, reads the target itself.
     """
     try:
         with using.store.alone(entry.name):
@@ -343,8 +343,8 @@ def _keep_breaks(using: Session, entry: TargetEntry, kept: Custody, anew: frozen
 
 
 def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdict:
-    """The verdict with one demand more for each device that was unlocked on purpose and not locked again, that is quarantined,
-    or that a job has to do with which has not ended.
+    """The verdict with a further unmet finding for each device that was unlocked on purpose and not locked again, that is
+    quarantined, or that an unfinished job works on.
     """
     names = labels(inventory)
     marks = tuple(
@@ -395,12 +395,12 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
 
 
 def _mending(mark: Quarantine) -> str:
-    """The commands that can write what was spoilt."""
+    """The commands that can write the quarantined component again."""
     return 'apply --execute' if mark.firmware else 'apply or program --execute'
 
 
 def _quarantine_notes(state: TargetState, inventory: Inventory, made: Plan) -> Iterator[Note]:
-    """Who reads a plan has to learn which devices nobody may use, and why something is written that seems to be there."""
+    """Notes on quarantined devices, which nobody may use, and on whether the plan ends the quarantine by writing them."""
     names = labels(inventory)
     for mark in state.quarantined:
         is_ended = quarantine.mended(mark, made.actions, inventory)
@@ -410,15 +410,17 @@ def _quarantine_notes(state: TargetState, inventory: Inventory, made: Plan) -> I
 
 
 def opened_notes(anew: frozenset[AcceleratorId], inventory: Inventory) -> Iterator[Note]:
-    """Why cards are written that may show what they have to."""
+    """Notes on cards that are written although they may show the right version, because their locks were found open."""
     for accelerator in inventory.accelerators:
         if accelerator.id in anew:
             yield Note(label=accelerator.label, content=FoundOpen())
 
 
 def meanwhile(state: TargetState, inventory: Inventory) -> TargetState:
-    """What is remembered, with what a look shows of the time since: cards that were left unlocked on a host that was left off
-    and has run are quarantined, and those whose locks were opened that we had closed are to be written.
+    """The stored state, updated by what an inventory shows of the time since the last job.
+
+    Cards that were left unlocked are quarantined if their host, which was left off, has run. Cards whose locks we had engaged
+    and that are found open have to be written again. Nothing is updated while a job is unfinished.
     """
     if state.unfinished is not None:
         return state
@@ -429,26 +431,26 @@ def meanwhile(state: TargetState, inventory: Inventory) -> TargetState:
     ran = interference.ran_meanwhile(state.job.held_off, left, inventory)
     if not ran:
         return state
-    # How the host is left off from now on is read anew.
+    # The next job records again how it leaves the host off.
     marks = quarantine.with_interferences(state.quarantined, ran)
     return replace(state, quarantined=marks, job=replace(state.job, held_off=()))
 
 
 def quarantined(state: TargetState, inventory: Inventory) -> tuple[str, ...]:
-    """What of an inventory nobody may use, by name."""
+    """Labels of the quarantined devices of an inventory."""
     names = labels(inventory)
     return tuple(names[device] for device in sorted(quarantine.suspects(state.quarantined, inventory).intersection(names)))
 
 
 def unfinished(job: Job) -> str:
-    """What a job that was cut off was at, for people."""
+    """What an interrupted job was doing, for people."""
     return f'its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z has not ended ({run.doing(job)})'
 
 
 def goes_on(job: Job, target: str | None = None) -> str:
-    """What ends a job that was cut off, as a clause. What an unlock has begun is not brought to its end, but closed again.
+    """The command that ends an interrupted job, as a clause. An interrupted unlock is not completed: ``lock`` closes its locks.
 
-    :param target: its name now, where that may be another one.
+    :param target: the present name of the target, where it may have changed.
     """
     how = f'--execute --target {target or job.target}'
     return f'lock {how} closes what it has opened' if job.step == Verb.UNLOCK else f'apply {how} goes on with it'
@@ -457,12 +459,12 @@ def goes_on(job: Job, target: str | None = None) -> str:
 def relevant(
     verb: Verb, verdict: Verdict, devices: frozenset[AcceleratorId] | None, slots: Iterable[str] = ()
 ) -> tuple[Finding, ...]:
-    """What does not hold of that which a verb is to reach.
+    """The unmet findings that concern a verb.
 
     :param devices: the devices that are meant, None for all.
     :param slots: patterns over SlotIds, for ``program``.
     """
-    # A job that has not ended is resumed; no other one ends it.
+    # The finding of an unfinished job concerns no verb: such a job is resumed.
     unmet = (f for f in verdict.unmet if f.subject != JOB)
     return relevance.relevant(unmet, _CONCERNS[verb], devices, slots)
 
@@ -470,13 +472,13 @@ def relevant(
 def programming(
     baseline: Baseline, devices: frozenset[AcceleratorId] | None, functions: tuple[tuple[str, str], ...]
 ) -> Baseline:
-    """The baseline with these functions for these devices in place of its own."""
+    """The baseline with a first rule that demands these functions of these devices."""
     rule = Rule(name=COMMAND_LINE_RULE, match=Match(ids=devices or frozenset()), functions=functions)
     return replace(baseline, rules=(rule, *baseline.rules))
 
 
 def resumed(job: Job, tools: Tools) -> tuple[Tools, frozenset[AcceleratorId] | None, tuple[str, ...]]:
-    """Tools, devices and slots that a stored job was begun with: all of it can be told from the job."""
+    """The tools, devices and slots that a stored job was begun with, derived from the job."""
     writes = [i.action for i in job.items if isinstance(i.action, Program)]
     touched = frozenset(i.action.accelerator for i in job.items if isinstance(i.action, Flash | Program | Engage | Release))
     if job.step == Verb.PROGRAM:
@@ -491,7 +493,7 @@ def resumed(job: Job, tools: Tools) -> tuple[Tools, frozenset[AcceleratorId] | N
 
 
 def add_device_argument(parser: argparse.ArgumentParser) -> None:
-    """The option that names devices."""
+    """Add the option ``--device``."""
     parser.add_argument(
         '--device',
         action='append',
@@ -506,9 +508,9 @@ def _devices(inventory: Inventory, request: Request) -> frozenset[AcceleratorId]
 
 
 def devices_named(inventory: Inventory, names: tuple[str, ...]) -> frozenset[AcceleratorId]:
-    """The devices that ``--device`` names; all of them where it names none.
+    """The devices that ``--device`` names; all devices where it is not given.
 
-    :raises UsageError: a name is none of one device.
+    :raises UsageError: a name fits no device, or several.
     """
     if not names:
         return frozenset(a.id for a in inventory.accelerators)
@@ -531,7 +533,7 @@ def _names(accelerator: Accelerator) -> set[str]:
 def _with_slots(
     inventory: Inventory, devices: frozenset[AcceleratorId] | None, functions: tuple[tuple[str, str], ...]
 ) -> frozenset[AcceleratorId]:
-    """The devices that have a slot that is to be programmed."""
+    """The devices that have a slot to be programmed."""
     chosen = [a for a in inventory.accelerators if devices is None or a.id in devices]
     slots = {(a.id, s.slot_id) for a in chosen for s in a.slots}
     for pattern, _ in functions:
@@ -555,9 +557,9 @@ def _functions_exist(tools: Tools, functions: tuple[tuple[str, str], ...]) -> No
 
 
 def _with_images_checked(made: Plan, target: Target, tools: Tools) -> Plan:
-    """The plan with a refusal for each image that its job would refuse before it changes anything: a dry run tells it too.
+    """The plan with a refusal for each image that its job would refuse before it changes anything, so that a dry run shows it.
 
-    Of a plan that is refused already no image is opened: nobody waits for what is not sent.
+    No image of a plan that is refused already is opened: that would only take time.
     """
     if made.refusals:
         return made
@@ -582,7 +584,7 @@ def _with_images_checked(made: Plan, target: Target, tools: Tools) -> Plan:
 
 
 def _busy(checks: Iterable[CheckImage], target: str, bmcs: Bmcs) -> Iterator[Note]:
-    """That a BMC works on an update already: the job waits for it before it changes anything."""
+    """A note if a BMC works on an update already: the job waits for that update before it changes anything."""
     try:
         run.check_idle(checks, bmcs)
     except BmcBusy as exc:

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A document of YAML, or a line of JSON, read as TOML is: by :class:`~baremetal_acc.model.document.Table`.
+"""Read a YAML document, or a line of JSON, by the same typed :class:`~baremetal_acc.model.document.Table` as TOML.
 
-Nothing is made of a value but text, until somebody asks for its type; so no tag makes an object, and no alias is unfolded.
+Every value stays text until a caller asks for its type; so no YAML tag creates an object, and no alias is expanded.
 """
 
 import json
@@ -16,10 +16,10 @@ from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.document import Lined, Table, Unquoted, did_you_mean, kind
 
 MAX_DEPTH = 20
-"""Levels. A list of targets has six. The loader in C is recursive: without a bound it takes the whole process with it."""
+"""Levels of nesting. A list of targets has six. The loader in C is recursive: without a bound it can crash the process."""
 
 _LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
-"""In C where PyYAML was built with it: ten times as fast, which a list of thousands of targets needs."""
+"""The loader in C where PyYAML was built with it: ten times as fast, which a list of thousands of targets needs."""
 
 _STR, _BOOL, _NULL = (f'tag:yaml.org,2002:{name}' for name in ('str', 'bool', 'null'))
 
@@ -29,20 +29,20 @@ _NUMBER = 'a number or a date'
 
 
 class Map(Table):
-    """One mapping of YAML or JSON, with what is read in no document of TOML."""
+    """A mapping of YAML or JSON, with the readers that TOML documents do not need."""
 
     noun: ClassVar[str] = 'mapping'
     __slots__ = ()
 
     def secret(self, key: str) -> str | None:
-        """Text to the letter. It stands in no message."""
+        """A secret text, unchanged. No message contains it."""
         value = self.data.get(key)
         if isinstance(value, str) and value:
             return value
         return self.string(key)
 
     def word(self, key: str) -> str | None:
-        """A value as it is written, whatever YAML takes it for: 2.0 for a number, and no for false."""
+        """A value as it is written, also where YAML reads another type, as a number for 2.0 or false for no."""
         value = self.data.get(key)
         text = value.text if isinstance(value, Unquoted) else value
         if text is not None and (not isinstance(text, str) or not text or not text.isprintable()):
@@ -57,16 +57,16 @@ class Map(Table):
         return self.string(key)
 
     def only(self, *keys: str) -> None:
-        """Refuse every other key: probably misspelt."""
+        """Refuse every other key: it is probably misspelt."""
         for key in self.data:
             if key not in keys:
                 raise self.error(key, 'no such key', did_you_mean(key, keys) or f'there are {", ".join(keys)}')
 
 
 def read_yaml(text: str, path: str) -> Map:
-    """The mapping that a text is.
+    """Parse a YAML text as a mapping.
 
-    :raises DocumentError: it is none, or no YAML; names file and line, never a value.
+    :raises DocumentError: the text is no YAML or no mapping; the error names file and line, never a value.
     """
     try:
         depth = 0
@@ -89,9 +89,9 @@ def read_yaml(text: str, path: str) -> Map:
 
 
 def read_json(text: str, path: str, line: int) -> Map:
-    """The mapping that a line of JSON is.
+    """Parse a line of JSON as a mapping.
 
-    :raises DocumentError: it is none.
+    :raises DocumentError: the line is no JSON or no mapping.
     """
     hint = 'one target per line'
     try:
@@ -104,7 +104,7 @@ def read_json(text: str, path: str, line: int) -> Map:
 
 
 def _harmless(problem: str | None) -> str:
-    """The parser's own words, unless they may repeat a password: one that begins with * or & looks like an alias."""
+    """The parser's message, unless it may repeat a password: one that begins with * or & looks like an alias or an anchor."""
     if problem is None or any(word in problem for word in ('alias', 'anchor', 'tag', 'escape')):
         return 'put texts that begin with a special character in quotes'
     return problem
@@ -118,14 +118,15 @@ def _root(root: object, path: str, line: int, hint: str | None = None) -> Map:
 
 
 class _Pairs(list[tuple[str, object]]):
-    """A JSON object with all that it says, keys that are there twice included."""
+    """The pairs of a JSON object, duplicate keys included."""
 
 
 @dataclass(slots=True)
 class _Values:
-    """The plain values of nodes of YAML, and of JSON, all of which is on one line.
+    """Converts YAML nodes, and JSON values, to plain values with line numbers.
 
-    :ivar seen: by node: what an alias names is made once, and may hold itself.
+    :ivar line: the line of a JSON document, all of which is on one line.
+    :ivar seen: values by the id of their node: the node of an alias is converted once, and may contain itself.
     """
 
     path: str
@@ -160,7 +161,10 @@ class _Values:
         return self.seen.setdefault(id(node), empty)
 
     def _fill(self, found: Lined, pairs: Iterable[tuple[Any, int, object]], name: str) -> None:
-        """:raises DocumentError: a key is no text, or is there twice."""
+        """Fill a mapping.
+
+        :raises DocumentError: a key is not a text, or occurs twice.
+        """
         for key, line, value in pairs:
             text = key.value if isinstance(key, yaml.ScalarNode) else key
             where = f'{name}.{text}' if name else text

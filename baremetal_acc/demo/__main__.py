@@ -24,13 +24,13 @@ from baremetal_acc.errors import UsageError
 
 PRODUCT = 'acc-server'
 FLASH_SECONDS = '1.5'
-"""Long enough to be seen, short enough to be waited for."""
+"""Seconds that an emulated flash takes: long enough to be seen, short enough to wait for."""
 
 INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Tell the story.
+    """Run the demo.
 
     :returns: the exit code.
     """
@@ -47,16 +47,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         screen.say(f'State and logs: {state}')
         try:
             code = _run(state, screen)
-        except KeyboardInterrupt:  # while everything was being stopped; it is
+        except KeyboardInterrupt:  # while the services were being stopped, which stop() has completed
             code = INTERRUPTED
         screen.say(f'State and logs: {state}')
     return code
 
 
 def _folder(wanted: Path | None) -> Path:
-    """The folder of this run, with everything that is written.
+    """The folder for all files of this run.
 
-    :raises UsageError: it cannot be used.
+    :raises UsageError: the folder cannot be used, or is not empty.
     """
     if wanted is None:
         return Path(tempfile.mkdtemp(prefix='baremetal-acc-demo-'))
@@ -121,11 +121,11 @@ def _pids(services: Services) -> tuple[int, ...]:
     try:
         return tuple(services.addresses.pids.values())
     except RuntimeError:
-        return ()  # they had not all been started, and are stopped already
+        return ()  # not all services had been started, and those are stopped already
 
 
 def _runs(group: int) -> bool:
-    """Whether any process of a service is left: each is the leader of a group of its own."""
+    """Whether any process of a service is left: each service is the leader of its own process group."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Ask Ironic, placement and the emulated machine over HTTP, as their users do."""
+"""HTTP clients of Ironic, placement and the emulated machine for the demo."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from typing import Any
 import requests
 
 SECONDS = 60
-"""How long one answer may take: Ironic's API and its conductor share one busy process."""
+"""Timeout of a request in seconds: Ironic's API and its conductor share one busy process."""
 
 POLL_SECONDS = 0.4
 
@@ -20,10 +20,10 @@ Json = dict[str, Any]
 
 
 class ServiceRefused(Exception):
-    """A service answered with an error.
+    """A service answered with an HTTP error.
 
-    :ivar status: of the answer.
-    :ivar said: what the answer says, as Ironic words it where it is Ironic's.
+    :ivar status: the HTTP status.
+    :ivar said: the message: of Ironic its ``faultstring``, else the body of the answer.
     """
 
     def __init__(self, method: str, url: str, status: int, text: str) -> None:
@@ -33,7 +33,7 @@ class ServiceRefused(Exception):
 
 
 def _fault_of(text: str) -> str:
-    """The sentence in an error of Ironic, which is JSON within JSON; any other text is the answer itself."""
+    """The message of an error of Ironic, which is JSON within JSON; any other text unchanged."""
     try:
         return str(json.loads(json.loads(text)['error_message'])['faultstring'])
     except (ValueError, KeyError, TypeError):
@@ -41,9 +41,9 @@ def _fault_of(text: str) -> str:
 
 
 class StateNotReached(Exception):
-    """A node went somewhere else, or nowhere.
+    """A node did not reach the expected provision state: it failed, or the time was over.
 
-    :ivar node: the node as it was seen last.
+    :ivar node: the node as it was read last.
     """
 
     def __init__(self, wanted: str, node: Mapping[str, Any]) -> None:
@@ -52,22 +52,22 @@ class StateNotReached(Exception):
 
 
 class Http:
-    """One service.
+    """An HTTP client of one service.
 
-    :param base: its URL.
-    :param headers: sent with every request.
+    :param base: URL of the service.
+    :param headers: headers that are sent with every request.
     """
 
     def __init__(self, base: str, headers: Mapping[str, str] | None = None) -> None:
         self.base = base
         self._session = requests.Session()
-        self._session.trust_env = False  # loopback: neither a proxy nor a .netrc has a say
+        self._session.trust_env = False  # loopback: neither a proxy nor a .netrc applies
         self._session.headers.update(headers or {})
 
     def ask(self, method: str, path: str, body: object = None, *, data: bytes | None = None, ok: Sequence[int] = ()) -> Any:
-        """The JSON of the answer, None when it is empty.
+        """Send a request, and return the JSON of the answer, None when the answer is empty.
 
-        :param ok: further statuses that are no error.
+        :param ok: statuses from 400 on that are not errors.
         :raises ServiceRefused: the answer is an error.
         """
         url = f'{self.base}{path}'
@@ -77,15 +77,15 @@ class Http:
         return answer.json() if answer.content else None
 
     def get(self, path: str) -> Any:
-        """GET."""
+        """Send a GET request, and return the JSON of the answer."""
         return self.ask('GET', path)
 
 
 class Ironic(Http):
-    """Ironic's API.
+    """A client of Ironic's API.
 
-    :param project: the requests are those of an admin of this project, as Keystone's middleware would name it; None: of nobody
-        in particular. This Ironic has no Keystone (``auth_strategy = noauth``), and believes it.
+    :param project: send the headers of an admin of this project, as keystonemiddleware would set them; None: no such headers.
+        This Ironic has no Keystone (``auth_strategy = noauth``), and trusts the headers.
     """
 
     WAITED = 'provision_state,last_error,reservation,power_state,maintenance'
@@ -95,13 +95,13 @@ class Ironic(Http):
         super().__init__(base, {'X-OpenStack-Ironic-API-Version': 'latest', **who})
 
     def of(self, project: str) -> 'Ironic':
-        """The same API, asked by an admin of a project."""
+        """A client of the same API for an admin of a project."""
         return Ironic(self.base, project=project)
 
     def put(self, path: str, body: object, *, tries: int = 40) -> None:
-        """PUT, again while the node is held by the conductor or Ironic is busy.
+        """Send a PUT request, and repeat it while the node is reserved or Ironic is busy (409, 503).
 
-        :raises ServiceRefused: the answer is another error.
+        :raises ServiceRefused: the answer is another error, or still the same after all tries.
         """
         for remaining in reversed(range(tries)):
             try:
@@ -114,7 +114,7 @@ class Ironic(Http):
                 return
 
     def provision(self, node: str, target: str, **more: Any) -> None:
-        """Ask for a change of the provision state."""
+        """Request a change of the provision state."""
         self.put(f'/v1/nodes/{node}/states/provision', {'target': target, **more})
 
     def wait(
@@ -126,11 +126,11 @@ class Ironic(Http):
         meanwhile: Callable[[], None] = lambda: None,
         settled: bool = True,
     ) -> Json:
-        """Look until the node is in a state, and nobody holds it.
+        """Poll until the node is in a provision state and not reserved.
 
-        :param meanwhile: called between two looks.
-        :param settled: a state in which it stays, such as ``clean failed``, ends the wait.
-        :raises StateNotReached: it failed, or the time is over.
+        :param meanwhile: called between two polls.
+        :param settled: a failed state, such as ``clean failed``, ends the wait.
+        :raises StateNotReached: the node is in a failed state, or the time is over.
         """
         end = time.monotonic() + seconds
         while True:
@@ -148,13 +148,13 @@ class Ironic(Http):
 
 
 class Placement(Http):
-    """Placement's API, as Nova uses it."""
+    """A client of placement's API."""
 
     def __init__(self, base: str) -> None:
         super().__init__(base, {'X-Auth-Token': 'admin', 'OpenStack-API-Version': 'placement 1.39'})
 
     def create_root(self, node: str, resource_class: str) -> None:
-        """The provider of a node as nova-compute makes it: uuid and name are the node's UUID, one unit of its class."""
+        """Create a node's root provider as nova-compute does: uuid and name are the node's UUID, with one unit of its class."""
         self.ask('PUT', f'/resource_classes/{resource_class}')
         self.ask('POST', '/resource_providers', {'uuid': node, 'name': node})
         unit = {'total': 1, 'reserved': 0, 'min_unit': 1, 'max_unit': 1, 'step_size': 1, 'allocation_ratio': 1.0}
@@ -186,7 +186,7 @@ class Placement(Http):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bmc:
-    """Where one emulated BMC answers, and with what."""
+    """Address and credentials of one emulated BMC."""
 
     address: str
     username: str
@@ -196,9 +196,9 @@ class Bmc:
 
 
 class Machine:
-    """The emulated machine as the demo sees it: its BMCs' addresses, the host's door, and the control that tells the truth.
+    """A client of the emulated machine: the addresses of its BMCs, its host agent API (``door``), and its control API.
 
-    :param ready: the file that the emulator wrote.
+    :param ready: the file with the addresses that the emulator wrote.
     """
 
     def __init__(self, ready: Path) -> None:
@@ -208,26 +208,26 @@ class Machine:
         self._control = Http(document['control'])
 
     def truth(self) -> Json:
-        """What is really so, whatever the BMCs say."""
+        """The true state of the machine, whatever its BMCs report."""
         found: Json = self._control.get('/truth')
         return found
 
     def log(self) -> list[Json]:
-        """Every request that writes and that reached a BMC or the door, in order."""
+        """Every writing request that reached a BMC or the host agent API, in order."""
         entries: list[Json] = self._control.get('/log')['entries']
         return entries
 
     def fault(self, name: str, **rule: Any) -> None:
-        """Let something go wrong from now on."""
+        """Add a fault rule."""
         self._control.ask('POST', '/faults', {'name': name, **rule})
 
     def faults(self) -> list[Json]:
-        """The rules in force, with how often they applied."""
+        """The active fault rules, with how often each has applied."""
         rules: list[Json] = self._control.get('/faults')['faults']
         return rules
 
     def clear_faults(self) -> None:
-        """Let nothing go wrong any more."""
+        """Remove all fault rules."""
         self._control.ask('DELETE', '/faults')
 
     def press(self, reset_type: str) -> None:
@@ -235,16 +235,16 @@ class Machine:
         self._control.ask('POST', '/power', {'system': 'host', 'reset_type': reset_type})
 
     def devices(self) -> Json:
-        """The cards as root on the host sees them."""
+        """The cards that root sees on the host."""
         found: Json = self._door.get('/devices')['devices']
         return found
 
     def write_firmware(self, device: str, image: bytes, *, path: str) -> Json:
-        """Root on the host writes firmware in band."""
+        """Let root on the host write firmware to a device in band."""
         return self._in_band(f'/firmware?device={device}&path={path}', image)
 
     def program(self, device: str, slot: int, image: bytes) -> Json:
-        """Root on the host programs a slot in band."""
+        """Let root on the host program a slot in band."""
         return self._in_band(f'/program?device={device}&slot={slot}', image)
 
     def _in_band(self, path: str, image: bytes) -> Json:

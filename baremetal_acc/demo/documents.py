@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The documents of the demo's operator: images, a catalogue of them with digests, a baseline, and the options for Ironic.
+"""Write the documents of the demo's operator: firmware images, their catalogue with digests, a baseline, Ironic's options.
 
-The images are made by the emulator's own tool, a process: what the emulated cards take is the emulator's business.
+The emulator's own tool makes the images, as a process: only the emulator knows which images its cards accept.
 """
 
 import hashlib
@@ -16,13 +16,13 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFile:
-    """One image: what the emulator's tool makes it of, and what the catalogue says of it.
+    """One image: the input of the emulator's image tool, and the fields of its catalogue entry.
 
-    :ivar part: the part of a card that it is made for, in the emulator's word; of which model, the machine tells.
-    :ivar fits: the ids that the catalogue names, as ``{key: value}``.
+    :ivar part: the part of a card that the image is for, as the emulator calls it; the machine tells the model of the card.
+    :ivar fits: the ids in the catalogue entry, as ``{key: value}``.
     :ivar component: pattern over SoftwareInventory Ids, or over SlotIds for a function.
-    :ivar reset: what brings it into force.
-    :ivar restore: name of the image to go back to.
+    :ivar reset: the reset that activates the image.
+    :ivar restore: name of the restore image.
     """
 
     name: str
@@ -45,7 +45,7 @@ GPU_OLD, GPU_NEW = '96.00.30.00.01', '96.00.74.00.01'
 FPGA_OLD, FPGA_NEW, FPGA_NEXT = '2.0.0', '2.1.0', '2.2.0'
 DPU_OLD, DPU_NEW = '32.39.2048', '32.43.1014'
 TENANT = '6.6.6'
-"""The version of what a tenant tries to write."""
+"""The version of the images that a tenant tries to write."""
 
 GPU = ImageFile(name='gpu-old', part='gpu', version=GPU_OLD, fits=GPU_FITS, component='*_FW_GPU_*')
 FPGA = ImageFile(name='fpga-old', part='fpga', version=FPGA_OLD, fits=FPGA_FITS, component='FPGA1_FW')
@@ -65,7 +65,7 @@ CATALOGUE = (
     replace(SLOT, name='function-gzip', function='gzip', version='1.4'),
     replace(SLOT, name='function-aes', function='aes', version='2.0'),
 )
-"""What the operator has."""
+"""The images of the operator."""
 
 TENANTS = (
     replace(GPU, name='tenant-gpu', version=TENANT),
@@ -74,7 +74,7 @@ TENANTS = (
     replace(SLOT, name='tenant-function', function='miner', version=TENANT),
     replace(GPU, name='tenant-twin', version=GPU_NEW, security_version=2, size='65KiB'),
 )
-"""What a tenant brings along: each is an image that its card would take. The last one names the operator's own version."""
+"""The images of a tenant: each is one that its card would accept. The last one shows the operator's own version string."""
 
 BASELINE = """\
 format = 1
@@ -124,7 +124,7 @@ sync_power_state_interval = 300
 
 
 def write_conf(folder: Path) -> Path:
-    """The options for Ironic: what a file of ``ironic.conf.d`` would hold."""
+    """Write the options for Ironic, as a file in ``ironic.conf.d`` would hold them."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / 'baremetal_acc.conf'
     path.write_text(IRONIC_CONF.format(folder=folder))
@@ -132,14 +132,14 @@ def write_conf(folder: Path) -> Path:
 
 
 def write_trust(folder: Path) -> Path:
-    """Whose certificates the command line is to believe: those that this Ironic signs."""
+    """Write a configuration for the command line with which it trusts the certificates that this Ironic signs."""
     path = folder / 'verify.conf'
     path.write_text(f'[baremetal_acc]\ncertificate_key = {folder.parent / "certificate.pem"}\n')
     return path
 
 
 def write_baseline(folder: Path, *, gpu: str = GPU_NEW, fpga: str = FPGA_NEW, dpu: str = DPU_NEW) -> Path:
-    """What must hold. Written beside and moved into place: a step may be reading it."""
+    """Write the baseline. The file is written next to it and renamed, because a step may be reading the baseline."""
     path = folder / 'baseline.toml'
     beside = folder / '.baseline.toml'
     beside.write_text(BASELINE.format(gpu=gpu, fpga=fpga, dpu=dpu))
@@ -148,10 +148,11 @@ def write_baseline(folder: Path, *, gpu: str = GPU_NEW, fpga: str = FPGA_NEW, dp
 
 
 def write_images(folder: Path, images: Sequence[ImageFile], models: Mapping[str, str]) -> dict[str, Path]:
-    """Make image files, some at a time; by name.
+    """Make image files, two at a time.
 
     :param models: part of a card -> model of the card, as the emulated machine has them.
-    :raises subprocess.CalledProcessError: the emulator's tool refused.
+    :returns: name of an image -> its path.
+    :raises subprocess.CalledProcessError: the emulator's tool failed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     paths = {image.name: folder / f'{image.name}.img' for image in images}
@@ -161,7 +162,7 @@ def write_images(folder: Path, images: Sequence[ImageFile], models: Mapping[str,
 
 
 def write_catalogue(folder: Path, images: Sequence[ImageFile], paths: Mapping[str, Path]) -> Path:
-    """Which images there are, with their digests."""
+    """Write the catalogue of images, with their digests."""
     path = folder / 'catalogue.toml'
     path.write_text('format = 1\n' + ''.join(_entry(image, paths[image.name]) for image in images))
     return path

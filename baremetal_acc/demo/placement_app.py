@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who calls the demo's placement? The WSGI application of real placement, with roles as Keystone would give them.
+"""The WSGI application of real placement for the demo, with the roles of callers added as Keystone would give them.
 
 Placement's ``noauth2`` gives the token ``admin`` the role ``admin`` alone, and POST /reshaper needs ``service``
 (placement/auth.py, placement/policies/reshaper.py, 16.0.0). keystoneauth's ``admin_token`` cannot be configured to send
@@ -22,7 +22,7 @@ ROLES = 'admin,service,member,reader'
 
 
 def with_roles(placement: WSGIApplication) -> WSGIApplication:
-    """Give the holder of :data:`TOKEN` the roles of the user that Ironic has in a real cloud; others keep theirs."""
+    """Add the roles of Ironic's service user in a real cloud to requests with :data:`TOKEN`; other requests are unchanged."""
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if environ.get('HTTP_X_AUTH_TOKEN') == TOKEN:

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The story on the screen: sections, sentences, tables, checked facts and progress, as wide as the terminal.
+"""Print the demo on the terminal: sections, sentences, tables, checked facts and progress bars.
 
-On a terminal with colours; elsewhere, and in the copy in a file, the same words without. What services answer is text and
-nothing else: neither markup nor what a terminal would obey.
+A terminal gets colours; any other output, and the copy in a file, get the same words without. The answers of services are
+printed as plain text: neither as markup nor as control sequences of a terminal.
 """
 
 import sys
@@ -24,21 +24,23 @@ from rich.table import Table
 from rich.text import Text
 
 WIDTH = 116
-"""Of the copy, and of what is no terminal: wide enough for the tables."""
+"""Characters of a line of the copy, and of an output that is no terminal: wide enough for the tables."""
 
 CELL_WIDTH = 24
-"""Of all cells but the last one of a row, where a table would be too wide; what is longer wraps."""
+"""The widest cell, except the last of a row, in a table that would be too wide otherwise; longer text wraps."""
 
 BAR_CELLS = 24
 
 INDENT = (0, 0, 0, 4)
-"""Around tables and bars."""
+"""Padding of tables and bars: above, right, below, left."""
 
 
 class ClaimFailed(Exception):
-    """A fact of the story does not hold.
+    """A fact that the story claims is false.
 
-    :ivar what: the fact; ``expected`` and ``found`` as text.
+    :ivar what: the fact, in words.
+    :ivar expected: the expected value as text.
+    :ivar found: the value that was found, as text.
     """
 
     def __init__(self, what: str, expected: object, found: object) -> None:
@@ -49,14 +51,14 @@ class ClaimFailed(Exception):
 
 
 class Screen:
-    """Where the story is told: standard output, and without colours a file beside the logs.
+    """Prints the story to standard output, and without colours to a file next to the logs.
 
-    :param file: the copy.
+    :param file: the path of that copy.
     """
 
     def __init__(self, file: Path) -> None:
         self._copy = file.open('w', encoding='utf-8')
-        is_terminal = sys.stdout.isatty()  # and not what FORCE_COLOR says
+        is_terminal = sys.stdout.isatty()  # FORCE_COLOR is ignored
         self._out = Console(file=sys.stdout, force_terminal=is_terminal, highlight=False, width=None if is_terminal else WIDTH)
         self._consoles = (self._out, Console(file=self._copy, force_terminal=False, highlight=False, width=WIDTH))
         self._live: Live | None = None
@@ -73,7 +75,7 @@ class Screen:
     # -- words --------------------------------------------------------------------------------------------------------
 
     def section(self, title: str) -> None:
-        """A new chapter, with the seconds since the beginning."""
+        """Print the title of a section, with the seconds since the beginning."""
         stamp = f'{time.monotonic() - self._began:5.1f} s'
         self._erase()
         for console in self._consoles:
@@ -82,20 +84,20 @@ class Screen:
             self._print(console, Text('\n'.join(['', *lines, f'{last} {rule} {stamp}']), style='bold cyan'))
 
     def say(self, text: str) -> None:
-        """What happens, in a sentence."""
+        """Print a sentence on what happens."""
         self._write(text)
 
     def detail(self, text: str) -> None:
-        """What a service answers, word for word, indented."""
+        """Print the answer of a service, unchanged and indented."""
         self._write(text, 'dim', '    ')
 
     def failure(self, text: str) -> None:
-        """What went wrong."""
+        """Print an error."""
         for line in text.split('\n'):
             self._write(line, 'red')
 
     def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """A table, of which no word is broken; where there is no room for it, one line for each cell instead."""
+        """Print a table without breaking words; where the terminal is too narrow for it, one line for each cell."""
         lines = [tuple(map(_text, row)) for row in (head, *rows)]
         self._erase()
         for console in self._consoles:
@@ -106,18 +108,18 @@ class Screen:
     # -- facts --------------------------------------------------------------------------------------------------------
 
     def expect(self, what: str, expected: object, found: object) -> None:
-        """A fact that the story claims.
+        """Check a fact that the story claims, and print it.
 
-        :raises ClaimFailed: it does not hold.
+        :raises ClaimFailed: the values differ.
         """
         if expected != found:
             raise ClaimFailed(what, expected, found)
         self._fact(what)
 
     def expect_words(self, what: str, words: Iterable[str], text: str) -> None:
-        """A fact about a text: it holds all of these words.
+        """Check that a text contains all of these words, and print the fact.
 
-        :raises ClaimFailed: one is missing.
+        :raises ClaimFailed: a word is missing.
         """
         missing = [word for word in words if word.casefold() not in text.casefold()]
         if missing:
@@ -131,7 +133,10 @@ class Screen:
     # -- progress -----------------------------------------------------------------------------------------------------
 
     def progress(self, parts: Sequence[tuple[str, int]]) -> None:
-        """What is under way, with percentages: lines that change on a terminal, nothing elsewhere."""
+        """Draw progress bars, which are redrawn on a terminal; elsewhere draw nothing.
+
+        :param parts: pairs of a name and a percentage.
+        """
         if not self._out.is_terminal:
             return
         if self._live is None:
@@ -139,7 +144,7 @@ class Screen:
                 console=self._out, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
             )
             self._live.start()
-            self._out.show_cursor()  # whatever ends us need not bring it back
+            self._out.show_cursor()  # so that a process that is killed leaves no hidden cursor
         bars = Table.grid(padding=(0, 2, 0, 0))
         bars.add_column(width=BAR_CELLS)
         bars.add_column(justify='right')
@@ -149,7 +154,7 @@ class Screen:
         self._live.update(Padding(bars, INDENT), refresh=True)
 
     def milestone(self, text: str) -> None:
-        """A moment of the progress that stays to be read, also where there is no terminal."""
+        """Print an event of the progress as a line that stays, also where the output is no terminal."""
         self.detail(text)
 
     def _erase(self) -> None:
@@ -158,7 +163,7 @@ class Screen:
             self._live = None
 
     def _write(self, text: str, style: str = '', indent: str = '', first: str | None = None) -> None:
-        """Words, wrapped. A word that is longer than the line, as a path, is left whole: it has to be copied."""
+        """Print text, wrapped. A word that is longer than the line, such as a path, stays whole, so that it can be copied."""
         self._erase()
         wrap = textwrap.TextWrapper(
             initial_indent=indent if first is None else first,
@@ -179,12 +184,12 @@ class Screen:
 
 
 def _text(text: str, style: str = '') -> Text:
-    """Words as they are: no markup, and nothing that a terminal would obey."""
+    """The text without rich's markup and without control characters of a terminal."""
     return Text(''.join(c if c.isprintable() else ' ' if c.isspace() else '?' for c in text), style=style)
 
 
 def _widths(lines: Sequence[Sequence[Text]], bound: int) -> list[int]:
-    """How wide the columns of a table are: as their longest cell, or so wide, and never less than a word."""
+    """The widths of a table's columns: that of the longest cell, but at most ``bound``, and never less than a word."""
     columns = list(zip(*lines, strict=True))
     words = [max(cell_len(word) for cell in column for word in cell.plain.split() or ['']) for column in columns]
     cells = [max(cell.cell_len for cell in column) for column in columns]
@@ -202,7 +207,7 @@ def _table(lines: Sequence[Sequence[Text]], widths: Sequence[int]) -> Table:
 
 
 def _listed(lines: Sequence[Sequence[Text]]) -> Table:
-    """Each row of a table below the other, with a line for each cell."""
+    """The rows of a table one below the other, with a line for each cell."""
     listed = Table.grid(padding=(0, 2, 0, 0))
     for row in lines[1:]:
         for name, cell in zip(lines[0], row, strict=True):

@@ -8,25 +8,26 @@ configuration and logs in one state directory. In Python::
     with Services(state=Path('state'), placement=True, ironic=True) as services:
         services.addresses.ironic
 
-As a program, for tests and for looking around::
+As a program, for tests and for exploring by hand::
 
     python -m baremetal_acc.demo.services --state DIR --placement --ironic [--ironic-conf-extra FILE]... [--env K=V]...
 
-prints one line of JSON when both answer::
+The program prints one line of JSON when both services answer::
 
     {"ironic": "http://127.0.0.1:21001", "placement": "http://127.0.0.1:21002", "emulator": null,
      "ironic_conf": "DIR/ironic.conf", "logs": {"ironic": "DIR/ironic.log", "placement": "DIR/placement.log"},
      "pids": {"ironic": 71, "placement": 70}}
 
-``--emulate PRODUCT`` starts an emulated machine too; ``emulator`` is then the file that says where its BMCs, its door and its
-control are, with the passwords (mode 0600).
+The services run until SIGTERM, SIGINT, SIGHUP or the end of the program's standard input (if that is a pipe or a socket, so
+that the services end with the test that started them). If a service dies by itself, the program stops all services, prints the
+tail of its log and exits with code 1.
 
-and serves until SIGTERM, SIGINT or the end of its standard input (if that is a pipe, so that the services end with the
-test that started them). A service that dies by itself ends all of them, with exit code 1 and the tail of its log.
+``--emulate PRODUCT`` starts an emulated machine too; ``emulator`` is then the path of a file (mode 0600) with the addresses of
+the machine's BMCs, its host agent API (``door``) and its control API, and with the passwords of the BMCs.
 
 A state directory can be used again: databases and, if they are still free, ports stay, so that a restarted Ironic finds
 its nodes and jobs. ``auth_strategy`` of Ironic is ``noauth``, which switches its policy off; an extra configuration
-file comes last on Ironic's command line and overrides what is written here. Placement takes the token ``admin``
+file comes last on Ironic's command line and overrides what is written here. Placement accepts the token ``admin``
 (:mod:`baremetal_acc.demo.placement_app`).
 """
 
@@ -60,15 +61,15 @@ from baremetal_acc.errors import AccError, UsageError
 HARDWARE_TYPE = 'redfish-acc'
 
 START_SECONDS = 180.0
-"""How long a service may take until it answers. Measured 3 s on an idle machine; a busy CI machine took 40 s."""
+"""The longest time until a service answers after its start. Measured 3 s on an idle machine; a busy CI machine took 40 s."""
 
 STOP_SECONDS = 60.0
-"""How long a service may take to stop before it is killed. Ironic waits for steps that run: 32 s and 63 s were seen."""
+"""The longest time for a service to stop before it is killed. Ironic waits for running steps: 32 s and 63 s were measured."""
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 PORTS = range(20000, 32000)
-"""Below Linux's ephemeral ports (32768-60999): no outgoing connection takes one between the choice and the listening."""
+"""Below Linux's ephemeral ports (32768-60999): no outgoing connection takes one before the service listens on it."""
 
 PLACEMENT_CONF = """\
 [DEFAULT]
@@ -158,9 +159,9 @@ class ServiceFailed(AccError):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where the services are. A service that was not asked for is None and has no log and no pid.
+    """The addresses, logs and pids of the services. A service that was not requested is None and has no log and no pid.
 
-    :ivar emulator: the file that says where the emulated machine is.
+    :ivar emulator: the file with the addresses of the emulated machine.
     """
 
     ironic: str | None
@@ -173,7 +174,10 @@ class Addresses:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Process:
-    """One service: the leader of a session of its own, so that all its children can be found by the group."""
+    """One service process: the leader of its own session, so that all its children are found by the process group.
+
+    :ivar log_start: size of the log when the process was started.
+    """
 
     name: str
     popen: subprocess.Popen[bytes]
@@ -182,16 +186,16 @@ class _Process:
 
 
 class Services:
-    """Real services, from :meth:`start` to :meth:`stop`; as a context manager, for the time of the block.
+    """Runs the real services, from :meth:`start` to :meth:`stop`; as a context manager, for the time of the block.
 
-    :param state: directory for everything that they write; made with mode 0700, for Ironic's database holds passwords.
+    :param state: directory for all files of the services; created with mode 0700, because Ironic's database holds passwords.
     :param placement: start placement.
-    :param ironic: start Ironic, API and conductor in one service; with placement, if that is started too.
-    :param emulate: product that the emulator plays, None: no emulator.
+    :param ironic: start Ironic, API and conductor in one service; it uses placement, if that is started too.
+    :param emulate: the product that the emulator emulates; None: no emulator.
     :param emulator_arguments: further arguments of the emulator; never a secret.
     :param ironic_conf_extra: further configuration files for Ironic; a later one overrides an earlier one.
     :param env: further environment variables for the services.
-    :param ironic_token: sent as X-Auth-Token when waiting for Ironic, for a configuration that asks for one.
+    :param ironic_token: sent as X-Auth-Token while waiting for Ironic, for a configuration that requires a token.
     """
 
     def __init__(
@@ -220,16 +224,16 @@ class Services:
 
     @property
     def addresses(self) -> Addresses:
-        """Where the services are.
+        """The addresses of the services.
 
-        :raises RuntimeError: they are not started.
+        :raises RuntimeError: the services are not started.
         """
         if self._addresses is None:
             raise RuntimeError('the services are not started')
         return self._addresses
 
     def start(self) -> Addresses:
-        """Start what was asked for, and wait until it answers. If that fails, or is interrupted, everything is stopped.
+        """Start the requested services, and wait until they answer. If that fails, or is interrupted, all are stopped.
 
         :raises ServiceFailed: a service ended or did not answer in time.
         :raises UsageError: the state directory or an extra file cannot be used.
@@ -241,9 +245,9 @@ class Services:
             raise
 
     def stop(self) -> None:
-        """Stop everything, Ironic first: it finishes what it began, and may need the others for that.
+        """Stop all services, Ironic first: it finishes running steps, and may need the other services for that.
 
-        A signal that would end us meanwhile is heard afterwards.
+        A signal that would end this program meanwhile is handled afterwards.
         """
         with _signals_later():
             for process in reversed(self._processes):
@@ -252,9 +256,9 @@ class Services:
             self._addresses = None
 
     def check(self) -> None:
-        """See that every service still runs.
+        """Check that every service still runs.
 
-        :raises ServiceFailed: one does not.
+        :raises ServiceFailed: a service has ended.
         """
         for process in self._processes:
             code = process.popen.poll()
@@ -330,7 +334,7 @@ class Services:
         _wait(process, lambda: bool(_get(url, '/')), 'GET / is not answered')
 
     def _start_schema(self, conf: Path, placement: str | None) -> _Process | None:
-        """Begin to make Ironic's database, while others start; None if it is there."""
+        """Write Ironic's configuration and begin to create its database, while other services start; None if it exists."""
         text = IRONIC_CONF.format(state=self._state, port=self._ports['ironic'])
         if placement is not None:
             text += IRONIC_PLACEMENT_CONF.format(placement=placement)
@@ -355,7 +359,7 @@ class Services:
         return [f'--config-file={path}' for path in (conf, *self._ironic_conf_extra)]
 
     def _run(self, name: str, command: list[str], *, log: Path, env: Mapping[str, str] | None = None) -> _Process:
-        """Start a process that is stopped by :meth:`stop`, whatever happens after this line."""
+        """Start a process, and register it in the same step, so that :meth:`stop` always stops it."""
         with _signals_later(), open(log, 'ab', opener=_private) as output:
             log_start = output.tell()
             popen = subprocess.Popen(
@@ -375,7 +379,7 @@ class Services:
 
 @contextlib.contextmanager
 def _signals_later() -> Iterator[None]:
-    """Hold back the signals that end us, so that no process is started and forgotten, or left when others are stopped."""
+    """Within this context, delay the signals that end this program, so that no started process is left running."""
     if threading.current_thread() is not threading.main_thread():  # signals never arrive elsewhere
         yield
         return
@@ -391,15 +395,15 @@ def _signals_later() -> Iterator[None]:
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """What the services see: nothing of a proxy or of a user's cloud, and no warnings of their dependencies."""
+    """The environment of the services: without proxies, without a user's cloud (``OS_*``), without Python warnings."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith('OS_') and not key.lower().endswith('_proxy')}
     return kept | {'PYTHONWARNINGS': 'ignore', 'PYTHONUNBUFFERED': '1'} | dict(extra)
 
 
 def _program(name: str) -> str:
-    """The script that was installed with the Python that runs us, else one of the PATH.
+    """The path of a script next to the running Python, else on the PATH.
 
-    :raises UsageError: it is not installed.
+    :raises UsageError: the script is not installed.
     """
     beside = Path(sys.executable).with_name(name)
     found = str(beside) if beside.exists() else shutil.which(name)
@@ -409,7 +413,7 @@ def _program(name: str) -> str:
 
 
 def _choose_ports(remembered: Path, names: Sequence[str]) -> dict[str, int]:
-    """A port for each name: the one of an earlier run in the same state directory if it is free, else a new one."""
+    """A port for each name: that of an earlier run in the same state directory if it is free, else a random one."""
     earlier = json.loads(remembered.read_text()) if remembered.exists() else {}
     ports: dict[str, int] = {}
     for name in names:
@@ -436,10 +440,10 @@ def _private(path: str, flags: int) -> int:
 
 
 def write_certificate_key(state: Path) -> Path:
-    """A key that hand-over certificates are signed with; that of an earlier start stays.
+    """Write a private key for signing hand-over certificates; the key of an earlier start stays.
 
-    An Ed25519 key in PEM is 32 bytes of chance behind 16 that are always the same (RFC 8410, section 7). ``openssl``, which an
-    operator takes for it, need not be there.
+    An Ed25519 key in PEM is 32 random bytes after 16 constant ones (RFC 8410, section 7). It is made without ``openssl``, which
+    an operator would use, so that ``openssl`` need not be installed.
     """
     path = state / 'certificate.pem'
     if not path.exists():
@@ -455,7 +459,7 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def _get(url: str, path: str, headers: Mapping[str, str] | None = None) -> bytes | None:
-    """The body of a 200 answer, None if there is no answer or another one. No proxy is asked."""
+    """The body of a 200 answer, None if there is no answer or another status. No proxy is used."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
     try:
         connection.request('GET', path, headers=dict(headers or {}))
@@ -469,7 +473,7 @@ def _get(url: str, path: str, headers: Mapping[str, str] | None = None) -> bytes
 
 
 def _has_driver(url: str, token: str | None) -> bool:
-    """Whether a conductor offers our hardware type. The API answers earlier, even if the conductor dies again and again."""
+    """Whether a conductor offers our hardware type. The API alone answers earlier, even if the conductor keeps dying."""
     headers = {'X-OpenStack-Ironic-API-Version': 'latest'} | ({'X-Auth-Token': token} if token else {})
     body = _get(url, '/v1/drivers', headers)
     if body is None:
@@ -498,7 +502,7 @@ def _wait(process: _Process, answers: Callable[[], bool], otherwise: str) -> Non
 
 
 def _worker_died(process: _Process) -> bool:
-    """Whether Ironic's master says so. It forks the next one for ever, and ends never: waiting would not help."""
+    """Whether the log says that Ironic's worker died. Its master forks workers again for ever, so waiting would not help."""
     with process.log.open('rb') as file:
         file.seek(process.log_start)
         return re.search(rb'Child \d+ exited with status [1-9]', file.read()) is not None
@@ -515,7 +519,7 @@ def _wait_for_end(process: _Process) -> None:
 
 
 def _stop(process: _Process) -> None:
-    """Ask the leader to end, then kill what is left of its group, children that outlived it included."""
+    """Terminate the process, then kill what is left of its process group, such as children that outlived it."""
     if process.popen.poll() is None:
         process.popen.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -526,7 +530,7 @@ def _stop(process: _Process) -> None:
 
 
 def _tail(log: Path, lines: int = 40) -> str:
-    """The last lines of a log, not more than 16 KiB."""
+    """The last lines of a log, at most 16 KiB."""
     try:
         with log.open('rb') as file:
             file.seek(max(0, log.stat().st_size - 16384))
@@ -537,7 +541,10 @@ def _tail(log: Path, lines: int = 40) -> str:
 
 
 def _serve(services: Services) -> None:
-    """Return when standard input ends, if it can end; watch the services meanwhile."""
+    """Check the services until standard input ends, if it is a pipe or a socket.
+
+    :raises ServiceFailed: a service has ended.
+    """
     mode = os.fstat(sys.stdin.fileno()).st_mode if sys.stdin else 0
     watched = [sys.stdin.fileno()] if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else []
     while True:
@@ -548,7 +555,7 @@ def _serve(services: Services) -> None:
 
 
 def interrupt_on_signals() -> None:
-    """Let SIGTERM and SIGHUP end this program as Ctrl-C does: by one KeyboardInterrupt, in which all is stopped.
+    """Let SIGTERM and SIGHUP end this program as Ctrl-C does: by one KeyboardInterrupt, on which all services are stopped.
 
     Later signals are ignored: stopping takes seconds, and a second Ctrl-C must not leave it half done.
     """
@@ -587,7 +594,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Start, print where, serve, stop.
+    """Start the services, print their addresses, wait, and stop them.
 
     :returns: 0 after a signal or the end of standard input, 1 when a service failed, 2 for wrong arguments.
     """

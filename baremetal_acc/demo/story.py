@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tell one node's life as it happens: what each service answers, and whether it is what we claim.
+"""The demo's story: take one Ironic node from enrolment to undeploy and to a refused deploy, and check each claimed fact.
 
-Every fact that the story claims is checked against what the services answer and against what is really so in the emulated
-machine; the first one that does not hold ends the story (:class:`baremetal_acc.demo.screen.ClaimFailed`).
+Every fact is checked against the answers of the services and against the true state of the emulated machine; the first fact
+that does not hold ends the story (:class:`baremetal_acc.demo.screen.ClaimFailed`).
 """
 
 import json
@@ -21,16 +21,16 @@ from baremetal_acc.demo.screen import ClaimFailed, Screen
 
 NODE_CLASS = 'baremetal.gold'
 PLACEMENT_CLASS = 'CUSTOM_BAREMETAL_GOLD'
-"""Nova's form of the node's resource class."""
+"""The node's resource class as Nova writes it in placement."""
 
 FUNCTION_CLASS = 'CUSTOM_ACC_FN_GZIP'
 
 PARALLEL = 4
-"""How many updates the operator lets the host's BMC run at once; without a word, it is one."""
+"""Concurrent updates that the operator allows on the host's BMC (``acc_parallel_updates``); the default is one."""
 
 GPUS = ('GPU_0', 'GPU_1')
 LIAR = 'GPU_1'
-"""The card whose BMC will not do what it says."""
+"""The card whose BMC will report a lock that it has not set."""
 
 FPGA = 'FPGA1'
 DPU = 'DPU'
@@ -39,19 +39,19 @@ HOST_DEVICE = 'host-device'
 """The one write path that the baseline wants blocked."""
 
 PATHS = {'pcie': HOST_DEVICE, 'rshim': HOST_DEVICE}
-"""What the emulated machine's ways from the host are in our words."""
+"""The write path to which each of the emulated machine's host interfaces belongs."""
 
 TENANT = 'tenant'
 """The project that leases the node."""
 
 CONTAINER = 'baremetal_acc'
-"""Where the inspection store of Ironic keeps what our inspection found."""
+"""Key of our data in Ironic's inspection store and in ``driver_internal_info``."""
 
 
 class Story:
-    """The services, the machine, and the node whose life is told.
+    """Takes one node through its life in Ironic, and checks each fact on the way.
 
-    :param folder: where baseline, catalogue and images lie.
+    :param folder: folder of baseline, catalogue and images.
     """
 
     def __init__(self, *, screen: Screen, ironic: Ironic, placement: Placement, machine: Machine, folder: Path) -> None:
@@ -65,11 +65,11 @@ class Story:
         self._instance = ''
 
     def tell(self) -> None:
-        """From the bare machine to the refused deploy, and to the card that has to be written again.
+        """Run all sections: from the bare machine to the refused deploy, and to the card that has to be written again.
 
         :raises ClaimFailed: a fact does not hold.
-        :raises StateNotReached: the node went somewhere else.
-        :raises ServiceRefused: a service refused a request that it should take.
+        :raises StateNotReached: the node did not reach an expected provision state.
+        :raises ServiceRefused: a service refused a request that it should accept.
         """
         self._prepare()
         self._enrol()
@@ -109,7 +109,7 @@ class Story:
                 'name': 'gold-1',
                 'driver': 'redfish-acc',
                 'resource_class': NODE_CLASS,
-                # Nothing is imaged and no BIOS is set in this story: what is shown happens out of band, without a ramdisk.
+                # Nothing is imaged and no BIOS is set in this story: all steps are out of band, without a ramdisk.
                 'deploy_interface': 'noop',
                 'boot_interface': 'fake',
                 'network_interface': 'noop',
@@ -241,7 +241,7 @@ class Story:
         self._certified()
 
     def _certified(self) -> None:
-        """What was signed before the node was handed over, checked by another program with nothing but the issuer's key."""
+        """Verify the signed hand-over certificate by the command line, with nothing but the issuer's key."""
         screen = self._screen
         node: Json = self._ironic.ask('GET', f'/v1/nodes/{self._node}')
         kept = node['driver_internal_info'][CONTAINER]['certificate']
@@ -269,7 +269,7 @@ class Story:
         self._chain(certificate['accelerators'], certificate['looked'])
 
     def _paths(self, cards: Iterable[Json]) -> None:
-        """What the certificate says of each write path of each card, demanded or not."""
+        """Show the certificate's state of each write path of each card, demanded or not."""
         screen = self._screen
         cards = list(cards)
         names = [path['path'] for path in cards[0]['paths']]
@@ -281,7 +281,7 @@ class Story:
         screen.expect('the path that the baseline names is proven closed on every card', proven, demanded)
 
     def _chain(self, cards: Iterable[Json], looked: str) -> None:
-        """The custody of one card, as the certificate has it: from the write to the reading before the hand-over."""
+        """Show one card's chain of custody in the certificate: from the write to the reading before the hand-over."""
         screen = self._screen
         card = next(c for c in cards if c['label'].endswith(GPUS[0]))
         chain = card['custody']
@@ -297,7 +297,7 @@ class Story:
         screen.expect('it reaches to the very reading that was handed over', looked, chain['reaches'])
 
     def _claim(self) -> None:
-        """What Nova does before it asks Ironic: claim a candidate, and put the instance on the node."""
+        """Do what Nova does before a deploy: claim an allocation candidate, and set the node's ``instance_uuid``."""
         self._instance = str(uuid.uuid4())
         query = f'resources={PLACEMENT_CLASS}:1&resources_ACC={FUNCTION_CLASS}:1'
         candidate = self._placement.candidates(query)['allocation_requests'][0]
@@ -425,7 +425,7 @@ class Story:
         self._machine.clear_faults()
 
     def _fail_to_deploy(self) -> Json:
-        """The node after a deploy that has to be refused."""
+        """Deploy, check that the deploy fails, and return the node."""
         screen = self._screen
         self._ironic.provision(self._node, 'active')
         try:
@@ -460,9 +460,10 @@ class Story:
         screen.expect('and nothing has started it', ('Off', before), (host['power'], host['resets']))
 
     def _switch(self, asking: Ironic, target: str, power: str, *, tries: int = 40) -> None:
-        """Have the power of the host changed, and see it changed in the machine itself.
+        """Change the power state of the host by Ironic, and wait until the machine itself has changed.
 
-        :raises ServiceRefused: as often as it was tried.
+        :raises ServiceRefused: Ironic refused each try.
+        :raises ClaimFailed: the power state has not changed in time.
         """
         asking.put(f'/v1/nodes/{self._node}/states/power', {'target': target}, tries=tries)
         for _ in range(200):
@@ -500,13 +501,13 @@ class Story:
     # -- what Ironic and the machine say ------------------------------------------------------------------------------
 
     def _accelerators(self) -> list[Json]:
-        """The accelerators as Ironic's inspection store has them."""
+        """The accelerators in Ironic's inspection store."""
         data = self._ironic.get(f'/v1/nodes/{self._node}/inventory')['plugin_data']
         found: list[Json] = data[CONTAINER]['inventory']['accelerators']
         return found
 
     def _components(self) -> dict[str, str]:
-        """Versions in Ironic's firmware list, by SoftwareInventory, of those that the baseline names."""
+        """The versions in Ironic's firmware list, by SoftwareInventory Id, for the components that the baseline names."""
         rows = self._ironic.get(f'/v1/nodes/{self._node}/firmware')['firmware']
         known = {row['component'].split(':', 1)[-1].split('@')[0]: row['current_version'] for row in rows}
         return {name: known.get(name, 'absent') for name in self._new_versions()}
@@ -524,7 +525,7 @@ class Story:
         return component in self._new_versions()
 
     def _tell_history(self) -> None:
-        """What our steps have left in the node's history since the last time."""
+        """Print the entries of our steps in the node's history since the last call."""
         rows = self._ironic.get(f'/v1/nodes/{self._node}/history?detail=True')['history']
         told = [row for row in rows if row['event_type'] == 'accelerator'][self._told :]
         self._told += len(told)
@@ -536,7 +537,7 @@ class Story:
     _told = 0
 
     def _power(self, target: str, power: str) -> Json:
-        """Have the host on (or off) by Ironic, as a tenant does."""
+        """Power the host on (or off) by Ironic, as a tenant does, and return the node."""
         if self._machine.truth()['systems']['host']['power'] != power:
             self._ironic.put(f'/v1/nodes/{self._node}/states/power', {'target': target})
         for _ in range(80):
@@ -547,7 +548,7 @@ class Story:
         raise ClaimFailed('the host can be switched', target, found['power_state'])
 
     def _power_cycle(self) -> None:
-        """Somebody presses the button of the host."""
+        """Power cycle the host by its power button, and wait until it is on."""
         before = self._machine.truth()['systems']['host']
         self._machine.press('PowerCycle' if before['power'] == 'On' else 'On')
         for _ in range(100):
@@ -562,7 +563,7 @@ class Story:
         return found
 
     def _held(self) -> dict[str, Any]:
-        """What every bank of every card really holds."""
+        """The true content of every firmware bank and slot of every card: active and staged."""
         return {key: (c['active'], c['staged']) for key, c in self._machine.truth()['components'].items()}
 
     def _slots(self) -> dict[str, str | None]:
@@ -583,18 +584,18 @@ class Story:
         return self._versions(documents.GPU_NEW, fpga, documents.DPU_NEW)
 
     def _expect_firmware(self, what: str, wanted: Mapping[str, str]) -> None:
-        """The versions that really run, whatever the BMCs say."""
+        """Check the versions that really run, whatever the BMCs report."""
         components = self._machine.truth()['components']
         found = {key.split('/', 1)[1]: c['active']['version'] for key, c in sorted(components.items()) if c['active']}
         self._screen.expect(what, dict(wanted), {name: found.get(name) for name in wanted})
 
     def _running(self, device: str) -> Json:
-        """What a card really runs: version and digest of its main firmware."""
+        """Version and digest of the main firmware that a card really runs."""
         found: Json = self._machine.truth()['components'][self._main_firmware(device)]['active']
         return found
 
     def _main_firmware(self, device: str) -> str:
-        """The key of the main firmware of a card, in what the machine says of itself."""
+        """The key of a card's main firmware in the machine's true state."""
         (key,) = (k for k in self._machine.truth()['components'] if k.startswith('host/') and k.endswith(f'_FW_{device}'))
         return str(key)
 
@@ -605,7 +606,7 @@ class Story:
         return [e for e in entries if e['bmc'] != 'door' and self._device_of(e) is not None and not _is_upload(e)]
 
     def _device_of(self, entry: Json) -> str | None:
-        """The card whose lock a request writes, None if it writes none. An action belongs to the resource that it is of."""
+        """The card whose lock a request writes, None if it writes none. A Redfish action belongs to its resource."""
         for lock in self._machine.truth()['locks'].values():
             base = lock['uri']
             path = entry['path'].removesuffix('/Settings')
@@ -621,7 +622,11 @@ class Story:
 
 
 class _Watch:
-    """What happens in the machine while a step runs: progress of what is written, and whether a card was ever open."""
+    """Watches the machine while a step runs: the progress of flashes, and whether a card was ever open.
+
+    :ivar most: the most flashes that ran at the same time.
+    :ivar open_while_on: the write paths that were open while the host was on.
+    """
 
     def __init__(self, screen: Screen, machine: Machine) -> None:
         self._screen = screen
@@ -632,7 +637,7 @@ class _Watch:
         self.open_while_on: list[str] = []
 
     def look(self) -> None:
-        """Once between two looks at the node."""
+        """Read the machine's state once; called between two polls of the node."""
         truth = self._machine.truth()
         host = truth['systems']['host']
         if host['power'] != self._power:
@@ -654,7 +659,7 @@ class _Watch:
             self._screen.milestone('writing ' + ', '.join(f'{name} {percent} %' for name, percent, _ in running))
 
     def _has_told(self, name: str, percent: int) -> bool:
-        """Each thing is told when it begins and when it is half done."""
+        """Whether this stage of a flash was printed already: each flash is printed when it begins and when it is half done."""
         mark = (name, percent // 50)
         known = mark in self._told
         self._told.add(mark)
@@ -662,7 +667,7 @@ class _Watch:
 
 
 class _Order:
-    """Positions of moments in a log."""
+    """Finds the positions of events in a log of requests."""
 
     def __init__(self, entries: list[Json]) -> None:
         self._entries = entries
@@ -670,7 +675,7 @@ class _Order:
     def first(self, what: str, fits: Any) -> int:
         """The position of the first entry that fits.
 
-        :raises ClaimFailed: there is none.
+        :raises ClaimFailed: no entry fits.
         """
         for position, entry in enumerate(self._entries):
             if fits(entry):
@@ -679,7 +684,7 @@ class _Order:
 
 
 def _name(function: Json | None) -> str:
-    """How a person calls what a slot holds."""
+    """The function in a slot, for people."""
     return 'empty' if function is None else f'{function["name"] or function["id"]} {function["version"]}'
 
 
@@ -704,6 +709,6 @@ def _line(entry: Json) -> str:
 
 
 def _acc(*arguments: str, told: str | None = None) -> subprocess.CompletedProcess[str]:
-    """The command line, as an operator runs it."""
+    """Run the command line ``baremetal-acc``, as an operator does."""
     command = [sys.executable, '-m', 'baremetal_acc.cli.main', *arguments]
     return subprocess.run(command, input=told or '', capture_output=True, text=True, check=False)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the tests of the command share? A desk for each test, and a machine that nothing is ever written to."""
+"""Fixtures of the command line's tests: an operator's desk for each test, and an emulated machine that nobody writes to."""
 
 import json
 import subprocess

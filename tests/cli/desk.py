@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator has at hand: bmcs.yaml, images with their catalogue, a baseline, a state folder, and the command itself."""
+"""An operator's files for the tests: bmcs.yaml, images and catalogue, a baseline, a state folder; and the command itself."""
 
 import hashlib
 import json

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""An address in front of an emulated BMC: a rule answers a request itself, or changes what the BMC answers.
+"""An HTTP proxy in front of an emulated BMC: a rule answers a request itself, or changes the BMC's answer.
 
-It plays what a BMC of the field does and the emulator has no habit for. What it forwards is done by the machine, which knows
-the truth.
+It imitates behaviour of real BMCs for which the emulator has no habit. Forwarded requests change the emulated machine, whose
+control API tells its true state.
 """
 
 import contextlib

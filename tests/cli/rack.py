@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A rack full of BMCs in the test's own process, on one port: which one is meant is told by who logs in.
+"""A rack full of BMCs in the test's own process, on one port; the user name of a login says which BMC is meant.
 
-They have a service root, sessions, and one System without accelerators: what a fleet is about is who is asked when, and who is
-waited for. Everything that is seen of the client is counted; nothing here measures time.
+Each BMC has a service root, sessions, and one System without accelerators: the tests of a fleet are about the order of requests
+and about waits. All requests and connections of the client are counted; nothing here measures time.
 """
 
 import contextlib

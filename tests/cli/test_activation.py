@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is written comes in force as its maker says: standby power by an action, a restart of the BMC, or a person."""
+"""Firmware is activated as its maker says: by a standby power cycle, a restart of the BMC, or a person."""
 
 import hashlib
 import json

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A killed run and then no catalogue, another machine of that name, a full disk: what is left, and does it say how to go on?"""
+"""A killed run and then no catalogue, another machine of that name, a full disk: what is left, and what the command advises."""
 
 import resource
 import subprocess

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A tray is brought to the versions of a bundle: one upload for all of its parts, each of which is judged alone."""
+"""A tray is brought to the versions of a bundle: one upload for all of its parts, each of which is verified alone."""
 
 import hashlib
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How an operator signs a catalogue, looks at it, and finds out what is wrong before a card does."""
+"""An operator signs a catalogue, reads it, and finds out what is wrong with it before anything is flashed."""
 
 import json
 import re

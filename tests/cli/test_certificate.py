@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a certificate says can be checked by whoever has the issuer's public key, without a network, and by nobody else."""
+"""Everybody who has the issuer's public key can verify a certificate, without a network, and nobody else can."""
 
 import json
 from collections.abc import Callable

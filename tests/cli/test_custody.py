@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A chain of custody that the rules require, from the command line."""
+"""Chains of custody that the rules require: ``custody show``, ``custody accept``, verify and apply on the command line."""
 
 import time
 from datetime import UTC, datetime, timedelta

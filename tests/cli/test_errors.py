@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Each thing that an operator gets wrong gives one clear line and its exit code, and nothing is written to a BMC."""
+"""Each mistake of an operator gives one clear line and its exit code, and nothing is written to a BMC."""
 
 import json
 import re

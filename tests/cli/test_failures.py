@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""When the machine does not do as it is told: the exit code, what is said, and what is left."""
+"""The machine does not do what it is told: the exit code, the messages, and the state that is left."""
 
 import re
 import time

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the first session over IPMI go as the page about the command line says, word by word?"""
+"""The first session over IPMI goes as the page about the command line says, word by word."""
 
 import os
 import re

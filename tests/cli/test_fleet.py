@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The inventory of many BMCs: bounded, streamed, held up by nobody, stopped at once, honest about the rest."""
+"""The inventory of many BMCs is bounded, streamed, not delayed by single BMCs, stoppable, and complete in its report."""
 
 import gc
 import io

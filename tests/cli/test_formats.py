@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a verb prints is the same in every format; and whoever cannot be told the report is told the outcome."""
+"""A verb prints the same content in every format; if the report cannot be printed, the outcome is."""
 
 import json
 

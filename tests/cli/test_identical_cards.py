@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Identical cards of one machine get different firmware, by where they are: planned, applied, and found swapped."""
+"""Identical cards of one machine get different firmware by their location: planned, applied, and reported when swapped."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The first Ctrl-C is said at once, and ends the command in time, with its sessions closed, whatever the BMC does."""
+"""The first Ctrl-C is reported at once, and ends the command in time with closed sessions, whatever the BMC does."""
 
 import contextlib
 import itertools

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The firmware firewall of an emulated machine is closed and opened over the LAN, and its host is asked what that means."""
+"""The IPMI firmware firewall of an emulated machine is closed and opened over the LAN; its host shows the effect."""
 
 import socket
 import time

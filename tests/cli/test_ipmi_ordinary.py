@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A server as it stands in racks, with DIMMs, empty bays and blank EEPROMs among its FRUs, is planned, locked and verified."""
+"""An ordinary server, with DIMMs, empty bays and blank EEPROMs among its FRUs, is planned, locked and verified over IPMI."""
 
 import pytest
 

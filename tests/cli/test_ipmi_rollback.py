@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Over IPMI a card that comes in force with the host's restart is written, and goes back, by the command line alone."""
+"""Over IPMI a card that activates firmware at the host's restart is flashed, and restored, by the command line alone."""
 
 import hashlib
 

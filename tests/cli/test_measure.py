@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Can an operator see what devices have signed, and does verify count it?"""
+"""``inventory --measure`` shows the SPDM measurements that devices sign, and ``verify`` counts them."""
 
 import json
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is the plan that is printed the plan that is executed? What it says of images, times and resets, and what the BMCs got."""
+"""The plan that is printed is the plan that is executed: images, times and resets, compared with what the BMCs got."""
 
 import hashlib
 import http.client

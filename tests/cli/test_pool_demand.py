@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A person tells, looks at and drops demands; every refusal names what, and nothing is lost by it."""
+"""``pool demand``: an operator adds, lists and drops demands; every refusal names its reason, and no demand is lost by it."""
 
 import json
 import re

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""BMCs of public reports, met by the command line.
+"""BMC behaviours from public bug reports, met by the command line.
 
-Each docstring ends with the report. The machine is asked, not the command: what runs, what was sent, whether the host is on,
-which locks are closed, whether a session is left. The page ``habits`` lists the tests.
+Each docstring ends with the report. The assertions use the emulated machine's true state, not the command's output: what runs,
+what was sent, whether the host is on, which locks are closed, whether a session is left. The page ``habits`` lists the tests.
 """
 
 import hashlib

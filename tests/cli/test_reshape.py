@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Flat inventory moves and comes back by the command, in a real placement, with a tenant on the node."""
+"""The command moves flat inventory to nested providers and back, in a real placement, with a tenant on the node."""
 
 import json
 import uuid

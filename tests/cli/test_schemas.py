@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the command really prints validates against the schemas of the documentation, and holds no key that they do not name."""
+"""The command's output validates against the JSON schemas of the documentation, and has no key that they do not name."""
 
 import json
 import subprocess

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How the command starts and ends, whatever is installed and wherever its output goes."""
+"""The command starts and ends cleanly, whatever is installed and wherever its output goes."""
 
 import json
 import os

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts behind one BMC, each a target: whatever is done to the one, no request and no change reaches the other.
+"""Two hosts behind one BMC, each a target: no request and no change for one of them reaches the other.
 
-The emulated machine is the oracle. Each target logs in as a user of its own, so that the machine's log tells who has sent what,
-and the names of the machine's parts tell whose they are: nothing of the product is asked for that.
+The emulated machine is the oracle. Each target logs in as a user of its own, so that the machine's log shows which target has
+sent a request, and the names of the machine's parts show which host they belong to: no code of the product is used for that.
 """
 
 import os

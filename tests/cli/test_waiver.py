@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does the command say of a path that is open by a waiver, before, while and after it holds?"""
+"""What the command says of a write path that is open by a waiver, before, while and after the waiver holds."""
 
 import json
 from datetime import UTC, datetime, timedelta

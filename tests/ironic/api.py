@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is Ironic's API put in front of the conductor of a case, before a node that somebody owns and somebody has leased?"""
+"""Put Ironic's real API in front of the conductor of a test case, on a node that has an owner and a lessee."""
 
 import pecan
 import webtest

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do tests stand on that are about what an instance gets? A card with two regions that hold what nobody asks for."""
+"""Base of the tests of attaching accelerators to an instance: a card with two regions whose functions nobody has asked for."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""In which order must Ironic's test code be imported? Its unit package first, our hardware type before any test runs.
+"""Import Ironic's unit test package first, and load our hardware type before any test runs.
 
 The unit package chooses the threading backend of oslo.service; imported later it fails with "Backend already set". Loading our
 hardware type imports zeroconf, which starts a process, and Ironic's test cases forbid processes.

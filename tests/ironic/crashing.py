@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a conductor die right before, or right after, it has saved the node; and what must hold then?
+"""Base of the crash tests: a conductor that dies right before or right after it saves the node, and what must hold afterwards.
 
-The process "dies" by an exception that nobody catches, and from then on nothing of it reaches the database; reservations stay
-as they were. Then a new conductor starts on the same database, as Ironic starts one, and goes on. Every save of the node is
-such a point: those of a job's transitions, and Ironic's own around them. The machine's clock stands still but for one step
-with each round of the periodics, so that the points are the same in every run.
+The process "dies" by an exception that nobody catches, and from then on it writes nothing to the database; reservations stay
+as they were. Then a new conductor starts on the same database, as Ironic starts one, and resumes. Every save of the node is
+such a point: those of a job's transitions, and Ironic's own around them. The machine's clock advances only by one step with
+each round of the periodics, so that the points are the same in every run.
 """
 
 import contextlib

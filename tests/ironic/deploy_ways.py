@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The table of every way in which a deploy or another flow of Ironic can be walked, and how each ends.
+"""The table of every way through a deploy or another flow of Ironic, and how each ends.
 
 Each row is a test of ``test_ways_to_deploy.py`` with its key in its name, and a row of doc/source/ways_to_deploy.rst. Write
 that page with ``python -m tests.ironic.deploy_ways > doc/source/ways_to_deploy.rst``.

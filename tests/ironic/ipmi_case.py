@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do tests of the hardware type ``ipmi-acc`` stand on? A machine that is spoken to by IPMI alone, over real RMCP+.
+"""Base of the tests of the hardware type ``ipmi-acc``: an emulated machine that speaks IPMI only, over real RMCP+.
 
 Ironic switches its host by ``ipmitool``; without that on this machine the tests are skipped, and say so.
 """

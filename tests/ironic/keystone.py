@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who is who in tests of roles? A stand-in for Keystone on loopback, with which the real keystonemiddleware speaks.
+"""A stand-in for Keystone on loopback, for tests of roles; the real keystonemiddleware validates tokens with it.
 
-A token's name says whose it is: ``system:admin``, ``PROJECT:member``. Roles that a role implies are spelled out, as Keystone
-does (keystone, default roles: admin implies manager, that member, that reader). Any other name is no token.
+The text of a token names its owner: ``system:admin``, ``PROJECT:member``. Implied roles are listed too, as Keystone does
+(keystone, default roles: admin implies manager, manager implies member, member implies reader). Any other text is no token.
 """
 
 import json

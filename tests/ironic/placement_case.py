@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do tests stand on that are about what placement is told of a node? A real placement beside the real conductor."""
+"""Base of the tests of what is published to placement: a real placement service next to a real conductor."""
 
 import uuid
 from typing import Any

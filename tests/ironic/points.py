@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How often is the node saved in each flow in which a crash is tried? A test of each flow counts anew."""
+"""The number of times that the node is saved in each flow of the crash tests. A test of each flow counts the saves again."""
 
 import os
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do tests of roles stand on? Ironic's real API behind the real keystonemiddleware, in front of a real conductor."""
+"""Base of the tests of roles: Ironic's real API behind the real keystonemiddleware, in front of a real conductor."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The page doc/source/tenant_fields.rst: what owner and lessee of a node may write in Ironic, and what of ours reads it.
+"""The page doc/source/tenant_fields.rst: what owner and lessee of a node may write in Ironic, and which of our modules read it.
 
-Who may write what is asked of Ironic: its own API code says which rule a patch needs, its registry which rule a request needs,
-and its enforcer, with its default policy and the credentials of each role, whether that passes. What of ours reads it, and why
-that is safe, is in :mod:`tests.ironic.tenant_readers`. ``make tenant-fields`` writes the page.
+Ironic itself says who may write what: its API code names the policy rule of a patch, its registry the rule of a request, and
+its enforcer, with the default policy and the credentials of each role, whether the rule passes. Which of our modules read a
+field, and why that is safe, is in :mod:`tests.ironic.tenant_readers`. ``make tenant-fields`` writes the page.
 """
 
 import textwrap

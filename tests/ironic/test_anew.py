@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a cleaning still write the cards anew that stood open to a tenant, when the node went to another one in between?"""
+"""Cards that were unlocked under a tenant are flashed by the next cleaning, even if another tenant had the node in between."""
 
 from ironic.common import states
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a job whose node is another machine all of a sudden? Who may edit driver_info can do that at any time."""
+"""A job whose node's ``driver_info`` points to another machine writes nothing to that machine."""
 
 from typing import Any
 

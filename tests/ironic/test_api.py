@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does Ironic's API let whom do with our steps, and what does it show? The real application, with the middleware."""
+"""What Ironic's API lets each role do with our steps, and what it shows; the real application, with our middleware."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What an instance has claimed is prepared once for all of it, and comes back when it goes or when not all of it can be had."""
+"""All accelerators that an instance claims are prepared together, and restored when it goes or when one of them fails."""
 
 import json
 from dataclasses import replace

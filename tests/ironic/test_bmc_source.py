@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A BMC that a member of the owner's project names proves nothing: the operator takes it first."""
+"""A BMC that a member of the owner's project names proves nothing until an operator has accepted it."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""With both hardware types in one conductor each node is turned and watched once, and what is for all of them is done once."""
+"""With both hardware types in one conductor the periodics work on each node once, and do conductor-wide work once."""
 
 from collections import Counter
 from typing import Any

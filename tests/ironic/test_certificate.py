@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""No node goes to a tenant without a certificate that was signed, kept and read back; it is of that one hand-over."""
+"""No node is handed over without a certificate of that hand-over, which was signed, stored and read back."""
 
 import hashlib
 import json

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What if the conductor dies while an instance's two regions are programmed, the second fails, and both are brought back?"""
+"""The conductor dies while two regions are programmed for an instance, the second fails, and both are restored."""
 
 import os
 

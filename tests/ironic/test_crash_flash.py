@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What if the conductor dies at any point of a cleaning that flashes a card, and everything else goes well?"""
+"""The conductor dies at any point of a cleaning that flashes a card and otherwise succeeds."""
 
 from baremetal_acc.model.job import Stage
 from tests.ironic.crashing import CrashCase, every_point

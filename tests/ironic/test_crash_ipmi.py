@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A conductor dies while it closes a firewall, or writes a card by HPM.1: whoever goes on leaves nothing half done.
+"""A conductor dies while it closes an IPMI firmware firewall, or flashes a card by HPM.1: nothing is left half done.
 
-What was closed is known, so that a later unlock opens all of it, and no more; the card runs what it has to in the end.
+The record of what was closed survives, so that a later unlock opens all of it, and no more; in the end the card runs the
+firmware of the baseline.
 """
 
 import os

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What if the conductor dies while it closes what an interrupted step has left open; or a second time, as soon as it is back?
+"""The conductor dies while it closes the locks that an interrupted step left open, or again as soon as it has restarted.
 
-Only ``BAREMETAL_ACC_SOAK=1`` tries the second time at every point; else it is one.
+Only ``BAREMETAL_ACC_SOAK=1`` tries the second death at every point; otherwise one point is tried.
 """
 
 import os

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What if the conductor dies at any point of a cleaning whose image fails, so that the one before is put back?"""
+"""The conductor dies at any point of a cleaning whose flash fails, so that the restore image is written."""
 
 from tests.ironic.case import GPU_OLD
 from tests.ironic.crashing import GPU_0, CrashCase, every_point

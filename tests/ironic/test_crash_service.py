@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What if the conductor dies at any point of a flash on an active node, whose host is a tenant's?"""
+"""The conductor dies at any point of a flash in a service of an active node, whose host runs a tenant's code."""
 
 from datetime import UTC, datetime
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A card whose locks stood open under a tenant is on offer when it was written anew, and no step offers it before."""
+"""A card whose locks were open under a tenant is available in placement only after it was flashed again."""
 
 from dataclasses import replace
 from typing import Any

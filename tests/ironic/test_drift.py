@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What changed behind our back is told by whoever looks next: in the log, by notification, in the history, in our key.
+"""Drift of accelerators is reported by the next inventory: in the log, by notification, in the node's history and its state.
 
-Real looks at an emulated machine; the notifications go through oslo.messaging's notifier to its driver for tests.
+The inventories are read from an emulated machine; the notifications go through oslo.messaging's notifier to its test driver.
 """
 
 import json

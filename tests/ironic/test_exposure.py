@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who may say that no tenant's code runs on a node? Whoever may edit ``driver_info`` can write it; an operator has it taken."""
+"""An exposure in ``driver_info`` that says that no tenant's code runs takes effect only after an operator has accepted it."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""No deploy without proof: whatever is open, absent, unreadable or unproven fails it, and the node says what and where."""
+"""No deploy without proof: anything open, absent, unreadable or unproven fails the deploy, and ``last_error`` names it."""
 
 from typing import ClassVar
 

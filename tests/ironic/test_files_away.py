@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What if the operator's files cannot be used for a moment, or no turn works any more, while cards are being written?"""
+"""The baseline or the catalogue cannot be read, or every turn of a job fails, while cards are being flashed."""
 
 import pytest
 from ironic.common import states

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is nothing on offer of a node that is not fit to be deployed, and again what holds up once it is, and at what cost?
+"""A node that cannot be deployed offers nothing in placement; when it can be again, what is verified is offered again.
 
-Rounds of a real conductor over an emulated machine, beside a real placement.
+A real conductor runs its periodics over an emulated machine, with a real placement.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do steps do in flows other than the usual: deploy templates, Ironic's ramdisk, nodes of the operator's own, adoption?"""
+"""Our steps in less common flows: deploy templates, Ironic's ramdisk, nodes that no tenant gets, and adoption."""
 
 from pathlib import Path
 from typing import Any

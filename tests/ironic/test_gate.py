@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The gate by values: which reason counts in which provision state, and what stands against each."""
+"""The gate for host starts as a pure function: which reason counts in which provision state, and what bars each."""
 
 import itertools
 from dataclasses import replace

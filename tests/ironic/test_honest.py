@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sequences of honest operators, tenants and Nova end as they would without the gate.
+"""Sequences of requests of honest operators, tenants and Nova end as they would without the gate for host starts.
 
-Ironic's real conductor and API run, with the middleware; who asks has the token that such a one has. The machine is the
-emulator's, which answers without a network and on a clock of its own, so that thousands of sequences can be played: ``make
-soak-honest`` plays 2,000, ``make test`` some. Each verb says how it has to end, and what the host does then.
+Ironic's real conductor and API run, with the middleware, and each request has the token of its role. The machine is the
+emulator's, which answers without a network and on a clock of its own, so that thousands of sequences can run: ``make
+soak-honest`` runs 2,000, ``make test`` some. Each verb says how it has to end, and whether the host is on then.
 """
 
 import os

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The gate in Ironic: what a tenant asks of the API and what Ironic does by itself starts no host while nothing is proven."""
+"""The gate for host starts in Ironic: neither a tenant's request nor Ironic itself starts a host while nothing is proven."""
 
 import time
 from collections.abc import Iterator

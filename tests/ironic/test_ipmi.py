@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A node of ``ipmi-acc`` is inspected, locked, deployed, watched and recovered; what was closed is opened, and no more."""
+"""A node of ``ipmi-acc`` is inspected, locked, deployed, watched and recovered; unlock opens what we closed, and no more."""
 
 import logging
 import time

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The main job over IPMI, in Ironic: inventory, flash, lock, a tenant that is refused, unlock, and what was before put back."""
+"""The main job over IPMI, in Ironic: inventory, flash, lock, a tenant that is refused, unlock, restore of the earlier state."""
 
 import hashlib
 from pathlib import Path

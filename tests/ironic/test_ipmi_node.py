@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a BMC that speaks IPMI reached, as an operator enrols it? What is wrong is named with its key, and with what to do."""
+"""A BMC that speaks IPMI is read from a node's ``driver_info``; an error names the wrong key and what to do."""
 
 from typing import Any, ClassVar
 

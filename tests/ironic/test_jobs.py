@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to a job when Ironic is restarted, a step is aborted, a node is undeployed, or a BMC falls silent?"""
+"""A job survives a restart of Ironic, an aborted step, an undeploy, and a BMC that does not answer for a while."""
 
 import copy
 import time

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does what we stored outlive what others store? Ironic's own inspections, out of band and in band, run for real.
+"""Stored accelerator inventory survives Ironic's own inspections, out of band and in band, which run for real.
 
-In band, the conductor is handed what a ramdisk would have sent; everything behind that is Ironic's.
+For in-band inspection the test passes the data of a ramdisk to the conductor; everything after that is Ironic's code.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Cleaning begins before Nova has freed what the instance held: who waits for that, how long, and what is not waited for?"""
+"""Cleaning that begins before Nova has freed an instance's allocations waits for that, until its deadline."""
 
 import time
 from typing import Any

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of the functions on offer when a tenant leaves: they stay, or they go until they are programmed anew."""
+"""Functions available in placement when a tenant leaves: they stay, or are withdrawn until they are programmed again."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Can a deploy be made to go without its verification? Whoever may deploy may send deploy steps, so it must not."""
+"""No deploy step, template or option of somebody who may deploy leaves the verification out of a deploy."""
 
 from dataclasses import replace
 from typing import Any

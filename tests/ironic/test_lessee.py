@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a project that leases a node gain by what Ironic lets it do? Nothing: no other rules, no card less, no spoilt card.
+"""A project that leases a node changes no rule, hides no card and spoils no card by what Ironic lets it do.
 
 Ironic lets its members edit ``resource_class`` and maintenance, and its admins have the node inspected and cleaned.
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A host that is to be off before it is read: its power is read again after it was told."""
+"""A host that has to be off before its BMC is read counts as off only when its power state is read as off."""
 
 import contextlib
 from collections.abc import Iterator

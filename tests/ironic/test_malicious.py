@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a malicious image or catalogue refused in Ironic's own steps, too? The machine's log of writes says so.
+"""Malicious images and catalogues are refused in Ironic's own steps, too; the machine's log of writes is the evidence.
 
-The same operator's folder and the same attacks as in :mod:`tests.malicious`, some of each class. A real conductor runs the step
-that writes firmware and then automated cleaning. Every lock was closed before, so whatever is written to a BMC would show.
+The folder of the operator and the attacks are those of :mod:`tests.malicious`, some of each class. A real conductor runs the
+step that writes firmware, and then automated cleaning. All locks were closed before, so that any write to a BMC shows in the
+log.
 """
 
 import re

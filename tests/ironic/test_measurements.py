@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where cards sign what they run, no node is handed over on the word of its BMC alone."""
+"""Where cards sign SPDM measurements, no node is handed over on the word of its BMC alone."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar

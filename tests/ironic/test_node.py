@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What we remember of a node fits into its row, comes back as it was, and says how to reach its BMCs."""
+"""The state of a node fits into its database row and is restored from it, and ``driver_info`` says how its BMCs are reached."""
 
 import json
 import random

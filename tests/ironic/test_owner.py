@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the rules of one project hold on its nodes, and on no others? The node's owner in Ironic says whose it is."""
+"""Rules of the baseline that name a project apply to nodes that this project owns in Ironic, and to no others."""
 
 from ironic.common import states
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How many updates does a BMC take at once? One, unless the operator says so in the node's driver_info."""
+"""A BMC gets one firmware update at a time, unless the operator sets ``acc_parallel_updates`` in the node's ``driver_info``."""
 
 import pytest
 from ironic.common import exception

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The parser of patches and nodes agrees with the library by which Ironic applies them."""
+"""Our parser of JSON patches and nodes agrees with the library by which Ironic applies them."""
 
 import copy
 from typing import Any

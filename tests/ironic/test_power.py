@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Nobody switches the host while its cards are written, or while their locks are open for somebody else's code."""
+"""Ironic refuses power requests while a node's cards are flashed, or while their locks are open to somebody else's code."""
 
 import pytest
 from ironic.common import states

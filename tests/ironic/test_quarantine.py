@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a node with a card that took neither its firmware nor the one before? Nobody gets it until it is good."""
+"""A card that took neither its firmware nor the restore image is quarantined; no tenant gets its node until it is flashed."""
 
 import types
 from dataclasses import replace

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A ramdisk that somebody else than an operator may have chosen is not the operator's: the host is off while locks are open."""
+"""A ramdisk that somebody other than an operator may have chosen does not count as the operator's: the host is powered off."""
 
 import ast
 import inspect

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where does a job go that was cut off? Wherever Ironic lets a node stay, somebody looks after it."""
+"""Recovery looks after an interrupted job in every provision state in which Ironic lets a node stay."""
 
 from ironic.common import state_machine, states
 

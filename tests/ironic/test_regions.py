@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A node remembers what its regions were verified to hold, for the pools; a function that was asked for is told from others."""
+"""The verified functions of a node's regions are stored for the pools; requested functions are told from others."""
 
 import random
 from collections.abc import Mapping

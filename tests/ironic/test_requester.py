@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who stands behind a request, and what is kept of a name that somebody else has chosen?"""
+"""Who is recorded as the requester of a step, and what is kept of a name that somebody else may have chosen."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who may what? Every role tries every verb at Ironic's real API, behind the real keystonemiddleware.
+"""Every role tries every verb at Ironic's real API, behind the real keystonemiddleware.
 
-What came of it stands in doc/source/roles.csv and doc/source/rights.csv; ``BAREMETAL_ACC_ROLES=write`` writes them anew. A
-request that passes ends where the conductor would be called, so nothing is done: what the conductor itself refuses is in
+The results are in doc/source/roles.csv and doc/source/rights.csv; ``BAREMETAL_ACC_ROLES=write`` writes these files again. A
+permitted request ends where the conductor would be called, so nothing is done: what the conductor itself refuses is in
 test_ways_round.py.
 """
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Are the sample files what the code says? ``make samples`` writes them."""
+"""The sample configuration and policy files agree with the code. ``make samples`` writes them."""
 
 import io
 import re

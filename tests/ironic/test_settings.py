@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Each option that the plugin adds is one typed setting of the same name, and is read as it is now."""
+"""Each option that the plugin adds is one typed setting of the same name, which is read again at each use."""
 
 from collections.abc import Iterator
 from dataclasses import fields

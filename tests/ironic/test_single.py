@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A slot that is claimed as the function that it holds gets no other one while its node is in use, whoever asks for that."""
+"""A slot that is claimed as the function in it gets no other function while its node is in use, whoever requests it."""
 
 import time
 from collections.abc import Mapping

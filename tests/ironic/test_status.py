@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The upgrade check names nodes that do not go with this version, and commands that mend them."""
+"""The upgrade check names nodes that this version does not support, and the commands that correct them."""
 
 import subprocess
 import sys

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which steps does Ironic find, in which order do they run, and which arguments do they take?"""
+"""Ironic finds our steps, runs them in the order of their priorities, and checks their arguments."""
 
 from pathlib import Path
 from unittest import mock

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever gets a machine gets what its flavor was promised, and nobody else can claim anything of it."""
+"""An instance gets what its flavor was promised, and nobody else can claim anything of its machine in placement."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What if another conductor takes a node over in mid flash, Ironic's own timeouts strike, or somebody aborts?"""
+"""Another conductor takes a node over during a flash, Ironic's own timeouts expire, or somebody aborts the step."""
 
 import contextlib
 from collections.abc import Callable

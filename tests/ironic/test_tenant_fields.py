@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The table of what tenants may write is whole, agrees with Ironic's API and with our code, and nothing in it moves a rule."""
+"""The table of what tenants may write is complete, agrees with Ironic's API and with our code, and changes no rule."""
 
 import ast
 from collections import defaultdict

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which traits of a node choose rules? Those that an operator has had taken, whatever the owner's admins have set since."""
+"""Traits of a node select rules of the baseline only after an operator has accepted them, whatever the owner's admins set."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A class that a tenant may have written before our first step chooses no rule; the operator takes it by hand."""
+"""A resource class that a tenant may have set before our first step selects no rule; an operator accepts it by hand."""
 
 from dataclasses import fields
 from typing import Any

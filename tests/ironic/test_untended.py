@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The watch over nodes that nobody uses: the host is off or the locks are proven, and what differs is told and ended.
+"""The watch over nodes without a user: the host is off or the locks are proven; a deviation is reported and ended.
 
-Rounds of a real conductor over an emulated machine, at moments that the test names.
+A real conductor runs its periodics over an emulated machine, at times that the test sets.
 """
 
 import time

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a conductor see to at placement when it starts? That it is new enough, and knows what flavors may name."""
+"""A conductor that starts checks placement's version, and declares the resource classes and traits that flavors may name."""
 
 import json
 import logging

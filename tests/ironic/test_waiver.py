@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a node with a path that nothing blocks? Refused, or handed over by a waiver: in the open, and until a day."""
+"""A node with a write path that nothing blocks is refused, or handed over under a waiver that is reported and expires."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The watch notices what happens to a node that is with a tenant, tells it once, and does what the rules say.
+"""The watch reports once what happens to a node that is with a tenant, and does what the rules say.
 
-Rounds of a real conductor over an emulated machine, at moments that the test names.
+A real conductor runs its periodics over an emulated machine, at times that the test sets.
 """
 
 from dataclasses import replace

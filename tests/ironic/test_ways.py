@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a node whose BMC hides a way of its host that it has shown? Refused until an operator has it inspected."""
+"""A node whose BMC hides a host interface that it has shown before is refused until an operator has it inspected."""
 
 from dataclasses import replace
 

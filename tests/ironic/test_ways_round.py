@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a tenant come round the rules? By a runbook, a template, a step of Ironic's own, a forged name, or a later step: no.
+"""No runbook, template, step of Ironic's own, forged name or later step lets a tenant evade the rules.
 
-The real API behind the real keystonemiddleware, and a real conductor. The tenant's way begins with what Ironic lets it do.
+The real API runs behind the real keystonemiddleware, with a real conductor. Each attempt begins with a request that Ironic
+permits the tenant.
 """
 
 from typing import Any

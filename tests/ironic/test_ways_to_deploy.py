@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every way in which a deploy or another flow of Ironic can be walked ends as the table says, and starts no host unproven.
+"""Every flow of Ironic that can lead to a deploy ends as the table says, and starts no host unproven.
 
 The rows are in ``deploy_ways.py``, with what each of them means; a test is named after the key of its row.
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does one node ever wait for another's BMC? Ironic's conductor with a pool of real threads, and a database for them all."""
+"""No node waits for the BMC of another; Ironic's conductor runs with a pool of real threads and one database for them all."""
 
 import threading
 import time

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How do the journeys ask Ironic and placement? Over HTTP, with nothing of the product's own code."""
+"""A client of Ironic's and placement's HTTP APIs for the journeys, with nothing of the product's own code."""
 
 import time
 from collections.abc import Callable, Mapping

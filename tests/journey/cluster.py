@@ -1,18 +1,20 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How do two real conductors share one database and one API? ::
+"""Run two real conductors on one database and one API.
+
+::
 
     python -m tests.journey.cluster --state DIR --conf FILE [--env K=V]...
 
-starts MariaDB, placement, Ironic's API and the conductors ``a`` and ``b`` (json-rpc), prints one line of JSON when all answer,
-and obeys ``start a`` and ``start b`` from its standard input: that conductor starts again, and its new pid is printed. All end
-with the standard input: a test run that is killed leaves nothing behind; and should this program itself be killed, the kernel
-ends what it started.
+This program starts MariaDB, placement, Ironic's API and the conductors ``a`` and ``b`` (json-rpc), and prints one line of JSON
+when all answer. On ``start a`` or ``start b`` from its standard input that conductor starts again, and its new pid is printed.
+All services end with the standard input, so that a test run that is killed leaves nothing behind; if this program itself is
+killed, the kernel ends what it started.
 
 With json-rpc a conductor's host name is its address. Ironic 39 adds a port that is not 8089 to the name under which a
 conductor registers (``ironic/conductor/base_manager.py``, prepare_host), but reserves nodes under the name without it
-(``ironic/conductor/task_manager.py``): what such a conductor held when it died is never taken from it. So both listen on port
-8089, each on a loopback address of its own.
+(``ironic/conductor/task_manager.py``): the nodes that such a conductor had reserved when it died stay reserved. So both listen
+on port 8089, each on a loopback address of its own.
 """
 
 import argparse

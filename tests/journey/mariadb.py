@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a real MariaDB run for one test, beside whatever else this machine has? In a folder of its own, on loopback only.
+"""Run a real MariaDB server for one test, in a folder of its own and on loopback only.
 
-Its one user may come from 127.0.0.1 only and has a random password, which is in files of mode 0600 and in no command line.
+It is independent of any other MariaDB on the machine. Its one user may connect from 127.0.0.1 only and has a random password,
+which is in files of mode 0600 and in no command line.
 """
 
 import os

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``python meddling.py WHEN WHAT pool apply ...``: the command, and somebody who comes in between at one moment.
+"""``python meddling.py WHEN WHAT pool apply ...``: run a command, and interfere with it at one moment.
 
-WHEN is ``before:ACT`` (what is about to be done is stored, and nothing of it was done) or ``after:ACT`` (it was done, and no
+WHEN is ``before:ACT`` (the act is stored as next, and nothing of it was done) or ``after:ACT`` (the act was done, and nothing
 more was stored); ACT is ``withdraw``, ``manage``, ``clean``, ``provide`` or ``put_back``. WHAT is ``kill``, or a JSON object of
-PUT requests that somebody else sends to placement at that moment, by URL.
+bodies by URL, for PUT requests that are sent to placement at that moment as another client would send them.
 """
 
 import json

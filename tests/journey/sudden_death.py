@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a real conductor die by SIGKILL at a stage or a store of a job, and not a moment before or after?
+"""Kill a real conductor by SIGKILL exactly at a stage of a job, or at a store of one.
 
-A folder with a ``sitecustomize.py`` goes on the path of the services. In the conductor it wraps what stores a job: as soon as
-the stage that the file ``die`` in that folder names has been stored as under way, all of Ironic's processes are killed, or
-stopped by SIGSTOP. One that goes on says when the turn is over in which it was stopped. The file may also name the n-th store
-since it was written, and right before or right after it. Nothing of the product knows of it.
+A folder with a ``sitecustomize.py`` is put on the Python path of the services. In the conductor it wraps the function that
+stores a job: as soon as the stage that the file ``die`` in that folder names has been stored as under way, all of Ironic's
+processes are killed, or stopped by SIGSTOP. A process that is continued reports the end of the turn in which it was stopped.
+The file may also name the n-th store since the file was written, and right before or right after that store. The product has no
+code for this.
 """
 
 import os

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What must be true of a node whose conductor died, or was thought dead, in the middle of a flash?"""
+"""Assertions on a node whose conductor died, or was taken for dead, during a flash."""
 
 from tests.journey.api import Node
 from tests.journey.conftest import GPU_NEW

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""An instance gets all of its accelerators or none: what was prepared for it is brought back when one of them fails."""
+"""An instance gets all of its accelerators or none: those prepared for it are restored when one of them fails."""
 
 import uuid
 from typing import Any

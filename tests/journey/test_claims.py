@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What can be claimed of a card with regions, and what is safe from a flash because somebody has claimed it?
+"""What can be claimed in placement of a card with regions, and which claims protect a card from a flash.
 
-The cases that the issue about placement names, against real Ironic, real placement and an emulated machine:
+The cases of the issue about placement, with real Ironic, real placement and an emulated machine:
 
 ================================================================  ===========================================================
 case                                                              shown by

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever found no function finds a candidate a little later, without a person; and a flood of failed boots does not hurt.
+"""A flavor whose function no region has gets a candidate a little later, without a person; a flood of failed boots is harmless.
 
 Real Ironic, real placement, emulated machines, and ``pool watch`` as a process.
 """

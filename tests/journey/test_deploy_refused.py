@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""When is a node not handed over? Whenever a lock is not proven closed in this very deploy; last_error says where and why."""
+"""A node is not handed over unless every lock is proven closed in this very deploy; ``last_error`` says where and why."""
 
 import pytest
 

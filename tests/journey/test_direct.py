@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a node with the deploy interface ``direct`` get its cards cleaned? By a runbook that boots no ramdisk."""
+"""The cards of a node with the deploy interface ``direct`` are cleaned by a runbook that boots no ramdisk."""
 
 import pytest
 

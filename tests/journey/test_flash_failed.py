@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What if a card does not take its firmware? Success is what is read back; the locks are closed, and nothing is offered."""
+"""A card does not take its firmware: cleaning fails by what is read back, locks are closed, and nothing is offered."""
 
 import pytest
 

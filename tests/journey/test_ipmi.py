@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A machine that is spoken to by IPMI alone, beside one that speaks Redfish, in one real Ironic with both hardware types."""
+"""A machine that speaks IPMI only, and one that speaks Redfish, in one real Ironic with both hardware types."""
 
 import socket
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A node's whole life: enrolled, inspected, cleaned, deployed, serviced, undeployed; Ironic, placement and the truth agree."""
+"""A node's life: enrolled, inspected, cleaned, deployed, serviced, undeployed; Ironic, placement and the machine agree."""
 
 import uuid
 from datetime import UTC, datetime

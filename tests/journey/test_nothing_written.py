@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a mistake cost? One clear last_error, and not one request that writes to a BMC."""
+"""A mistake of an operator costs one clear ``last_error``, and not one request that writes to a BMC."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A machine's life beside a real Nova, which makes the root, schedules, deploys, deletes, and takes the tree away."""
+"""A machine's life with a real Nova, which makes the root provider, schedules, deploys, deletes, and removes the tree."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who may switch a host whose cards are being written, or take the node away? Ironic lets both through in a service wait."""
+"""Power requests and an undeploy during a flash, both of which Ironic lets through in a service wait."""
 
 import time
 

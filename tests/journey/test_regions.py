@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A region is claimed whatever it holds, and the deployment puts into it what its tenant's flavor asks for."""
+"""A region is claimed whatever its function is, and the deployment programs the function that its tenant's flavor asks for."""
 
 import uuid
 

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What if the conductor dies in the middle of a flash? The next one looks before it acts, and sends no image again.
+"""The conductor dies during a flash: the next one reads the BMC before it acts, and sends no image again.
 
-``make test`` kills it in mid write, and in every second stage of a flash. ``BAREMETAL_ACC_SOAK=1`` kills it in each of them,
-and right before and right after everything that it stores.
+``make test`` kills the conductor during a write, and in every second stage of a flash. ``BAREMETAL_ACC_SOAK=1`` kills it in
+each stage, and right before and right after each store of the job.
 """
 
 import contextlib

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What if a conductor is gone in the middle of a flash and another one takes the node over? It looks before it acts.
+"""A conductor is gone during a flash, and another one takes the node over: it reads the BMC before it acts.
 
-Two real conductors share a MariaDB (:mod:`tests.journey.cluster`). The one that holds the node is killed, or stopped for so
-long that it counts as gone, once each stage of a flash was stored as under way; it is the other one that has to finish. Only
-``make soak-takeover`` runs this: it takes minutes and needs MariaDB's server.
+Two real conductors share a MariaDB (:mod:`tests.journey.cluster`). The conductor that has reserved the node is killed, or
+stopped for so long that Ironic counts it as offline, once each stage of a flash was stored as under way; the other conductor
+has to finish the flash. Only ``make soak-takeover`` runs this: it takes minutes and needs MariaDB's server.
 """
 
 import json

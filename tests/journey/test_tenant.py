@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What can a tenant do who is root on the host? Write every card while it is open, and none once the node was deployed."""
+"""A tenant who is root on the host can write every card while it is unlocked, and none once the node was deployed."""
 
 from pathlib import Path
 from typing import Any

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The host of an emulated machine: whose code runs on it, what that code writes, and what happens to its power.
+"""The host of an emulated machine: whose code runs on it, what that code writes, and its power.
 
 The code is the tenant's, who is root, or the operator's ramdisk until the next start of the host. The tenant's code writes
 other bytes into every card that it reaches, under exactly the version that the baseline names, so that no reading of a version
-tells. The host starts by itself, and the mains fail. A BMC that is away when its host is started may never learn of it.
+shows it. The host may start by itself, and the mains may fail. A BMC that is unavailable when its host is started may never
+report that start.
 """
 
 import heapq

@@ -1,18 +1,18 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""One machine's life by a seed: cleaned, locked, verified, handed over, watched, taken back; and everything that goes wrong.
+"""One machine's random life by a seed: cleaned, locked, verified, handed over, watched, taken back, with faults of all kinds.
 
-The machine is the emulator's, with a clock of its own; what decides is our own code, as a conductor turns it
-(:mod:`baremetal_acc.run` and :mod:`baremetal_acc.decide`). What happens is chosen by the seed. What counts is the machine's own
-truth: whether any way from the host to a card is open, what runs in each component, which lock was written when.
+The machine is the emulator's, with a clock of its own; our own code decides, run as a conductor runs it
+(:mod:`baremetal_acc.run` and :mod:`baremetal_acc.decide`). The seed selects the events. The result is judged by the machine's
+true state: whether any write path from the host to a card is open, what runs in each component, which lock was written when.
 
 A life is judged at every hand-over, at the end of every cleaning and in every round of the watch. A hand-over without proof is
-a fault of ours whatever the BMCs did, but for one thing: a BMC that shows a lock or a version that is not there tells the same
-as an honest one, and so does one that reports the progress of a write which never reaches the card. Such lies are played, too,
-and the hand-overs that rest on one are counted as *believed*.
+a fault of ours whatever the BMCs did, with one exception: a BMC that reports a lock or a version that is not there looks like
+an honest one, and so does a BMC that reports the progress of a write which never reaches the card. Such lies are part of the
+lives, too, and the hand-overs that rest on one are counted as *believed*.
 
 In most lives the baseline requires custody, and the tenant's code writes other bytes under the very version that the baseline
-names (:mod:`tests.lifecycles.host`). There the bytes count, and not what a version says of them.
+names (:mod:`tests.lifecycles.host`). There the bytes are judged, and not their version.
 """
 
 import hashlib

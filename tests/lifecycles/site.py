@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Let our own code read an emulated machine with no HTTP between them: the same resources, rendered where they are.
+"""Let our own code read an emulated machine without HTTP: the same resources, rendered in the test's process.
 
-The emulator's machine is the truth; its views say what each BMC shows of it, with every lie that a fault makes them tell. What
-a mechanism of :mod:`baremetal_acc.locks` reads and writes here is what it reads and writes over HTTP. Only what the parsers of
-the Redfish driver make of Processor, Chassis and SoftwareInventory is made here by hand, in few lines.
+The emulator's machine holds the true state; its views render what each BMC shows of it, false reports of faults included. The
+mechanisms of :mod:`baremetal_acc.locks` read and write here the same as over HTTP. Only the result of the Redfish driver's
+parsers for Processor, Chassis and SoftwareInventory is made here by hand, in a few lines.
 """
 
 import io

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Some hundred random lifecycles, always the same ones; and whether playing them would notice if a guard were gone."""
+"""Some hundred random lifecycles, always the same ones, and a check that they would notice a missing guard."""
 
 from collections import Counter
 from collections.abc import Callable
