@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A BMC for users' tests: a stateful Redfish BMC with accelerators that shares no code with the client.
+"""An emulated BMC for tests: a stateful Redfish and IPMI BMC with accelerators that shares no code with the client.
 
-Nothing here imports anything of ``baremetal_acc`` outside ``baremetal_acc.emulator``: a double that shares the parser
-shares its bugs.
+Nothing in this package imports anything of ``baremetal_acc`` outside ``baremetal_acc.emulator``: an emulator that shared the
+parser with the client would share its bugs.
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the emulator: ``python -m baremetal_acc.emulator``."""
+"""Run the emulator from a shell: ``python -m baremetal_acc.emulator``."""
 
 import sys
 

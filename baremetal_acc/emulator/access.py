@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what on one BMC: accounts with roles, and sessions. No HTTP in here.
+"""Accounts with roles, privileges, and sessions of one emulated BMC. This module knows no HTTP.
 
 Source: DSP0266, privilege model; DSP8010 PrivilegeRegistry for the privileges of the three standard roles.
 """
@@ -15,14 +15,14 @@ ROLES: Mapping[str, frozenset[str]] = {
     'Operator': frozenset({'Login', 'ConfigureComponents', 'ConfigureSelf'}),
     'ReadOnly': frozenset({'Login', 'ConfigureSelf'}),
 }
-# A BMC keeps few sessions and drops the oldest that nobody used: 64 are bmcweb's.
+# A BMC keeps few sessions and drops the one that was unused for the longest time: 64 is the limit of bmcweb.
 MAX_SESSIONS = 64
 MIN_PASSWORD, MAX_PASSWORD = 8, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """An account as a test or an operator asks for it."""
+    """An account as a test or an operator requests it."""
 
     name: str
     password: str = field(repr=False)
@@ -31,7 +31,7 @@ class User:
 
 @dataclass(slots=True, kw_only=True)
 class Account:
-    """An account of the BMC. The secret is compared, never shown."""
+    """An account of the BMC. Its secret is compared, never shown."""
 
     name: str
     secret: str = field(repr=False)
@@ -41,7 +41,7 @@ class Account:
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """A session and the second at which it was last used."""
+    """A session. ``used`` is the second at which it was last used."""
 
     id: str
     user: str
@@ -62,9 +62,9 @@ class Access:
             self.add(user)
 
     def add(self, user: User) -> Account:
-        """A new account.
+        """Create an account.
 
-        :raises ValueError: unknown role, a name that is there, or a password of a wrong length.
+        :raises ValueError: the role is unknown, the name is empty or taken, or the password has a wrong length.
         """
         if user.role not in ROLES:
             raise ValueError(f'unknown role {user.role!r}; one of {", ".join(ROLES)}')
@@ -76,18 +76,18 @@ class Access:
         return account
 
     def check(self, name: str, password: str) -> Account | None:
-        """The account, if name and password are right."""
+        """Return the account if name and password are right and it is enabled, else None."""
         account = self.accounts.get(name)
         expected = account.secret if account is not None else secrets.token_hex(8)
         is_right = hmac.compare_digest(expected.encode(), password.encode())
         return account if account is not None and is_right and account.enabled else None
 
     def log_in(self, name: str, password: str, now: float) -> Session | None:
-        """A new session, or None."""
+        """Create a session if name and password are right, else return None."""
         return self.open(name, now) if self.check(name, password) is not None else None
 
     def open(self, name: str, now: float) -> Session:
-        """A new session of a user, whoever that is."""
+        """Create a session for a user without a password check. At the limit, the least recently used sessions are dropped."""
         self.expire(now)
         while len(self.sessions) >= MAX_SESSIONS:
             del self.sessions[min(self.sessions.values(), key=lambda one: one.used).id]
@@ -97,7 +97,7 @@ class Access:
         return session
 
     def by_token(self, token: str, now: float) -> tuple[Session, Account] | None:
-        """The session of that token and its account, or None. Using a session keeps it alive."""
+        """Return the session with this token and its account, or None. Using a session keeps it alive."""
         self.expire(now)
         for session in self.sessions.values():
             if hmac.compare_digest(session.token.encode(), token.encode()):
@@ -109,19 +109,19 @@ class Access:
         return None
 
     def expire(self, now: float) -> None:
-        """Drop sessions that nobody used for longer than the timeout."""
+        """Drop the sessions that were unused for longer than the timeout."""
         for session in [one for one in self.sessions.values() if now - one.used > self.session_timeout]:
             del self.sessions[session.id]
 
     def forget_sessions(self) -> None:
-        """What a restart of the BMC does."""
+        """Drop all sessions, as a restart of the BMC does."""
         self.sessions.clear()
 
 
 def check_password(password: str) -> None:
-    """Whether the BMC takes it.
+    """Check that the BMC accepts a password.
 
-    :raises ValueError: too short or too long.
+    :raises ValueError: the password is too short or too long.
     """
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
         raise ValueError(f'a password has {MIN_PASSWORD} to {MAX_PASSWORD} characters')

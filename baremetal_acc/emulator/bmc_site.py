@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does one emulated BMC behave on the wire? Its Redfish service, images that stream in or are fetched, and its faults."""
+"""The HTTP site of one emulated BMC: its Redfish service, pushed and fetched firmware images, and the faults of its answers."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ FETCH_SECONDS = 120
 
 
 class BmcSite:
-    """One BMC.
+    """The HTTP site of one BMC.
 
     :param changed: called after each request, so that the state can be stored.
     """
@@ -46,7 +46,7 @@ class BmcSite:
         self.view.fetch = self._start_fetch
 
     async def respond(self, http: web.BaseRequest, request: Request) -> Reply:
-        """The answer, with the faults that are in force.
+        """Answer a request, with the faults that are in force.
 
         :raises Cut: the BMC is silent, or a fault cuts the connection.
         """
@@ -55,7 +55,7 @@ class BmcSite:
         if machine.is_bmc_down(self.view.name):
             raise Cut
         names: Names | None = None
-        # Only a fault asks whose the resource is.
+        # Only faults need the device of the resource.
         device = None
         if machine.faults.describe():
             names = Names(machine, self.view.name)
@@ -116,7 +116,7 @@ class BmcSite:
         return reply
 
     def _answer_instead(self, request: Request, device: str | None) -> Reply | None:
-        """What a fault answers in place of the service."""
+        """Return the answer that a fault gives in place of the service, or None."""
         for name, answer in ANSWERS.items():
             rule = self._fault(name, request, device)
             said = answer(rule) if rule is not None else None
@@ -129,13 +129,13 @@ class BmcSite:
         return None
 
     def _slash_rule(self, http: web.BaseRequest, request: Request, device: str | None) -> Fault | None:
-        """The rule that sends a write elsewhere as its URI ends without a slash."""
+        """Return the rule that redirects a write because its URI ends without a slash, or None."""
         if request.method not in ('PATCH', 'POST') or http.rel_url.raw_path.endswith('/'):
             return None
         return self._fault('trailing-slash', request, device)
 
     def _spoil(self, reply: Reply, request: Request, device: str | None) -> None:
-        """What faults make of an answer that was right."""
+        """Apply the faults that damage a correct answer."""
         if isinstance(reply.body, dict) and (odd := self._fault('strange-json', request, device)) is not None:
             reply.body = strange(reply.body, str(odd.parameters['how']))
         if reply.body is not None and self._fault('truncated-json', request, device) is not None:
@@ -212,7 +212,10 @@ class BmcSite:
         self._changed()
 
     def _fetched(self, task: Task, image: Upload) -> None:
-        """Write it to the targets that were named, else to all that it fits. Source: DSP8010, SimpleUpdate, Targets."""
+        """Write a fetched image to the named targets, else to all components that it fits.
+
+        Source: DSP8010, SimpleUpdate, Targets.
+        """
         machine = self.view.machine
         if not task.targets and task.is_open and isinstance(image, Image):
             try:
@@ -222,14 +225,14 @@ class BmcSite:
         update.deliver(self.view, task, image)
 
     async def stop(self) -> None:
-        """End the fetches that are under way."""
+        """Cancel the fetches that are running."""
         for running in tuple(self._fetches):
             running.cancel()
         await asyncio.gather(*self._fetches, return_exceptions=True)
 
 
 class _Log:
-    """What the journal will say of one request."""
+    """The journal entry of one request, collected while the request is served."""
 
     def __init__(self, site: BmcSite, request: Request) -> None:
         self._site = site
@@ -262,7 +265,10 @@ class _Log:
 
 
 class _Upload:
-    """One multipart push: the part UpdateParameters, then the part UpdateFile, which is never held in memory."""
+    """One pushed image, by MultipartHttpPushUri (UpdateParameters, then UpdateFile) or by HttpPushUri.
+
+    The image is never held in memory.
+    """
 
     def __init__(self, site: BmcSite, log: _Log, names: Names | None = None) -> None:
         self._site = site
@@ -271,9 +277,9 @@ class _Upload:
         self._reserved: tuple[str, ...] = ()
 
     async def receive(self, http: web.BaseRequest) -> Outcome:
-        """Take the image and begin the update.
+        """Receive a multipart push and begin the update.
 
-        :raises RedfishError: the request is not as it must be.
+        :raises RedfishError: the request is not valid.
         :raises Cut: a fault cuts the connection.
         """
         view = self._site.view
@@ -308,9 +314,9 @@ class _Upload:
         return self._begin(parameters, keys, reader, life)
 
     async def receive_plain(self, http: web.BaseRequest) -> Outcome:
-        """Take an image whose targets and options were set before, as HttpPushUriTargets and HttpPushUriOptions.
+        """Receive an image whose targets and options were set before, as HttpPushUriTargets and HttpPushUriOptions.
 
-        :raises RedfishError: the targets are not as they must be.
+        :raises RedfishError: the targets are not valid.
         :raises Cut: a fault cuts the connection.
         """
         view = self._site.view
@@ -323,9 +329,9 @@ class _Upload:
         return self._begin(parameters, keys, reader, life)
 
     def _prepare(self, parameters: dict[str, Any]) -> tuple[str, ...]:
-        """Hold what is to be updated while the image comes.
+        """Check the targets and reserve them while the image arrives.
 
-        :raises RedfishError: the request is not as it must be.
+        :raises RedfishError: the request is not valid.
         """
         view = self._site.view
         self._log.document = parameters
@@ -336,9 +342,9 @@ class _Upload:
         return keys
 
     def _begin(self, parameters: dict[str, Any], keys: tuple[str, ...], reader: UploadReader, life: int) -> Outcome:
-        """Begin the update with what has come.
+        """Begin the update with the upload that has arrived.
 
-        :param life: which life of the BMC the upload began in.
+        :param life: the life of the BMC (its count of restarts) in which the upload began.
         """
         view = self._site.view
         machine = view.machine
@@ -358,7 +364,7 @@ class _Upload:
         return update.accepted(view, task)
 
     def _exhaust(self) -> None:
-        """Every update takes memory, and a fault may leave too little of it."""
+        """Restart the BMC where the fault ``memory-exhausted`` allows fewer simultaneous updates."""
         view = self._site.view
         bmc = view.machine.bmcs[view.name]
         at_once = len(bmc.reserved) + sum(task.is_open for task in bmc.tasks.values())
@@ -405,14 +411,14 @@ class _Upload:
         self._site.view.machine.bmcs[self._site.view.name].reserved.update(keys)
 
     def release(self) -> None:
-        """Let others update what this upload held."""
+        """Release the components that this upload reserved."""
         self._site.view.machine.bmcs[self._site.view.name].reserved.difference_update(self._reserved)
         self._reserved = ()
 
 
 async def _read_part(part: aiohttp.BodyPartReader) -> bytes:
     data = b''
-    # aiohttp looks one chunk ahead for the boundary: with large chunks it would wait for the image before it gives this part.
+    # aiohttp reads one chunk ahead for the boundary: with large chunks it would wait for the image before it returns this part.
     while chunk := await part.read_chunk(256):
         data += chunk
         if len(data) > MAX_PARAMETERS:
@@ -421,7 +427,7 @@ async def _read_part(part: aiohttp.BodyPartReader) -> bytes:
 
 
 async def _drain(http: web.BaseRequest) -> None:
-    """Read what the client still sends, so that it can read the error instead of a broken connection."""
+    """Read the rest of the client's request, so that the client can read the error instead of a broken connection."""
     with contextlib.suppress(OSError, ValueError, aiohttp.ClientError):
         async for _ in http.content.iter_chunked(CHUNK):
             pass

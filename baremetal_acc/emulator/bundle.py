@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which component of a package goes to which component of the machine, and what a device has against it before it is sent.
+"""Assign the component images of a PLDM firmware update package to components of the machine, and check each one for a device.
 
-Pure: what is so goes in, what follows comes out. A device gets the components of the first record all of whose descriptors it
-has; there, classification and identifier say which is which. Eight equal cards match one record and share its image.
+The functions are pure. A device gets the components of the first firmware device ID record all of whose descriptors it has;
+within that record, ComponentClassification and ComponentIdentifier select the component image. Eight equal cards match one
+record and share its image.
 
-Source: DSP0267 1.3.0, tables 4 and 6, and its ComponentCompatibilityResponseCode for what is equal or lower;
+Source: DSP0267 1.3.0, tables 4 and 6, and its ComponentCompatibilityResponseCode for images that are equal or lower;
 openbmc/pldm, fw-update/package_parser.cpp and update_manager.cpp.
 """
 
@@ -20,9 +21,11 @@ from baremetal_acc.emulator.pldm import Package, Part, Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objection:
-    """What a device has against a component image: it is skipped, or has failed, and the ``reason``.
+    """Why a device does not take a component image: the image is skipped, or has failed.
 
-    ``failure`` is the stage at which a failure shows, None where only ``text`` tells of it. ``action`` is what to do.
+    :ivar reason: a word for programs.
+    :ivar failure: the stage at which the failure shows; None where only ``text`` reports it.
+    :ivar action: what the operator can do.
     """
 
     result: Result
@@ -40,7 +43,7 @@ LOWER = Objection(
 
 
 def assign(package: Package, components: Iterable[Component], *, force: bool) -> list[Write]:
-    """The images of a package for these components; those that the package has nothing for are not in it."""
+    """Assign images of a package to these components. Components for which the package has no image are left out."""
     found = []
     for component in components:
         identity = component.identity
@@ -82,7 +85,7 @@ def _write(key: str, endpoint: str, record: Record, part: Part, *, force: bool) 
 
 
 def objection(write: Write, active: Bank | None) -> Objection | None:
-    """What speaks against writing, by the image itself and by what the component runs; None: nothing does."""
+    """Return why an image is not written, from the image itself and from what the component runs; None: it is written."""
     if write.image is None:
         return Objection(result=Result.FAILED, reason='bad-image', text=write.defect, failure='verify')
     if write.image.version != write.version:
@@ -98,9 +101,10 @@ def objection(write: Write, active: Bank | None) -> Objection | None:
 
 
 def _compare(one: str, other: str) -> int:
-    """Which of two versions is the higher one: 1 the first, -1 the second. Devices compare them, clients do not.
+    """Compare two versions as devices do (clients do not): 1 where the first is higher, -1 where the second is, 0 otherwise.
 
-    Field by field: as numbers where both are decimal, else as hexadecimal digits or letters, which makers give a fixed width.
+    Versions are compared field by field: as numbers where both are decimal, else as hexadecimal digits or letters, to which
+    manufacturers give a fixed width.
     """
     for mine, theirs in zip(_fields(one), _fields(other), strict=False):
         if mine == theirs:

@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What time is it in the emulated machine? A clock that runs by itself, or one that a test moves."""
+"""The clock of the emulated machine: it runs in real time, or a test advances it."""
 
 import time
 from datetime import UTC, datetime, timedelta
 
 
 class Clock:
-    """Seconds since the machine was made, and the wall time that belongs to them.
+    """Seconds since the machine was made, and the wall time that belongs to each.
 
     :param virtual: the clock stands still until :meth:`advance` moves it.
     :param start: wall time of second 0; now when absent.
@@ -21,24 +21,24 @@ class Clock:
         self._jumps: list[tuple[float, float]] = []
 
     def now(self) -> float:
-        """Seconds since the start; never goes back."""
+        """Return the seconds since the start; they never decrease."""
         return self._offset if self.virtual else self._offset + time.monotonic() - self._origin
 
     def advance(self, seconds: float) -> None:
-        """Move the clock forward; a running clock jumps and runs on.
+        """Move the clock forward; a running clock jumps and keeps running.
 
-        :raises ValueError: time does not run backwards.
+        :raises ValueError: ``seconds`` is negative.
         """
         if seconds < 0:
             raise ValueError(f'the clock cannot go back by {seconds} s')
         self._offset += seconds
 
     def jump(self, seconds: float) -> None:
-        """From now on the wall time is that much later, or earlier; what was noted before stays as it was noted."""
+        """Shift the wall time from now on by ``seconds``, which may be negative. The wall time of earlier seconds is kept."""
         self._jumps.append((self.now(), seconds))
 
     def wall(self, at: float | None = None) -> str:
-        """The wall time of second ``at`` (now when absent) as Redfish writes it: ``2026-11-20T10:11:12+00:00``."""
+        """Return the wall time of second ``at`` (now when absent) in the format of Redfish: ``2026-11-20T10:11:12+00:00``."""
         second = self.now() if at is None else at
         jumped = sum(seconds for since, seconds in self._jumps if at is None or at > since)
         moment = self._wall_start + timedelta(seconds=second + jumped)

@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a BMC spoil what is right? Names that have changed places, and JSON that no parser expects. No HTTP in here."""
+"""Response faults of an emulated BMC: renamed and swapped resources, and JSON that parsers do not expect.
+
+This module knows no HTTP. It implements the answers of faults such as ``item-renamed``, ``cards-swapped``, ``other-variant``
+and ``strange-json`` (:mod:`baremetal_acc.emulator.fault`).
+"""
 
 import json
 import re
@@ -10,7 +14,7 @@ from typing import Any
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Component
 
-# More than the largest answer that a careful client reads.
+# Larger than the largest answer that a careful client reads.
 HUGE = 16 * 1024 * 1024
 MANY = 1_000_000
 DEEP = 100_000
@@ -18,8 +22,7 @@ _NOWHERE = '/redfish/v1/gone'
 
 
 class Names:
-    """What the resources of one BMC are called today: the fixed names, or others by the faults ``item-renamed`` and
-    ``cards-swapped``."""
+    """The present names of the resources of one BMC, changed by the faults ``item-renamed`` and ``cards-swapped``."""
 
     def __init__(self, machine: Machine, bmc: str) -> None:
         renamed = {
@@ -37,11 +40,11 @@ class Names:
 
     @property
     def changed(self) -> bool:
-        """Whether anything is called otherwise."""
+        """Whether any resource has another name than its fixed one."""
         return bool(self._out) or self._swap is not None
 
     def inward(self, text: str) -> str:
-        """A path or JSON of a client in the fixed names; what was renamed is not found by its old name."""
+        """Translate a path or JSON text of a client to the fixed names; the old name of a renamed resource is not found."""
         for pattern in self._gone:
             text = pattern.sub(_NOWHERE, text)
         for pattern, old in self._in:
@@ -49,7 +52,7 @@ class Names:
         return self._swapped(text)
 
     def outward(self, value: Any) -> Any:
-        """An answer in today's names."""
+        """Translate an answer to the present names."""
         if isinstance(value, str):
             for pattern, new in self._out:
                 value = pattern.sub(new, value)
@@ -71,7 +74,7 @@ class Names:
 
 
 def _renamed(machine: Machine, component: Component) -> str | None:
-    """The URI that an item has by the fault ``item-renamed``; None: its own."""
+    """Return the URI that an item has by the fault ``item-renamed``; None: its own."""
     device, uri = component.device, component.uri
     rule = machine.faults.find('item-renamed', bmc=component.bmc, device=device, uri=uri, use=False)
     if rule is None:
@@ -83,12 +86,12 @@ def _renamed(machine: Machine, component: Component) -> str | None:
 
 
 def _whole(uri: str) -> re.Pattern[str]:
-    """The URI and what lies below it, not another one that begins alike."""
+    """A pattern that matches the URI and everything below it, but no other URI that begins with the same text."""
     return re.compile(rf'{re.escape(uri)}(?![A-Za-z0-9_.-])')
 
 
 def other_unit(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The resource of another unit of the same product: another serial number, another UUID."""
+    """Return the resource as another unit of the same product shows it: with another serial number and another UUID."""
     shown = dict(body)
     if isinstance(shown.get('SerialNumber'), str):
         shown['SerialNumber'] = f'{shown["SerialNumber"][:-3]}EXC'
@@ -98,19 +101,19 @@ def other_unit(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def other_variant(body: Mapping[str, Any], shows: Mapping[str, Any]) -> dict[str, Any]:
-    """The resource of another variant of the same model: some of its properties say something else."""
+    """Return the resource as another variant of the same model shows it: with these properties replaced."""
     return {key: shows.get(key, value) for key, value in body.items()}
 
 
 def flipped(chunk: bytes, at: int) -> bytes:
-    """A piece of an image with one bit changed, where that place lies in it."""
+    """Flip one bit of a chunk of an image at this offset, if the offset is inside the chunk."""
     if not 0 <= at < len(chunk):
         return chunk
     return chunk[:at] + bytes((chunk[at] ^ 1,)) + chunk[at + 1 :]
 
 
 def strange(body: Any, how: str) -> bytes:
-    """An answer as JSON that is allowed by the letter, or nearly, and that a parser may choke on or misread."""
+    """Encode an answer as JSON that is valid, or nearly valid, and that a parser may fail on or misread."""
     text = json.dumps(body)
     if not isinstance(body, dict):
         return text.encode()
@@ -132,7 +135,7 @@ def strange(body: Any, how: str) -> bytes:
 
 
 def _twice(value: Any) -> str:
-    """Every property once with a wrong value and once with its own; which one counts is up to the reader."""
+    """Encode every property twice: first as null, then with its own value. The parser decides which one counts."""
     if isinstance(value, dict):
         parts = [f'{json.dumps(key)}: null, {json.dumps(key)}: {_twice(one)}' for key, one in value.items()]
         return f'{{{", ".join(parts)}}}'
@@ -142,5 +145,5 @@ def _twice(value: Any) -> str:
 
 
 def _without_numbers(text: str) -> str:
-    """NaN and Infinity, which JSON does not have, in place of all numbers."""
+    """Replace all numbers by NaN and add Infinity, neither of which JSON has."""
     return f'{re.sub(r"(?<=: )-?[0-9][0-9.]*(?=[,}])", "NaN", text)[:-1]}, "Infinite": Infinity}}'

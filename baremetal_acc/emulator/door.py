@@ -1,21 +1,22 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The host door: what can a tenant do who is root on the host? And the control: what is really so, and what shall go wrong?
+"""The host agent API (in-band writes of a tenant who is root on the host) and the control API of an emulated machine.
 
-Both are plain HTTP on loopback, for tests and the demo; nobody logs in.
+Both are plain HTTP on loopback, for tests and the demo, without authentication. The control API shows the true state of the
+machine and sets faults.
 
-* ``GET /door/devices``: the cards that the host sees, and its ways to them; 503 while the host is off. Where a machine has
-  several hosts, ``?host=`` says which one's door it is, here and below; without it what any of them sees that is on.
+* ``GET /door/devices``: the cards that the host sees, and its in-band paths to them; 503 while the host is off. Where a machine
+  has several hosts, ``?host=`` selects one, here and below; without it, every host that is on counts.
 * ``POST /door/firmware?device=&path=``, the body is an image: 200 ``{"written": true}``, 403 ``{"written": false, "reason"}``.
 * ``POST /door/program?device=&slot=``: the same for a function.
-* ``GET /control/truth``: banks, locks, power, tasks: the oracle.
-* ``GET /control/log``: the requests that write; with ``?sessions=1`` also logging in and out, with ``?reads=1`` the others too.
-* ``POST /control/reset-log``: begin the log and the counters anew.
+* ``GET /control/truth``: the true state for test assertions: banks, locks, power, tasks.
+* ``GET /control/log``: the requests that write; with ``?sessions=1`` also logins and logouts, with ``?reads=1`` also reads.
+* ``POST /control/reset-log``: clear the log, the counters and the history of the machine.
 * ``GET /control/counters``: requests, repeated ones, connections and peaks per BMC.
-* ``GET POST DELETE /control/faults``: the rules of :mod:`baremetal_acc.emulator.fault`; ``DELETE ?id=`` takes one away.
-* ``POST /control/advance`` ``{"seconds"}``: move the clock.
-* ``POST /control/power`` ``{"system", "reset_type", "cause"}``: somebody presses the button, or what ``cause``
-  names starts it: ``CLOCK``, ``MAINS``, ``WATCHDOG``.
+* ``GET POST DELETE /control/faults``: the rules of :mod:`baremetal_acc.emulator.fault`; ``DELETE ?id=`` removes one.
+* ``POST /control/advance`` ``{"seconds"}``: advance the clock.
+* ``POST /control/power`` ``{"system", "reset_type", "cause"}``: press the power button, or start the system by another
+  ``cause``: ``CLOCK``, ``MAINS``, ``WATCHDOG``.
 """
 
 import json
@@ -37,7 +38,10 @@ MAX_IMAGE = 512 * 1024 * 1024
 
 
 class DoorSite:
-    """The door and the control of one machine; ``machine`` is None when a recording is served: then there is only the log."""
+    """The host agent API and the control API of one machine.
+
+    :param machine: None when a recording is served: then only the log and the counters are available.
+    """
 
     def __init__(
         self,
@@ -52,7 +56,7 @@ class DoorSite:
         self._changed = changed
 
     async def respond(self, http: web.BaseRequest, request: Request) -> Reply:
-        """The answer."""
+        """Answer a request."""
         try:
             return await self._respond(http, request)
         except (KeyError, TypeError, ValueError) as exc:

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The faults of an emulated BMC: named rules, each with a selector, a count and parameters.
 
-A rule says which BMC, device, URI and method it is for (globs, ``*`` when absent) and how often it applies (always when
-``count`` is absent). :data:`NAMES` has every fault; the docs list them from it. A fault comes to pass where its name is asked
-for (:meth:`Faults.find`). One that answers in place of the service has its answer in :data:`ANSWERS`, and nothing else is
-needed. The parameters of a rule are checked when it is made.
+A rule selects BMC, device, URI and method by globs (``*`` when absent) and says how often it applies (always when ``count`` is
+absent). :data:`NAMES` has every fault; the docs list the faults from it. The code that implements a fault looks for its rule by
+name (:meth:`Faults.find`). A fault that only replaces the answer of the service has its answer in :data:`ANSWERS` and needs no
+other code. The parameters of a rule are checked when the rule is added.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     'lock-lost-on-reset': ({}, 'a reset of the machine opens the lock'),
     'lock-lost-on-bmc-reset': ({}, 'a restart of the BMC opens the lock'),
     'lock-lost-on-update': ({}, 'an image that is written to the card opens the lock'),
-    # tasks and what becomes of an image
+    # tasks and images
     'task-vanishes': ({'at_percent': 50, 'completes': False}, 'the task is gone; with completes the write went on'),
     'task-fails': (
         {'at_percent': 50, 'message': 'The device refused the image.', 'completes': False},
@@ -126,7 +126,7 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     'password-rotated': ({}, 'no password and no session is taken any more'),
     'certificate-changed': ({}, 'new connections meet a certificate of another authority'),
     'clock-jumps': ({'seconds': 86400}, 'what the machine says of the time has jumped, once'),
-    # what devices sign
+    # signed measurements
     'measurement-wrong': (
         {'how': 'stale-nonce'},
         'a root of trust (feature spdm) signs as it should not: stale-nonce, replayed, other-key, other-root, expired, '
@@ -203,16 +203,16 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
 MEASURED = frozenset(
     {'stale-nonce', 'replayed', 'other-key', 'other-root', 'expired', 'other-device', 'truncated', 'debug-mode', 'unsigned'}
 )
-"""What ``measurement-wrong`` knows as ``how``."""
+"""Values of ``how`` of ``measurement-wrong``."""
 
 STRANGE = frozenset({'duplicate-keys', 'huge', 'nan', 'many-members', 'endless-next', 'deep'})
-"""What ``strange-json`` knows as ``how``."""
+"""Values of ``how`` of ``strange-json``."""
 
 MALFORMED = frozenset({'integrity', 'truncated', 'lengths', 'sha1', 'session', 'sequence', 'plain', 'huge', 'garbage'})
-"""What ``ipmi-malformed`` knows as ``how``."""
+"""Values of ``how`` of ``ipmi-malformed``."""
 
 AWAITING = frozenset({'New', 'Pending', 'Scheduled'})
-"""What ``task-waits-for-restart`` knows as ``state``."""
+"""Values of ``state`` of ``task-waits-for-restart``."""
 
 RESET_TYPES = frozenset(
     {
@@ -220,13 +220,13 @@ RESET_TYPES = frozenset(
         *('ForceOn', 'PushPowerButton', 'PowerCycle', 'Suspend', 'Pause', 'Resume', 'FullPowerCycle'),
     }
 )
-"""What ``reset-types-missing`` knows as ``types``, with commas between. Source: DSP8010 Resource, ResetType."""
+"""Values of ``types`` of ``reset-types-missing``, separated by commas. Source: DSP8010 Resource, ResetType."""
 
 STAGES = frozenset({'transfer', 'verify', 'apply'})
-"""What ``component-fails`` knows as ``stage``."""
+"""Values of ``stage`` of ``component-fails``."""
 
 FORMS = frozenset({'none', 'results', 'older'})
-"""What ``task-messages`` knows as ``form``."""
+"""Values of ``form`` of ``task-messages``."""
 
 _ONE_OF: Mapping[tuple[str, str], frozenset[str]] = {
     ('measurement-wrong', 'how'): MEASURED,
@@ -238,7 +238,7 @@ _ONE_OF: Mapping[tuple[str, str], frozenset[str]] = {
     ('task-messages', 'form'): FORMS,
 }
 
-# What a parameter takes whose default is None, by its name.
+# Types of the parameters whose default is None, by parameter name.
 _OPTIONAL: Mapping[str, tuple[tuple[type, ...], str]] = {
     'version': ((str,), 'a text'),
     'leaves': ((str,), 'a text'),
@@ -250,12 +250,12 @@ _OPTIONAL: Mapping[str, tuple[tuple[type, ...], str]] = {
 
 
 class BadFault(ValueError):
-    """A rule that cannot be: unknown name, unknown or wrong parameter."""
+    """A fault rule is not valid: unknown name, or an unknown or wrong parameter."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """One rule. ``count`` is what is left of it; None means for ever."""
+    """One rule. ``count`` is the number of times that it still applies; None: without limit."""
 
     id: int
     name: str
@@ -268,7 +268,7 @@ class Fault:
     hits: int = 0
 
     def fits(self, *, bmc: str, device: str | None, uri: str, method: str) -> bool:
-        """Whether the rule is for this. What belongs to no device fits only a rule that names none."""
+        """Whether the rule applies here. A request that belongs to no device fits only rules that select no device."""
         return (
             self.count != 0
             and fnmatchcase(bmc, self.bmc)
@@ -278,7 +278,7 @@ class Fault:
         )
 
     def describe(self) -> dict[str, Any]:
-        """The rule as JSON, as ``GET /control/faults`` shows it."""
+        """Return the rule as JSON, as ``GET /control/faults`` shows it."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -287,10 +287,10 @@ def _http_status(rule: Fault) -> tuple[int, object]:
 
 
 ANSWERS: Mapping[str, Callable[[Fault], tuple[int, object] | None]] = {'http-status': _http_status}
-"""What a BMC answers in place of its service, which is not asked: the status, and Retry-After if there is one.
+"""Faults that answer in place of the Redfish service: each gives the HTTP status, and Retry-After if there is one.
 
-None: this time the service answers. The function is called once for each request that the rule fits, which is counted before
-(:attr:`Fault.hits`).
+None: this time the service answers. The function is called once for each request that the rule fits, after the request was
+counted (:attr:`Fault.hits`).
 """
 
 
@@ -303,10 +303,10 @@ class Faults:
         self._next = 1
 
     def add(self, document: Mapping[str, Any], *, lasting: bool = False) -> Fault:
-        """A new rule from its JSON: ``{"name", "bmc", "device", "uri", "method", "count", and its parameters}``.
+        """Add a rule from its JSON: ``{"name", "bmc", "device", "uri", "method", "count", and its parameters}``.
 
-        :param lasting: it belongs to a habit, and stays when all rules are taken away.
-        :raises BadFault: the rule cannot be; the text names the item.
+        :param lasting: the rule belongs to a habit, and stays when all rules are removed.
+        :raises BadFault: the rule is not valid; the text names the wrong item.
         """
         fields = dict(document)
         name = fields.pop('name', None)
@@ -335,7 +335,10 @@ class Faults:
     def find(
         self, name: str, *, bmc: str, device: str | None = None, uri: str = '', method: str = '', use: bool = True
     ) -> Fault | None:
-        """The first rule of that name for this, or None. ``use`` counts it; looking without counting is for what is shown."""
+        """Return the first rule of that name that applies here, or None.
+
+        :param use: count the use. Code that only shows a state does not count.
+        """
         for rule in self._rules:
             if rule.name == name and rule.fits(bmc=bmc, device=device, uri=uri, method=method):
                 if use:
@@ -346,25 +349,25 @@ class Faults:
         return None
 
     def remove(self, fault_id: int | None = None) -> int:
-        """Take away one rule, or all but those of habits; tells how many went."""
+        """Remove one rule, or all rules but those of habits; return how many were removed."""
         before = len(self._rules)
         kept = self._lasting if fault_id is None else {rule.id for rule in self._rules} - {fault_id}
         self._rules = [rule for rule in self._rules if rule.id in kept]
         return before - len(self._rules)
 
     def describe(self) -> list[dict[str, Any]]:
-        """All rules as JSON."""
+        """Return all rules as JSON."""
         return [rule.describe() for rule in self._rules]
 
     def any(self, name: str) -> bool:
-        """Whether some rule of that name is left."""
+        """Whether a rule of that name is left."""
         return any(rule.name == name and rule.count != 0 for rule in self._rules)
 
 
 def _check(name: str, key: str, default: Any, value: Any) -> None:
-    """Whether a parameter can be that.
+    """Check the value of a parameter.
 
-    :raises BadFault: it cannot.
+    :raises BadFault: the parameter cannot have this value.
     """
     if default is None:
         types, what = _OPTIONAL[key]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How do requests get in and answers out? The HTTP front that every site has: slots, delays, counters, cut connections."""
+"""The HTTP frontend of each emulated site: request slots, delays, counters and cut connections."""
 
 import asyncio
 import contextlib
@@ -13,16 +13,16 @@ from aiohttp import web
 from baremetal_acc.emulator.journal import Counters
 from baremetal_acc.emulator.service import Reply, Request, clean_path
 
-# Bodies that are read whole; images are not, they are streamed.
+# The limit of bodies that are read whole; images are streamed.
 MAX_BODY = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knobs:
-    """How fast a BMC is and how much it does at a time.
+    """How fast a BMC answers and how many requests it serves at a time.
 
     :param delay: seconds that every answer takes.
-    :param slots: requests in progress at a time; None: any number. Others wait.
+    :param slots: requests in progress at a time, while others wait; None: any number.
     :param expand_member_delay: seconds for each resource that is expanded into an answer.
     """
 
@@ -35,26 +35,26 @@ PAUSE_SECONDS = 0.05
 
 
 class Cut(Exception):
-    """No answer: the connection is cut."""
+    """The connection is cut without an answer."""
 
 
 class BodyTooLarge(Exception):
-    """The body is larger than what is read."""
+    """The body of a request is larger than the limit."""
 
 
 class Site(Protocol):
-    """Something that answers requests."""
+    """A site that answers requests."""
 
     async def respond(self, http: web.BaseRequest, request: Request) -> Reply:
-        """The answer.
+        """Answer a request.
 
-        :raises Cut: there is none.
+        :raises Cut: the connection is cut without an answer.
         """
         ...
 
 
 class Front:
-    """The HTTP side of one site."""
+    """The HTTP frontend of one site."""
 
     def __init__(self, site: Site, knobs: Knobs | None = None) -> None:
         self._site = site
@@ -63,7 +63,7 @@ class Front:
         self.counters = Counters()
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
-        """One request."""
+        """Serve one request when it gets a slot."""
         self.counters.arrived(http.method, http.path_qs)
         try:
             if self._slots is None:
@@ -102,13 +102,13 @@ class Front:
 
 
 async def hold(http: web.BaseRequest) -> None:
-    """Answer nothing for as long as the client stays."""
+    """Answer nothing for as long as the client stays connected."""
     while http.transport is not None and not http.transport.is_closing():
         await asyncio.sleep(PAUSE_SECONDS)
 
 
 async def _drip(http: web.BaseRequest, whole: web.Response, bytes_per_second: float) -> web.StreamResponse:
-    """The answer, byte by byte, until the client goes."""
+    """Send the answer byte by byte until the client disconnects."""
     body = whole.body if isinstance(whole.body, bytes) else b''
     slow = web.StreamResponse(status=whole.status, headers=whole.headers)
     slow.content_length = len(body)
@@ -125,23 +125,23 @@ async def _drip(http: web.BaseRequest, whole: web.Response, bytes_per_second: fl
 
 
 class CountingServer(web.Server):
-    """aiohttp's server, which also counts the connections."""
+    """The aiohttp server, which also counts the connections."""
 
     def __init__(self, front: Front) -> None:
-        # Without access log: the journal and the counters say more, and in a form that can be asked for.
+        # Without access log: the journal and the counters say more, and the control API returns them.
         super().__init__(front.handle, access_log=None)
         self._front = front
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
-        """A client has connected."""
+        """Count a connection of a client."""
         self._front.counters.connections += 1
         super().connection_made(handler, transport)
 
 
 async def read_body(http: web.BaseRequest, limit: int = MAX_BODY) -> bytes:
-    """The body of a request.
+    """Read the body of a request.
 
-    :raises BodyTooLarge: it is larger than the limit.
+    :raises BodyTooLarge: the body is larger than the limit.
     """
     parts = []
     size = 0
@@ -154,7 +154,7 @@ async def read_body(http: web.BaseRequest, limit: int = MAX_BODY) -> bytes:
 
 
 def as_response(reply: Reply, *, is_head: bool = False) -> web.Response:
-    """The reply as aiohttp sends it."""
+    """Convert the reply to an aiohttp response."""
     headers = dict(reply.headers)
     if isinstance(reply.body, bytes):
         data = reply.body

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The habits of Redfish services: lasting ways in which BMCs behave, each with the public report that tells of it.
+"""The habits of emulated Redfish services: permanent behaviours of BMCs, each with the public report that describes it.
 
-A fault is what goes wrong today, a habit is how a BMC always is. A habit consists of rules of
-:mod:`baremetal_acc.emulator.fault` that are in force from the beginning, and that are not taken away with the faults. Any
-number of habits can be combined; of two rules of one name for the same thing the first counts.
+A fault is temporary; a habit is how a BMC always behaves. A habit consists of rules of :mod:`baremetal_acc.emulator.fault` that
+are in force from the start and stay when the faults are removed. Any number of habits can be combined; of two rules of the same
+name that fit the same request, the first applies.
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ class UnknownHabit(ValueError):
 class Habit:
     """One habit.
 
-    :ivar what: what the BMC does, as a sentence goes on after "the BMC".
-    :ivar source: the standard or the public reports that it was taken from.
+    :ivar what: what the BMC does, worded as the rest of a sentence that begins with "the BMC".
+    :ivar source: the standard or the public reports that describe the habit.
     :ivar rules: fault documents; see :meth:`baremetal_acc.emulator.fault.Faults.add`.
     """
 
@@ -38,7 +38,7 @@ _LATER = 'DMTF/Redfish-Protocol-Validator#55'
 _START = 'DSP8010, UpdateService StartUpdate; Settings, OperationApplyTime'
 _SESSIONS = 'stmcginnis/gofish#75, bb-Ricardo/check_redfish#89, #198'
 _RESETS = 'DMTF/Redfish-Tacklebox#82, ansible-collections/community.general#7083'
-# Told of HGX and BlueField; the report is of an inventory that could not be read after an update of the BMC.
+# Seen on HGX and BlueField; the report is about an inventory that could not be read after an update of the BMC.
 _LATE = 'no public report of just this; compare bb-Ricardo/check_redfish#69'
 
 _ALL = (
@@ -235,9 +235,9 @@ HABITS: Mapping[str, Habit] = {habit.name: habit for habit in _ALL}
 
 
 def find_habit(name: str) -> Habit:
-    """The habit of that name.
+    """Return the habit of that name.
 
-    :raises UnknownHabit: there is none; the text names those that there are.
+    :raises UnknownHabit: there is no such habit; the text lists the known ones.
     """
     if name not in HABITS:
         raise UnknownHabit(f'there is no habit {name!r}; there are {", ".join(HABITS)}')

@@ -1,19 +1,19 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does an image for an emulated device look like, and is this one whole?
+"""Firmware and function images of the emulator: their file format, a builder and a streaming reader.
 
 An image is one file::
 
-    BMC-EMU-IMAGE 1\n           the magic line
-    {"kind": ..., ...}\n        the header: one line of JSON
-    payload                     ``size`` bytes, random but the same for the same header
+    BMC-EMU-IMAGE 1\\n           the magic line
+    {"kind": ..., ...}\\n        the header: one line of JSON
+    payload                     ``payload_bytes`` bytes, pseudo-random, the same for the same header and seed
     trailer                     32 bytes: SHA-256 of everything before it
 
-The header has ``kind`` (``firmware`` or ``function``), ``device`` (the model it is for), ``component``, ``version``,
-``security_version`` and ``payload_bytes``; a function also has ``function`` (its name), ``uuid`` and ``type`` (an
-AccelerationFunctionType). Build one with :func:`build_image` or with
+The header has ``kind`` (``firmware`` or ``function``), ``device`` (the model that the image is for), ``component``,
+``version``, ``security_version`` and ``payload_bytes``; a function also has ``function`` (its name), ``uuid`` and ``type`` (an
+AccelerationFunctionType). Build an image with :func:`build_image` or with
 ``python -m baremetal_acc.emulator.image build --kind firmware --model h100 --component gpu --version 2.0.0 --out FILE``; with
-``--hpm`` it is put into an upgrade image of HPM.1, which is what a controller takes over IPMI.
+``--hpm`` the image is put into an HPM.1 upgrade image, which a controller takes over IPMI.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, Upload, b
 
 MAGIC = b'BMC-EMU-IMAGE 1\n'
 TRAILER_BYTES = 32
-# A header is a few hundred bytes; a file that shows no line end in 4 KiB is not ours, and we do not keep reading for one.
+# A header has a few hundred bytes; a file without a line end in 4 KiB is not an image, and the reader stops there.
 MAX_HEADER_BYTES = 4096
 DEFAULT_PAYLOAD_BYTES = 64 * 1024
 FUNCTION_TYPES = (
@@ -46,19 +46,19 @@ FUNCTION_TYPES = (
 
 
 class Kind(StrEnum):
-    """Firmware belongs to the operator, a function to a tenant: no image is both."""
+    """The kind of an image: firmware belongs to the operator, a function to a tenant. No image is both."""
 
     FIRMWARE = 'firmware'
     FUNCTION = 'function'
 
 
 class BadImage(Exception):
-    """These bytes are no image, or not a whole one. The text says what is wrong with them."""
+    """These bytes are not an image, or not a whole one. The text says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """What an image says of itself, once its trailer has been found right."""
+    """The header of an image whose trailer was right, with the digest of the whole image."""
 
     kind: Kind
     device: str
@@ -88,11 +88,12 @@ def build_image(
     function_type: str | None = None,
     seed: str = '',
 ) -> bytes:
-    """An image, the same bytes for the same arguments.
+    """Build an image; the same arguments give the same bytes.
 
-    :param model: the model of the device it is for, such as ``h100``.
-    :param component: which component of it (``gpu``, ``erot``, ``bmc``, ...), or ``slot`` for a function.
-    :param function: name of the function; functions only, ``component`` of firmware needs none.
+    :param model: the model of the device that the image is for, such as ``h100``.
+    :param component: the component of the device (``gpu``, ``erot``, ``bmc``, ...), or ``slot`` for a function.
+    :param function: name of the function; required for a function image, not allowed for firmware.
+    :param seed: another seed gives another payload.
     :raises ValueError: the arguments contradict one another.
     """
     kind = Kind(kind)
@@ -122,7 +123,7 @@ def build_image(
 class ImageReader:
     """Reads an image as it arrives, in constant memory: ``feed`` the chunks, then ``finish``.
 
-    ``feed`` never raises, since a BMC takes the bytes first and judges afterwards.
+    ``feed`` never raises, since a BMC receives all bytes before it checks them.
     """
 
     def __init__(self) -> None:
@@ -144,13 +145,13 @@ class ImageReader:
         self._tail = keep
 
     def digest(self) -> str:
-        """SHA-256 of all bytes so far, as ``sha256:...``."""
+        """Return the SHA-256 of all bytes so far, as ``sha256:...``."""
         whole = self._hash.copy()
         whole.update(self._tail)
         return f'sha256:{whole.hexdigest()}'
 
     def finish(self) -> Image:
-        """The image.
+        """Check and return the image.
 
         :raises BadImage: no magic line, an unreadable header, a wrong trailer, or a payload of another length.
         """
@@ -190,7 +191,7 @@ def _header(line: bytes, digest: str) -> Image:
 
 
 def read_image(data: bytes) -> Image:
-    """The image in ``data``.
+    """Read the image in ``data``.
 
     :raises BadImage: see :meth:`ImageReader.finish`.
     """
@@ -200,9 +201,9 @@ def read_image(data: bytes) -> Image:
 
 
 def size_in_bytes(text: str) -> int:
-    """``300KiB``, ``2MiB``, ``1GiB`` or a plain number of bytes.
+    """Parse ``300KiB``, ``2MiB``, ``1GiB`` or a plain number of bytes.
 
-    :raises ValueError: anything else.
+    :raises ValueError: the text is something else.
     """
     units = {'KiB': 1024, 'MiB': 1024**2, 'GiB': 1024**3}
     for unit, factor in units.items():
@@ -212,7 +213,10 @@ def size_in_bytes(text: str) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``build`` writes an image, ``show`` says what a file is. Exit code 1 when the file is no image."""
+    """Run ``build``, which writes an image, or ``show``, which prints the header of one.
+
+    Exit code 1 when the file is no image.
+    """
     parser = argparse.ArgumentParser(prog='python -m baremetal_acc.emulator.image', description='Images of the emulator')
     verbs = parser.add_subparsers(dest='verb', required=True)
     build = verbs.add_parser('build', help='write an image')
@@ -271,7 +275,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _up_to(most: int) -> Callable[[str], int]:
-    """A number from 0 on, decimal or with 0x."""
+    """An argument type for a number from 0 to ``most``, decimal or with 0x."""
 
     def number(text: str) -> int:
         try:
@@ -286,9 +290,9 @@ def _up_to(most: int) -> Callable[[str], int]:
 
 
 def _upgrade_image(data: bytes, arguments: argparse.Namespace) -> bytes:
-    """What HPM.1 wants around it.
+    """Wrap the image in an HPM.1 upgrade image.
 
-    :raises ValueError: the version has no place there.
+    :raises ValueError: HPM.1 cannot express the version.
     """
     description = arguments.component.upper()[:20]
     return build_upgrade_image(

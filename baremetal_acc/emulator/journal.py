@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What reached the emulator? Every request that writes, and counts of all requests. Passwords are not kept."""
+"""The request log of the emulator, with secrets redacted, and request counters per BMC.
+
+The log keeps requests that write and, apart from them, requests that read.
+"""
 
 import hashlib
 import json
@@ -8,13 +11,13 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# Enough for the longest journey; a test that needs more empties it in between.
+# Enough for the longest test; a test that needs more clears the log in between.
 MAX_ENTRIES = 10000
 _SECRET_WORDS = ('password', 'token', 'secret', 'passwd')
 
 
 def redact(value: Any) -> Any:
-    """JSON without what is secret."""
+    """Replace secrets in JSON by asterisks."""
     if isinstance(value, dict):
         return {
             key: '******' if any(word in key.lower() for word in _SECRET_WORDS) else redact(one) for key, one in value.items()
@@ -25,7 +28,7 @@ def redact(value: Any) -> Any:
 
 
 class Journal:
-    """The log of writes, over all BMCs and the host's own way."""
+    """The log of requests, over all BMCs and the host agent API."""
 
     def __init__(self) -> None:
         self._entries: deque[dict[str, Any]] = deque(maxlen=MAX_ENTRIES)
@@ -48,9 +51,9 @@ class Journal:
         is_session: bool = False,
         overlaps: Iterable[str] = (),
     ) -> None:
-        """One request that writes. ``status`` 0: the connection was cut and nothing was answered.
+        """Log one request that writes. ``status`` 0: the connection was cut and nothing was answered.
 
-        :param overlaps: what was being written on the same card when an image came for it.
+        :param overlaps: the components of the same card that were being written when an image for the card arrived.
         """
         if body and document is None:
             try:
@@ -59,7 +62,7 @@ class Journal:
                 document = None
         clean = redact(document)
         if digest is None and body and clean == document:
-            # A digest of a body with a password in it would be a way to guess the password.
+            # With the digest of a body that holds a password, the password could be guessed.
             digest = f'sha256:{hashlib.sha256(body).hexdigest()}'
         self._number += 1
         self._entries.append(
@@ -80,23 +83,23 @@ class Journal:
         )
 
     def read(self, *, time: str, bmc: str, path: str, status: int) -> None:
-        """One request that reads; they are kept apart, so that many of them push no write out of the log."""
+        """Log one request that reads. Reads are kept apart, so that many of them do not push writes out of the log."""
         self._number += 1
         self._reads.append({'number': self._number, 'time': time, 'bmc': bmc, 'method': 'GET', 'path': path, 'status': status})
 
     def entries(self, *, sessions: bool = False, reads: bool = False) -> list[dict[str, Any]]:
-        """The log; logging in and out writes to no device and is left out unless asked for, and so are reads."""
+        """Return the log. Logins and logouts write to no device; they are left out unless asked for, and so are reads."""
         found = [entry for entry in self._entries if sessions or not entry['session']]
         return sorted([*found, *self._reads], key=lambda entry: int(entry['number'])) if reads else found
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Clear the log."""
         self._entries.clear()
         self._reads.clear()
 
 
 class Counters:
-    """How often what was asked of one BMC, over how many connections, and how many at a time."""
+    """Counts of the requests to one BMC: per URI, in connections, and at a time."""
 
     def __init__(self) -> None:
         self.in_flight = 0
@@ -104,7 +107,7 @@ class Counters:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Reset the counts; requests in flight stay counted as such."""
         self._requests: Counter[str] = Counter()
         self.connections = 0
         self.peak = self.in_flight
@@ -112,18 +115,18 @@ class Counters:
         self.sent_bytes = 0
 
     def arrived(self, method: str, path_and_query: str) -> None:
-        """A request came in."""
+        """Count a request that arrived."""
         self._requests[f'{method} {path_and_query}'] += 1
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
 
     def begun(self) -> None:
-        """It got its slot."""
+        """Count a request that got its slot."""
         self.in_progress += 1
         self.peak_in_progress = max(self.peak_in_progress, self.in_progress)
 
     def describe(self) -> Mapping[str, Any]:
-        """The counts as JSON. ``repeated``: GETs of what had been read before."""
+        """Return the counts as JSON. ``repeated``: the GETs of what had been read before."""
         reads = {key: count for key, count in self._requests.items() if key.startswith('GET ')}
         return {
             'total': self._requests.total(),

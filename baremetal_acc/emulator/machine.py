@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is true in the emulated machine: power, firmware banks, settings and locks, tasks. No HTTP in here.
+"""The state of the emulated machine: power, firmware banks, settings and locks, update tasks. This module knows no HTTP.
 
-One machine is one chassis with one or more hosts and BMCs: one truth, several ways in. Everything that takes time is an
-event on a queue; :meth:`Machine.settle` lets what is due happen, in order, so a test can move a virtual clock and nothing
-here sleeps. What it consists of is in :mod:`~baremetal_acc.emulator.parts`.
+One machine is one chassis with one or more hosts and BMCs, which all show this one state. Everything that takes time is an
+event on a queue; :meth:`Machine.settle` executes the events that are due, in order. So a test can advance a virtual clock, and
+nothing here sleeps. The parts of a machine are defined in :mod:`~baremetal_acc.emulator.parts`.
 """
 
 import contextlib
@@ -44,18 +44,18 @@ from baremetal_acc.emulator.pldm import Package
 _ELSEWHERE = 'elsewhere'
 
 ROOT_OF_TRUST = 'erot'
-"""What the component of a card is called that guards the images of the others."""
+"""The name of the root-of-trust component of a card, which guards the images of the other components."""
 
-# A BMC keeps what it can: bmcweb forgets the oldest of its tasks when it holds more than a hundred.
+# bmcweb drops the oldest of its tasks when it holds more than a hundred.
 MAX_TASKS = 100
 
 _UPDATER = 'Firmware Update Service'
-"""Who speaks where no component does."""
+"""The sender of messages that are about no component."""
 
-# Enough for the longest journey; a test that needs more empties it in between.
+# Enough for the longest test; a test that needs more clears the history in between.
 MAX_EVENTS = 10000
 
-# Faults of which one is in store for a task from its beginning.
+# Faults that decide how a task ends. At most one applies to a task; it is chosen when the write begins.
 FATES = (
     'task-fails',
     'task-vanishes',
@@ -71,9 +71,9 @@ FATES = (
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """What somebody else keeps together with the state of the machine: as JSON, and back.
+    """State of another part that is stored together with the state of the machine, as JSON.
 
-    ``load`` raises ValueError, KeyError, TypeError or AttributeError where that cannot be.
+    ``load`` raises ValueError, KeyError, TypeError or AttributeError where the stored state is not valid.
     """
 
     dump: Callable[[], Any]
@@ -95,6 +95,12 @@ class Machine:
     :param flash_seconds: how long writing an image takes.
     :param reset_seconds: how long a system takes to change its power or to restart.
     :param bmc_reset_seconds: how long a BMC is silent after Manager.Reset.
+    :ivar cut_writes: changes of power while a component was being written.
+    :ivar on_bmc_down: called with the name of a BMC when it restarts.
+    :ivar on_system_reset: called with the name of a system and the ResetType of a reset.
+    :ivar elsewhere: functions for :meth:`later`, by name.
+    :ivar also: further entries of :meth:`truth`, by key and name.
+    :ivar keepers: state of other parts that is stored with the machine, by name.
     """
 
     def __init__(
@@ -132,9 +138,9 @@ class Machine:
         self._order = itertools.count()
 
     def add_fault(self, document: Mapping[str, Any], *, lasting: bool = False) -> Fault:
-        """A new rule of what goes wrong; see :meth:`~baremetal_acc.emulator.fault.Faults.add`.
+        """Add a fault rule; see :meth:`~baremetal_acc.emulator.fault.Faults.add`.
 
-        :raises BadFault: the rule cannot be, or is for a device or BMC that the machine has not.
+        :raises BadFault: the rule is not valid, or selects a device or BMC that the machine does not have.
         """
         devices = {c.device for c in self.components.values()} | {s.device for s in self.settings.values() if s.device}
         known = {'device': devices - {''}, 'bmc': set(self.bmcs)}
@@ -144,10 +150,10 @@ class Machine:
                 raise BadFault(f'no {selector} is called {wanted!r}; there are {", ".join(sorted(names))}')
         return self.faults.add(document, lasting=lasting)
 
-    # -- building -----------------------------------------------------------------------------------------------------
+    # -- building the machine -----------------------------------------------------------------------------------------
 
     def add_component(self, component: Component) -> Component:
-        """Put a component into the machine."""
+        """Add a component."""
         self.components[component.key] = component
         return component
 
@@ -167,7 +173,7 @@ class Machine:
         once: tuple[Value, Value] | None = None,
         with_bmc: bool = False,
     ) -> Setting:
-        """Put a setting into the machine, configured and in force with the same value."""
+        """Add a setting, configured and in force with the same value."""
         setting = Setting(
             key=key,
             bmc=bmc,
@@ -187,20 +193,20 @@ class Machine:
         return setting
 
     def add_lock(self, key: str, value: Value, *, locked: Value, open: Value, **place: Any) -> Setting:  # noqa: A002
-        """Put a lock into the machine: a setting with a locked and an open value."""
+        """Add a lock: a setting with a locked and an open value."""
         return self.add_setting(key, value, locked=locked, open=open, is_lock=True, **place)
 
-    # -- time ---------------------------------------------------------------------------------------------------------
+    # -- events and the clock -----------------------------------------------------------------------------------------
 
     def _later(self, seconds: float, kind: str, subject: str, detail: str = '') -> None:
         heapq.heappush(self._events, _Event(self._now() + seconds, next(self._order), kind, subject, detail))
 
     def _now(self) -> float:
-        """The second that is being lived through: while events happen, that of the event and not that of the clock."""
+        """The present second: that of the event while an event is executed, else that of the clock."""
         return self.clock.now() if self._happening is None else self._happening
 
     def later(self, seconds: float, who: str, detail: str = '') -> None:
-        """Let ``elsewhere[who]`` be called with that detail once the time has come, if it is there then."""
+        """Call ``elsewhere[who]`` with ``detail`` after that many seconds, if the name is still registered then."""
         self._later(seconds, _ELSEWHERE, who, detail)
 
     def _happen_elsewhere(self, event: _Event) -> None:
@@ -209,11 +215,11 @@ class Machine:
             happen(event.detail)
 
     def now(self) -> float:
-        """The second that is being lived through."""
+        """The present second: that of the event while an event is executed, else that of the clock."""
         return self._now()
 
     def settle(self) -> None:
-        """Let everything that is due happen, in the order of time."""
+        """Execute all events that are due, in the order of time."""
         while self.faults.any('clock-jumps') and (rule := self.faults.find('clock-jumps', bmc='*')) is not None:
             rule.count = 0
             self.clock.jump(float(rule.parameters['seconds']))
@@ -227,11 +233,11 @@ class Machine:
             self.revision += 1
 
     def next_due(self) -> float | None:
-        """Seconds until something happens by itself; None: nothing is under way."""
+        """Seconds until the next event; None: no event is queued."""
         return max(0.0, self._events[0].due - self.clock.now()) if self._events else None
 
     def note(self, what: str, **facts: Any) -> None:
-        """Write into the machine's own journal what has happened to it, whatever a BMC says of it."""
+        """Add an event to the history of the machine, which is true whatever a BMC reports."""
         self.history.append({'what': what, 'time': self._now(), **facts})
 
     def _note_part(self, what: str, key: str, **facts: Any) -> None:
@@ -257,11 +263,11 @@ class Machine:
         self.revision += 1
 
     def _never_in_force(self, setting: Setting) -> bool:
-        """Whether what was set waits for a restart that never comes."""
+        """Whether a fault keeps the configured value of a lock from coming in force."""
         return setting.is_lock and self._lock_fault('lock-never-in-force', setting, use=True) is not None
 
     def lockdown(self, bmc: str) -> Setting | None:
-        """The lockdown that holds on a BMC; None: it changes settings and takes updates."""
+        """The lockdown in force on a BMC; None: the BMC changes settings and takes updates."""
         return next((self.settings[key] for key in self.bmcs[bmc].lockdowns if self.is_closed(key)), None)
 
     def shown(self, key: str) -> Value:
@@ -281,7 +287,7 @@ class Machine:
         return setting.in_force
 
     def _is_invented(self, setting: Setting) -> bool:
-        """Whether the BMC says of a lock that it is closed, whatever it is."""
+        """Whether a fault makes the BMC show a lock as closed whatever its state is."""
         lies = ('lock-reports-locked', 'lock-unread')
         return any(self._lock_fault(name, setting, use=False) is not None for name in lies)
 
@@ -290,18 +296,18 @@ class Machine:
         return self.settings[key].value != self.settings[key].in_force
 
     def is_closed(self, key: str) -> bool:
-        """Whether a lock really holds: the value in force is the locked one, and the BMC does not lie about it."""
+        """Whether a lock really holds: the value in force is the locked one, and no fault makes the BMC invent it."""
         setting = self.settings[key]
         if self._is_invented(setting):
             return False
         return setting.is_lock and setting.in_force == setting.locked
 
-    # -- what the BMC shows of versions -------------------------------------------------------------------------------
+    # -- shown versions -----------------------------------------------------------------------------------------------
 
     def shown_version(self, key: str, *, by_item: bool = False) -> str:
-        """The version that the BMC shows; empty when it holds nothing.
+        """The version that the BMC shows; empty when the component holds nothing.
 
-        :param by_item: in the SoftwareInventory item; else in the card's own resources.
+        :param by_item: the version in the SoftwareInventory item, not that in the card's own resources.
         """
         component = self.components[key]
         rule = self._component_fault('version-lies', component, use=False)
@@ -313,24 +319,24 @@ class Machine:
                 return component.sent.version
         return component.active.version if component.active is not None else ''
 
-    # -- what the BMC has not settled after an update -----------------------------------------------------------------
+    # -- late items and background copies -----------------------------------------------------------------------------
 
     def lateness(self, component: Component) -> Fault | None:
-        """The rule by which the item of a component does not show yet what was written into it; None: it does."""
+        """The fault rule by which the inventory item does not yet show the last write; None: the item shows it."""
         return self._recent('item-late', component)
 
     def copy_seconds(self, device: str) -> float:
-        """For how many seconds more the root of trust of a card copies what was written into the card; 0: it does not."""
+        """For how many more seconds the root of trust of a card copies the written image in the background; 0: none."""
         parts = [one for one in self.components.values() if device and one.device == device]
         if not any(one.component == ROOT_OF_TRUST for one in parts):
             return 0.0
-        # What waits for its activation is copied only once it is in force.
+        # An image that waits for its activation is copied only after it came in force.
         settled = [one for one in parts if one.staged is None or one.identity is None]
         found = [(one, rule) for one in settled if (rule := self._recent('background-copy', one)) is not None]
         return max((self._left(one, rule) for one, rule in found), default=0.0)
 
     def _recent(self, name: str, component: Component) -> Fault | None:
-        """A rule that holds for some seconds after an update, while it holds."""
+        """The fault rule of that name that applies for some seconds after an update, if it still applies; else None."""
         if component.changed is None:
             return None
         rule = self._component_fault(name, component, use=False)
@@ -345,11 +351,11 @@ class Machine:
     def reset_system(
         self, name: str, reset_type: str, *, cause: Cause = Cause.POWER_BUTTON, channel: int | None = None
     ) -> None:
-        """ComputerSystem.Reset. What is already so stays so and is no error, as on OpenBMC.
+        """Carry out ComputerSystem.Reset. A reset to the present state is no error and changes nothing, as on OpenBMC.
 
-        :param cause: who asks for it: a hand on the machine, unless it is said otherwise.
-        :param channel: of IPMI, by which it was asked for.
-        :raises Refused: a graceful restart of a system that is off, or a change under way.
+        :param cause: the cause of the reset; by default a person at the machine.
+        :param channel: the IPMI channel through which the reset was requested.
+        :raises Refused: a graceful restart of a system that is off, or the power is already changing.
         """
         system = self.systems[name]
         if system.power in (Power.POWERING_ON, Power.POWERING_OFF) or system.booting:
@@ -392,7 +398,7 @@ class Machine:
             listener(name, reset_type)
 
     def _note_cut(self, name: str, reset_type: str) -> None:
-        """Remember a change of power under a card that is being written: real cards do not survive every one."""
+        """Record a change of power while a component is being written: real cards do not survive every one."""
         tasks = [task for bmc in self.bmcs.values() for task in bmc.tasks.values()]
         writing = {
             key for task in tasks if task.state is TaskState.RUNNING and task.frozen_percent is None for key in _unwritten(task)
@@ -454,7 +460,7 @@ class Machine:
                     self._restarted(other, depth, at)
 
     def _bring_in_force(self, system: System, depth: Restart) -> None:
-        """What a restart of a system does to images that wait for it."""
+        """Activate the staged images that wait for this restart of a system, or drop or keep them where a fault says so."""
         for component in self.components.values():
             is_deep_enough = component.activates is None or depth >= component.activates
             if component.system != system.name or component.staged is None or not is_deep_enough:
@@ -472,15 +478,15 @@ class Machine:
                 self._activate(component, Bank(version=str(refused.parameters['leaves']), writer='bmc'))
 
     def _install(self, system: System, at: float) -> None:
-        """Begin to write the images that have waited for this restart."""
+        """Begin to write the images that waited for this restart."""
         for task in [task for bmc in self.bmcs.values() for task in bmc.tasks.values() if task.awaits_restart]:
             if any(self.components[key].system == system.name for key in task.targets):
                 self._begin_writing(task, at)
 
     def cycle_mains(self) -> None:
-        """Take the standby power of all away and give it back. A system that was off stays off: BMCs keep it so.
+        """Cycle the standby power of the whole machine. Systems that were off stay off, since BMCs restore the last state.
 
-        Source: DSP8010 Resource, ResetType FullPowerCycle; an action of their makers for it, see ``hw/tray.py``.
+        Source: DSP8010 Resource, ResetType FullPowerCycle; for the manufacturers' action see ``hw/tray.py``.
         """
         for system in self.systems.values():
             if system.powered_by is not None:
@@ -498,15 +504,15 @@ class Machine:
             self.reset_bmc(name)
 
     def reset_bmc(self, name: str, seconds: float | None = None) -> None:
-        """Manager.Reset: the BMC falls silent, and comes back without its sessions and tasks (they are in memory).
+        """Carry out Manager.Reset: the BMC is silent, and returns without its sessions and tasks, which were in memory.
 
-        :param seconds: how long it is silent; its own time when None.
+        :param seconds: how long the BMC is silent; ``bmc_reset_seconds`` when None.
         """
         bmc = self.bmcs[name]
         silent = self.bmc_reset_seconds if seconds is None else seconds
         bmc.down_until = self._now() + silent
         for task in bmc.tasks.values():
-            # Whoever still brings an image for it finds it closed.
+            # An image that still arrives for the task finds it closed.
             task.state = TaskState.EXCEPTION
         bmc.tasks.clear()
         bmc.reserved.clear()
@@ -554,16 +560,16 @@ class Machine:
         return None
 
     def written_beside(self, bmc_name: str, targets: Iterable[str]) -> tuple[str, ...]:
-        """What is being written, or about to be, on the cards of these components: what an image for them would meet."""
+        """The components on the same cards as these that are being written, or reserved for a write."""
         bmc = self.bmcs[bmc_name]
         devices = {self.components[key].device for key in targets} - {''}
         held = {key for task in bmc.tasks.values() if task.is_open for key in task.targets} | bmc.reserved
         return tuple(sorted(key for key in held if self.components[key].device in devices))
 
     def begin_update(self, bmc_name: str, targets: Iterable[str], *, on_reset: bool = False, forced: bool = False) -> Task:
-        """A task for an update of these components. It waits for its image or package: :meth:`image_arrived`.
+        """Create the task of an update of these components. The task waits for its image or package: :meth:`image_arrived`.
 
-        :param forced: components of a package that are equal or lower are written, too.
+        :param forced: equal and lower components of a package are written, too.
         :raises Refused: ``busy``.
         """
         keys = tuple(targets)
@@ -593,9 +599,9 @@ class Machine:
         return f'Update of {items or "all that the image fits"}'
 
     def aim(self, task: Task, targets: Iterable[str]) -> None:
-        """Give a task that was begun without targets those that its image turned out to be for.
+        """Set the targets of a task that was begun without targets, after its image showed which components it is for.
 
-        :raises Refused: ``busy``: one of them is being updated by another task.
+        :raises Refused: ``busy``: another task updates one of the targets.
         """
         keys = tuple(targets)
         bmc = self.bmcs[task.bmc]
@@ -608,7 +614,7 @@ class Machine:
         self.revision += 1
 
     def image_arrived(self, task: Task, image: Image | BadImage) -> None:
-        """All bytes are there: the BMC judges the image and begins to write."""
+        """Check an image that has arrived completely, and begin to write it."""
         if not task.is_open:
             return
         now = self.clock.now()
@@ -641,7 +647,7 @@ class Machine:
         return is_equal and self._component_fault('equal-version-skipped', component, use=True) is not None
 
     def package_arrived(self, task: Task, package: Package) -> None:
-        """A package is there: each device judges the component that it gets, and those that are taken are written."""
+        """Let each device check its component of a package that has arrived, and begin to write the accepted components."""
         if not task.is_open:
             return
         now = self.clock.now()
@@ -666,7 +672,7 @@ class Machine:
         self._begin_or_wait(task, now)
 
     def refuse_package(self, task: Task, reason: str, text: str) -> None:
-        """Nothing of what was sent is written, and the task says why."""
+        """End the task without writing any part of the upload; the task reports why."""
         if not task.is_open:
             return
         now = self.clock.now()
@@ -676,13 +682,13 @@ class Machine:
         self._end_in_part(task, now)
 
     def _end_in_part(self, task: Task, at: float) -> None:
-        """End a task of which something has failed."""
+        """End a task of which a part has failed."""
         task.state, task.status, task.frozen_percent, task.ended = TaskState.EXCEPTION, 'Warning', 100, at
         task.messages.append(message('A part of the update has failed.', severity='Critical', reason='aborted'))
         self.revision += 1
 
     def _against(self, write: Write) -> Objection | None:
-        """What a device has against an image before it is sent, or once it has judged it."""
+        """Return why a device refuses a component image before or after the transfer; None: it takes the image."""
         component = self.components[write.key]
         if self.copy_seconds(component.device):
             text, action = 'The root of trust is busy', 'Wait until it has copied its image in the background.'
@@ -696,7 +702,7 @@ class Machine:
         return None
 
     def _object(self, task: Task, write: Write, against: Objection) -> None:
-        """A component is skipped, or has failed; the others are not touched by that."""
+        """Record that a component was skipped or has failed; the other components are not affected."""
         write.result = against.result
         is_skipped = against.result is Result.SKIPPED
         self._note_part('skipped' if is_skipped else 'failed', write.key, task=task.id, reason=against.reason)
@@ -708,15 +714,15 @@ class Machine:
         self._say(task, write, 'resource-error', against.text, action=against.action)
 
     def _say(self, task: Task, write: Write, reason: str, about: str = '', *, action: str = '') -> None:
-        """A message of a task about one component, with its version unless it is about something else."""
+        """Add a message about one component to a task, with the component's version unless ``about`` is given."""
         arguments = [self.components[write.key].item, about or write.version]
         text = f'{arguments[0]}: {reason}, {arguments[1]}'
         task.messages.append(message(text, reason=reason, arguments=arguments, action=action))
 
     def _finish_part(self, task: Task, write: Write, *, writes: bool) -> None:
-        """A component that was sent has been written, unless something has come of it already.
+        """Finish the write of one component, unless it already has a result.
 
-        :param writes: it really is; else the task only says so.
+        :param writes: the component is really written; else the task only reports it as written.
         """
         if write.result is not None or write.image is None or write.key in task.told:
             return
@@ -745,7 +751,7 @@ class Machine:
                 self._finish_part(task, one, writes=_really_writes(task))
 
     def _finish_package(self, task: Task, at: float, *, writes: bool) -> None:
-        """All components that were sent have been written, each by itself."""
+        """Finish the writes of all components that were sent, each on its own."""
         for one in task.writes:
             self._finish_part(task, one, writes=writes)
         if any(one.result is Result.FAILED for one in task.writes):
@@ -755,7 +761,10 @@ class Machine:
         self.revision += 1
 
     def _aborted(self, task: Task, write: Write) -> Objection | None:
-        """A device whose record says so takes no more components once one of them has failed. Source: DSP0267, table 4."""
+        """The objection of a device that takes no more components after one has failed, where its record says so.
+
+        Source: DSP0267, table 4.
+        """
         failed = [one for one in task.writes if one.endpoint == write.endpoint and one.result is Result.FAILED]
         if write.continues or not failed:
             return None
@@ -763,7 +772,7 @@ class Machine:
         return Objection(result=Result.FAILED, reason='given-up', text=text, failure='transfer')
 
     def _against_late(self, write: Write) -> Objection | None:
-        """What stops a write at its end: a lock that was closed meanwhile, a device that fails."""
+        """Return what stops a write at its end: a lock that was closed meanwhile, or a device that fails."""
         component = self.components[write.key]
         if (closed := self._closed(component)) is not None:
             return Objection(result=Result.FAILED, reason=closed.reason, text=str(closed), failure='apply')
@@ -774,9 +783,9 @@ class Machine:
         return Objection(result=Result.FAILED, reason='device-refused', text=text, failure=stage)
 
     def _wait_for_start(self, task: Task, now: float, *, ends: bool) -> None:
-        """Write nothing until somebody asks for it.
+        """Let a task wait until StartUpdate is requested.
 
-        :param ends: the task is over with that.
+        :param ends: the task is completed by that, and StartUpdate creates another one.
         """
         task.waits_for_start = True
         if ends:
@@ -794,9 +803,9 @@ class Machine:
             self._wait_for_start(task, event.due, ends=bool(event.detail))
 
     def start_updates(self, bmc_name: str) -> list[Task]:
-        """Write everything that waits to be started: StartUpdate. One that has ended has a task of its own for that.
+        """Carry out StartUpdate: write every image that waits for it. A completed task gets a new task for the write.
 
-        :raises Refused: ``busy``: something of it is being written.
+        :raises Refused: ``busy``: one of the components is being written.
         """
         started = []
         for task in [one for one in self.bmcs[bmc_name].tasks.values() if one.waits_for_start]:
@@ -810,7 +819,7 @@ class Machine:
         return started
 
     def _begin_or_wait(self, task: Task, now: float, *, started: bool = False) -> None:
-        """Write at once, once it is started, or with the next restart where a fault has it so."""
+        """Begin to write, or wait for StartUpdate or for the next restart where a fault says so."""
         starts = None if started else self._task_fault('task-waits-for-start', task)
         if starts is not None:
             ends, checks = bool(starts.parameters['new_task']), float(starts.parameters['checks'])
@@ -832,7 +841,7 @@ class Machine:
         self.revision += 1
 
     def _begin_writing(self, task: Task, at: float) -> None:
-        """Write what a task brings, from that second on."""
+        """Write the images of a task from that second on."""
         sent = [one for one in task.writes if one.result is None]
         task.state = TaskState.RUNNING
         task.starts, task.ends = at, at + (self.flash_seconds if sent else 0)
@@ -852,12 +861,12 @@ class Machine:
         if task.fate is None or task.fate.get('completes') or task.fate['name'].startswith('task-completed-'):
             self._later(self.flash_seconds, 'written', subject)
         for number, one in enumerate(sent, start=1) if task.package is not None else ():
-            # One after the other: what ends the task in the middle leaves the package written in part.
+            # The components are written one after the other: a task that ends early leaves the package partly written.
             self._later(self.flash_seconds * number / len(sent), 'part', subject, one.key)
         self.revision += 1
 
     def update_failed(self, task: Task, reason: str, text: str) -> None:
-        """The image never arrived: the URI could not be fetched, the upload was cut."""
+        """Fail a task whose image never arrived: the URI could not be fetched, or the upload was cut."""
         if task.is_open:
             self._fail(task, reason, text, self.clock.now())
 
@@ -878,9 +887,9 @@ class Machine:
         return None
 
     def _check(self, component: Component, image: Image) -> None:
-        """What a card asks of an image, whoever brings it.
+        """Check an image as the card does, whoever sends it.
 
-        :raises Refused: it is not for this component, or a fault makes the card find it wrong.
+        :raises Refused: the image is not for this component, or a fault makes the card refuse it.
         """
         variant = self._component_fault('other-variant', component, use=False)
         asked = component if variant is None else replace(component, model=str(variant.parameters['takes']))
@@ -903,7 +912,7 @@ class Machine:
         return None
 
     def _task_fault(self, name: str, task: Task) -> Fault | None:
-        """The rule of that name for one of the targets of a task."""
+        """The rule of that name that applies to one of the targets of a task; None: there is none."""
         found = (self._component_fault(name, self.components[key], use=True) for key in task.targets)
         return next((rule for rule in found if rule is not None), None)
 
@@ -928,7 +937,7 @@ class Machine:
             case 'task-vanishes':
                 task.gone = True
                 if not task.fate['completes']:
-                    # It is gone for good, and so is its hold on the targets.
+                    # The task is removed and releases its targets.
                     self.bmcs[task.bmc].tasks.pop(task.id)
             case 'service-restarts':
                 self._forget_tasks(task.bmc)
@@ -942,7 +951,7 @@ class Machine:
                 self.reset_bmc(task.bmc, task.fate.get('seconds'))
 
     def _forget_tasks(self, name: str) -> None:
-        """The service is another process now, and knows of no update; what writes is not, and goes on."""
+        """Restart the Redfish service alone: it forgets its tasks, while the writes go on."""
         tasks = self.bmcs[name].tasks
         for task in [one for one in tasks.values() if not one.is_open]:
             tasks.pop(task.id)
@@ -951,7 +960,7 @@ class Machine:
         self.note('service-restarted', bmc=name)
 
     def _reuse(self, task: Task, at: float) -> None:
-        """Somebody else's job has the id now."""
+        """Give the id of a task to another job."""
         if task.fate is not None and task.fate['completes']:
             self._write(task)
         self.bmcs[task.bmc].tasks[task.id] = Task(
@@ -973,7 +982,7 @@ class Machine:
             task.ended = event.due
 
     def _lose_power(self, task: Task, at: float) -> None:
-        """The power fails under the write; nobody has pressed a button."""
+        """Turn the power of the systems off in the middle of a write."""
         for key in _unwritten(task):
             component = self.components[key]
             system = self.systems[component.system]
@@ -991,7 +1000,7 @@ class Machine:
             self._package_written(task, event.due, writes=_really_writes(task))
             return
         if fate is None or fate.get('completes'):
-            # A lock that was closed while the image travelled holds now: the write itself is what it blocks.
+            # A lock that was closed during the transfer is in force now, and blocks the write.
             for key in task.targets:
                 protect = self.components[key].write_protect
                 if protect is not None and self.is_closed(protect):
@@ -1031,7 +1040,7 @@ class Machine:
             self.bmcs[task.bmc].tasks.pop(task.id)
 
     def _power_on_after(self, task: Task) -> None:
-        """Power on what an update was for, where the BMC does so by itself."""
+        """Power on the updated systems where the fault ``powered-on-by-update`` applies."""
         if self._task_fault('powered-on-by-update', task) is None:
             return
         systems = {self.components[key].system for key in task.targets}
@@ -1040,7 +1049,7 @@ class Machine:
                 self.reset_system(name, 'On', cause=Cause.OEM)
 
     def _write(self, task: Task) -> None:
-        """Write what the task has not written yet."""
+        """Write the images of a task that have no result yet."""
         for one in task.writes:
             if one.result is None and one.image is not None:
                 self._put(task, one, one.image)
@@ -1064,12 +1073,12 @@ class Machine:
             if is_its and self._lock_fault('lock-lost-on-update', setting, use=True):
                 setting.value = setting.in_force = setting.open
 
-    # -- updates by commands: what is written waits for a command that activates it -----------------------------------
+    # -- updates by commands: a written image is held until a command activates it ------------------------------------
 
     def judge(self, key: str, image: Image | None = None) -> None:
-        """Whether the component can be written now, and with this image.
+        """Check that the component can be written now, and with this image if one is given.
 
-        :raises Refused: not updateable, write protected, or the image is not for it.
+        :raises Refused: the component is not updateable or write protected, or the image is not for it.
         """
         component = self.components[key]
         if (why := self._closed(component)) is not None:
@@ -1078,21 +1087,21 @@ class Machine:
             self._check(component, image)
 
     def hold(self, key: str, image: Image, writer: str) -> None:
-        """An image was written, and waits for :meth:`activate_held`."""
+        """Keep a written image until :meth:`activate_held`."""
         component = self.components[key]
         component.held = component.sent = Bank.of(image, writer)
         self._note_part('written', key, task=None, version=image.version, digest=image.digest, writer=writer)
         self.revision += 1
 
     def drop_held(self, key: str) -> None:
-        """What was written is forgotten."""
+        """Drop a written image that was not activated."""
         self.components[key].held = None
         self.revision += 1
 
     def activate_held(self, key: str, *, keeps_previous: bool = False) -> None:
-        """What waits comes into force, or is staged where a restart of the system has to do that.
+        """Bring the held image in force, or stage it where a restart of the system activates it.
 
-        :param keeps_previous: the way back was copied before, by a command, and stays what it is.
+        :param keeps_previous: the backup was copied by an earlier command, and stays as it is.
         """
         component = self.components[key]
         bank, previous = component.held, component.previous
@@ -1111,16 +1120,15 @@ class Machine:
         self.revision += 1
 
     def back_up(self, key: str) -> None:
-        """Copy what is active to where a rollback finds it."""
+        """Copy the active bank to the backup for a rollback."""
         component = self.components[key]
         component.previous = component.active
         self.revision += 1
 
     def roll_back(self, key: str) -> None:
-        """What was active before is active again, and the other way round.
+        """Swap the active bank and the backup.
 
-        Where a restart of the system brings things in force, what waits for it is taken back; where nothing does, what was
-        active before waits for it.
+        Where a restart of the system activates images, a staged image is dropped; if none is staged, the backup is staged.
         """
         component = self.components[key]
         if component.activates is not None:
@@ -1138,7 +1146,7 @@ class Machine:
         self._note_part('activated', component.key, version=bank.version, digest=bank.digest)
 
     def cancel(self, task: Task) -> None:
-        """End a task that runs, as whoever deletes it or its monitor asks for. What it has not written it does not write."""
+        """Cancel a running task, as a DELETE of the task or of its monitor does. What is not yet written stays unwritten."""
         self._fail(task, 'cancelled', 'The task was cancelled.', self.now())
         task.state = TaskState.CANCELLED
 
@@ -1153,7 +1161,7 @@ class Machine:
         self.revision += 1
 
     def percent(self, task: Task) -> int:
-        """PercentComplete now."""
+        """PercentComplete of a task now."""
         return self._percent(task, self.clock.now())
 
     def _percent(self, task: Task, at: float) -> int:
@@ -1165,20 +1173,20 @@ class Machine:
             return 0
         return max(0, min(99, int(100 * (at - task.starts) / max(task.ends - task.starts, 1e-9))))
 
-    # -- the host's own way -------------------------------------------------------------------------------------------
+    # -- in-band writes of the host -----------------------------------------------------------------------------------
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The systems on which a tenant may be root: those that have a way to a card."""
+        """The systems on which a tenant may be root: those that have an in-band path to a card."""
         return tuple(dict.fromkeys(way.host for way in self.ways)) or ('host',)
 
     def host_is_up(self, name: str = 'host') -> bool:
-        """Whether code of a tenant can run there: the host is on and not restarting."""
+        """Whether code of a tenant can run on the host: it is on and not restarting."""
         host = self.systems[name]
         return host.power is Power.ON and not host.booting
 
     def is_gone(self, device: str) -> bool:
-        """Whether a fault has taken the card away, as seen by any BMC that shows it."""
+        """Whether a fault has removed the card, on any BMC that shows it."""
         places = {(one.bmc, one.device) for one in self.components.values() if one.device == device}
         return any(self.faults.find('device-absent', bmc=bmc, device=name, use=False) for bmc, name in places)
 
@@ -1197,9 +1205,9 @@ class Machine:
         slot: int | None = None,
         host: str | None = None,
     ) -> Component:
-        """The tenant, root on the host, writes an image in band. It is in force at once: root may reset the card as well.
+        """Write an image in band, as a tenant who is root on the host. It is in force at once: root may also reset the card.
 
-        :param host: which one, where the machine has several; None: whichever has a way to the card.
+        :param host: the host, where the machine has several; None: any host that has a path to the card.
         :raises Refused: ``host-off``, ``no-such-way``, ``locked``, ``bad-image``, ``wrong-...``.
         """
         reaching = [way for way in self.ways if way.device == device and host in (None, way.host)]
@@ -1228,10 +1236,10 @@ class Machine:
         self.revision += 1
         return target
 
-    # -- the oracle ---------------------------------------------------------------------------------------------------
+    # -- true state for tests -----------------------------------------------------------------------------------------
 
     def truth(self) -> dict[str, Any]:
-        """What is really so, whatever the BMCs say: the oracle of tests."""
+        """The true state for test assertions, whatever the BMCs report."""
         return {
             'product': self.product,
             'time': self.clock.now(),
@@ -1300,14 +1308,14 @@ class Machine:
             **{what: {name: tell() for name, tell in tellers.items()} for what, tellers in self.also.items()},
         }
 
-    # -- a restart of the emulator ------------------------------------------------------------------------------------
+    # -- stored state -------------------------------------------------------------------------------------------------
 
     def kept(self) -> dict[str, Any]:
-        """What the keepers keep, by their names, with what was stored by those that are not there this time."""
+        """The stored state of all keepers by name, and the loaded state of keepers that do not exist in this run."""
         return self._unclaimed | {name: keeper.dump() for name, keeper in self.keepers.items()}
 
     def dump(self) -> dict[str, Any]:
-        """The state as JSON. Image bytes are not in it: their digests and versions are. Times count from now."""
+        """The state as JSON. Image bytes are left out; their digests and versions are included. Times are relative to now."""
         now = self.clock.now()
 
         def task_document(task: Task) -> dict[str, Any]:
@@ -1357,8 +1365,9 @@ class Machine:
         }
 
     def load(self, document: Mapping[str, Any]) -> None:
-        """Take over what :meth:`dump` wrote. A task whose image was still on its way has failed; what was to happen elsewhere
-        does not: who waited for it is gone.
+        """Restore the state that :meth:`dump` returned.
+
+        A task whose image had not arrived completely has failed. Events of :meth:`later` are dropped.
 
         :raises ValueError: the document is of another product or another format.
         """
@@ -1385,7 +1394,7 @@ class Machine:
                 system.booting = stored['booting']
                 system.last_reset = now + stored['last_reset']
                 system.resets = stored['resets']
-                if 'state_since' in stored:  # else it was stored before there was such a thing
+                if 'state_since' in stored:  # absent in states that were stored by older versions
                     system.state_since = now + stored['state_since']
                     system.on_since = None if stored['on_since'] is None else now + stored['on_since']
                     system.on_seconds = stored['on_seconds']
@@ -1426,7 +1435,7 @@ def _task(stored: Mapping[str, Any], now: float) -> Task:
         fields[key] = None if fields[key] is None else now + fields[key]
     fields['state'] = TaskState(fields['state'])
     fields['targets'] = tuple(fields['targets'])
-    # A state that was stored before there were packages has one image for all targets.
+    # A state that was stored before packages were supported has one image for all targets.
     alone = fields.pop('image', None)
     fields.pop('bank', None)
     whole = [{'key': key, 'image': alone, 'version': alone['version']} for key in fields['targets']] if alone else []
@@ -1441,7 +1450,7 @@ def _stored_write(stored: Mapping[str, Any]) -> Write:
 
 
 def _really_writes(task: Task) -> bool:
-    """Whether what a task says to be written is; a fault may have it say so only."""
+    """Whether a task really writes what it reports as written; a fault may make it only report so."""
     only_said = task.fate is not None and task.fate['name'].startswith('task-completed-')
     return not only_said or (task.fate is not None and bool(task.fate.get('completes')))
 
@@ -1452,5 +1461,5 @@ def _unwritten(task: Task) -> list[str]:
 
 
 def _version(task: Task) -> str:
-    """What a task brings, for people."""
+    """The version of the package or image of a task, for messages."""
     return task.package or next((one.version for one in task.writes), '')

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is the emulator started from a shell? The arguments and the run, for ``python -m`` and for the verb ``emulate``.
+"""The command line of the emulator, for ``python -m baremetal_acc.emulator`` and the verb ``emulate``.
 
-Passwords are never arguments: they come from a file, or they are made and written to a file that only its owner can read.
+Passwords are never arguments: they are read from a file, or generated and written to a file that only its owner can read.
 """
 
 import argparse
@@ -40,7 +40,7 @@ _LONGEST = 7 * 24 * 3600
 _MOST = 1000
 
 _HABITS = ('forgets', 'applies-in-part', 'takes-no-qualifier', 'ignores-qualifier', 'wants-makers-qualifier')
-"""What ``--firewall-habit`` can say."""
+"""Values of ``--firewall-habit``."""
 
 _FOR_IPMI = (
     'ipmi_suites',
@@ -61,11 +61,11 @@ N = TypeVar('N', int, float)
 
 
 class BadUsers(Exception):
-    """The file with the accounts cannot be used."""
+    """The file with the accounts is not valid."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be said on the command line."""
+    """Add the arguments of the emulator to a parser."""
     parser.add_argument('product', nargs='?', default='acc-server', metavar='PRODUCT', help=f'one of {", ".join(PRODUCTS)}')
     parser.add_argument('--recording', type=Path, metavar='DIR', help='serve this recorded tree instead of a product')
     parser.add_argument('--listen', default=LOOPBACK, metavar='ADDRESS', help='address to listen on (default: %(default)s)')
@@ -141,7 +141,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _suites(text: str) -> tuple[int, ...]:
-    """Cipher suites with commas between."""
+    """Parse cipher suites separated by commas."""
     named = {str(number): number for number in SUITES}
     try:
         return tuple(named[one] for one in text.split(','))
@@ -150,22 +150,22 @@ def _suites(text: str) -> tuple[int, ...]:
 
 
 def _share(text: str) -> float:
-    """A part of a whole."""
+    """Parse a share from 0 to 1."""
     return _within(text, float, 0, 1, 'no share: 0 to 1')
 
 
 def _seconds(text: str) -> float:
-    """A time that is not before its beginning."""
+    """Parse a number of seconds, 0 or more."""
     return _within(text, float, 0, _LONGEST, f'no number of seconds: 0 to {_LONGEST}')
 
 
 def _count(text: str) -> int:
-    """At least one."""
+    """Parse a number of 1 or more."""
     return _within(text, int, 1, _MOST, f'no number of them: 1 to {_MOST}')
 
 
 def _port(text: str) -> int:
-    """A port of this machine, or 0 for a free one."""
+    """Parse a port number, or 0 for a free port."""
     return _within(text, int, 0, _LAST_PORT, f'no port: 0 to {_LAST_PORT}; each further BMC has the port after it')
 
 
@@ -249,9 +249,9 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
 
 
 def _ipmi(arguments: argparse.Namespace) -> IpmiOptions | None:
-    """What the BMCs can do over IPMI, if they speak it.
+    """The IPMI options of the BMCs; None without ``--ipmi``.
 
-    :raises BadParameter: options for it without ``--ipmi``, or for a firewall that is not there.
+    :raises BadParameter: an IPMI option without ``--ipmi``, or habits of a firewall or of HPM.1 that is switched off.
     """
     if not arguments.ipmi:
         for name in _FOR_IPMI:
@@ -288,10 +288,10 @@ def _ipmi(arguments: argparse.Namespace) -> IpmiOptions | None:
 
 
 def _check_for_ipmi(arguments: argparse.Namespace, users: Mapping[str, tuple[User, ...]]) -> None:
-    """Whether what is asked for can be had over IPMI.
+    """Check that the recording and the accounts work with IPMI.
 
     :raises BadParameter: a recorded tree has no IPMI.
-    :raises BadUsers: a password is longer than IPMI can hold.
+    :raises BadUsers: a password is longer than IPMI allows.
     """
     if arguments.recording is not None:
         raise BadParameter('--ipmi: a recorded tree has no IPMI; name a product instead of --recording')
@@ -302,7 +302,7 @@ def _check_for_ipmi(arguments: argparse.Namespace, users: Mapping[str, tuple[Use
 
 
 def _users(arguments: argparse.Namespace) -> Mapping[str, tuple[User, ...]]:
-    """The accounts: from ``--users``, else those that the state directory remembers, else none (they will be made)."""
+    """The accounts from ``--users``, else those kept in the state directory, else none (the product then generates them)."""
     path = arguments.users
     if path is None and arguments.state is not None:
         remembered = _users_file(arguments)
@@ -364,7 +364,7 @@ def _users_file(arguments: argparse.Namespace) -> Path:
 
 
 def _remember(path: Path, emulator: Emulator) -> None:
-    """Keep the accounts with the state, so that clients find the same BMCs after a restart."""
+    """Store the accounts with the state, so that clients can log in after a restart of the emulator."""
     document = {
         name: [{'username': one.username, 'password': one.password, 'role': 'Administrator'}]
         for name, one in emulator.bmcs.items()
@@ -373,7 +373,7 @@ def _remember(path: Path, emulator: Emulator) -> None:
 
 
 def main() -> int:
-    """``python -m baremetal_acc.emulator``."""
+    """Run ``python -m baremetal_acc.emulator``."""
     parser = argparse.ArgumentParser(
         prog='python -m baremetal_acc.emulator', description='A stateful Redfish BMC with accelerators, for tests'
     )

@@ -1,12 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does an emulated machine consist of? Its parts as they are now; what happens to them is the machine's.
+"""The data classes of an emulated machine: components, settings, in-band paths, systems, tasks and BMCs.
 
-* A *component* is what an image can be written into: a card's firmware, or a slot for a function. It has banks: active,
-  staged, previous. Its version changes only when an image arrived, was found whole and fit, and, where the hardware
-  needs it, the system was restarted.
-* A *setting* is a value with two lives: what is configured and what is in force. A lock is a setting with a locked value.
-* A *way* is how the host reaches a component in band, and which locks close it.
+They hold the present state; :class:`~baremetal_acc.emulator.machine.Machine` changes it.
+
+* A *component* takes images: a card's firmware, or a reconfiguration slot for a function. It has banks: active, staged,
+  previous. Its version changes only after an image arrived, was found whole and fitting, and, where the hardware needs it, the
+  system was restarted.
+* A *setting* has a configured value and a value in force. A lock is a setting with a locked value.
+* A *way* is an in-band path by which the host can write a component, with the locks that close it.
 """
 
 from collections.abc import Iterable
@@ -19,13 +21,13 @@ from baremetal_acc.emulator.image import Image, Kind
 Value = str | bool | int | None
 
 UP_SINCE = -3600.0
-"""Seconds: a machine has been up for an hour when its emulator starts. BMCs give the time of a reset in whole seconds, so one
-in the second of the start would not show.
+"""Seconds: a machine has been up for an hour when its emulator starts. BMCs report the time of a reset in whole seconds, so a
+reset within the second of the start would not show.
 """
 
 
 class Restart(IntEnum):
-    """How deep a restart goes: COLD takes the power away, WARM does not, and MAINS takes the standby power of all away."""
+    """The depth of a restart: WARM keeps the power, COLD takes it away, MAINS also takes the standby power of all away."""
 
     WARM = 1
     COLD = 2
@@ -33,7 +35,7 @@ class Restart(IntEnum):
 
 
 class Power(StrEnum):
-    """ComputerSystem.PowerState. Source: DSP8010 Resource, PowerState."""
+    """Values of ComputerSystem.PowerState. Source: DSP8010 Resource, PowerState."""
 
     ON = 'On'
     OFF = 'Off'
@@ -42,7 +44,7 @@ class Power(StrEnum):
 
 
 class TaskState(StrEnum):
-    """The states of Task.TaskState that this BMC uses. Source: DSP8010 Task."""
+    """The values of Task.TaskState that this BMC uses. Source: DSP8010 Task."""
 
     NEW = 'New'
     PENDING = 'Pending'
@@ -54,7 +56,7 @@ class TaskState(StrEnum):
 
 
 class Refused(Exception):
-    """The machine does not do this. ``reason`` is a word for programs, the text is for people."""
+    """The machine refuses a request. ``reason`` is a word for programs, the text is for people."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -63,9 +65,9 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bank:
-    """One copy of firmware or of a function, and who wrote it: ``factory``, ``bmc`` or ``host``.
+    """One copy of firmware or of a function, and its writer: ``factory``, ``bmc`` or ``host``.
 
-    ``stamp`` is the comparison stamp of the package that it came in; None: it came in none, or the package uses none.
+    :ivar stamp: the comparison stamp of the package that the image came in; None: no package, or the package uses none.
     """
 
     version: str
@@ -79,7 +81,7 @@ class Bank:
 
     @classmethod
     def of(cls, image: Image, writer: str, *, stamp: int | None = None) -> 'Bank':
-        """What a bank holds once ``image`` has been written into it."""
+        """The bank after ``image`` has been written into it."""
         return cls(
             version=image.version,
             security_version=image.security_version,
@@ -94,9 +96,11 @@ class Bank:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """By what a PLDM package knows a component: the firmware device that it belongs to, and its ComponentIdentifier there.
+    """The PLDM identity of a component: its firmware device, and its ComponentIdentifier on that device.
 
-    ``endpoint`` names the device, which has these descriptors (DescriptorType and data as they stand in a package).
+    :ivar endpoint: the name of the firmware device.
+    :ivar descriptors: the descriptors of the device (DescriptorType and data, as in a package).
+
     Source: DSP0267 1.3.0, tables 4, 6 and 7.
     """
 
@@ -108,13 +112,17 @@ class Identity:
 
 @dataclass(slots=True, kw_only=True)
 class Component:
-    """Something an image can be written into.
+    """A component that an image can be written into.
 
-    ``key`` is unique in the machine and names it in messages; ``uri`` is its SoftwareInventory. ``active`` is None for a slot
-    that holds nothing. ``activates`` is the restart of ``system`` that brings a staged image into force, None: at once.
-    ``held`` is what was written and waits for a command of the BMC, before it is staged or in force. ``changed`` is the second
-    at which a bank was written last, or came in force; None: neither since the emulator was started. ``identity`` is by what a
-    PLDM package knows it; None: no package does.
+    :ivar key: unique in the machine; names the component in messages.
+    :ivar uri: the URI of its SoftwareInventory.
+    :ivar active: None for an empty slot.
+    :ivar sent: the last image that was sent to it, whether or not it was written.
+    :ivar held: an image that was written and waits for a command to the BMC before it is staged or in force.
+    :ivar changed: the second of the last write or activation; None: neither happened since the emulator was started.
+    :ivar activates: the restart of ``system`` that brings a staged image in force; None: at once.
+    :ivar write_protect: the key of the lock that blocks writes by the BMC; an in-band path has its own ``locks``.
+    :ivar identity: its PLDM identity; None: no package contains it.
     """
 
     key: str
@@ -142,9 +150,9 @@ class Component:
         return self.uri.rsplit('/', 1)[-1]
 
     def check(self, image: Image) -> None:
-        """Whether the image is for this component.
+        """Check that the image is for this component.
 
-        :raises Refused: another kind, another model, another component.
+        :raises Refused: the image is of another kind, or for another model or component.
         """
         if image.kind is not self.kind:
             raise Refused('wrong-kind', f'{self.key} takes a {self.kind} image, this is a {image.kind} image')
@@ -156,11 +164,13 @@ class Component:
 
 @dataclass(slots=True, kw_only=True)
 class Setting:
-    """A value that can be configured; a lock when it has a ``locked`` value.
+    """A value that can be configured; a lock when ``is_lock``.
 
-    ``takes_force`` is the restart of ``system`` that brings the configured value into force; None: at once. ``uri`` is the
-    resource that shows it. ``once`` = (A, B): a restart turns the value A into B (a boot override for one boot). ``with_bmc``:
-    a restart of the BMC brings it into force, and nothing else does.
+    :ivar uri: the resource that shows it.
+    :ivar locked: the value at which a lock holds, and ``open`` the value at which it does not.
+    :ivar takes_force: the restart of ``system`` that brings the configured value in force; None: at once.
+    :ivar once: (A, B): a restart turns the value A into B (a boot override for one boot).
+    :ivar with_bmc: only a restart of the BMC brings the configured value in force.
     """
 
     key: str
@@ -180,9 +190,12 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How ``host`` reaches a component in band: through ``path``, unless one of the locks is closed.
+    """An in-band path by which ``host`` can write a component: it is open unless one of ``locks`` is closed.
 
-    Its own paths to the card are ``pcie`` and ``rshim``; those by the BMC ``kcs``, ``redfish``, ``vnic`` and ``chif``.
+    :ivar component: the component of the card that the path leads to, and ``target`` the key of that component in the machine.
+    :ivar path: the host's own paths to a card are ``pcie``, ``rshim``, ``flash`` and ``nvme``; those through the BMC are
+        ``kcs``, ``redfish``, ``vnic`` and ``chif``.
+    :ivar slot: the reconfiguration slot that the path leads to; None: firmware.
     """
 
     device: str
@@ -195,7 +208,7 @@ class Way:
 
 
 class Cause(IntEnum):
-    """What has started a system. Source: IPMI 2.0 revision 1.1, section 28.11, whose numbers these are."""
+    """The cause of the start of a system. Source: IPMI 2.0 revision 1.1, section 28.11, which defines these numbers."""
 
     UNKNOWN = 0x0
     COMMAND = 0x1
@@ -210,9 +223,9 @@ class Cause(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What has started a system.
+    """One start of a system.
 
-    :ivar channel: of a command over IPMI, the channel that it came by.
+    :ivar channel: for an IPMI command, the channel that it came through.
     """
 
     cause: Cause = Cause.POWER_BUTTON
@@ -221,13 +234,16 @@ class Start:
 
 @dataclass(slots=True, kw_only=True)
 class System:
-    """Something with a power button. ``powered_by`` names the system whose cold start is also a cold start of this one.
+    """A system that can be powered on and off.
 
-    :ivar state_since: since when its progress of booting is what it is.
-    :ivar on_since: since when its power is on; None: it is off. ``on_seconds`` is how long it was on before that.
-    :ivar asked: what will have started it, once the start that is under way is done; ``start`` what has started it last, and
-        ``power_on`` what has last brought it from off to on.
-    :ivar logged: entries in the log of its BMC, the last of ``logged_at``: one for each start and each power-off.
+    :ivar powered_by: the system whose cold start is also a cold start of this one.
+    :ivar state_since: the second since which its boot progress has not changed.
+    :ivar on_since: the second at which its power was turned on; None: it is off. ``on_seconds`` is how long it was on before
+        that.
+    :ivar asked: the requested start that is under way; ``start`` the last start, and ``power_on`` the last start from off to
+        on.
+    :ivar logged: the number of entries in the log of its BMC, and ``logged_at`` the time of the last one. Each start, ForceOff
+        and GracefulShutdown adds an entry.
     """
 
     name: str
@@ -248,17 +264,17 @@ class System:
     logged_at: float = UP_SINCE
 
     def on_for(self, now: float) -> float:
-        """For how many seconds it has been on in all."""
+        """For how many seconds the system has been on in total."""
         return self.on_seconds + (0.0 if self.on_since is None else now - self.on_since)
 
     def log(self, at: float) -> None:
-        """An entry more in the log."""
+        """Add an entry to the log."""
         self.logged += 1
         self.logged_at = at
 
 
 class Result(StrEnum):
-    """What has become of one image for one component."""
+    """The result of one image for one component."""
 
     WRITTEN = 'written'
     SKIPPED = 'skipped'
@@ -267,12 +283,15 @@ class Result(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Write:
-    """One image for one component: what an upload is resolved into.
+    """The write of one image to one component; an upload is resolved into these.
 
-    ``image`` is None where what lies in a package for the component is no whole image; ``defect`` says why. ``version`` is what
-    the package says of it. ``forced``: it is written whatever the component runs. ``endpoint`` is the firmware device, and
-    ``continues`` whether its other components are written when this one fails. ``activated_by`` is what the package says brings
-    it in force. ``result`` is None until it has ended.
+    :ivar image: None where the package has no whole image for the component; ``defect`` says why.
+    :ivar version: the version that the package states.
+    :ivar forced: the image is written whatever the component runs.
+    :ivar endpoint: the firmware device.
+    :ivar continues: whether the other components of the device are written when this one fails.
+    :ivar activated_by: what activates the image, as the package states it.
+    :ivar result: None until the write has ended.
     """
 
     key: str
@@ -288,19 +307,25 @@ class Write:
 
     @classmethod
     def of(cls, key: str, image: Image) -> 'Write':
-        """An image that came by itself."""
+        """The write of an image that was sent without a package."""
         return cls(key=key, image=image, version=image.version)
 
 
 @dataclass(slots=True, kw_only=True)
 class Task:
-    """One update as the BMC tells of it. ``writes`` is what its upload was resolved into, once that has arrived.
+    """One update as the BMC reports it.
 
-    ``fate`` is what a fault rule has in store for it, ``status`` what TaskStatus says then. Percentages come from the clock
-    between ``starts`` and ``ends``. ``is_installed_by_restart``: the image is written in a restart, and needs no other one.
-    ``waits_for_start``: it is written once StartUpdate was asked for.
-    ``package`` is the version of the package that was sent; None: it was an image by itself. ``forced``: ForceUpdate was
-    said. ``told`` are the components that it says to be written. ``forgotten``: it goes on, and the BMC knows nothing of it.
+    :ivar writes: the writes that its upload was resolved into; empty until the upload has arrived.
+    :ivar fate: the fault rule that decides how the task ends: its name and parameters.
+    :ivar status: the TaskStatus that a fault or a partial failure sets.
+    :ivar starts: when the upload arrived, then when the write begins; percentages follow the clock from then to ``ends``.
+    :ivar is_installed_by_restart: the image is written in a restart, and needs no further one.
+    :ivar waits_for_start: the image is written after StartUpdate was requested.
+    :ivar package: the version of the package that was sent; None: an image without a package.
+    :ivar forced: ForceUpdate was set.
+    :ivar told: the components that the task reports as written.
+    :ivar gone: the BMC does not show the task any more.
+    :ivar forgotten: the write goes on, but the BMC does not know of the task any more.
     """
 
     id: int
@@ -328,21 +353,24 @@ class Task:
 
     @property
     def is_open(self) -> bool:
-        """Whether it still holds its targets."""
+        """Whether the task still holds its targets."""
         is_held = self.waits_for_start and self.state is TaskState.PENDING
         return self.state in (TaskState.NEW, TaskState.RUNNING) or self.awaits_restart or is_held
 
     @property
     def awaits_restart(self) -> bool:
-        """Whether the image is written only once its system has been restarted."""
+        """Whether the image is written only after a restart of its system."""
         return self.is_installed_by_restart and self.state in (TaskState.NEW, TaskState.PENDING, TaskState.SCHEDULED)
 
 
 @dataclass(slots=True, kw_only=True)
 class Bmc:
-    """One BMC of the machine. ``down_until`` is the second at which it answers again.
+    """One BMC of the machine.
 
-    ``lockdowns`` are the locks under which it changes no other setting and takes no update.
+    :ivar down_until: the second at which it answers again.
+    :ivar reserved: the components for which uploads are arriving.
+    :ivar life: how often it has restarted.
+    :ivar lockdowns: the locks under which it changes no other setting and takes no update.
     """
 
     name: str
@@ -360,9 +388,9 @@ class Bmc:
 def message(
     text: str, *, severity: str = 'OK', reason: str = 'info', arguments: Iterable[str] = (), action: str = ''
 ) -> dict[str, Any]:
-    """A message of a task, as data: the HTTP side dresses it for Redfish.
+    """A message of a task, as data, which the Redfish side converts to a Message object.
 
-    :param arguments: of one about one component: the component, then its version or what it is about.
-    :param action: what is to be done about it.
+    :param arguments: for a message about one component: the component, then its version or another detail.
+    :param action: what the operator can do about it.
     """
     return {'text': text, 'severity': severity, 'reason': reason, 'arguments': list(arguments), 'action': action}

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""PLDM firmware update packages (DSP0267 1.0 to 1.3), as an emulated BMC reads them, and a builder of such packages.
+"""PLDM firmware update packages (DSP0267 1.0 to 1.3): a reader, as an emulated BMC reads them, and a builder.
 
-The client has a reader of its own, and this one shares nothing with it: what the one gets wrong the other does not repeat.
-A BMC needs less of a package than a client shows, so only that is kept: records with their descriptors, components with their
-versions, and the images themselves, each an image of :mod:`baremetal_acc.emulator.image`.
+The client has a reader of its own that shares no code with this one, so that an error of one is not repeated by the other. A
+BMC needs less of a package than a client shows, so only this is kept: records with their descriptors, components with their
+versions, and the images, each an image of :mod:`baremetal_acc.emulator.image`.
 
-Only the header is held in memory (65,535 bytes at most); images are judged as they arrive. Table numbers are those of
+Only the package header is held in memory (65,535 bytes at most); images are checked as they arrive. Table numbers are those of
 DSP0267 1.3.0.
 """
 
@@ -25,7 +25,7 @@ IDENTIFIERS = {
     uuid.UUID('3119ce2f-e80a-4a99-af6d-46f8b121f6bf').bytes: 3,
     uuid.UUID('7b291c99-6db6-4208-801b-02026e463c78').bytes: 4,
 }
-"""PackageHeaderIdentifier and the PackageHeaderFormatRevision that goes with it: 1 for DSP0267 1.0 to 4 for 1.3."""
+"""PackageHeaderIdentifier and its PackageHeaderFormatRevision: 1 for DSP0267 1.0 to 4 for 1.3."""
 
 IDENTIFIER_BYTES = 16
 UUID_DESCRIPTOR = 0x0002
@@ -35,7 +35,7 @@ FIRMWARE = 0x000A
 DC_POWER_CYCLE, AC_POWER_CYCLE = 1 << 4, 1 << 5
 """Bits of RequestedComponentActivationMethod, table 6."""
 
-# More than any tray has components; what is read takes time in proportion to the bytes, whatever they say.
+# More components than any tray has. The limit keeps the reading time proportional to the bytes of the header.
 MOST_COMPONENTS = 1024
 
 _FIXED = 19
@@ -44,14 +44,15 @@ _ACTIVATIONS = ('Automatic', 'Self-Contained', 'Medium-specific reset', 'System 
 _ENCODINGS = ('ascii', 'ascii', 'utf-8', 'utf-16', 'utf-16-le', 'utf-16-be')
 
 Descriptor = tuple[int, bytes]
-"""DescriptorType and its data, as both stand in the package."""
+"""DescriptorType and its data, as in the package."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A firmware device ID record: for each device that has all of these descriptors.
+    """A firmware device ID record, for each device that has all of these descriptors.
 
-    ``parts`` are positions of components. ``continues``: the other components are written when one of them fails.
+    :ivar parts: positions of components.
+    :ivar continues: the other components are written when one of them fails.
     """
 
     descriptors: frozenset[Descriptor]
@@ -64,7 +65,8 @@ class Record:
 class Part:
     """A component of a package.
 
-    ``stamp`` is its comparison stamp, None where the options do not say that it is used. ``image`` is what lies at its place.
+    :ivar stamp: its comparison stamp; None where its options do not enable it.
+    :ivar image: the image at its place in the package.
     """
 
     number: int
@@ -77,13 +79,13 @@ class Part:
 
     @property
     def activated_by(self) -> str:
-        """What brings it in force, in the words of openbmc/pldm, fw-update/update_manager.cpp."""
+        """What brings the image in force, in the words of openbmc/pldm, fw-update/update_manager.cpp."""
         return ' or '.join(text for bit, text in enumerate(_ACTIVATIONS) if self.activation >> bit & 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """What a package says, once its checksums are right."""
+    """The content of a package whose checksums are right."""
 
     version: str
     records: tuple[Record, ...]
@@ -92,7 +94,7 @@ class Package:
 
 
 def is_package(begin: bytes) -> bool:
-    """Whether a file that begins with these bytes is a package, or wants to be one."""
+    """Whether a file that begins with these bytes is a package, valid or not."""
     return begin[:IDENTIFIER_BYTES] in IDENTIFIERS
 
 
@@ -100,7 +102,7 @@ def is_package(begin: bytes) -> bool:
 
 
 class _Fields:
-    """Numbers with their low byte first, and strings, out of a stretch of bytes."""
+    """Reads little-endian numbers and strings from a range of bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -132,7 +134,7 @@ class _Fields:
 
 @dataclass(slots=True)
 class _Place:
-    """Where an image lies, and who reads it."""
+    """The place of an image in the package, and its reader."""
 
     start: int
     end: int
@@ -141,7 +143,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """A component as the table of components has it."""
+    """A component as listed in the component table."""
 
     number: int
     classification: int
@@ -156,7 +158,7 @@ class _Entry:
 class PackageReader:
     """Reads a package as it arrives, in constant memory: ``feed`` the chunks, then ``finish``.
 
-    ``feed`` never raises, since a BMC takes the bytes first and judges afterwards.
+    ``feed`` never raises, since a BMC receives all bytes before it checks them.
     """
 
     def __init__(self) -> None:
@@ -193,13 +195,13 @@ class PackageReader:
             self._places, self._queue = {}, []
 
     def digest(self) -> str:
-        """SHA-256 of all bytes so far, as ``sha256:...``."""
+        """Return the SHA-256 of all bytes so far, as ``sha256:...``."""
         return f'sha256:{self._hash.hexdigest()}'
 
     def finish(self) -> Package:
-        """The package.
+        """Return the package.
 
-        :raises BadImage: it breaks the specification, ends too early, or a checksum is wrong.
+        :raises BadImage: the package violates the specification, ends too early, or has a wrong checksum.
         """
         if self._wrong is not None:
             raise self._wrong
@@ -228,7 +230,7 @@ class PackageReader:
         return Package(version=self._version, records=self._records, parts=parts, digest=self.digest())
 
     def _feed_header(self, chunk: bytes) -> bytes:
-        """Take what belongs to the header; the rest is given back."""
+        """Take the bytes that belong to the header, and return the rest."""
         if self._size is None:
             missing = max(0, _FIXED - len(self._header))
             self._header += chunk[:missing]
@@ -264,7 +266,7 @@ class PackageReader:
         self._records = tuple(_record(fields, revision, width // 8) for _ in range(fields.number(1)))
         if revision >= 2:
             for _ in range(fields.number(1)):
-                fields.take(max(0, fields.number(2) - 2))  # a downstream device: none of these BMCs has one
+                fields.take(max(0, fields.number(2) - 2))  # a downstream device record: none of these BMCs has such devices
         count = fields.number(2)
         if not 0 < count <= min(width, MOST_COMPONENTS):
             raise BadImage(f'the package says that it has {count} components')
@@ -276,7 +278,7 @@ class PackageReader:
         self._place(size)
 
     def _place(self, size: int) -> None:
-        """Where the images lie: behind the header, each at a place of its own or at just that of another one."""
+        """Place the images behind the header, each in a range of its own or in exactly the range of another one."""
         for one in self._entries:
             if one.start < size:
                 raise BadImage('an image lies in the header of the package')
@@ -302,7 +304,7 @@ class PackageReader:
 
 
 def _record(fields: _Fields, revision: int, width: int) -> Record:
-    """Table 4."""
+    """Read a firmware device ID record (table 4)."""
     record = _Fields(fields.take(max(0, fields.number(2) - 2)))
     count = record.number(1)
     options = record.number(4)
@@ -329,7 +331,7 @@ def _record(fields: _Fields, revision: int, width: int) -> Record:
 
 
 def _entry(fields: _Fields, revision: int) -> _Entry:
-    """Table 6."""
+    """Read a component entry (table 6)."""
     classification, number, stamp = fields.number(2), fields.number(2), fields.number(4)
     options, activation = fields.number(2), fields.number(2)
     start, size = fields.number(4), fields.number(4)
@@ -353,14 +355,14 @@ def _entry(fields: _Fields, revision: int) -> _Entry:
 
 
 def vendor_descriptor(title: str, data: bytes) -> Descriptor:
-    """A vendor-defined descriptor, table 7: its title as ASCII, then the data."""
+    """Build a vendor-defined descriptor (table 7): its title as ASCII, then the data."""
     raw = title.encode('ascii')
     return VENDOR_DESCRIPTOR, bytes((1, len(raw))) + raw + data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartToBuild:
-    """A component of a package that is built. ``stamp`` None: the comparison stamp is not used."""
+    """A component of a package to build. ``stamp`` None: the comparison stamp is not used."""
 
     number: int
     version: str
@@ -373,7 +375,7 @@ class PartToBuild:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordToBuild:
-    """A record of a package that is built; ``parts`` are positions of components.
+    """A firmware device ID record of a package to build; ``parts`` are positions of components.
 
     The initial descriptor is the first one.
     """
@@ -385,9 +387,9 @@ class RecordToBuild:
 
 
 def build_package(version: str, records: Sequence[RecordToBuild], parts: Sequence[PartToBuild]) -> bytes:
-    """A package of DSP0267 1.0. Images that are equal lie in it once.
+    """Build a package of DSP0267 1.0. Equal images are stored once.
 
-    :raises ValueError: something has no room in its field.
+    :raises ValueError: a value does not fit its field.
     """
     width = -(-len(parts) // 8)
     places: dict[bytes, int] = {}

@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a test get a BMC? Two fixtures, which start emulated machines and stop them when the test is over.
+"""Pytest fixtures that start emulated machines and recorded trees for a test, and stop them after the test.
+
+Example::
 
     def test_my_client(emulated_machine):
         machine = emulated_machine('acc-server', flash_seconds=0.2)
@@ -12,8 +14,8 @@
 (``flash_seconds``, ``gpus``, ``versions``, ``settings``, ``options={'host': {'push': False}}``, ...), of
 :class:`baremetal_acc.emulator.server.Serving` (``tls``, ``state``, ``no_auth``, ...) and of
 :class:`baremetal_acc.emulator.front.Knobs` (``delay``, ``slots``, ``expand_member_delay``).
-``emulated_recording(directory, **...)`` serves a recorded tree. Nothing of the emulator is imported
-before a fixture is used: pytest starts as fast as without it.
+``emulated_recording(directory, **...)`` serves a recorded tree. The emulator is imported only when a fixture is used, so the
+plugin does not slow the start of pytest.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class EmulatedMachine:
-    """A running machine. What is not here is asked of :class:`baremetal_acc.emulator.remote.Remote`: truth, log, fault, ..."""
+    """A running machine. Its other attributes (truth, log, fault, ...) are those of its ``remote``."""
 
     def __init__(self, thread: 'EmulatorThread', remote: 'Remote') -> None:
         self._thread = thread
@@ -37,22 +39,22 @@ class EmulatedMachine:
 
     @property
     def bmcs(self) -> Mapping[str, 'Address']:
-        """Where the BMCs answer, by name."""
+        """The addresses and credentials of the BMCs, by name."""
         return self._thread.emulator.bmcs
 
     @property
     def door(self) -> str:
-        """URL of the host door."""
+        """URL of the host agent API."""
         return self.remote.door
 
     @property
     def control(self) -> str:
-        """URL of the control."""
+        """URL of the control API."""
         return self.remote.control
 
     @property
     def spdm_root(self) -> str | None:
-        """The root that devices sign under what they run, PEM; None without the feature ``spdm``."""
+        """The root certificate of the devices that sign measurements, PEM; None without the feature ``spdm``."""
         product = self._thread.emulator.product
         return product.authority.root().decode() if product is not None and product.authority is not None else None
 
@@ -60,7 +62,7 @@ class EmulatedMachine:
         return getattr(self.remote, name)
 
     def stop(self) -> None:
-        """End it; a state directory keeps what was."""
+        """Stop the machine; a state directory keeps its state."""
         self._thread.stop()
 
 
@@ -68,7 +70,7 @@ class MachineFactory(Protocol):
     """Starts a machine of a product."""
 
     def __call__(self, product: str, **parameters: Any) -> EmulatedMachine:
-        """The running machine."""
+        """Return the running machine."""
         ...
 
 
@@ -76,14 +78,14 @@ class RecordingFactory(Protocol):
     """Serves a recorded tree."""
 
     def __call__(self, directory: Path | str, **parameters: Any) -> EmulatedMachine:
-        """The running site; its one BMC is called ``recording``."""
+        """Return the running site; its one BMC is called ``recording``."""
         ...
 
 
 def _split(parameters: dict[str, Any], *kinds: type) -> tuple[dict[str, Any], ...]:
-    """The parameters, sorted by which of the dataclasses has them.
+    """Split the parameters by the dataclass that has a field of that name.
 
-    :raises TypeError: a parameter that none of them has.
+    :raises TypeError: none of them has a field of that name.
     """
     parts = []
     for kind in kinds:
@@ -106,7 +108,7 @@ def _run(emulator: 'Emulator') -> EmulatedMachine:
 
 @pytest.fixture
 def emulated_machine() -> Iterator[MachineFactory]:
-    """A factory of emulated machines; all that it started are stopped when the test is over."""
+    """A factory of emulated machines; every machine that it started is stopped after the test."""
     running: list[EmulatedMachine] = []
 
     def start(product: str, **parameters: Any) -> EmulatedMachine:
@@ -130,7 +132,7 @@ def emulated_machine() -> Iterator[MachineFactory]:
 
 @pytest.fixture
 def emulated_recording() -> Iterator[RecordingFactory]:
-    """A factory that serves recorded trees; ``needs_login``, ``expand`` and the fields of Serving and Knobs may be given."""
+    """A factory that serves recorded trees. It takes ``users``, ``needs_login``, ``expand`` and fields of Serving and Knobs."""
     running: list[EmulatedMachine] = []
 
     def start(directory: Path | str, **parameters: Any) -> EmulatedMachine:

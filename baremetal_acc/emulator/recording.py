@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a recorded Redfish tree served? A folder in DMTF mockup layout, read only, byte for byte.
+"""Serve a recorded Redfish tree read-only: a folder in DMTF mockup layout, byte for byte.
 
-One folder per URI with the resource in ``index.json``. Bytes go out as they lie on disk, also when they are no JSON. A POST
-to the Sessions collection makes a real session; every other write is answered 405. URIs are exact in case, a trailing slash
-is tolerated. With $expand the members are put in as recorded; what is not there stays a reference.
+Each URI is a folder with its resource in ``index.json``. The bytes are sent as they are on disk, even if they are not JSON. A
+POST to the Sessions collection creates a session and a DELETE ends it; every other write is answered 405. URIs are
+case-sensitive, and a trailing slash is tolerated. With $expand the recorded members are inserted; a member that was not
+recorded stays a reference.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ _OPEN = frozenset({'/redfish', ROOT, f'{ROOT}/odata', f'{ROOT}/$metadata'})
 
 
 class BadRecording(Exception):
-    """The folder holds no recorded tree."""
+    """The folder does not hold a recorded tree."""
 
 
 class Recording:
@@ -51,12 +52,12 @@ class Recording:
         self._parsed: dict[str, Body | None] = {}
 
     def bytes_of(self, uri: str) -> bytes | None:
-        """The recorded bytes."""
+        """The recorded bytes of a URI."""
         path = self._files.get(uri)
         return path.read_bytes() if path is not None else None
 
     def body_of(self, uri: str) -> Body | None:
-        """The recorded resource, if it is JSON and an object."""
+        """The recorded resource, if it is a JSON object."""
         uri = uri.rstrip('/')
         if uri not in self._parsed:
             data = self.bytes_of(uri)
@@ -70,7 +71,7 @@ class Recording:
         return self._parsed[uri]
 
     def uris(self) -> Iterable[str]:
-        """All URIs."""
+        """All recorded URIs."""
         return self._files.keys()
 
 
@@ -81,7 +82,7 @@ def _files(folder: Path, prefix: str) -> Iterable[tuple[str, Path]]:
 
 
 class RecordingSite:
-    """A BMC that only tells what was recorded.
+    """A site that serves a recording.
 
     :param needs_login: whether requests without a valid session or account are refused.
     """
@@ -103,7 +104,7 @@ class RecordingSite:
         self._expand = expand
 
     async def respond(self, http: web.BaseRequest, request: Request) -> Reply:
-        """The answer."""
+        """Answer a request."""
         user: str | None = None
         body = b''
         try:
@@ -194,7 +195,7 @@ class RecordingSite:
             name, password = str(given['UserName']), str(given['Password'])
         except (ValueError, KeyError, TypeError) as exc:
             raise RedfishError(400, 'MalformedJSON') from exc
-        # Who answers everybody lets everybody in, so that a client with credentials finds what it expects.
+        # Without ``needs_login`` every login succeeds, so that a client with credentials works as well.
         now = self._clock.now()
         session = self.access.log_in(name, password, now) if self._needs_login else self.access.open(name, now)
         if session is None:

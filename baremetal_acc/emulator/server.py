@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a machine put on the network? One event loop serves all of its BMCs, its door and its control."""
+"""The network server of the emulator: one event loop serves all BMCs of a machine, its host agent API and its control API."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ from baremetal_acc.emulator.store import Store
 from baremetal_acc.emulator.tls import make_certificate
 
 LOOPBACK = '127.0.0.1'
-# What is due happens even when nobody asks: a BMC that restarts in the middle of an update must fall silent by itself.
+# Due events are executed without a request, too: a BMC that restarts in the middle of an update must fall silent by itself.
 TICK_SECONDS = 0.05
 START_SECONDS = 30
 
@@ -41,10 +41,10 @@ class Serving:
     """How the emulator serves.
 
     :param port: of the first BMC, the others follow; 0: free ports.
-    :param tls: HTTPS with a certificate that it makes; else plain HTTP.
-    :param state: directory in which the machine outlives the emulator; None: it does not.
-    :param no_auth: a BMC answers everybody.
-    :param ipmi: the BMCs of a product speak IPMI, too; None: they do not. With ``port``, the UDP port has the same number.
+    :param tls: HTTPS with a generated certificate; else plain HTTP.
+    :param state: directory that keeps the state of the machine between runs of the emulator; None: the state is not kept.
+    :param no_auth: the BMCs answer requests without authentication.
+    :param ipmi: the BMCs of a product also speak IPMI; None: they do not. With ``port``, the UDP port has the same number.
     """
 
     listen: str = LOOPBACK
@@ -58,9 +58,10 @@ class Serving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where one BMC answers and with what: what goes into ``bmcs.yaml`` or into a node's driver_info.
+    """The address and credentials of one BMC: the values for ``bmcs.yaml`` or for a node's driver_info.
 
-    ``ipmi_port`` is the UDP port of its IPMI, ``system_interface_port`` the TCP port of the host's way to it; None: no IPMI.
+    :ivar ipmi_port: the UDP port of IPMI; None: no IPMI.
+    :ivar system_interface_port: the TCP port of the system interface, the host's path to the BMC; None: no IPMI.
     """
 
     address: str
@@ -111,7 +112,7 @@ class Emulator:
         """Begin to serve.
 
         :raises OSError: a port is taken.
-        :raises BadState: the stored state cannot be used.
+        :raises BadState: the stored state is not valid.
         """
         try:
             await self._start()
@@ -127,7 +128,7 @@ class Emulator:
         machine: Machine | None = None
         if self.product is not None:
             machine = self.product.machine
-            # What was stored finds all that keeps something, and the components of HPM.1 numbered as they were.
+            # Before the state is loaded, so that it finds every keeper, and HPM.1 components keep their numbers.
             if self.serving.ipmi is not None:
                 self._ipmi = {name: self._ipmi_site(name, self.serving.ipmi) for name in self.product.views}
             if self.serving.state is not None:
@@ -188,7 +189,7 @@ class Emulator:
         self.bmcs[name] = replace(self.bmcs[name], ipmi_port=site.port, system_interface_port=site.system_port)
 
     def _may_change(self, context: ssl.SSLContext, folder: Path, name: str) -> None:
-        """Let the fault ``certificate-changed`` answer for another certificate; it is made when it is first needed."""
+        """Let the fault ``certificate-changed`` switch to another certificate, which is made when it is first needed."""
         if self.product is None:
             return
         faults = self.product.machine.faults
@@ -223,7 +224,7 @@ class Emulator:
             self._changed()
 
     def ready(self) -> dict[str, Any]:
-        """Where everything is: the document that ``--ready-file`` holds. It has passwords in it."""
+        """The document of ``--ready-file``: all addresses, with passwords."""
         return {
             'product': self.product.name if self.product is not None else 'recording',
             'bmcs': {
@@ -243,7 +244,7 @@ class Emulator:
         }
 
     async def stop(self) -> None:
-        """End everything; the state is stored first."""
+        """Stop serving; the state is stored."""
         if self._ticker is not None:
             self._ticker.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -265,7 +266,7 @@ class Emulator:
 
 
 class EmulatorThread:
-    """An emulator on an event loop of its own, in a thread of its own: for tests, which are synchronous."""
+    """An emulator on an event loop in a thread of its own, for tests, which are synchronous."""
 
     def __init__(self, emulator: Emulator) -> None:
         self.emulator = emulator
@@ -273,7 +274,7 @@ class EmulatorThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name='emulated-bmc', daemon=True)
 
     def start(self) -> None:
-        """Begin to serve; returns once it does."""
+        """Begin to serve; returns when the emulator serves."""
         self._thread.start()
         try:
             asyncio.run_coroutine_threadsafe(self.emulator.start(), self._loop).result(START_SECONDS)
@@ -282,7 +283,7 @@ class EmulatorThread:
             raise
 
     def stop(self) -> None:
-        """End it; twice is no error."""
+        """Stop the emulator; a second call does nothing."""
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self.emulator.stop(), self._loop).result(START_SECONDS)
             self._end()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a BMC answer to a request? The rules of Redfish over HTTP, without sockets: a request in, a reply out.
+"""The Redfish service of one emulated BMC: it maps a request to a reply by the protocol rules of DSP0266, without sockets.
 
 Source: DSP0266: authentication, ETags, query parameters, task monitors, error responses.
 """
@@ -57,9 +57,11 @@ class Request:
 
 @dataclass(slots=True, kw_only=True)
 class Reply:
-    """One answer. ``expanded`` counts the resources that were expanded into it; ``user`` is who asked.
+    """One reply.
 
-    ``bytes_per_second`` is how slowly the body goes out; None: at once.
+    :ivar expanded: the number of resources that were expanded into it.
+    :ivar user: the account of the caller.
+    :ivar bytes_per_second: how slowly the body is sent; None: at once.
     """
 
     status: int
@@ -71,7 +73,7 @@ class Reply:
 
 
 def clean_path(raw: str) -> str:
-    """A path as resources are named: decoded once, without a trailing slash. A fragment is not part of it."""
+    """Normalise a path: decoded once, without fragment and trailing slash."""
     path = unquote(raw.partition('#')[0])
     return path.rstrip('/') or '/'
 
@@ -97,10 +99,10 @@ class Service:
             self.view.access.forget_sessions()
             self._later.clear()
 
-    # -- who asks -----------------------------------------------------------------------------------------------------
+    # -- authentication -----------------------------------------------------------------------------------------------
 
     def caller(self, headers: Mapping[str, str]) -> Caller:
-        """Who asks: by X-Auth-Token, else by Basic authentication.
+        """Authenticate the caller by X-Auth-Token, else by Basic authentication.
 
         :raises RedfishError: 401.
         """
@@ -123,12 +125,12 @@ class Service:
         raise RedfishError(401, 'NoValidSession', headers=challenge)
 
     def has_other_password(self) -> bool:
-        """Whether a fault has changed the passwords, and ended the sessions with that."""
+        """Whether the fault ``password-rotated`` is in force, which makes every password and session invalid."""
         faults = self.view.machine.faults
         return faults.any('password-rotated') and faults.find('password-rotated', bmc=self.view.name) is not None
 
     def require(self, caller: Caller, privilege: str, owner: str | None = None) -> None:
-        """Whether the caller may; what is one's own may be changed by oneself.
+        """Check the privilege of the caller; ConfigureSelf suffices for the caller's own resources.
 
         :raises RedfishError: 403.
         """
@@ -136,10 +138,10 @@ class Service:
         if not caller.may(privilege) and not is_own:
             raise RedfishError(403, 'InsufficientPrivilege')
 
-    # -- what is asked ------------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------------
 
     def reply(self, request: Request) -> Reply:
-        """The answer to a request whose body is small and already here."""
+        """Answer a request whose body is small and has been read."""
         self.view.machine.settle()
         user: str | None = None
         try:
@@ -206,7 +208,7 @@ class Service:
             found = resources.get(uri.rstrip('/'))
             if found is None or not self._can_read(caller, found):
                 return None
-            # What does not answer by itself is not put into other answers either.
+            # A resource whose own GET fails is not expanded into other answers, either.
             if self.view.machine.faults.any('http-status') and self._fault('http-status', found, 'GET', use=False):
                 return None
             return self._shown(found, hidden)
@@ -281,7 +283,7 @@ class Service:
             raise RedfishError(400, 'GeneralError', text='A change is still being carried out.')
         writables = resource.writable()
         if resource.owner is not None and not caller.may(resource.privilege):
-            # One's own account: the password only, not the role. Source: DSP0266, ConfigureSelf.
+            # Of their own account callers may change the password, not the role. Source: DSP0266, ConfigureSelf.
             writables = {name: rule for name, rule in writables.items() if name == 'Password'}
         writes = check_patch(_json(request.body), writables, resource.render())
         later = self._rule('patch-later', resource, 'PATCH', use=True)
@@ -292,7 +294,7 @@ class Service:
         return Reply(status=204, headers={'ETag': str(body_of(resource, self.view.tree.hidden())['@odata.etag'])})
 
     def _accept(self, writes: list[tuple[Writable, Any]], rule: Fault) -> Reply:
-        """Carry the changes out later."""
+        """Queue the changes of a PATCH, to be carried out later."""
         self._later += writes
         self._says_later = bool(rule.parameters['said'])
         self.view.machine.later(rule.parameters['seconds'], self._changes)
@@ -307,11 +309,11 @@ class Service:
             writable.write(value)
 
     def _monitor(self) -> str | None:
-        """Where the last change that is carried out later is told of; None where it is nowhere."""
+        """The URI of the monitor of the last queued change; None: there is no monitor."""
         return f'{TASKS}/TaskMonitors/change-{self._monitors}' if self._monitors else None
 
     def _may_change(self, resource: Resource) -> None:
-        """Whether the BMC changes settings there: not under a lockdown but the lockdown itself, and locks by licence only.
+        """Check that the BMC changes settings there: under a lockdown only the lockdown itself, and locks only with a licence.
 
         :raises RedfishError: 403.
         """
@@ -324,7 +326,7 @@ class Service:
             raise RedfishError(403, 'OperationNotAllowed', text='The licence that this setting needs is not installed.')
 
     def _is_of_a_lock(self, resource: Resource) -> bool:
-        """Whether a lock is written at that resource: at the settings of what shows it, too."""
+        """Whether the resource, or the resource that it is the Settings of, shows a lock."""
         places = (resource.uri, resource.uri.removesuffix('/Settings'))
         locks = self.view.machine.settings.values()
         return any(one.is_lock and one.bmc == self.view.name and one.uri in places for one in locks)
@@ -343,17 +345,17 @@ class Service:
         return _as_reply(action.invoke(caller, parameters))
 
     def device_of(self, path: str) -> str | None:
-        """The device that the resource, the action or the task at that path belongs to; None: to none."""
+        """The device of the resource or action at that path; None: it belongs to no device."""
         resources = self.view.tree.snapshot()
         resource = resources.get(path)
         if resource is None and (found := _find_action(path, resources)) is not None:
             resource = found[0]
         return resource.device if resource is not None else None
 
-    # -- images that are pushed ---------------------------------------------------------------------------------------
+    # -- pushed images ------------------------------------------------------------------------------------------------
 
     def may_push(self, request: Request) -> Caller:
-        """Who pushes an image. The body is read by whoever holds the socket, since it may be large.
+        """Check that the caller may push an image. The body is read by the HTTP site, since it may be large.
 
         :raises RedfishError: 401, 403, 404.
         """
@@ -367,7 +369,7 @@ class Service:
         return caller
 
     def is_push_uri(self, path: str) -> bool:
-        """Whether images are pushed there."""
+        """Whether images are pushed to that path."""
         options = self.view.options
         is_one = (options.push and path == update.PUSH) or (options.plain_push and path == update.PLAIN_PUSH)
         return options.update_service and is_one
@@ -414,7 +416,7 @@ def _json(body: bytes) -> Any:
 
 
 def basic_credentials(header: str | None) -> tuple[str, str] | None:
-    """Name and password of an Authorization header; None when it holds none."""
+    """Name and password of a Basic Authorization header; None: the header holds none."""
     if header is None or not header.lower().startswith('basic '):
         return None
     try:
@@ -425,7 +427,7 @@ def basic_credentials(header: str | None) -> tuple[str, str] | None:
 
 
 def _tags(header: str | None) -> frozenset[str]:
-    """The tags of an If-Match or If-None-Match; a weak tag counts as its strong one."""
+    """The tags of an If-Match or If-None-Match header; a weak tag counts as its strong one."""
     if header is None:
         return frozenset()
     return frozenset(part.strip().removeprefix('W/') for part in header.split(',') if part.strip())

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a root of trust sign what its device runs? An SPDM responder and the requester in the BMC, down to their bytes.
+"""SPDM signed measurements of an emulated root of trust: the bytes that responder and requester exchange, signed by the device.
 
-Keys and certificates are made anew for each machine: a root of the maker, a CA below it, and one certificate for each device. A
-device signs by ECDSA P-384 and SHA-384, and measures by SHA-256: the measurement of firmware is the digest of the very image
-that its bank holds.
+Keys and certificates are generated for each machine: a root of the manufacturer, a CA below it, and one certificate for each
+device. A device signs with ECDSA P-384 and SHA-384 and measures with SHA-256: the measurement of firmware is the digest of the
+image that its bank holds.
 
 Source: DSP0274 1.1.4, 1.2.3 and 1.3.2, GET_VERSION to MEASUREMENTS, signature generation.
 """
@@ -25,7 +25,7 @@ from cryptography.x509.oid import NameOID
 
 VALIDITY = datetime.timedelta(days=365)
 MADE = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-"""When the devices were made: long before any clock of a test."""
+"""When the device certificates become valid: long before any clock of a test."""
 
 SIGNING = 'TPM_ALG_ECDSA_ECC_NIST_P384'
 HASHING = 'TPM_ALG_SHA_384'
@@ -42,26 +42,26 @@ _NORMAL, _DEBUG_POSSIBLE, _INVASIVE_DEBUG = 0b100, 0b11111, 0b10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A measurement: its index, its type (with 0x80: raw), its value."""
+    """A measurement block: its index, its type (with 0x80: a raw value), its value."""
 
     index: int
     kind: int
     value: bytes
 
     def encoded(self) -> bytes:
-        """As it stands in a record."""
+        """The block as in a measurement record."""
         inner = struct.pack('<BH', self.kind, len(self.value)) + self.value
         return struct.pack('<BBH', self.index, 1, len(inner)) + inner
 
 
 def mode(*, debug: bool = False) -> Block:
-    """That the device is in normal operation, or that somebody debugs it."""
+    """The block that reports the device mode: normal operation, or invasive debug mode."""
     state = _INVASIVE_DEBUG if debug else 0
     return Block(index=MODE_INDEX, kind=RAW | MODE, value=struct.pack('<IIII', _NORMAL, _NORMAL, _DEBUG_POSSIBLE, state))
 
 
 class Authority:
-    """The maker of devices: a root, and the CA that issues the certificates of devices."""
+    """The manufacturer of devices: a root, and the CA that issues the certificates of devices."""
 
     def __init__(self, name: str = 'Emulated maker') -> None:
         self.name = name
@@ -75,29 +75,29 @@ class Authority:
         return _issue(f'{self.name} devices', self._root, ca=True)
 
     def root(self) -> bytes:
-        """The certificate that a client pins, PEM."""
+        """The root certificate that a client pins, PEM."""
         return _pem(self._root[1])
 
     @functools.cached_property
     def elsewhere(self) -> 'Identity':
-        """A genuine device that is in another machine."""
+        """The identity of a genuine device of another machine."""
         return self.device('Emulated device elsewhere')
 
     def device(self, name: str, *, expired: bool = False) -> 'Identity':
-        """The certificate of one device, with all above it."""
+        """Issue the certificate of one device, with the chain above it."""
         key, certificate = _issue(name, self._between, ca=False, expired=expired)
         return Identity(key=key, chain=_pem(self._root[1], self._between[1], certificate))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """A device's key, and its chain from the root down, PEM."""
+    """The key of a device, and its certificate chain from the root down, PEM."""
 
     key: ec.EllipticCurvePrivateKey
     chain: bytes
 
     def sign(self, version: str, data: bytes) -> bytes:
-        """The signature over a transcript."""
+        """Sign a transcript."""
         if version != '1.1':
             context = b'responder-measurements signing'
             data = f'dmtf-spdm-v{version}.*'.encode() * 4 + bytes(36 - len(context)) + context + hashlib.sha384(data).digest()
@@ -108,7 +108,7 @@ class Identity:
 def transcript(
     identity: Identity, blocks: Sequence[Block], *, nonce: bytes, slot: int = 0, version: str = '1.2', signed: bool = True
 ) -> bytes:
-    """What the BMC's requester and the device said to each other, and the device's signature over it."""
+    """The transcript of the exchange between the BMC's requester and the device, with the device's signature over it."""
     code = 0x10 | int(version.removeprefix('1.'))
 
     def head(message: int, first: int = 0, second: int = 0) -> bytes:

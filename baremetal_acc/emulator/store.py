@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does the machine outlive the emulator? Its state as one JSON file, written whole or not at all, for its owner only."""
+"""The stored state of an emulated machine: one JSON file, written whole or not at all, readable by its owner only."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from baremetal_acc.emulator.tls import write_private
 
 
 class BadState(Exception):
-    """The stored state cannot be used. The text names the file and says why."""
+    """The stored state is not valid. The text names the file and says why."""
 
 
 class Store:
@@ -25,7 +25,7 @@ class Store:
         self._kept: dict[str, Any] = {}
 
     def load(self) -> bool:
-        """Take over what was stored; False when nothing was.
+        """Load the stored state; return False when there is none.
 
         :raises BadState: the file is not JSON, or of another product.
         """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a client know that it speaks to this BMC? A certificate that the emulator makes, and the authority to trust."""
+"""TLS certificates of emulated BMCs: a generated certificate for each BMC, and the CA that its clients trust."""
 
 import datetime
 import ipaddress
@@ -19,20 +19,20 @@ VALIDITY = datetime.timedelta(days=365)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Files of one BMC: its certificate with its key, and the authority that a client is given as ``verify_ca``."""
+    """The files of one BMC: its certificate with its key, and the CA certificate for the client's ``verify_ca``."""
 
     chain: Path
     ca: Path
 
     def context(self) -> ssl.SSLContext:
-        """What the server serves with."""
+        """The TLS context of the server."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(self.chain)
         return context
 
 
 def make_certificate(directory: Path, name: str, addresses: tuple[str, ...] = ()) -> Certificate:
-    """The certificate of one BMC, made once and kept in the directory. It is for loopback and for ``addresses``."""
+    """Make the certificate of one BMC, for loopback and ``addresses``, or return the one that is already in the directory."""
     made = Certificate(chain=directory / f'{name}.pem', ca=directory / f'{name}-ca.pem')
     if made.chain.exists() and made.ca.exists():
         return made

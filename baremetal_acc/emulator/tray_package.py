@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Packages for emulated trays: PLDM packages with small images for components of a product, in the versions asked for.
+"""Build PLDM firmware update packages for emulated trays: small images for components of a product, in given versions.
 
-``python -m baremetal_acc.emulator.tray_package hgx-tray --set 'HGX_FW_GPU_*=97.00.82.00.20' --out FILE`` writes one, in Python
-:func:`tray_package` gives its bytes. Components that are equal have one image and one record in it, as in those of makers.
+``python -m baremetal_acc.emulator.tray_package hgx-tray --set 'HGX_FW_GPU_*=97.00.82.00.20' --out FILE`` writes a package; in
+Python :func:`tray_package` returns its bytes. Equal components share one image and one record, as in the packages of
+manufacturers.
 """
 
 import argparse
@@ -48,15 +49,15 @@ def tray_package(
     continues: bool = True,
     size_bytes: int = SIZE_BYTES,
 ) -> bytes:
-    """A package for a tray, the same bytes for the same arguments.
+    """Build a package for a tray; the same arguments give the same bytes.
 
-    :param versions: by the Id of a component's item, or a glob of such Ids: ``{'HGX_FW_GPU_*': '97.00.82.00.20'}``. What no
-        glob is for is not in the package; of several the first counts.
-    :param stamps: comparison stamps, likewise; without one versions are compared.
-    :param images: other bytes than a right image, likewise.
-    :param forced: the package itself says that each component is to be written.
-    :param continues: a device goes on with its other components when one has failed.
-    :raises BadParameter: there is no such product, or no component that a package knows is called so.
+    :param versions: by the Id of a component's inventory item, or a glob of such Ids: ``{'HGX_FW_GPU_*': '97.00.82.00.20'}``.
+        Components that match no glob are left out of the package; of several matching globs the first counts.
+    :param stamps: comparison stamps, by the same keys; without a stamp versions are compared.
+    :param images: bytes to use instead of a valid image, by the same keys.
+    :param forced: the package itself requests a forced update of each component.
+    :param continues: a device writes its other components when one has failed.
+    :raises BadParameter: there is no such product, or a glob matches no component that a package can contain.
     """
     machine = build(product, parameters or Parameters()).machine
     known = [one for one in machine.components.values() if one.identity is not None and one.updateable]
@@ -94,12 +95,12 @@ def _of(rules: Mapping[str, T], component: Component) -> T | None:
 
 
 def _told(descriptors: frozenset[Descriptor]) -> tuple[Descriptor, ...]:
-    """Those that a record tells of: the UUID first, then the vendor's own."""
+    """Order the descriptors of a record: the UUID first, then the others."""
     return tuple(sorted(descriptors, key=lambda one: (one[0] != UUID_DESCRIPTOR, *one)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write a package. Exit code 2 when it cannot be."""
+    """Write a package. Exit code 2 when the arguments are not valid."""
     parser = argparse.ArgumentParser(
         prog='python -m baremetal_acc.emulator.tray_package', description='A PLDM package for an emulated tray'
     )

@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a BMC is sent: an image for one component, or a PLDM package for many; its first bytes say which."""
+"""The reader of an update upload to an emulated BMC: an image for one component, or a PLDM package.
+
+The first bytes tell the two apart.
+"""
 
 import hashlib
 
@@ -11,7 +14,7 @@ Upload = Image | Package | BadImage
 
 
 class UploadReader:
-    """Reads what is sent as it arrives, in constant memory: ``feed`` the chunks, then ``finish``."""
+    """Reads an upload as it arrives, in constant memory: ``feed`` the chunks, then ``finish``."""
 
     def __init__(self) -> None:
         self._begin = b''
@@ -19,7 +22,7 @@ class UploadReader:
 
     @property
     def received_bytes(self) -> int:
-        """Bytes so far."""
+        """The number of bytes so far."""
         return len(self._begin) if self._reader is None else self._reader.received_bytes
 
     def feed(self, chunk: bytes) -> None:
@@ -33,11 +36,11 @@ class UploadReader:
         self._reader.feed(chunk)
 
     def digest(self) -> str:
-        """SHA-256 of all bytes so far, as ``sha256:...``."""
+        """Return the SHA-256 of all bytes so far, as ``sha256:...``."""
         return f'sha256:{hashlib.sha256(self._begin).hexdigest()}' if self._reader is None else self._reader.digest()
 
     def finish(self) -> Upload:
-        """What it is; a BadImage where it is neither, or not whole."""
+        """Return the image or package; a BadImage where the upload is neither, or not whole."""
         if self._reader is None:
             return BadImage('this is neither an image nor a package: it is too short')
         try:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which machines can be emulated? One file per product, one per card that products share."""
+"""The emulated products by name, and the function that builds one. Each product has a module, and so has each shared card."""
 
 from collections.abc import Callable, Mapping
 
@@ -31,7 +31,7 @@ PRODUCTS: Mapping[str, Callable[[Parameters], Product]] = {
 
 
 def build(name: str, parameters: Parameters) -> Product:
-    """The product of that name.
+    """Build the product of that name.
 
     :raises BadParameter: there is no such product, or a parameter does not fit it.
     """

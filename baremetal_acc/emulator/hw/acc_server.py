@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``acc-server``: one machine with everything: GPUs behind roots of trust, an FPGA card, and a DPU with a BMC of its own.
+"""Product ``acc-server``: one machine with GPUs behind roots of trust, an FPGA card, and a DPU with its own BMC.
 
-Two BMCs, ``host`` and ``dpu``: one truth, two ways in. The cards stand in ``gpu.py``, ``fpga.py`` and ``bluefield.py``.
+Two BMCs, ``host`` and ``dpu``, show the state of the same machine. The cards are in ``gpu.py``, ``fpga.py`` and
+``bluefield.py``, the server is in ``board.py``.
 """
 
 from baremetal_acc.emulator.hw import fpga, gpu
@@ -14,7 +15,7 @@ GPUS = 2
 
 
 def build(parameters: Parameters) -> Product:
-    """The product."""
+    """Build the product."""
     maker = Maker('acc-server', parameters)
     view = add_board(
         maker,

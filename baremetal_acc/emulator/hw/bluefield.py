@@ -1,20 +1,20 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""An NVIDIA BlueField-3 DPU with its own BMC.
+"""An emulated NVIDIA BlueField-3 DPU with its own BMC.
 
 **Hardware:** shaped after the recording ``nvidia/bluefield3``.
 **Found by:** Systems/Bluefield, Chassis/Card1 and its NetworkAdapter.
 **Can do:** update of DPU_NIC and DPU_BSP (in force after a restart of the DPU), BMC_Firmware and the ERoT (at once).
-**Locks:** HostPrivilegeLevel Restricted blocks the host's PCIe way; it is set in Bios/Settings and in force after any
-restart of the DPU. HostRshim Disabled blocks the host's rshim way; it is set by the action HostRshim.Set, shown at once and
-in force only after a power cycle. The card is closed when both are in force. WriteProtected of BMC_Firmware blocks the
-BMC's own image only.
+**Locks:** HostPrivilegeLevel Restricted blocks the host's PCIe path; it is set in Bios/Settings and in force after any restart
+of the DPU. HostRshim Disabled blocks the host's rshim path; it is set by the action HostRshim.Set, shown at once and in force
+only after a power cycle. The card is closed when both are in force. WriteProtected of BMC_Firmware blocks the BMC's own image
+only.
 **Features:** ``external-host-privileges`` (a BMC up to 25.07): eight privileges, set by an action, shown at once and in force
-after any restart; without HostPrivFlashAccess the host has no raw way to the flash, without HostPrivFwUpdate none to update.
-``host-privilege-config`` (since 25.10): PrivilegeMode, written into its Settings, closes both. ``no-host-privilege-level``: the
-Bios has no such attribute.
-**Update:** a cold start of the host is a cold start of the DPU. While the host is off, the DPU lives on standby power.
-**Tried on:** nothing real. Unlike the recording DPU_NIC is Updateable, so that the way can be tested.
+after any restart; without HostPrivFlashAccess the host cannot write the flash directly, without HostPrivFwUpdate it cannot
+update. ``host-privilege-config`` (since 25.10): PrivilegeMode, written into its Settings, closes both.
+``no-host-privilege-level``: the Bios has no such attribute.
+**Update:** a cold start of the host is a cold start of the DPU. While the host is off, the DPU runs on standby power.
+**Tried on:** nothing real. Unlike in the recording, DPU_NIC is Updateable, so that its update can be tested.
 """
 
 from baremetal_acc.emulator.hw import board
@@ -63,7 +63,7 @@ _LEVEL = Attribute(
     key=PRIVILEGE,
 )
 
-# Those of the recording. A reset of the NIC writes nothing: it closes no way.
+# Those of the recording. HostPrivNicReset closes no path, since a reset of the NIC writes nothing.
 _EXTERNAL = (
     'HostPrivFlashAccess',
     'HostPrivFwUpdate',
@@ -86,7 +86,7 @@ _ITEMS = (
 
 
 def add_dpu(maker: Maker, *, bmc: str) -> View:
-    """The card and its BMC."""
+    """Add the card and its BMC."""
     machine = maker.machine
     machine.systems['dpu'] = System(name='dpu', bmc=bmc, uri=SYSTEM, powered_by='host')
     view = board.new_view(maker, bmc, MANAGER, product='BlueField BMC', vendor='Nvidia')
@@ -213,7 +213,7 @@ def _external(name: str) -> str:
 
 
 def _add_privileges(view: View) -> None:
-    """The explicit privileges. What is set is shown at once; it is in force after a restart of the DPU."""
+    """Add the external host privileges. A change is shown at once, and in force after a restart of the DPU."""
     machine = view.machine
     words = ('Disabled', 'Enabled', 'Default')
     for name in _EXTERNAL:
@@ -258,7 +258,7 @@ def _add_privileges(view: View) -> None:
 
 
 def _add_preset(view: View) -> None:
-    """The preset: what is in force, and in its Settings what is set. The single settings are the card's own word."""
+    """Add the HostPrivilegeConfig, which shows the value in force, and its Settings. The card reports PrivilegeSettings."""
     machine = view.machine
     modes = ('Privileged', 'Restricted')
     lock = machine.add_lock(

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is every server made of? A board with CPUs, memory, drives, power, fans, a network adapter and a BMC.
+"""The emulated server board: CPUs, memory, drives, power supplies, fans, a network adapter and a BMC.
 
 **Hardware:** an invented two-socket server, of no vendor. **Found by:** Systems/System_0, Chassis/Chassis_0, Managers/BMC_0.
-**Can do:** power and restart, boot override, virtual media, BMC firmware (at once) and UEFI firmware (after a restart of
-the host). **Locks:** WriteProtected of both items, InterfaceEnabled of the host interface. **Tried on:** nothing real.
+**Can do:** power and restart, boot override, virtual media, BMC firmware (at once) and UEFI firmware (after a restart of the
+host). **Locks:** WriteProtected of both inventory items, InterfaceEnabled of the host interface. **Tried on:** nothing real.
 """
 
 from collections.abc import Sequence
@@ -60,9 +60,10 @@ DIMM_GIB = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostBoard:
-    """How one host of a machine is called: in the machine, and in the resources and items of its BMC.
+    """The names of one host of a machine: in the machine, and in the resources and inventory items of its BMC.
 
-    ``part`` begins the names of what is peculiar to one unit; ``contained_by`` is the Chassis that the host's is in.
+    :ivar part: the prefix of the names from which its serial numbers, UUIDs and MAC addresses are made.
+    :ivar contained_by: the Chassis that contains the host's Chassis.
     """
 
     name: str = 'host'
@@ -89,7 +90,7 @@ HOST = HostBoard()
 
 
 def new_view(maker: Maker, name: str, manager: str, *, product: str, vendor: str) -> View:
-    """A BMC with the services that every BMC has: root, accounts, sessions, tasks, updates, empty collections."""
+    """Add a BMC with the services that every BMC has: root, accounts, sessions, tasks, updates, empty collections."""
     view = maker.add_bmc(name, manager)
     add_root(view, product=product, vendor=vendor, manager=manager, seed=maker.parameters.seed)
     add_accounts(view)
@@ -110,7 +111,7 @@ def add_board(
     pcie_functions: Sequence[str] = (),
     managers: Sequence[str] = (),
 ) -> View:
-    """The server and its BMC. What sits in it is named here and added by others.
+    """Add the server and its BMC. Parts inside the server are named here and added by other functions.
 
     :param contains: further Chassis inside this one.
     :param pcie_devices: PCIeDevices of this chassis that belong to the host's System.
@@ -139,9 +140,9 @@ def add_component(
     system: str = HOST.name,
     activates: Restart | None = None,
 ) -> None:
-    """Firmware of the board with its write protection.
+    """Add firmware of the board with its write protection.
 
-    :param system: by whose power it runs, and whose restart ``activates`` is.
+    :param system: the system that powers it, and whose restart ``activates`` is.
     """
     uri = f'{FIRMWARE}/{item}'
     lock = maker.machine.add_lock(
@@ -165,7 +166,7 @@ def add_component(
 
 
 def add_bmc_board(maker: Maker, bmc: str) -> None:
-    """The board of the BMC as IPMI tells of it."""
+    """Add the board of the BMC, as the FRU inventory of IPMI describes it."""
     maker.boards.setdefault(bmc, {})[BMC_BOARD] = Board(
         manufacturer=MANUFACTURER, name=MODEL, serial=maker.serial('board', prefix='ES'), part_number='ES-2000-A'
     )
@@ -181,7 +182,7 @@ def add_host(
     pcie_functions: Sequence[str] = (),
     elsewhere: Sequence[str] = (),
 ) -> None:
-    """A host: its System with all that is below it, its Chassis, its network adapter. Others add its firmware.
+    """Add a host: its System with all resources below it, its Chassis and its network adapter. Its firmware is added elsewhere.
 
     :param elsewhere: PCIeDevices of another Chassis that its System lists, too.
     """
@@ -307,7 +308,7 @@ def add_host(
 
 
 def add_bmc(maker: Maker, view: View, *, systems: Sequence[str], chassis: str) -> None:
-    """The BMC: its Manager and the item of its firmware."""
+    """Add the BMC: its Manager and the inventory item of its firmware."""
     add_manager(
         view,
         'BMC_0',
@@ -334,7 +335,7 @@ def add_bmc(maker: Maker, view: View, *, systems: Sequence[str], chassis: str) -
 
 
 def add_uefi_item(view: View, host: HostBoard) -> None:
-    """The item of the firmware of a host."""
+    """Add the inventory item of the UEFI firmware of a host."""
     add_item(
         view,
         f'{view.name}/{host.uefi_id}',

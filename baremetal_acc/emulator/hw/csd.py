@@ -1,15 +1,15 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A computational storage drive: an FPGA and an NVMe drive on one card.
+"""An emulated computational storage drive: an FPGA and an NVMe drive on one card.
 
-**Hardware:** invented, of the kind of a SmartSSD; no recording of a real one shows ConfigurationLock.
+**Hardware:** invented, similar to a SmartSSD; no recording of a real one shows ConfigurationLock.
 **Found by:** Systems/System_0/Processors/CSD_0 with ProcessorType FPGA; its PCIeDevice has two functions, the first of which
 links the Drive.
 **Can do:** update of CSD_0_Drive (at once) and CSD_0_FPGA (in force after a restart of the host).
-**Locks:** Drive.ConfigurationLock blocks the host's NVMe commands to the drive's firmware, and NVMe.ConfigurationLockState has
-the state of each command as the drive has it. FPGA.ProgrammableFromHost blocks the host's PCIe way to the FPGA.
-**Features:** ``open-lockdown``: the drive cannot lock its Lockdown command, so its host lifts the lock and writes.
-``unlocked-fpga``: the card has no lock of its FPGA.
+**Locks:** Drive.ConfigurationLock blocks the host's NVMe commands that write the drive's firmware; NVMe.ConfigurationLockState
+shows the state of each command as the drive reports it. FPGA.ProgrammableFromHost blocks the host's PCIe path to the FPGA.
+**Features:** ``open-lockdown``: the drive cannot lock its Lockdown command, so the host can unlock the firmware commands and
+write. ``unlocked-fpga``: the card has no lock of its FPGA.
 **Update:** nothing special. **Tried on:** nothing real.
 """
 
@@ -42,7 +42,7 @@ LOCK = f'{DEVICE}/ConfigurationLock'
 
 
 def add_csd(maker: Maker, view: View) -> None:
-    """The card: Processor, PCIeDevice with two functions, Storage with its Drive, two items."""
+    """Add the card: a Processor, a PCIeDevice with two functions, Storage with its Drive, and two inventory items."""
     machine, bmc = maker.machine, view.name
     open_lockdown = maker.feature('open-lockdown')
     has_fpga_lock = not maker.feature('unlocked-fpga')
@@ -68,7 +68,7 @@ def add_csd(maker: Maker, view: View) -> None:
             )
         )
     machine.ways += [
-        # Whoever may send Lockdown unlocks the commands that it locked.
+        # A host that may send Lockdown can unlock the commands that were locked.
         Way(
             device=DEVICE,
             component='drive',
@@ -164,7 +164,7 @@ def _add_drive(view: View, serial: str, *, open_lockdown: bool) -> None:
     machine = view.machine
 
     def drive() -> Body:
-        # The commands are what the drive itself says: a BMC that invents the lock does not invent them.
+        # The drive itself reports the state of the commands: a fault that makes the BMC invent the lock does not change it.
         state = 'Locked' if machine.is_closed(LOCK) else 'Unlocked'
         return {
             'Id': '0',

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``csd-server``: a server with one computational storage drive; one BMC, ``host``.
+"""Product ``csd-server``: a server with one computational storage drive and one BMC, ``host``.
 
-The card stands in ``csd.py``, the server in ``board.py``.
+The card is in ``csd.py``, the server in ``board.py``.
 """
 
 from baremetal_acc.emulator.hw import csd
@@ -11,7 +11,7 @@ from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
 
 
 def build(parameters: Parameters) -> Product:
-    """The product."""
+    """Build the product."""
     maker = Maker('csd-server', parameters)
     view = add_board(maker, bmc='host', pcie_devices=[csd.PCIE_DEVICE], pcie_functions=csd.PCIE_FUNCTIONS)
     csd.add_csd(maker, view)

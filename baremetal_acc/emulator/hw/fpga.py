@@ -1,14 +1,15 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""An Intel FPGA card with reconfiguration slots.
+"""An emulated Intel FPGA card with reconfiguration slots.
 
-**Hardware:** shaped after a PAC D5005 (Stratix 10) and DMTF's invented rack server (recording ``dmtf/rackmount``): no
-recording of a real machine shows ReconfigurationSlots or ProgrammableFromHost.
+**Hardware:** shaped after a PAC D5005 (Stratix 10) and DMTF's invented rack server (recording ``dmtf/rackmount``): no recording
+of a real machine shows ReconfigurationSlots or ProgrammableFromHost.
 **Found by:** Systems/System_0/Processors/FPGA1 with ProcessorType FPGA and an FPGA object.
 **Can do:** update of FPGA1_FW (in force after a restart of the host); programming of a slot at once, by an image of the kind
-*function* sent to SoftwareInventory/FPGA1_Slot<n>. Firmware and function are two things: each item refuses the other kind.
-**Locks:** FPGA.ProgrammableFromHost and that of each slot block the host's PCIe way only; WriteProtected of FPGA1_FW blocks
-every way.
+*function* sent to SoftwareInventory/FPGA1_Slot<n>. Firmware and functions are different kinds of images: each item refuses the
+other kind.
+**Locks:** FPGA.ProgrammableFromHost and that of each slot block the host's PCIe path only; WriteProtected of FPGA1_FW blocks
+every path.
 **Update:** an empty slot has an empty Version, no AccelerationFunction link and no resource.
 **Tried on:** nothing real.
 """
@@ -56,7 +57,7 @@ PCIE_FUNCTIONS = (f'{PCIE_DEVICE}/PCIeFunctions/0',)
 
 
 def add_fpga(maker: Maker, view: View) -> None:
-    """The card: Processor with its FPGA object, PCIeDevice, functions, items."""
+    """Add the card: a Processor with its FPGA object, a PCIeDevice, functions, and inventory items."""
     machine, bmc = maker.machine, view.name
     lock = machine.add_lock(
         f'{DEVICE}/ProgrammableFromHost', True, locked=False, open=True, bmc=bmc, uri=PROCESSOR, device=DEVICE

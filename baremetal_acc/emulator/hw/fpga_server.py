@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``fpga-server``: a server with one FPGA card; one BMC, ``host``.
+"""Product ``fpga-server``: a server with one FPGA card and one BMC, ``host``.
 
-The card stands in ``fpga.py``, the server in ``board.py``.
+The card is in ``fpga.py``, the server in ``board.py``.
 """
 
 from baremetal_acc.emulator.hw import fpga
@@ -11,7 +11,7 @@ from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
 
 
 def build(parameters: Parameters) -> Product:
-    """The product."""
+    """Build the product."""
     maker = Maker('fpga-server', parameters)
     view = add_board(maker, bmc='host', pcie_devices=[fpga.PCIE_DEVICE], pcie_functions=fpga.PCIE_FUNCTIONS)
     fpga.add_fpga(maker, view)

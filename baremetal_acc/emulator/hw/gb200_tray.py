@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``gb200-tray``: a compute tray with 4 GPUs and 2 CPUs on a baseboard that is flashed by one package; one BMC, ``host``.
+"""Product ``gb200-tray``: a compute tray with 4 GPUs and 2 CPUs on a baseboard updated by one PLDM package; one BMC, ``host``.
 
 **Target:** ``/redfish/v1/Chassis/HGX_Chassis_0`` for the compute tray, ``[]`` for the BMC tray (NVIDIA/open-nvfwupd,
-firmware_update_guide, gb200NVL.rst, which also has its items and versions; that the GPUs have roots of trust on the board is of
-``gpu.py``, and no part of that list). **In force:** once the standby power was taken away, by an action of the Chassis of the
-BMC. Its tasks are those of the BMC of the baseboard: ``HGX_n``. What else is so stands in ``tray.py``.
+firmware_update_guide, gb200NVL.rst, which also has the items and versions; that the GPUs have roots of trust on the board is
+taken from ``gpu.py`` and is not in that list). **In force:** after a cycle of the standby power, by an action of the Chassis of
+the BMC. The task Ids are those of the BMC of the baseboard: ``HGX_n``. Everything else is in ``tray.py``.
 """
 
 from baremetal_acc.emulator.hw import gpu
@@ -42,7 +42,7 @@ LAYOUT = Layout(
 
 
 def build(parameters: Parameters) -> Product:
-    """The product."""
+    """Build the product."""
     maker = Maker('gb200-tray', parameters)
     add_tray(maker, LAYOUT)
     return maker.finish()

@@ -1,18 +1,18 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA HGX GPUs, each behind an external root of trust (ERoT).
+"""Emulated NVIDIA HGX GPUs, each behind an external root of trust (ERoT).
 
 **Hardware:** H100 SXM on an HGX baseboard, shaped after the recordings ``nvidia/gh200`` and ``supermicro/hgx-h100-8gpu``.
 **Found by:** Systems/HGX_Baseboard_0/Processors/GPU_n with ProcessorType GPU; Chassis/HGX_ERoT_GPU_n names the Processor that
 it protects in Links.Oem.Nvidia.ComponentsProtected.
 **Can do:** update of HGX_FW_GPU_n (in force after a restart of the host) and HGX_FW_ERoT_GPU_n (at once); with the feature
-``spdm`` each root of trust signs what it and its GPU run.
-**Locks:** Oem.Nvidia.InbandUpdatePolicyEnabled of the ERoT blocks the host's PCIe way to its GPU and to itself;
-SoftwareInventory.WriteProtected of HGX_FW_GPU_n blocks every way, the BMC's too.
+``spdm`` each root of trust signs measurements of its own firmware and of its GPU's.
+**Locks:** Oem.Nvidia.InbandUpdatePolicyEnabled of the ERoT blocks the host's PCIe path to its GPU and to the ERoT itself;
+SoftwareInventory.WriteProtected of HGX_FW_GPU_n blocks every path to the GPU, including that of the BMC.
 **Features:** ``rot-protected-components``: the ERoT shows itself and its GPU as RoTProtectedComponents, each with the policy
 that is really in force and with the write protection of its image slots. ``write-protect-domains``: HGX_Domain_n protects the
-images of two GPUs, and their WriteProtected follows it and cannot be written.
-**Update:** a version is padded to 16 characters in FirmwareInventory and bare in the Processor; RelatedItem is the Chassis.
+images of two GPUs; their WriteProtected shows the value of the domain and cannot be written.
+**Update:** a version is padded to 16 characters in FirmwareInventory and unpadded in the Processor; RelatedItem is the Chassis.
 **Tried on:** nothing real; the shapes are those of the recordings.
 """
 
@@ -46,16 +46,17 @@ BASEBOARD_MODEL = 'hgx-baseboard'
 BASEBOARD_BMC_VERSION = 'HGX-22.10-1'
 # The width of the version field that GH200 shows: "96.00.A6.00.01  ".
 VERSION_WIDTH = 16
-# Equal on every card: a constant of the product, no identity (recordings/nvidia/gh200/README.md).
+# Equal on every card: a constant of the product, not an identity (recordings/nvidia/gh200/README.md).
 EROT_UUID = 'f72d6f70-5675-11ed-9b6a-0242ac120002'
 EROT_SKU = '0x4A353681'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """What differs between baseboards: how the board and its GPUs are called, and their versions.
+    """The differences between baseboards: names and part numbers of the board and its GPUs, and their versions.
 
-    ``version_width`` is what a version is padded to in FirmwareInventory, ``image_model`` the model that images are for.
+    :ivar version_width: the width that a version is padded to in FirmwareInventory.
+    :ivar image_model: the model that images are for.
     """
 
     image_model: str = IMAGE_MODEL
@@ -78,9 +79,10 @@ GPUS_OF_DOMAIN = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseboard:
-    """One of the baseboards of a machine, by its number: whose it is, and how its resources are called.
+    """One of the baseboards of a machine, by its number: its host, and the names of its resources.
 
-    ``first_gpu`` is the number of its first GPU: no two of a machine are called alike. ``in_chassis`` is its host's Chassis.
+    :ivar first_gpu: the number of its first GPU; the GPUs of a machine have different numbers.
+    :ivar in_chassis: the Chassis of its host.
     """
 
     number: int = 0
@@ -90,7 +92,7 @@ class Baseboard:
 
     @property
     def system(self) -> str:
-        """The URI of its System, which is no host."""
+        """The URI of its System, which is not a host."""
         return f'{SYSTEMS}/HGX_Baseboard_{self.number}'
 
     @property
@@ -105,7 +107,7 @@ class Baseboard:
 
     @property
     def item(self) -> str:
-        """The Id of the item of its own BMC."""
+        """The Id of the inventory item of its own BMC."""
         return f'HGX_FW_BMC_{self.number}'
 
     @property
@@ -114,11 +116,11 @@ class Baseboard:
         return f'{self.chassis}/Oem/Nvidia/WriteProtectDomains'
 
     def domain(self, gpu: int) -> str:
-        """The key of the domain of a GPU."""
+        """The key of the write-protect domain of a GPU."""
         return f'HGX_Domain_{self.first_gpu + (gpu - self.first_gpu) // GPUS_OF_DOMAIN}/WriteProtected'
 
     def part(self, name: str) -> str:
-        """What is peculiar to this one among those of the machine."""
+        """A name for a part that is unique among the baseboards of the machine."""
         return f'{name}/{self.number}' if self.number else name
 
 
@@ -135,9 +137,9 @@ def add_baseboard(
     contains: Sequence[str] = (),
     baseboard: Baseboard = FIRST,
 ) -> None:
-    """An HGX baseboard: its System, its Chassis, its own BMC behind the host's, and the GPUs.
+    """Add an HGX baseboard: its System, its Chassis, its own BMC behind the host's, and the GPUs.
 
-    :param contains: further Chassis on it, which are added by others.
+    :param contains: further Chassis on it, which are added by other functions.
     """
     bmc = view.name
     machine = maker.machine
@@ -227,7 +229,7 @@ def add_baseboard(
 
 
 def _add_domains(view: View, baseboard: Baseboard, gpus: int) -> None:
-    """The write-protect domains of a board."""
+    """Add the write-protect domains of a board."""
     machine = view.machine
     end = baseboard.first_gpu + gpus
     uris = [f'{baseboard.domains}/{number}' for number in range(-(-gpus // GPUS_OF_DOMAIN))]
@@ -262,7 +264,7 @@ def _domain_writable(view: View, key: str) -> Callable[[], Writables]:
 
 
 def _add_components(view: View, root: str, device: str, policy: str) -> None:
-    """What a root of trust protects, as it says itself: the policy is the one in force, whatever its chassis shows."""
+    """Add the RoTProtectedComponents of a root of trust, which show the policy in force, whatever its Chassis shows."""
     machine = view.machine
     base = f'{root}/{COMPONENTS}'
     parts = {'Self': 'Self', 'AP': 'AP'}
@@ -502,7 +504,7 @@ def _add_gpu(
 
 
 def measured(gpu: Component, erot: Component) -> tuple[Block, ...]:
-    """What a root of trust measures: itself, the firmware of its GPU, and how both are set up."""
+    """The measurement blocks of a root of trust: its ROM, the firmware of its GPU, its own firmware, the hardware straps."""
     return (
         Block(index=1, kind=ROM, value=hashlib.sha256(b'rom of an emulated root of trust').digest()),
         Block(index=2, kind=MUTABLE_FIRMWARE, value=measurement(gpu)),
@@ -512,7 +514,7 @@ def measured(gpu: Component, erot: Component) -> tuple[Block, ...]:
 
 
 def measurement(component: Component) -> bytes:
-    """The digest of what the active bank holds: of the image that was written, or of what the factory did."""
+    """The digest of the image in the active bank, or a digest that stands for the factory image."""
     bank = component.active
     if bank is not None and bank.digest is not None:
         return bytes.fromhex(bank.digest.removeprefix('sha256:'))
@@ -521,7 +523,7 @@ def measurement(component: Component) -> bytes:
 
 
 def pci_function(number: int, device_id: str = H100.device_id) -> dict[str, str]:
-    """The one PCI function of a card."""
+    """The PCI function of a GPU."""
     return {
         'VendorId': '0x10de',
         'DeviceId': device_id,
@@ -537,7 +539,10 @@ def pci_function(number: int, device_id: str = H100.device_id) -> dict[str, str]
 
 
 def root_oem(view: View, policy: str, *, components: str | None = None) -> Callable[[], Body]:
-    """What an ERoT Chassis shows under Oem. Of one that does not answer: that it is closed, and nothing more."""
+    """A function that renders the Oem object of an ERoT Chassis.
+
+    With the fault ``lock-read-error`` it shows a closed lock, and nothing about the background copy.
+    """
 
     def render() -> Body:
         lock = view.machine.settings[policy]
@@ -555,7 +560,7 @@ def root_oem(view: View, policy: str, *, components: str | None = None) -> Calla
 
 
 def copy_oem(machine: Machine, device: str) -> Callable[[], Body]:
-    """What the Chassis of a root of trust shows under Oem that guards a part which the host has no way to."""
+    """A function that renders the Oem object of a root-of-trust Chassis whose part the host has no path to."""
     return lambda: {'Nvidia': {'@odata.type': '#NvidiaChassis.v1_0_0.NvidiaChassis', **_copy(machine, device)}}
 
 
@@ -565,12 +570,12 @@ def _copy(machine: Machine, device: str) -> Body:
 
 
 def _copy_state(machine: Machine, device: str) -> str:
-    """BackgroundCopyStatus of the root of trust of a card."""
+    """The BackgroundCopyStatus of the root of trust of a card."""
     return 'InProgress' if machine.copy_seconds(device) else 'Completed'
 
 
 def root_writable(view: View, policy: str) -> Callable[[], Writables]:
-    """What of an ERoT Chassis can be written."""
+    """The writable properties of an ERoT Chassis."""
     return lambda: {'Oem': {'Nvidia': {'InbandUpdatePolicyEnabled': view.setting(policy, (bool,))}}}
 
 

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``gpu-server``: a server with HGX GPUs, each behind a root of trust; one BMC, ``host``.
+"""Product ``gpu-server``: a server with HGX GPUs, each behind a root of trust, and one BMC, ``host``.
 
-What the cards can do and which ways their locks block stands in ``gpu.py``, the server in ``board.py``.
+The cards, with the paths that their locks block, are in ``gpu.py``, the server is in ``board.py``.
 """
 
 from baremetal_acc.emulator.hw import gpu
@@ -13,7 +13,7 @@ GPUS = 4
 
 
 def build(parameters: Parameters) -> Product:
-    """The product."""
+    """Build the product."""
     maker = Maker('gpu-server', parameters)
     view = add_board(maker, bmc='host', contains=[gpu.BASEBOARD])
     gpu.add_baseboard(maker, view, gpus=GPUS if parameters.gpus is None else parameters.gpus)

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``hgx-tray``: a server with an HGX baseboard of 8 GPUs that is flashed by one package; one BMC, ``host``.
+"""Product ``hgx-tray``: a server with an HGX baseboard of 8 GPUs that is updated by one PLDM package; one BMC, ``host``.
 
 **Target:** ``/redfish/v1/UpdateService/FirmwareInventory/HGX_0`` for the baseboard, no Targets for the server (DGX B200 and
 B300 firmware update guides, samples of the configuration of their trays). **In force:** after a power cycle of the host; roots
-of trust and the CPLD once the standby power was taken away, for which this BMC has no action (which of the two for what is
-written in no public guide that was found: the split is ours). What else is so stands in ``tray.py``.
+of trust and the CPLD after a cycle of the standby power, for which this BMC has no action (no public guide that was found says
+which component needs which of the two: the split is ours). Everything else is in ``tray.py``.
 """
 
 from baremetal_acc.emulator.hw import gpu
@@ -52,7 +52,7 @@ LAYOUT = Layout(
 
 
 def build(parameters: Parameters) -> Product:
-    """The product."""
+    """Build the product."""
     maker = Maker('hgx-tray', parameters)
     add_tray(maker, LAYOUT)
     return maker.finish()

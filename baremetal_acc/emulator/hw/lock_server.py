@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``lock-server``: a server whose host reaches the cards by its BMC, too, and that may have locks of the whole machine.
+"""Product ``lock-server``: a server whose host also reaches the cards through its BMC, with optional BMC-wide vendor locks.
 
-One BMC, ``host``, with GPUs behind roots of trust. Without any feature its system interface cannot be closed. The cards stand
-in ``gpu.py``, the server in ``board.py``, the features in ``vendor_bmc.py``.
+It has one BMC, ``host``, and GPUs behind roots of trust. Without any feature its system interface cannot be closed. The cards
+are in ``gpu.py``, the server is in ``board.py``, the features are in ``vendor_bmc.py``.
 """
 
 from baremetal_acc.emulator.hw import gpu, vendor_bmc
@@ -14,7 +14,7 @@ GPUS = 2
 
 
 def build(parameters: Parameters) -> Product:
-    """The product."""
+    """Build the product."""
     maker = Maker('lock-server', parameters)
     view = add_board(maker, bmc='host', contains=[gpu.BASEBOARD])
     gpu.add_baseboard(maker, view, gpus=GPUS if parameters.gpus is None else parameters.gpus)

@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What about a product can be varied? Everything countable, so that a test asks for the machine that it needs."""
+"""The parameters of an emulated product, and the maker that builds a product from them.
+
+Parameters vary counts, versions, settings, features, accounts and times, so that a test can ask for the machine that it needs.
+"""
 
 import hashlib
 import secrets
@@ -20,25 +23,25 @@ from baremetal_acc.emulator.spdm import Authority
 
 
 class BadParameter(ValueError):
-    """A parameter that the product does not have, or that it cannot take."""
+    """The product does not have such a parameter, or cannot take this value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """What a product is built from.
+    """The parameters that a product is built from.
 
     :param gpus: number of GPUs, where the product has GPUs; None: the product's own number.
     :param fpga_slots: number of reconfiguration slots of an FPGA.
-    :param versions: version that a component begins with, by its key (``host/HGX_FW_GPU_0``).
-    :param functions: what a slot holds at the beginning: component key -> (function name, version).
-    :param settings: value that a setting begins with, configured and in force, by its key.
-    :param features: what the product can have and has only when it is asked for, by name.
-    :param extensions: further features of ``lock-server``, by name: the way that it closes, as in
-        :data:`baremetal_acc.emulator.hw.vendor_bmc.FEATURES`, and what adds it; it is had when ``features`` asks for it.
-    :param users: accounts per BMC name, the first an Administrator that the emulator tells its user; ``*`` is for every BMC
-        without its own; without any, a BMC has an ``admin`` with a password of its own.
-    :param options: what a BMC can do, per BMC name; ``*`` as above.
-    :param habits: the lasting ways in which its BMCs behave, by name; see :mod:`baremetal_acc.emulator.habit`.
+    :param versions: initial version of a component, by its key (``host/HGX_FW_GPU_0``).
+    :param functions: initial function of a slot: component key -> (function name, version).
+    :param settings: initial value of a setting, configured and in force, by its key.
+    :param features: names of the optional features of the product to enable.
+    :param extensions: further features of ``lock-server``, by name: the path that it closes, as in
+        :data:`baremetal_acc.emulator.hw.vendor_bmc.FEATURES`, and the function that adds it; enabled by ``features``.
+    :param users: accounts per BMC name, the first an Administrator that the emulator reports to its user; ``*`` is for every
+        BMC without its own; without any, a BMC has an ``admin`` with a generated password.
+    :param options: abilities of a BMC, per BMC name; ``*`` as above.
+    :param habits: the habits of its BMCs, by name; see :mod:`baremetal_acc.emulator.habit`.
     :param parallel_updates: how many updates a BMC runs at a time.
     :param seed: another seed gives other serial numbers, UUIDs and MAC addresses.
     """
@@ -64,10 +67,10 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """A machine, its BMCs by name, and which System of each BMC is the one to give to a bare-metal service.
+    """A machine, its BMCs by name, and the System of each BMC that a bare-metal service enrolls.
 
-    ``authority`` is the maker of devices that sign what they run, None where none does. ``boards`` are those that IPMI tells
-    of, by BMC and device; an empty device is the BMC's own.
+    :ivar authority: the manufacturer of the devices that sign measurements; None: none does.
+    :ivar boards: the boards that IPMI describes, by BMC and device; an empty device is the BMC's own board.
     """
 
     name: str
@@ -79,7 +82,7 @@ class Product:
 
 
 class Maker:
-    """Makes what is peculiar to one unit: serial numbers, UUIDs, MAC addresses; and the BMCs of a product."""
+    """Builds a product: its BMCs, and the serial numbers, UUIDs and MAC addresses of its parts."""
 
     def __init__(self, product: str, parameters: Parameters) -> None:
         self.product = product
@@ -98,12 +101,12 @@ class Maker:
         self.boards: dict[str, dict[str, Board]] = {}
 
     def feature(self, name: str) -> bool:
-        """Whether that feature is asked for. To ask makes it one that the product can have."""
+        """Whether a feature is enabled. The call also registers it as a feature of the product."""
         self._features[name] = None
         return name in self.parameters.features
 
     def signs(self) -> Authority | None:
-        """Who makes the certificates of devices that sign what they run (feature ``spdm``); None: they do not."""
+        """The authority of devices that sign measurements (feature ``spdm``); None: they do not sign."""
         if self.feature('spdm') and self.authority is None:
             self.authority = Authority()
         return self.authority
@@ -125,7 +128,7 @@ class Maker:
         return ':'.join(f'{byte:02x}' for byte in (2, *self._hash(f'mac/{what}')[:5]))
 
     def add_bmc(self, name: str, manager_uri: str) -> View:
-        """A BMC of the machine."""
+        """Add a BMC to the machine."""
         parameters = self.parameters
         users = parameters.users.get(name) or parameters.users.get('*') or ()
         users = users or (User(name='admin', password=secrets.token_urlsafe(15)),)
@@ -141,7 +144,7 @@ class Maker:
         return view
 
     def finish(self) -> Product:
-        """The product, with the versions, functions and settings that the parameters ask for.
+        """Return the product, with the versions, functions and settings of the parameters applied.
 
         :raises BadParameter: one of them names nothing of this product, or a habit that it cannot have.
         """
@@ -178,9 +181,9 @@ class Maker:
         )
 
     def _take_habits(self) -> None:
-        """Add the rules of the habits, for ever.
+        """Add the rules of the habits permanently.
 
-        :raises BadParameter: there is no such habit, or it is of a device that the product has not.
+        :raises BadParameter: there is no such habit, or it is for a device that the product does not have.
         """
         for name in dict.fromkeys(self.parameters.habits):
             try:

@@ -1,21 +1,21 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Trays that are flashed by one PLDM package: what sits on them, by what a package knows it, and how their BMC takes it.
+"""Emulated trays that are updated by one PLDM package: their parts, the PLDM identity of each part, and the update behaviour.
 
-**Hardware:** the baseboard of ``gpu.py`` with everything else on it that has firmware: its own BMC, switches, FPGA, CPLD,
-retimers, InfoROMs, and the roots of trust of all. Ids, SoftwareIds and RelatedItems are those of the recordings
+**Hardware:** the baseboard of ``gpu.py`` with all its other parts that have firmware: its own BMC, switches, FPGA, CPLD,
+retimers, InfoROMs, and their roots of trust. Ids, SoftwareIds and RelatedItems are those of the recordings
 ``supermicro/hgx-h100-8gpu`` and ``nvidia/gh200``, which name an item behind another BMC ``HGX_...``; the lists of a B200 and of
 a GB200 are those of NVIDIA/open-nvfwupd, firmware_update_guide. **Found by:** the items of FirmwareInventory.
 **Can do:** one package, by MultipartHttpPushUri, for the whole tray (the URI in Targets differs: DGX B200 and B300 firmware
-update guides; open-nvfwupd, gb200NVL.rst), for single components (the same), or for the other tray (no Targets, or none in it).
-With the feature ``http-push-uri`` also by HttpPushUri with HttpPushUriTargets and HttpPushUriOptions (recording
-``nvidia/gh200``; NVIDIA's nvfwupd guide, supplemental examples), with ``http-push-uri-busy`` in a form that clients can reserve
-(recording ``lenovo/sr670v2-8xl40-bluefield2``), with ``simple-update`` by SimpleUpdate (openbmc/bmcweb).
-**Update:** devices that are equal share a record and an image. What is equal is skipped, what is lower is refused, unless
-ForceUpdate says otherwise; a device that fails does not cost the others (openbmc/pldm as NVIDIA ships it: fw-update,
-error_handling.hpp, component_updater.cpp; gb200NVL.rst on downgrades). A task of which something has failed is an Exception
-with TaskStatus Warning (openbmc/bmcweb, update_service.hpp). One update at a time. What is written waits for its activation,
-and its root of trust copies it in the background after that (habit ``background-copy``).
+update guides; open-nvfwupd, gb200NVL.rst), for single components (the same), or for the other tray (no Targets, or an empty
+list). With the feature ``http-push-uri`` also by HttpPushUri with HttpPushUriTargets and HttpPushUriOptions (recording
+``nvidia/gh200``; NVIDIA's nvfwupd guide, supplemental examples), with ``http-push-uri-busy`` also with the Busy flags by which
+clients reserve them (recording ``lenovo/sr670v2-8xl40-bluefield2``), with ``simple-update`` by SimpleUpdate (openbmc/bmcweb).
+**Update:** equal devices share a record and an image. An equal version is skipped and a lower one is refused, unless
+ForceUpdate is set; when one device fails, the others are still updated (openbmc/pldm as NVIDIA ships it: fw-update,
+error_handling.hpp, component_updater.cpp; gb200NVL.rst on downgrades). A task of which a part has failed is an Exception with
+TaskStatus Warning (openbmc/bmcweb, update_service.hpp). One update at a time. A written image waits for its activation, and its
+root of trust copies it in the background after that (habit ``background-copy``).
 **Locks:** those of ``gpu.py`` and ``board.py``. **Tried on:** nothing real.
 """
 
@@ -39,10 +39,10 @@ from baremetal_acc.emulator.redfish.view import Options, Tray, View
 
 IANA_DESCRIPTOR = 0x0001
 NVIDIA = 5703
-"""IANA enterprise number."""
+"""The IANA enterprise number of NVIDIA."""
 
 ROOT_NUMBER = 0xFF00
-"""SoftwareId and ComponentIdentifier of the firmware of a root of trust; what it guards has the one of its kind."""
+"""SoftwareId and ComponentIdentifier of the firmware of a root of trust; the guarded part has that of its family."""
 
 GPU_NUMBER, BMC_NUMBER, HOST_BMC_NUMBER, UEFI_NUMBER = 0x0020, 0x0010, 0x0010, 0x0011
 
@@ -64,10 +64,12 @@ WRONG_TARGET = MessageForm(
 class Family:
     """Equal parts of a tray.
 
-    ``number`` is their SoftwareId and the ComponentIdentifier of their firmware. ``has_root``: each has a root of trust of its
-    own, whose firmware is an item, too. ``is_shown``: each is a Chassis; else its item is related to nothing, as on real trees.
-    ``is_processor``: each is a Processor of the baseboard, too (recording ``nvidia/gh200``). ``shows_number``: the item has a
-    SoftwareId. ``activates`` as in a Component; None: as the tray does.
+    :ivar number: their SoftwareId and the ComponentIdentifier of their firmware.
+    :ivar has_root: each has a root of trust of its own, whose firmware is an inventory item, too.
+    :ivar is_shown: each is a Chassis; else its item has no RelatedItem, as on real trees.
+    :ivar is_processor: each is a Processor of the baseboard, too (recording ``nvidia/gh200``).
+    :ivar shows_number: the item has a SoftwareId.
+    :ivar activates: as in a Component; None: as for the tray.
     """
 
     name: str
@@ -82,16 +84,16 @@ class Family:
 
     @property
     def word(self) -> str:
-        """What images call it."""
+        """The name of the component in images."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A tray: its generation of GPUs, what else sits on it, which target stands for it, and what brings its firmware in force.
+    """A tray: its generation of GPUs, its other parts, the target that names it, and the restart that activates its firmware.
 
-    ``has_aux_reset``: its standby power can be cycled by an action; else somebody has to pull its plug. ``task_prefix``: of the
-    Ids of tasks, where another BMC carries them out.
+    :ivar has_aux_reset: its standby power can be cycled by an action; else only by pulling the plug.
+    :ivar task_prefix: the prefix of the Ids of tasks, where another BMC carries them out.
     """
 
     generation: gpu.Generation
@@ -106,7 +108,7 @@ class Layout:
 
 
 def add_tray(maker: Maker, layout: Layout) -> View:
-    """The server, the tray in it, and a BMC that takes packages for both."""
+    """Add the server, the tray in it, and a BMC that takes packages for both."""
     _set_options(maker)
     view = board.add_board(maker, bmc='host', contains=[gpu.BASEBOARD, *([BMC_CHASSIS] if layout.has_aux_reset else [])])
     machine = maker.machine
@@ -143,7 +145,7 @@ def add_tray(maker: Maker, layout: Layout) -> View:
 
 
 def _set_options(maker: Maker) -> None:
-    """Multipart push alone, unless more is asked for."""
+    """Offer SimpleUpdate only with its feature, and HttpPushUri and its Busy flags also by their features."""
     pulls, pushes, locks = (maker.feature(name) for name in ('simple-update', 'http-push-uri', 'http-push-uri-busy'))
     given = {'*': Options()} | dict(maker.parameters.options)
     options = {
@@ -166,7 +168,7 @@ def _chassis(family: Family) -> list[str]:
 
 
 def _add_part(view: View, layout: Layout, family: Family, number: int) -> None:
-    """One part: its firmware, its place, and its root of trust."""
+    """Add one part: its firmware, its Chassis, and its root of trust."""
     name = f'{family.name}_{number}'
     place = f'{CHASSIS}/HGX_{name}'
     key = f'{view.name}/HGX_FW_{name}'
@@ -231,7 +233,7 @@ def _add_place(view: View, name: str, device: str, *, kind: str, oem: Callable[[
 
 
 def _add_root_item(view: View, layout: Layout, name: str, *, device: str, related: Sequence[str]) -> None:
-    """The firmware of the root of trust of a part."""
+    """Add the inventory item of the firmware of the root of trust of a part."""
     item = f'HGX_FW_ERoT_{name}'
     view.machine.add_component(
         Component(
@@ -258,7 +260,7 @@ def _add_root_item(view: View, layout: Layout, name: str, *, device: str, relate
 
 
 def _add_info_rom(view: View, item: str, device: str, version: str, *, related: Sequence[str]) -> None:
-    """What nothing here updates."""
+    """Add the inventory item of an InfoROM, which cannot be updated."""
     view.machine.add_component(
         Component(
             key=f'{view.name}/{item}',
@@ -284,9 +286,9 @@ def _add_info_rom(view: View, item: str, device: str, version: str, *, related: 
 
 
 def _identify(component: Component, layout: Layout) -> None:
-    """By what packages know a component of the tray, and what activates what came by itself so far.
+    """Set the PLDM identity of a component of the tray, and the activation of roots of trust, GPUs and the BMC.
 
-    Its root of trust is the firmware device; the root has components for itself and for what it guards.
+    The firmware device is the root of trust, which has one component for itself and one for the part that it guards.
     """
     item = component.item.removeprefix('HGX_FW_')
     name = item.removeprefix('ERoT_')
@@ -301,7 +303,7 @@ def _identify(component: Component, layout: Layout) -> None:
 
 
 def _identity(endpoint: str, number: int, layout: Layout) -> Identity:
-    """The firmware device of a part. Equal parts of a tray have equal descriptors, those of another tray have others.
+    """The PLDM identity of a part. Equal parts of a tray have equal descriptors; those of another tray have others.
 
     Source: NVIDIA/open-nvfwupd, deps/fwpkg_unpack.py, for the titles.
     """
@@ -324,7 +326,7 @@ def _identity(endpoint: str, number: int, layout: Layout) -> Identity:
 
 
 def _add_target_item(view: View, uri: str) -> None:
-    """The item that stands for the tray. Public sources name it as a target, and none shows it: it has no version here."""
+    """Add the inventory item that names the tray as a target, without a version: public sources name it, and none shows it."""
     view.tree.add(
         Resource(
             uri=uri,
@@ -345,8 +347,10 @@ def _add_target_item(view: View, uri: str) -> None:
 
 
 def _add_aux_reset(view: View, machine: Machine) -> None:
-    """The action that takes the standby power away. Source: recording ``nvidia/gh200``; DGX GB200 user guide, Redfish commands
-    for the compute tray; NVIDIA/bmcweb: without Force the host has to be off.
+    """Add the action that cycles the standby power. Without Force the host has to be off.
+
+    Source: recording ``nvidia/gh200``; DGX GB200 user guide, Redfish commands for the compute tray; NVIDIA/bmcweb, for the
+    condition.
     """
 
     def cycle(_: object, body: Body) -> Outcome:

@@ -1,15 +1,16 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``twin-server``: two hosts in one enclosure behind one BMC, ``host``, each with GPUs of its own, and an FPGA card of both.
+"""Product ``twin-server``: two hosts in one enclosure behind one BMC, ``host``, each with its GPUs, and a shared FPGA card.
 
 **Hardware:** invented; two boards of ``board.py`` as sleds of an enclosure, each with the baseboard of ``gpu.py``.
 **Found by:** Systems/Node0 and Systems/Node1; Chassis/Enclosure contains Chassis/Node0 and Chassis/Node1. The FPGA card is a
 PCIeDevice of the enclosure with a function for each host, which both Systems list.
-**Can do:** each System has its own power, restarts and boot settings (``node0`` and ``node1`` in the machine); what waits for a
-restart waits for that of its own host. The firmware of the FPGA card comes in force at once. IPMI knows one host: ``node0``.
-**Locks:** those of ``gpu.py``, of UEFI_n and of the FPGA card (SoftwareInventory.WriteProtected blocks the ways of both hosts);
-those of the BMC and its host interface are for both hosts.
-**Update:** the one UpdateService is that of both. **Tried on:** nothing real.
+**Can do:** each System has its own power, restarts and boot settings (``node0`` and ``node1`` in the machine); an image that
+waits for a restart waits for that of its own host. The firmware of the FPGA card comes in force at once. IPMI knows one host:
+``node0``.
+**Locks:** those of ``gpu.py``, of UEFI_n and of the FPGA card (SoftwareInventory.WriteProtected blocks the paths of both
+hosts); those of the BMC and its host interface apply to both hosts.
+**Update:** both hosts share the one UpdateService. **Tried on:** nothing real.
 """
 
 from baremetal_acc.emulator.hw import board, fpga, gpu
@@ -22,11 +23,11 @@ from baremetal_acc.emulator.redfish.update import FIRMWARE, add_item
 from baremetal_acc.emulator.redfish.view import View
 
 GPUS = 2
-"""Of each host."""
+"""GPUs of each host."""
 
 ENCLOSURE = f'{CHASSIS}/Enclosure'
 SHELF = 'shelf'
-"""What is powered as long as the enclosure is."""
+"""The system of the parts that are powered as long as the enclosure is."""
 
 CARD = 'SharedFPGA'
 CARD_URI = f'{ENCLOSURE}/PCIeDevices/{CARD}'
@@ -48,7 +49,7 @@ HOSTS = tuple(
 
 
 def build(parameters: Parameters) -> Product:
-    """The product."""
+    """Build the product."""
     maker = Maker('twin-server', parameters)
     machine = maker.machine
     for host in HOSTS:
@@ -101,7 +102,7 @@ def _add_enclosure(maker: Maker, view: View, systems: list[str]) -> None:
 
 
 def _add_card(maker: Maker, view: View) -> None:
-    """The card of both hosts: a PCIeDevice, and the item of its firmware."""
+    """Add the shared FPGA card: a PCIeDevice, and the inventory item of its firmware."""
     machine = maker.machine
     uri = f'{FIRMWARE}/{CARD_ITEM}'
     lock = machine.add_lock(

@@ -1,15 +1,15 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do vendors let their BMCs do against their own hosts? Switches and lockdowns of whole machines, each a feature by name.
+"""BMC-wide vendor locks of an emulated server: system lockdowns and switches of host-to-BMC interfaces, each a named feature.
 
 **Hardware:** the BMC of ``board.py`` with extensions shaped after the recordings of Dell, HPE, Lenovo and Supermicro; AMI's
-after nothing that was recorded. **Found by:** the extensions of the Manager, of its NetworkProtocol, of the Bios.
-**Locks:** ``dell-system-lockdown`` and ``supermicro-sys-lockdown`` close every way by the BMC, and the BMC changes no other
-setting and takes no update under them. ``supermicro-kcs``, ``hpe-kcs``, ``lenovo-kcs`` and ``ami-kcs`` close the system
-interface (``kcs``), the last one with the next start of the host. ``hpe-virtual-nic`` and ``hpe-host-authentication`` bring
-one more way each (``vnic``, ``chif``) and its switch; the virtual card goes with a restart of the BMC. The standard host
-interface closes ``redfish``. **Update:** what the host sends the BMC is written as if the BMC's own user had sent it. **Tried
-on:** nothing real.
+after no recording. **Found by:** the extensions of the Manager, of its NetworkProtocol, of the Bios.
+**Locks:** ``dell-system-lockdown`` and ``supermicro-sys-lockdown`` close every path through the BMC, and under them the BMC
+changes no other setting and takes no update. ``supermicro-kcs``, ``hpe-kcs``, ``lenovo-kcs`` and ``ami-kcs`` close the system
+interface (``kcs``), the last one with the next start of the host. ``hpe-virtual-nic`` and ``hpe-host-authentication`` each add
+one more path (``vnic``, ``chif``) and its switch; the switch of the virtual NIC comes in force with a restart of the BMC. The
+standard host interface closes ``redfish``. **Update:** an image that the host sends to the BMC is written as if a user of the
+BMC had sent it. **Tried on:** nothing real.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,14 +21,13 @@ from baremetal_acc.emulator.redfish.resource import Body, Resource, ref
 from baremetal_acc.emulator.redfish.view import View
 
 KCS, REDFISH, VNIC, CHIF = 'kcs', 'redfish', 'vnic', 'chif'
-"""Ways of the host to its BMC: the system interface, the host interface, a vendor's own network card, a vendor's own
-channel."""
+"""Paths of the host to its BMC: the system interface, the host interface, a vendor's virtual NIC, a vendor's own channel."""
 
 DENY, ALLOW = 'Deny All', 'Allow All'
 
 
 def add(maker: Maker, view: View) -> None:
-    """The features that are asked for, and the ways by which the host reaches the firmware of the cards through this BMC."""
+    """Add the enabled features, and the paths by which the host reaches the firmware of the cards through this BMC."""
     manager = maker.machine.bmcs[view.name].manager_uri
     ways: dict[str, list[str]] = {KCS: [], REDFISH: _host_interfaces(maker, view)}
     lockdowns = maker.machine.bmcs[view.name].lockdowns
@@ -152,7 +151,7 @@ def _lenovo_kcs(maker: Maker, view: View, manager: str) -> str:
 
 
 def _property(maker: Maker, view: View, uri: str, vendor: str, field: str, *, closed: bool, with_bmc: bool = False) -> str:
-    """A switch that a vendor adds to a resource that is there."""
+    """Add a lock that a vendor adds as a property to an existing resource."""
     key = _lock(maker, view, f'{uri}/Oem/{vendor}/{field}', uri, closed=closed, opened=not closed, with_bmc=with_bmc)
     view.tree.extend(
         uri,
@@ -194,4 +193,4 @@ FEATURES: Mapping[str, tuple[str | None, Callable[[Maker, View, str], str]]] = {
     'lenovo-kcs': (KCS, _lenovo_kcs),
     'ami-kcs': (KCS, _ami_kcs),
 }
-"""By name: the way that it closes (None: a lockdown, which closes all of them), and what adds it."""
+"""By name: the path that the feature closes (None: a lockdown, which closes all of them), and the function that adds it."""

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is the LAN channel of the emulated BMC set up, and what can shut its operator out? 06/40, 41 and 56, and 0C/01 and 02.
+"""The LAN channel of an emulated BMC: channel access, security keys and LAN configuration (06/40, 41 and 56; 0C/01 and 02).
 
-What can be set takes effect: a channel that is disabled is silent, its limit and those of cipher suites bound logins, and a new
-K_G changes every login. Of IPMI 1.5 nothing is spoken: what parameter 2 says of it is only said.
+Settings take effect: a disabled channel does not answer, the privilege limits of the channel and of cipher suites bound logins,
+and a new K_G changes every login. IPMI 1.5 sessions are not supported, so parameter 2 (authentication type enables) has no
+effect.
 
 Source: IPMI 2.0 revision 1.1, sections 22.22, 22.23, 22.25, 23.1 and 23.2.
 """
@@ -31,18 +32,18 @@ _REVISION_ONLY = 0x80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Mode with the bits that disable alerts and authentication, and the limit of privilege."""
+    """Channel access: the access mode with the bits that disable alerts and authentication, and the privilege limit."""
 
     bits: int = _ALWAYS
     limit: Privilege = Privilege.ADMINISTRATOR
 
 
 class LanChannel:
-    """The state of the channel.
+    """The state of a LAN channel.
 
-    :param kg: the key of the BMC; empty or all zeros: passwords serve for it.
-    :param suites: cipher suites, each of which may be an administrator's at first.
-    :ivar parameters: LAN configuration, by number; those of ``read_only`` cannot be set.
+    :param kg: the key K_G of the BMC; empty or all zeros: the user's password is used instead.
+    :param suites: cipher suites; each initially allows Administrator privilege.
+    :ivar parameters: LAN configuration parameters, by number; those in ``read_only`` cannot be set.
     """
 
     def __init__(self, kg: bytes = b'', suites: Iterable[int] = ()) -> None:
@@ -71,25 +72,25 @@ class LanChannel:
 
     @property
     def is_open(self) -> bool:
-        """It answers."""
+        """Whether the channel answers."""
         return self.now.bits & 7 in (_ALWAYS, _SHARED)
 
     @property
     def has_key(self) -> bool:
-        """There is a K_G."""
+        """Whether a K_G is set."""
         return any(self.kg)
 
     def suite_limit(self, suite: int) -> int:
-        """The most that a session may be by a cipher suite; 0: it is off."""
+        """The privilege limit of a cipher suite; 0: the suite is disabled."""
         at = self.suites.index(suite)
         return self.parameters[SUITE_LIMITS][1 + at // 2] >> 4 * (at % 2) & 0xF
 
     def restart(self) -> None:
-        """What is stored takes the place of what was set for the time being."""
+        """Replace the volatile channel access by the stored one."""
         self.now = self.stored
 
     def dump(self) -> Any:
-        """What outlives the emulator, as JSON."""
+        """The stored state, as JSON."""
         return {
             'kg': self.kg.hex(),
             'kg_locked': self.kg_locked,
@@ -99,22 +100,22 @@ class LanChannel:
         }
 
     def load(self, stored: Any) -> None:
-        """Take it over.
+        """Restore the stored state.
 
-        :raises ValueError: it is none.
+        :raises ValueError: the stored state is not valid.
         """
         kg = bytes.fromhex(stored['kg'])
         parameters = {int(number): bytes.fromhex(data) for number, data in stored['parameters'].items()}
         if len(kg) > KEY_BYTES or any(len(data) != len(self.parameters[number]) for number, data in parameters.items()):
             raise ValueError('the LAN channel of IPMI is none')
         if stored.get('suites') != list(self.suites):
-            parameters.pop(SUITE_LIMITS, None)  # they were those of others
+            parameters.pop(SUITE_LIMITS, None)  # they were the limits of other suites
         self.stored, self.now = (Access(bits=int(bits), limit=Privilege(limit)) for bits, limit in stored['access'])
         self.kg, self.kg_locked = kg, bool(stored['kg_locked'])
         self.parameters |= parameters
 
     def join(self, controller: Controller, others: 'Mapping[int, LanChannel] | None' = None) -> None:
-        """Let a controller answer for this channel, and for others that it has, by their numbers."""
+        """Register the commands of this channel, and of other channels by their numbers, at a controller."""
         places = {LAN: self} | dict(others or {})
         operator, administrator = Privilege.OPERATOR, Privilege.ADMINISTRATOR
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does the emulated BMC answer for the chassis: is the host on, what has started it, and what changes that?
+"""The chassis commands of an emulated BMC: power status and control, restart cause and power-on hours.
 
 Source: IPMI 2.0 revision 1.1, sections 28.1 to 28.3, 28.11 and 28.14.
 """
@@ -16,7 +16,7 @@ _ON_BY_COMMAND = 0x10
 
 
 class Control(IntEnum):
-    """What Chassis Control asks for."""
+    """The operations of Chassis Control."""
 
     OFF = 0
     ON = 1
@@ -28,11 +28,11 @@ class Control(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What the BMC knows of the power of the host.
+    """The power history of the host as the BMC knows it.
 
-    :ivar cause: what has started it last, as Get System Restart Cause has it; ``channel`` by which that was asked for.
-    :ivar on_by_command: a command over IPMI has last brought it from off to on.
-    :ivar on_seconds: how long it has been on in all.
+    :ivar cause: the cause of the last start, as in Get System Restart Cause; ``channel`` the channel of its request.
+    :ivar on_by_command: an IPMI command was the last to turn the power from off to on.
+    :ivar on_seconds: how long the host has been on in total.
     """
 
     cause: int
@@ -44,11 +44,11 @@ class History:
 class Chassis:
     """The host as the BMC sees it.
 
-    :param is_on: asks whoever holds the truth.
-    :param control: tells them.
-    :param history: what they know of its power; None: the BMC has no commands for that.
-    :param minutes_per_count: in which steps it counts how long the host has been on.
-    :ivar channel: by which the power was asked for last, while ``control`` is told.
+    :param is_on: returns whether the host is on.
+    :param control: carries out a Chassis Control operation.
+    :param history: returns the power history; None: the BMC has no commands for it.
+    :param minutes_per_count: the unit of the power-on hours counter.
+    :ivar channel: the channel of the last Chassis Control request, while ``control`` is called.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Chassis:
         self.channel = 0
 
     def join(self, controller: Controller) -> None:
-        """Let a controller answer for this host."""
+        """Register the chassis commands at a controller."""
         controller.add(CHASSIS, 0x00, lambda _: bytes((0, BMC, BMC, BMC, BMC)), privilege=Privilege.USER)
         controller.add(CHASSIS, 0x01, self._status, privilege=Privilege.USER)
         controller.add(CHASSIS, 0x02, self._change, privilege=Privilege.OPERATOR, least=1)

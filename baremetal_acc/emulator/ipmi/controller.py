@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does an emulated management controller answer to one command? The same through every way in: only the channel differs.
+"""An emulated IPMI management controller: its command table, privileges, guards, and bridging to controllers behind it.
 
-What a controller can do is a table. Each part of it (users, chassis, FRU, SDR, firmware) has state of its own and adds its
-commands by :meth:`Controller.add`; whoever may refuse a command, such as a firewall, joins :attr:`Controller.guards`.
-Duplicates are the session's concern: a command that comes here is executed.
+A command is executed the same way through every interface: only the channel differs. Each part of a controller (users, chassis,
+FRU, SDR, firmware) has state of its own and adds its commands by :meth:`Controller.add`; a part that may refuse commands, such
+as a firewall, adds itself to :attr:`Controller.guards`. Duplicate requests are handled by the session: every command that
+arrives here is executed.
 
 Source: IPMI 2.0 revision 1.1, sections 5, 20, 21 and 22, and appendix G for privileges.
 """
@@ -17,15 +18,15 @@ from typing import NamedTuple, Protocol
 from baremetal_acc.emulator.ipmi.message import BMC, Message
 
 IPMB, LAN, SECOND_LAN, PRESENT, SYSTEM = 0x0, 0x1, 0x8, 0xE, 0xF
-"""Channels; PRESENT in a request means the one it comes from."""
+"""Channel numbers; PRESENT in a request means the channel that the request comes from."""
 
 CHASSIS, APP, STORAGE, TRANSPORT, GROUP, OEM = 0x00, 0x06, 0x0A, 0x0C, 0x2C, 0x2E
 
 QUALIFIER_BYTES = {GROUP: 1, OEM: 3}
-"""How many bytes of the data say whose command it is: the body code of NetFn 2Ch, the IANA number of 2Eh."""
+"""How many bytes of the data name the owner of the command: the body code of NetFn 2Ch, the IANA number of 2Eh."""
 
 MANY = 0xFFFF
-"""More data than any request has."""
+"""A limit above the data of any request."""
 
 _UNTRACKED, _TRACKED = 0x00, 0x40
 
@@ -52,7 +53,7 @@ class Code(IntEnum):
 
 
 class Privilege(IntEnum):
-    """What a session, or a user, may at most."""
+    """Privilege levels, and limits of them."""
 
     CALLBACK = 1
     USER = 2
@@ -70,16 +71,16 @@ class Refusal(Exception):
 
 
 class Session(Protocol):
-    """What a command can do to the session that it came through."""
+    """The session that a command came through, as the command sees it."""
 
     privilege: Privilege
     limit: Privilege
 
     def close(self, session_id: int) -> bool:
-        """End a session, of this console or another; False when there is none of that id."""
+        """End a session, of this console or another; False when there is no session of that id."""
 
     def forget(self) -> None:
-        """The BMC does not know this session any more."""
+        """Drop this session without an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +88,8 @@ class Request:
     """One command as it reaches a controller.
 
     :ivar qualifier: body code or IANA number, taken off the data.
-    :ivar privilege: what the asker may; a channel without sessions may all.
-    :ivar bridged_by_host: it came over a bridge, and to the first one over the system interface.
+    :ivar privilege: the privilege of the sender; a channel without sessions has all privileges.
+    :ivar bridged_by_host: the command was bridged, and software on the host sent it to the first controller.
     """
 
     channel: int
@@ -103,12 +104,12 @@ class Request:
 
     @property
     def is_hosts(self) -> bool:
-        """Software on the host asks, whoever that is."""
+        """Whether software on the host sent the command."""
         return self.channel == SYSTEM or self.bridged_by_host
 
 
 class Reach(Enum):
-    """How far a request, or its answer, came."""
+    """How far a request and its answer got."""
 
     ANSWERED = 'answered'
     LOST = 'the request was carried out, the answer is lost'
@@ -119,8 +120,8 @@ class Reach(Enum):
 class Answer:
     """Completion code and data.
 
-    :ivar then: the response of a further controller, which comes after this one.
-    :ivar late: how many seconds the answer, and what comes after it, waits.
+    :ivar then: the response of a further controller, which is sent after this one.
+    :ivar late: how many seconds the answer, and what is sent after it, is delayed.
     """
 
     code: int
@@ -136,7 +137,7 @@ class Answer:
 
 
 class Place(NamedTuple):
-    """Where a command stands in the table."""
+    """The key of a command in the command table."""
 
     netfn: int
     lun: int
@@ -146,7 +147,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command of the table: who executes it, for whom, and with how many bytes of data."""
+    """A command of the table: the function that executes it, the privilege that it needs, and its limits of data bytes."""
 
     serve: Callable[[Request], 'bytes | Answer']
     privilege: Privilege
@@ -155,17 +156,17 @@ class Command:
 
 
 Guard = Callable[[Request], int | None]
-"""Gives the completion code with which a command is refused, or None. It is asked about commands that the controller has."""
+"""Returns the completion code that refuses a command, or None. It is called only for commands of the controller's table."""
 
 Around = Callable[[Request, Callable[[Request], Answer]], Answer]
-"""Stands between a controller and what asks it: gets a request and the way to have it executed."""
+"""A wrapper around a controller: it gets a request and the function that executes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What Get Device ID tells. Defaults: a BMC with FRU inventory, SDR repository and chassis.
+    """The answer of Get Device ID. Defaults: a BMC with FRU inventory, SDR repository and chassis.
 
-    :ivar firmware: major and minor version; the minor one is written in decimal digits.
+    :ivar firmware: major and minor version; the minor one is encoded as BCD.
     :ivar support: bits of additional device support.
     """
 
@@ -178,7 +179,7 @@ class Identity:
     auxiliary: bytes = bytes(4)
 
     def encoded(self) -> bytes:
-        """As Get Device ID answers it."""
+        """The data of the response of Get Device ID."""
         major, minor = self.firmware
         bcd = minor // 10 << 4 | minor % 10
         return (
@@ -192,13 +193,14 @@ class Identity:
 class Controller:
     """A BMC, or a controller behind one.
 
-    :param guid: 16 bytes, as they go over the wire.
-    :param channels: which it has.
+    :param guid: 16 bytes, in wire order.
+    :param channels: the channels that it has.
+    :ivar guards: functions that may refuse a command.
     :ivar behind: further controllers, by channel and address; never in a circle.
     :ivar on_reset: called when it restarts.
-    :ivar restarting: brings a restart about; whoever takes its place calls :meth:`restarted`.
-    :ivar away: each says whether the controller is away just now, and answers nobody.
-    :ivar around: stands between it and all who ask.
+    :ivar restarting: carries out a restart; a replacement calls :meth:`restarted`.
+    :ivar away: functions that return whether the controller is absent and answers nobody.
+    :ivar around: a wrapper around the execution of every command.
     """
 
     def __init__(
@@ -242,17 +244,17 @@ class Controller:
         qualifier: bytes = b'',
         lun: int = 0,
     ) -> None:
-        """Put a command into the table.
+        """Add a command to the table.
 
-        :param serve: executes it; gives the data after the completion code, or raises :class:`Refusal`.
-        :param least: bytes of data, without the qualifier, that a request has at least; others are refused with C7h.
-        :param most: and at most; exactly ``least`` when absent.
+        :param serve: executes the command; returns the data after the completion code, or raises :class:`Refusal`.
+        :param least: the smallest number of data bytes, without the qualifier; other lengths are refused with C7h.
+        :param most: the largest number; equal to ``least`` when absent.
         """
         place = Place(netfn, lun, qualifier, command)
         self.commands[place] = Command(serve=serve, privilege=privilege, least=least, most=least if most is None else most)
 
     def channel(self, request: Request, asked: int) -> int:
-        """The channel that a request means.
+        """The channel that a request names.
 
         :raises Refusal: there is no such channel.
         """
@@ -263,11 +265,11 @@ class Controller:
 
     @property
     def is_away(self) -> bool:
-        """It answers nobody just now."""
+        """Whether the controller answers nobody at the moment."""
         return any(away() for away in self.away)
 
     def restarted(self) -> None:
-        """It restarts: what is in memory only is forgotten."""
+        """Drop the state that is only in memory, after a restart."""
         for restart in self.on_reset:
             restart()
 
@@ -314,9 +316,9 @@ class Controller:
         return bytes((luns,)) + b''.join(mask.to_bytes(4, 'little') for mask in masks)
 
     def _send_message(self, request: Request) -> Answer:
-        """Only tracked requests are taken, except from the system interface, to which the answer can be brought without.
+        """Bridge a message. Only tracked requests are accepted; from the system interface also untracked ones.
 
-        A controller on the IPMB trusts whoever speaks there: it knows no users.
+        A controller on the IPMB trusts every sender there: it has no users.
         """
         how, inner = request.data[0], Message.parse(request.data[1:])
         taken = (_TRACKED, _UNTRACKED) if request.channel == SYSTEM else (_TRACKED,)
@@ -337,6 +339,6 @@ class Controller:
         )
         if answer.reach is not Reach.ANSWERED:
             return Answer(Code.OK)
-        # What a still further controller answered travels inside the answer of the one before it.
+        # The response of a still further controller is contained in the answer of the controller before it.
         further = answer.then.encoded() if answer.then is not None else b''
         return Answer(Code.OK, then=inner.response(answer.wire + further), late=answer.late)

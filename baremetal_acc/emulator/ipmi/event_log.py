@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The System Event Log of the emulated BMC: how many entries there are, and when the last one was added; no entry can be read.
+"""The System Event Log of an emulated BMC: the number of entries and the time of the last addition. No entry can be read.
 
 Source: IPMI 2.0 revision 1.1, section 31.2.
 """
@@ -16,10 +16,10 @@ _NEVER = b'\xff\xff\xff\xff'
 
 
 class EventLog:
-    """The log.
+    """The System Event Log.
 
-    :param entries: how many there are.
-    :param added: when the last one was added, in seconds since 1970.
+    :param entries: returns the number of entries.
+    :param added: returns when the last one was added, in seconds since 1970.
     """
 
     def __init__(self, entries: Callable[[], int], added: Callable[[], int]) -> None:
@@ -27,7 +27,7 @@ class EventLog:
         self._added = added
 
     def join(self, controller: Controller) -> None:
-        """Let a controller answer for this log."""
+        """Register Get SEL Info at a controller."""
         controller.add(STORAGE, _INFO, self._info, privilege=Privilege.USER)
 
     def _info(self, _: Request) -> bytes:

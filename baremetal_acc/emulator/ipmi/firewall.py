@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which commands does an emulated controller take through which channel? The firmware firewall: 06/09 to 0D and 06/60 to 64.
+"""The firmware firewall of an emulated controller: which commands it takes through which channel (06/09 to 0D and 06/60 to 64).
 
-What is disabled on a channel is refused there by D4h, and a disabled sub-function by D6h, before anything else is looked at. A
-write that wants what cannot be changed is refused by 80h, and changes nothing; controllers that changed a part of it exist, and
-those that ask for no qualifier, do not look at it, or want one where the standard has none.
+A command that is disabled on a channel is refused there with D4h, and a disabled sub-function with D6h, before its privilege
+and length are checked. A write that asks for a change that is not possible is refused with 80h and changes nothing; some
+controllers have changed a part by then, and some require no qualifier, ignore it, or require one where the standard has none.
 
 Faults of the machine: ``lock-ignored`` (a bit of Set Command Enables stays as it was), ``lock-reports-locked`` (a command reads
-as disabled and is taken) and ``lock-lost-on-bmc-reset``; their ``method`` is ``06/60`` or ``06/61``, and ``uri`` the command,
-such as ``2C/31``.
+as disabled and is executed) and ``lock-lost-on-bmc-reset``; their ``method`` is ``06/60`` or ``06/61``, and ``uri`` the
+command, such as ``2C/31``.
 
 Source: IPMI 2.0 revision 1.1, section 21; the layouts are those of facts/ipmi.md, section 2.2.
 """
@@ -41,7 +41,7 @@ ALWAYS_ON = frozenset(
     (APP, command)
     for command in (0x01, 0x08, *range(0x09, 0x0E), 0x37, 0x38, 0x3B, 0x3C, 0x54, GET_ENABLES, GET_SUB_ENABLES, GET_OEM)
 )
-"""What a controller of this emulator does not let itself be forbidden: what tells of it and of the firewall, and logging in."""
+"""Commands that cannot be disabled: those that report the controller and the firewall, and those of a login."""
 
 _MAKERS = range(0x30, 0x40, 2)
 _MASK_BYTES = 16
@@ -57,8 +57,8 @@ _RESTRICTED = 2
 class SubFunctions:
     """The sub-functions of a command.
 
-    :ivar numbers: those that there are; below 32.
-    :ivar of: which of them a request is; None: none of them.
+    :ivar numbers: the existing sub-functions; below 32.
+    :ivar of: returns which of them a request uses; None: none of them.
     """
 
     numbers: frozenset[int]
@@ -73,20 +73,20 @@ USUAL = {
     Place(CHASSIS, 0, b'', 0x02): SubFunctions(numbers=frozenset(range(6)), of=_byte(0, 0x0F)),
     Place(APP, 0, b'', 0x47): SubFunctions(numbers=frozenset(range(4)), of=_byte(1, 0x03)),
 }
-"""Chassis Control by what it asks for, Set User Password by its operation."""
+"""The sub-functions of Chassis Control and of Set User Password: their operations."""
 
 
 class Firewall:
     """The firewall of one controller.
 
-    :param device: the card that the controller stands on; None: it is the BMC itself.
-    :param fixed: NetFn and command of what cannot be disabled.
-    :param survives_reset: what is disabled stays so when the controller restarts.
-    :param applies_in_part: a write that is refused has changed what comes before the bit that it is refused for.
-    :param needs_qualifier: the body code, or the IANA number, has to be there; else the first one that there is is meant.
+    :param device: the card of the controller; None: the controller is the BMC itself.
+    :param fixed: NetFn and command of the commands that cannot be disabled.
+    :param survives_reset: disabled commands stay disabled when the controller restarts.
+    :param applies_in_part: a refused write has changed the bits before the one that it is refused for.
+    :param needs_qualifier: the body code, or the IANA number, is required; else the first existing one is assumed.
     :param reads_qualifier: False: one table serves all body codes of a NetFn.
-    :param makers_qualifier: one byte, or three, that has to be there for NetFns 30h to 3Eh, whose commands have none.
-    :ivar disabled: by channel, what is not taken there; ``disabled_parts`` the same for sub-functions.
+    :param makers_qualifier: a qualifier of one or three bytes that is required for NetFns 30h to 3Eh, whose commands have none.
+    :ivar disabled: the disabled commands by channel; ``disabled_parts`` the same for sub-functions.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Firewall:
         self.disabled_parts: dict[int, set[tuple[Place, int]]] = {channel: set() for channel in controller.channels}
 
     def join(self) -> None:
-        """Let the controller answer for its firewall, and obey it."""
+        """Register the firewall commands at the controller, and enforce the firewall there."""
         user, administrator = Privilege.USER, Privilege.ADMINISTRATOR
         controller = self._controller
         controller.guards.append(self._refuses)
@@ -141,10 +141,10 @@ class Firewall:
         add(GET_SUB_ENABLES, self._sub_enables, user, 4)
         controller.add(APP, GET_OEM, self._oem, privilege=user, least=3)
 
-    # -- what outlives the emulator -----------------------------------------------------------------------------------
+    # -- stored state -------------------------------------------------------------------------------------------------
 
     def dump(self) -> Any:
-        """What is disabled, by channel, as JSON."""
+        """The disabled commands and sub-functions, by channel, as JSON."""
 
         def told(place: Place) -> list[Any]:
             return [place.netfn, place.lun, place.qualifier.hex(), place.command]
@@ -158,9 +158,9 @@ class Firewall:
         }
 
     def load(self, stored: Any) -> None:
-        """Take it over.
+        """Restore the stored state.
 
-        :raises ValueError: it is of other channels, or none.
+        :raises ValueError: the stored state is of other channels, or not valid.
         """
 
         def place(told: Any) -> Place:
@@ -173,7 +173,7 @@ class Firewall:
             raise ValueError('the firewall of IPMI is of other channels')
         self.disabled, self.disabled_parts = commands, parts
 
-    # -- obeying ------------------------------------------------------------------------------------------------------
+    # -- enforcement --------------------------------------------------------------------------------------------------
 
     def _refuses(self, request: Request) -> int | None:
         place = self._key(Place(request.netfn, request.lun, request.qualifier, request.command))
@@ -191,10 +191,10 @@ class Firewall:
                 self.disabled[channel].clear()
                 self.disabled_parts[channel].clear()
 
-    # -- which commands -----------------------------------------------------------------------------------------------
+    # -- command keys and masks ---------------------------------------------------------------------------------------
 
     def _key(self, place: Place) -> Place:
-        """One place for all body codes, where the controller does not look at them."""
+        """The key of a command; one key for all body codes, where the controller ignores them."""
         if self.reads_qualifier or not place.qualifier:
             return place
         return place._replace(qualifier=self._first_qualifier(place.netfn, place.lun))
@@ -205,9 +205,9 @@ class Firewall:
         )
 
     def _where(self, netfn: int, lun: int, qualifier: bytes) -> Place:
-        """Where commands stand, by NetFn, LUN and qualifier; the number of the command is 0 there.
+        """The key of a group of commands, by NetFn, LUN and qualifier; its command number is 0.
 
-        :raises Refusal: the qualifier is of another length, or there are none.
+        :raises Refusal: the qualifier has a wrong length or value, or there are no such commands.
         """
         if self.makers_qualifier and netfn in _MAKERS:
             if len(qualifier) != len(self.makers_qualifier):
@@ -226,9 +226,9 @@ class Firewall:
         return where
 
     def _range(self, request: Request, qualifier: bytes) -> tuple[int, tuple[Place, ...]]:
-        """The channel, and the 128 places that the bits of a mask stand for.
+        """The channel, and the 128 commands that the bits of a mask stand for.
 
-        :raises Refusal: a channel, an operation, a LUN or a NetFn that there is not.
+        :raises Refusal: the channel, operation, LUN or NetFn does not exist.
         """
         channel = self._controller.channel(request, request.data[0] & 0xF)
         upper, netfn, lun = request.data[1] >> 6, request.data[1] & 0x3F, request.data[2]
@@ -242,7 +242,7 @@ class Firewall:
         return any(self._key(one) == place for one in self._same(place))
 
     def _same(self, place: Place) -> Iterator[Place]:
-        """The commands that a place may stand for: itself, or those of all body codes."""
+        """The commands that a key may stand for: the command itself, or those of all body codes."""
         if self.reads_qualifier:
             if place in self._controller.commands:
                 yield place
@@ -260,7 +260,7 @@ class Firewall:
         return not self._stands_open(place)
 
     def _stands_open(self, place: Place) -> bool:
-        """Whether the controller says that a command is disabled, and takes it."""
+        """Whether a fault makes the controller report a command as disabled and execute it."""
         return self._fault('lock-reports-locked', GET_ENABLES, place, use=False)
 
     def _fault(self, name: str, command: int, place: Place, *, use: bool) -> bool:
@@ -277,7 +277,7 @@ class Firewall:
     # -- commands -----------------------------------------------------------------------------------------------------
 
     def _netfn_support(self, support: Command, request: Request) -> bytes:
-        """As without a firewall; of each LUN that has commands it is said that some may be restricted."""
+        """As without a firewall, but each LUN that has commands is reported as possibly restricted."""
         answer = support.serve(request)
         assert isinstance(answer, bytes)  # noqa: S101 it is the controller's own
         luns = sum(_RESTRICTED << 2 * lun for lun in range(4) if answer[0] >> 2 * lun & 3)
@@ -353,7 +353,10 @@ class Firewall:
         return b''
 
     def _oem(self, request: Request) -> bytes:
-        """Whose commands there are under 2Ch and 2Eh, one by one; under 30h to 3Eh, where one has to say so."""
+        """Get OEM NetFn IANA Support: the qualifiers under 2Ch and 2Eh, one by one, and under 30h to 3Eh.
+
+        For 30h to 3Eh only where the firewall requires a qualifier.
+        """
         self._controller.channel(request, request.data[0] & 0xF)
         netfn, index = request.data[1] & 0x3F, request.data[2] & 0x3F
         if netfn in _MAKERS and self.makers_qualifier:

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the emulated boards say of themselves, and how is it read and written? FRU inventory areas, and 0A/10, 11 and 12.
+"""FRU inventory areas of emulated boards, and the commands that read and write FRU devices (0A/10, 11 and 12).
 
-Source: Platform Management FRU Information Storage Definition 1.0, sections 8 to 16; IPMI 2.0 revision 1.1, section 34;
-PICMG AMC.0 R2.0, section 3.6 for the records of a card.
+Source: Platform Management FRU Information Storage Definition 1.0, sections 8 to 16; IPMI 2.0 revision 1.1, section 34; PICMG
+AMC.0 R2.0, section 3.6 for the records of a card.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from baremetal_acc.emulator.ipmi.message import checksum
 
 ENGLISH = 25
 PICMG = 0x00315A
-"""The manufacturer of PICMG's own records."""
+"""The manufacturer ID of PICMG records."""
 
 _FORMAT = 1
 _LATIN = 0xC0
@@ -40,7 +40,7 @@ class Board:
     custom: tuple[str, ...] = ()
 
     def encoded(self) -> bytes:
-        """As it stands in the inventory."""
+        """The bytes of the area."""
         minutes = int((self.made - _EPOCH).total_seconds()) // 60
         texts = (self.manufacturer, self.name, self.serial, self.part_number, self.file_id, *self.custom)
         return _area(bytes((ENGLISH,)) + minutes.to_bytes(3, 'little'), texts)
@@ -60,7 +60,7 @@ class Product:
     custom: tuple[str, ...] = ()
 
     def encoded(self) -> bytes:
-        """As it stands in the inventory."""
+        """The bytes of the area."""
         texts = (self.manufacturer, self.name, self.part_number, self.version, self.serial, self.asset_tag, self.file_id)
         return _area(bytes((ENGLISH,)), (*texts, *self.custom))
 
@@ -69,7 +69,7 @@ class Product:
 class ChassisInfo:
     """The chassis info area.
 
-    :ivar kind: type of chassis as in SMBIOS; 17h is a main server chassis.
+    :ivar kind: the chassis type of SMBIOS; 17h is a main server chassis.
     """
 
     kind: int = 0x17
@@ -78,12 +78,12 @@ class ChassisInfo:
     custom: tuple[str, ...] = ()
 
     def encoded(self) -> bytes:
-        """As it stands in the inventory."""
+        """The bytes of the area."""
         return _area(bytes((self.kind,)), (self.part_number, self.serial, *self.custom))
 
 
 def picmg_record(record_id: int, data: bytes, version: int = 0) -> tuple[int, bytes]:
-    """A multi-record of PICMG, such as 16h, Module Current Requirements."""
+    """Build a multi-record of PICMG, such as 16h, Module Current Requirements."""
     return _OEM_RECORD, PICMG.to_bytes(3, 'little') + bytes((record_id, version)) + data
 
 
@@ -95,11 +95,11 @@ def inventory(
     records: tuple[tuple[int, bytes], ...] = (),
     size_bytes: int = 256,
 ) -> bytes:
-    """A whole inventory: common header and areas, filled up with FFh.
+    """Build a whole inventory: common header and areas, padded with FFh.
 
     :param records: multi-records, type and content.
-    :param size_bytes: of the device that holds it, at least; it grows when that is too small.
-    :raises ValueError: an area, a record or a text is too long for its length to be written.
+    :param size_bytes: the smallest size; a larger inventory grows.
+    :raises ValueError: an area, a record or a text does not fit its length field.
     """
     offsets, body = [0], b''
     for area in (chassis, board, product):
@@ -114,7 +114,7 @@ def inventory(
 
 
 def _text(text: str) -> bytes:
-    """A field. One character alone would look like the end of the fields, so it gets a blank."""
+    """Encode a field. A field of one character would look like the end of the fields, so a blank is added."""
     raw = text.encode('latin-1')
     raw = raw + b' ' if len(raw) == 1 else raw
     if len(raw) > _LONGEST_TEXT:
@@ -144,10 +144,10 @@ def _records(records: tuple[tuple[int, bytes], ...]) -> bytes:
 class FruDevices:
     """The FRU devices of one controller.
 
-    :ivar contents: by id; what is written stands there.
+    :ivar contents: the contents by FRU device id; writes change them.
     :ivar protected: ids that cannot be written.
-    :ivar longest: bytes that one read gives at most; more is refused with CAh.
-    :raises ValueError: an inventory is larger than a size of two bytes can tell.
+    :ivar longest: bytes that one read returns at most; longer reads are refused with CAh.
+    :raises ValueError: an inventory is larger than two bytes can express.
     """
 
     def __init__(self, contents: dict[int, bytes], *, longest: int = 64) -> None:
@@ -158,13 +158,13 @@ class FruDevices:
         self.longest = longest
 
     def dump(self) -> Any:
-        """What is written, as JSON."""
+        """The contents, as JSON."""
         return {str(number): content.hex() for number, content in self.contents.items()}
 
     def load(self, stored: Any) -> None:
-        """Take it over, in the very bytes that others may have, too.
+        """Restore the contents in place, since an EEPROM may share the bytes.
 
-        :raises ValueError: it is of other devices.
+        :raises ValueError: the stored contents are of other devices.
         """
         contents = {int(number): bytes.fromhex(content) for number, content in stored.items()}
         if {n: len(content) for n, content in contents.items()} != {n: len(c) for n, c in self.contents.items()}:
@@ -173,7 +173,7 @@ class FruDevices:
             self.contents[number][:] = content
 
     def join(self, controller: Controller) -> None:
-        """Let a controller answer for these devices."""
+        """Register the FRU commands at a controller."""
         controller.add(STORAGE, 0x10, self._info, privilege=Privilege.USER, least=1)
         controller.add(STORAGE, 0x11, self._read, privilege=Privilege.USER, least=4)
         controller.add(STORAGE, 0x12, self._write, privilege=Privilege.ADMINISTRATOR, least=4, most=MANY)

@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does an emulated controller take firmware? The commands of HPM.1 under NetFn 2Ch, and what HPM.2 says of the LAN.
+"""HPM.1 firmware upgrade of an emulated controller (the commands under NetFn 2Ch), and the LAN payload sizes of HPM.2.
 
-What is written lands in the components of the machine, which Redfish shows too. What is uploaded is held until Activate
-Firmware; a component with deferred activation keeps it over a restart of the controller. Actions that take time are answered by
-80h, and Get Upgrade Status tells how they go on; all times come from the clock of the machine.
+A written image goes into a component of the machine, which Redfish shows too. An uploaded image is held until Activate
+Firmware; a component with deferred activation keeps it over a restart of the controller. Actions that take time are answered
+with 80h, and Get Upgrade Status reports their progress; all times come from the clock of the machine.
 
-Where facts/ipmi.md, section 3, leaves open what a controller does, this one is strict: what comes out of turn is refused. What
-real ones do otherwise is a habit, a field of :class:`Ability`; :data:`HABITS` has a name for each.
+Where facts/ipmi.md, section 3, leaves the behaviour of a controller open, this one is strict: a command out of turn is refused.
+Deviations of real controllers are habits, fields of :class:`Ability`; :data:`HABITS` names each.
 
 Source: PICMG HPM.1 R1.0, section 3; PICMG HPM.2 R1.0, section 3.
 """
@@ -68,7 +68,7 @@ _END, _UNDONE, _RESTART = 'end', 'undone', 'restart'
 
 
 class Backup(IntEnum):
-    """Whether there is a way back for a component, as bits 0 and 1 of its general properties say it."""
+    """How a component is backed up, as bits 0 and 1 of its general properties say."""
 
     NONE = 0
     BY_COMMAND = 1
@@ -79,13 +79,14 @@ class Backup(IntEnum):
 class Part:
     """A component of HPM.1.
 
-    :ivar key: the component of the machine that it is.
-    :ivar prepares: it has to be erased before an upload.
-    :ivar deferred: what is uploaded outlives a restart of the controller, and its version is told.
-    :ivar restarts: the controller restarts when it is activated.
+    :ivar key: the key of the component of the machine.
+    :ivar prepares: the component has to be erased before an upload.
+    :ivar deferred: an uploaded image survives a restart of the controller, and its version is reported.
+    :ivar restarts: the controller restarts when the component is activated.
     :ivar flash_bytes: the longest image.
     :ivar oem: further properties, by selector from C0h on.
-    :ivar sections: where in the image (bytes received so far) the controller asks for a section, by offset and length.
+    :ivar sections: positions in the image (bytes received so far) at which the controller requests a section, by offset and
+        length.
     """
 
     key: str
@@ -102,7 +103,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """How many seconds things take; what takes none is answered when it is done."""
+    """How many seconds actions take; an action that takes none is finished when it is answered."""
 
     back_up: float = 0.0
     erase: float = 0.0
@@ -115,22 +116,24 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ability:
-    """What a controller says of itself, and does.
+    """The abilities and deviations of a controller.
 
     :ivar override: the automatic rollback can be overridden by Activate Firmware.
-    :ivar undesirable: this is no time to upgrade: it says so, and refuses Initiate Upgrade Action with D5h.
+    :ivar undesirable: the controller reports that an upgrade is undesirable now, and refuses Initiate Upgrade Action with D5h.
     :ivar block_bytes: the longest block, by the channel that it comes through.
-    :ivar too_long: the code by which longer ones are refused.
-    :ivar while_uploading: the code by which Initiate Upgrade Action is refused while an upload is open; None: a new one begins.
+    :ivar too_long: the code by which longer blocks are refused.
+    :ivar while_uploading: the code by which Initiate Upgrade Action is refused while an upload is open; None: a new upload
+        begins.
     :ivar tells_percent: Get Upgrade Status and Query Rollback Status have a percentage.
-    :ivar counts_in_a_byte: no block is too long: of one of 300 bytes 44 are taken, and nothing is said of it before Finish.
-    :ivar repeated: the code by which a block that comes again is refused; None: it is taken for the same one.
-    :ivar page_bytes: a block that fills a page of the flash is answered by 80h, though it is done by then; None: none is.
-    :ivar activates_at_finish: what was uploaded comes in force as Finish is answered, for which the controller restarts.
-    :ivar untested: what Query Self-test Results answers where there is no self-test; None: it is refused with D5h.
-    :ivar busy_when_done: it executes Activate and Manual Rollback and answers C0h: its BMC repeated them on the bus, and what
-        comes back is the answer to the repetition.
-    :ivar refuses_backup: what is backed up by itself cannot be told to: Initiate Upgrade Action is refused with CCh.
+    :ivar counts_in_a_byte: no block is too long: of a block of 300 bytes 44 are taken, and the error shows only at Finish.
+    :ivar repeated: the code by which a repeated block is refused; None: the block is recognised as a repetition.
+    :ivar page_bytes: a block that fills a page of the flash is answered with 80h, though it is already written; None: no block
+        is.
+    :ivar activates_at_finish: the uploaded image comes in force when Finish is answered, for which the controller restarts.
+    :ivar untested: the answer of Query Self-test Results where there is no self-test; None: it is refused with D5h.
+    :ivar busy_when_done: the controller executes Activate and Manual Rollback and answers C0h: its BMC repeated the command on
+        the bus, and the client gets the answer to the repetition.
+    :ivar refuses_backup: a backup of a component that is backed up automatically is refused: CCh for Initiate Upgrade Action.
     """
 
     self_test: bool = True
@@ -163,12 +166,12 @@ HABITS: Mapping[str, Mapping[str, Any]] = {
     'busy-when-done': {'busy_when_done': True},
     'refuses-backup': {'refuses_backup': True},
 }
-"""What controllers do otherwise than the standard has it, or than clients expect: fields of :class:`Ability`, by name."""
+"""Deviations of controllers from the standard, or from what clients expect: fields of :class:`Ability`, by name."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Upload:
-    """An open upload: ``position`` is where the next byte lands, ``sent`` how many came."""
+    """An open upload: ``position`` is the offset of the next byte, ``sent`` the number of bytes received."""
 
     number: int
     action: int
@@ -182,7 +185,7 @@ class _Upload:
 
 @dataclass(slots=True, kw_only=True)
 class _Running:
-    """A command that takes time."""
+    """A command that is in progress."""
 
     id: int
     command: int
@@ -195,10 +198,10 @@ class Upgrades:
     """HPM.1 of one controller.
 
     :param parts: its components, by number.
-    :param presence: its own restart.
-    :raises ValueError: a part is none of the machine, or has a version or a name that HPM.1 cannot tell.
+    :param presence: carries out its restarts.
+    :raises ValueError: a part is not a component of the machine, or has a version or a name that HPM.1 cannot express.
     :ivar activations: how often Activate Firmware was executed, and ``rollbacks`` Manual Firmware Rollback.
-    :ivar repeated: how many blocks came again.
+    :ivar repeated: the number of repeated blocks.
     """
 
     def __init__(
@@ -239,7 +242,7 @@ class Upgrades:
         machine.elsewhere[self._who] = self._happen
 
     def join(self, controller: Controller) -> None:
-        """Let a controller answer to the commands of HPM.1."""
+        """Register the HPM.1 commands at a controller."""
         user, administrator = Privilege.USER, Privilege.ADMINISTRATOR
 
         def add(command: int, serve: Callable[[Request], bytes | Answer], privilege: Privilege, *sizes: int) -> None:
@@ -259,7 +262,7 @@ class Upgrades:
         add(ROLL_BACK, self._in_turn(self._repeated_on_the_bus(self._roll_back)), administrator)
         controller.on_reset.append(self._restarted)
 
-    # -- what takes time ----------------------------------------------------------------------------------------------
+    # -- commands in progress -----------------------------------------------------------------------------------------
 
     def _in_turn(self, serve: Callable[[Request], bytes | Answer]) -> Callable[[Request], bytes | Answer]:
         def served(request: Request) -> bytes | Answer:
@@ -271,7 +274,7 @@ class Upgrades:
         return served
 
     def _repeated_on_the_bus(self, serve: Callable[[Request], bytes]) -> Callable[[Request], bytes]:
-        """The answer to the repetition of what was executed, where the controller has that habit."""
+        """Answer C0h after the command was executed, where the controller has the habit ``busy-when-done``."""
 
         def served(request: Request) -> bytes:
             before = self.activations, self.rollbacks
@@ -284,7 +287,7 @@ class Upgrades:
         return served
 
     def _begin(self, command: int, seconds: float, effect: Callable[[], int]) -> bytes:
-        """Do it at once, or begin to.
+        """Execute an action at once, or begin it.
 
         :raises Refusal: 80h where it takes time, or its own code where it has failed at once.
         """
@@ -314,7 +317,7 @@ class Upgrades:
         self._last = (running.command, running.effect())
 
     def _restarted(self) -> None:
-        """The controller restarts. What it restarts for, an activation or a rollback, begins with that."""
+        """Reset the upgrade state on a restart of the controller, except for the activation or rollback that causes it."""
         self._close()
         self._prepared.clear()
         if self._is_leaving:
@@ -326,13 +329,13 @@ class Upgrades:
             if not self._defers(part):
                 self._machine.drop_held(part.key)
 
-    # -- what there is ------------------------------------------------------------------------------------------------
+    # -- capabilities and properties ----------------------------------------------------------------------------------
 
     def _component(self, number: int) -> Component:
         return self._machine.components[self.parts[number].key]
 
     def _defers(self, part: Part) -> bool:
-        """It keeps what was uploaded to it until that is activated, over restarts."""
+        """Whether a component keeps an uploaded image over restarts until it is activated."""
         return part.deferred and not self.ability.activates_at_finish
 
     def _fault(self, name: str, component: Component, command: int, *, use: bool = False) -> Fault | None:
@@ -384,7 +387,7 @@ class Upgrades:
                 return part.oem[selector]
         raise Refusal(_UNKNOWN_SELECTOR)
 
-    # -- upgrading ----------------------------------------------------------------------------------------------------
+    # -- upgrade actions ----------------------------------------------------------------------------------------------
 
     def _abort(self, _: Request) -> bytes:
         self._machine.settle()
@@ -432,13 +435,13 @@ class Upgrades:
         return self._component(number).bmc
 
     def _close(self) -> None:
-        """End the upload, if there is one: others may write the component again."""
+        """End the upload, if there is one, and release its component for other writers."""
         upload, self._upload = self._upload, None
         if upload is not None and upload.action == _UPLOAD:
             self._machine.bmcs[self._bmc_of(upload.number)].reserved.discard(self.parts[upload.number].key)
 
     def _takes(self, number: int, action: int) -> bool:
-        """Whether a component has this action, and can be written if that is what it leads to."""
+        """Whether a component supports this action, and can be written where the action leads to a write."""
         part = self.parts[number]
         match action:
             case 0:
@@ -529,7 +532,7 @@ class Upgrades:
             return _DIFFERENT if upload.action == _COMPARE else _WRONG_CONTENT
         self._machine.hold(part.key, image, writer)
         if self.ability.activates_at_finish:
-            # By then Finish is answered.
+            # The restart happens after Finish was answered.
             self._machine.later(0, self._who, f'{_RESTART} {1 << upload.number}')
         return Code.OK
 
@@ -541,7 +544,7 @@ class Upgrades:
         percent = min(99, int(100 * (self._machine.now() - running.since) / running.seconds))
         return bytes((running.command, _IN_PROGRESS)) + (bytes((percent,)) if self.ability.tells_percent else b'')
 
-    # -- activating and going back ------------------------------------------------------------------------------------
+    # -- activation and rollback --------------------------------------------------------------------------------------
 
     def _activate(self, request: Request) -> bytes:
         override = request.data[:1] == b'\1'
@@ -563,7 +566,7 @@ class Upgrades:
         return self._begin(ACTIVATE, seconds, lambda: self._activated_now(held, override))
 
     def _away(self, command: int, seconds: float | None, effect: Callable[[], int]) -> bytes:
-        """What takes place while the controller is away; it is back when that has happened."""
+        """Restart the controller, and execute the action when it is back."""
         silent = self._machine.bmc_reset_seconds if seconds is None else seconds
         self._is_leaving = True
         self._presence.restart(silent)
@@ -571,7 +574,7 @@ class Upgrades:
         return self._begin(command, silent, effect)
 
     def _fallen_back(self) -> int:
-        """An activation that a restart cut short: what was held is lost, unless it was to outlive a restart."""
+        """Drop held images after a restart cut the activation short, except those of components with deferred activation."""
         for part in self.parts.values():
             if not self._defers(part):
                 self._machine.drop_held(part.key)
@@ -596,7 +599,7 @@ class Upgrades:
         return Code.OK
 
     def _with_a_way_back(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        """Which of them have a backup; what waits for a restart of the payload can be taken back, whatever ran before."""
+        """The components that have a backup, or an image that waits for a restart of the payload and can be dropped."""
 
         def has_one(component: Component) -> bool:
             return component.previous is not None or component.staged is not None
@@ -644,7 +647,7 @@ class Upgrades:
 
 
 class ExtendedLan:
-    """HPM.2 of a BMC: how long messages over its LAN channel can be.
+    """HPM.2 of a BMC: the payload sizes of its LAN channel.
 
     :param inbound_bytes: of the payload of a request, and ``outbound_bytes`` of an answer.
     :param start: the first of the LAN configuration parameters that HPM.2 adds.
@@ -662,7 +665,7 @@ class ExtendedLan:
         channel.read_only.add(start)
 
     def join(self, controller: Controller) -> None:
-        """Let a controller answer to Get HPM.x Capabilities."""
+        """Register Get HPM.x Capabilities at a controller."""
         controller.add(GROUP, HPM_X, self._capabilities, privilege=Privilege.USER, least=1, qualifier=PICMG_BODY)
 
     @property
@@ -681,7 +684,7 @@ def _version(bank: Bank | None) -> str:
 
 
 def _told(version: str) -> bytes:
-    """A version as the controller tells it; none where HPM.1 has no place for it."""
+    """The version bytes that the controller reports; FFh bytes where HPM.1 cannot express the version."""
     try:
         return version_bytes(version)
     except ValueError:

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is on the I2C buses of an emulated controller, and who can write it? Master Write-Read, 06/52: a way round FRU commands.
+"""I2C buses of an emulated controller, written by Master Write-Read (06/52), which bypasses the FRU commands.
 
-An EEPROM here can be the very bytes of an FRU device: what one way writes, the other one reads.
+An EEPROM can share its bytes with an FRU device: what is written through one is read through the other.
 
 Source: IPMI 2.0 revision 1.1, section 22.11.
 """
@@ -12,21 +12,21 @@ from collections.abc import Callable, Mapping
 from baremetal_acc.emulator.ipmi.controller import APP, MANY, Code, Controller, Privilege, Refusal, Request
 
 Device = Callable[[bytes, int], bytes]
-"""Takes what is written to it and how many bytes are then read; gives those.
+"""A device on a bus: takes the written bytes and the number of bytes to read, and returns the read bytes.
 
-It raises :class:`Refusal`: 83h where it does not acknowledge.
+It raises :class:`Refusal` with 83h where it does not acknowledge.
 """
 
 NOT_ACKNOWLEDGED = 0x83
 LONGEST = 64
-"""So many bytes are written, or read, by one command."""
+"""The most bytes that one command writes or reads."""
 
 
 class Eeprom:
-    """A memory behind one address: the first bytes that are written say where.
+    """A memory behind one address: the first written bytes are the offset.
 
     :param content: its bytes; they may be shared.
-    :param address_bytes: 1 or 2; more significant first.
+    :param address_bytes: length of the offset, 1 or 2 bytes; big-endian.
     :ivar protected: it acknowledges no byte that would be written.
     """
 
@@ -39,7 +39,7 @@ class Eeprom:
         self._place = 0
 
     def __call__(self, written: bytes, count: int) -> bytes:
-        """One transfer. It goes round at the end of the memory."""
+        """Carry out one transfer. The offset wraps at the end of the memory."""
         address, data = written[: self._address_bytes], written[self._address_bytes :]
         if data and self.protected:
             raise Refusal(NOT_ACKNOWLEDGED)
@@ -56,14 +56,14 @@ class Eeprom:
 class Buses:
     """The I2C buses of one controller.
 
-    :param devices: by bus, as the first byte of Master Write-Read names it, and by address of eight bits, the last one 0.
+    :param devices: by bus, as the first byte of Master Write-Read names it, and by 8-bit address, whose last bit is 0.
     """
 
     def __init__(self, devices: Mapping[tuple[int, int], Device]) -> None:
         self.devices = dict(devices)
 
     def join(self, controller: Controller) -> None:
-        """Let a controller answer for its buses."""
+        """Register Master Write-Read at a controller."""
         controller.add(APP, 0x52, self._transfer, privilege=Privilege.ADMINISTRATOR, least=3, most=MANY)
 
     def _transfer(self, request: Request) -> bytes:

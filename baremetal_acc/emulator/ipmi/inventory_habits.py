@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What ordinary servers have among their FRUs and sensor data records beside boards that can be read, each by a name.
+"""Habits of real servers in their FRU inventories and sensor data records, each by a name, such as empty bays and DIMM SPDs.
 
 Tried on: our own inspection, and ipmitool, which prints such FRUs as ``Device not present`` or as memory. Each is known from
 public reports: ipmitool issues 242, 279 and 308 (DIMMs by their SPD), tigerblue77/Dell_iDRAC_fan_controller_Docker issues 192
@@ -24,13 +24,13 @@ _BUSY, _TIMEOUT, _UNSPECIFIED = 0x81, 0xC3, 0xFF
 _HEADER_BYTES = 5
 
 DDR4_SPD = bytes.fromhex('23120c018521000800600003080b80000000080df8ff010055006e6e6e11006e200800057003003c14').ljust(512, b'\0')
-"""The beginning of the SPD of a DDR4 RDIMM."""
+"""The SPD of a DDR4 RDIMM: its first bytes, padded with zeros."""
 
 Record = FruLocator | PlainRecord
 
 
 def _damaged_card() -> bytes:
-    """An FPGA card by its product area, of which one bit is another one; its board area is sound and names something else."""
+    """An FPGA card whose product area has one flipped bit; its board area is sound and names another part."""
     whole = bytearray(
         inventory(
             board=Board(manufacturer='Maker', name='Board 9', serial='B-9', part_number='BP-9'),
@@ -43,14 +43,14 @@ def _damaged_card() -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InventoryHabit:
-    """One of them.
+    """One habit.
 
-    :ivar frus: locators, and what each FRU has: its memory, or the completion code of all commands about it.
+    :ivar frus: FRU locators with the content of each FRU: its memory, or the completion code of all commands about it.
     :ivar records: further records, at the end.
     :ivar wraps: the last record names the first one as the next one, not FFFFh.
-    :ivar unreadable: of the last record nothing but its header can be read: C3h.
-    :ivar busy: so many commands about any FRU are answered by 81h first.
-    :ivar administrators: records, FRUs and bridges are given to administrators only.
+    :ivar unreadable: of the last record only the header can be read; other reads are refused with C3h.
+    :ivar busy: so many commands about any FRU are first answered with 81h.
+    :ivar administrators: records, FRUs and bridging need Administrator privilege.
     """
 
     frus: tuple[tuple[str, int, int, bytes | int], ...] = ()
@@ -92,15 +92,15 @@ HABITS: Mapping[str, InventoryHabit] = {
     'fru-busy': InventoryHabit(busy=2),
     'administrators-only': InventoryHabit(administrators=True),
 }
-"""All of them: what ``--inventory-habit`` can say."""
+"""All habits by their names, the values of ``--inventory-habit``."""
 
 
 @dataclass(slots=True)
 class Habits:
-    """Some of them, for one BMC.
+    """The chosen habits of one BMC.
 
-    :ivar frus: their memories by FRU device id.
-    :ivar records: locators of these, and further records.
+    :ivar frus: their FRU memories by FRU device id.
+    :ivar records: the locators of these FRUs, and further records.
     """
 
     names: tuple[str, ...]
@@ -128,11 +128,11 @@ class Habits:
 
     @property
     def wraps(self) -> bool:
-        """The last record names the first one as the next one."""
+        """Whether the last record names the first one as the next one."""
         return any(habit.wraps for habit in self._all)
 
     def join(self, controller: Controller, number_of_records: Callable[[], int]) -> None:
-        """Let a controller be so."""
+        """Apply the habits to a controller."""
         unreadable = any(habit.unreadable for habit in self._all)
         administrators = any(habit.administrators for habit in self._all)
 

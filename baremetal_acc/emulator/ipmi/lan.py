@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How are emulated BMCs put on the network for IPMI? Each has a UDP port of its own; one event loop serves them all."""
+"""The UDP listener of emulated BMCs for IPMI over LAN: one port for each BMC, all on one event loop."""
 
 import asyncio
 import random
@@ -17,20 +17,20 @@ START_SECONDS = 30
 
 
 class Endpoint(Protocol):
-    """One BMC on the LAN: :class:`~baremetal_acc.emulator.ipmi.session.Endpoint`, or what stands before it."""
+    """One BMC on the LAN: :class:`~baremetal_acc.emulator.ipmi.session.Endpoint`, or a wrapper around it."""
 
     def receive(self, datagram: bytes) -> list[bytes]:
-        """What is answered to a datagram, at once or :func:`~baremetal_acc.emulator.ipmi.message.late`."""
+        """The answers to a datagram, to be sent at once or :func:`~baremetal_acc.emulator.ipmi.message.late`."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Line:
-    """What happens to datagrams on their way; can be changed while the BMC serves.
+    """The transmission faults of datagrams; they can be changed while the BMC serves.
 
-    :ivar loss: share of datagrams that are lost, each way, and ``garbled`` of answers in which a bit is turned.
-    :ivar delay_seconds: how late each answer comes.
-    :ivar silent: nothing comes through.
-    :ivar seed: the same one loses the same datagrams again.
+    :ivar loss: share of datagrams that are lost, each way, and ``garbled`` share of answers in which one bit is flipped.
+    :ivar delay_seconds: how late each answer is sent.
+    :ivar silent: every datagram is lost.
+    :ivar seed: the same seed loses the same datagrams again.
     """
 
     loss: float = 0.0
@@ -48,7 +48,7 @@ class Line:
         return self.silent or self._random.random() < self.loss
 
     def brings(self, answer: bytes) -> bytes:
-        """What arrives of an answer."""
+        """An answer as it arrives."""
         if not self._random.random() < self.garbled:
             return answer
         place = self._random.randrange(len(answer) * 8)
@@ -88,7 +88,7 @@ async def listen(
     """Serve one BMC.
 
     :param port: 0: a free one.
-    :returns: what ends it when closed, and the port.
+    :returns: the transport, which ends the service when closed, and the port.
     """
     transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
         lambda: _Port(endpoint, line or Line()), local_addr=(host, port)
@@ -116,14 +116,14 @@ class LanThread:
         self._loop.close()
 
     def add(self, endpoint: Endpoint, port: int = 0, line: Line | None = None) -> int:
-        """Serve one more BMC; gives its port."""
+        """Serve one more BMC; return its port."""
         serving = listen(endpoint, port=port, line=line)
         transport, bound = asyncio.run_coroutine_threadsafe(serving, self._loop).result(START_SECONDS)
         self._transports.append(transport)
         return bound
 
     def add_door(self, door: SystemDoor, path: Path | None = None) -> int:
-        """Let a machine connect to the system interface of a BMC, on a TCP port or a Unix socket; gives the port, or 0."""
+        """Serve the system interface of a BMC on a TCP port or a Unix socket; return the port, or 0."""
 
         async def listening() -> int:
             if path is None:

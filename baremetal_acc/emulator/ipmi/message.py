@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does one IPMI message look like, on a LAN and on an IPMB alike?
+"""The format of an IPMI message, which is the same on a LAN and on an IPMB: parse, encode, checksum.
 
 Source: IPMI 2.0 revision 1.1, sections 12.4, 13.8 and 6.13.
 """
@@ -14,16 +14,16 @@ _LEAST = 7
 
 
 class Late(bytes):
-    """A datagram that goes out later than at once.
+    """A datagram that is sent with a delay.
 
-    :ivar seconds: so much.
+    :ivar seconds: the delay.
     """
 
     seconds = 0.0
 
 
 def late(datagram: bytes, seconds: float) -> bytes:
-    """The datagram, to go out so much later."""
+    """Return the datagram with a delay."""
     if seconds <= 0:
         return datagram
     waiting = Late(datagram)
@@ -32,21 +32,21 @@ def late(datagram: bytes, seconds: float) -> bytes:
 
 
 def lateness(datagram: bytes) -> float:
-    """How many seconds it is to wait before it goes out."""
+    """The delay of a datagram, in seconds."""
     return datagram.seconds if isinstance(datagram, Late) else 0.0
 
 
 def checksum(data: bytes) -> int:
-    """What makes the sum of all bytes 0."""
+    """The checksum byte: it makes the sum of all bytes 0."""
     return -sum(data) & 0xFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One request or response; a response's completion code is the first byte of its data.
+    """One request or response; the completion code of a response is the first byte of its data.
 
     :ivar to: address of the receiver, and ``sender`` that of the sender: slave addresses, or a software id such as 81h.
-    :ivar sequence: the requester's, six bits.
+    :ivar sequence: the requester's sequence number, six bits.
     """
 
     to: int
@@ -60,7 +60,7 @@ class Message:
 
     @classmethod
     def parse(cls, raw: bytes) -> 'Message | None':
-        """The message in these bytes; None when it is too short or a checksum is wrong: a controller keeps silent then."""
+        """Parse a message; None when it is too short or a checksum is wrong: a controller does not answer such a message."""
         if len(raw) < _LEAST or checksum(raw[:3]) or checksum(raw[3:]):
             return None
         return cls(
@@ -75,7 +75,7 @@ class Message:
         )
 
     def encoded(self) -> bytes:
-        """As it goes over the wire."""
+        """The bytes of the message on the wire."""
         head = bytes((self.to, self.netfn << 2 | self.to_lun))
         body = bytes((self.sender, self.sequence << 2 | self.sender_lun, self.command)) + self.data
         return head + bytes((checksum(head),)) + body + bytes((checksum(body),))

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does the emulated BMC bring the host's software what did not come as an answer? 06/05, 2E to 31, 33 and 35.
+"""The receive message queue and message flags of the system interface (06/05, 2E to 31, 33 and 35).
 
-What a controller behind the BMC answers to the host arrives in the receive message queue; until it is fetched, attention is
-set.
+The response of a controller behind the BMC to the host arrives in the receive message queue; the attention flag is set until
+the queue has been read.
 
 Source: IPMI 2.0 revision 1.1, sections 22.1 to 22.8.
 """
@@ -15,10 +15,10 @@ from baremetal_acc.emulator.ipmi.controller import APP, IPMB, MANY, SYSTEM, Code
 from baremetal_acc.emulator.ipmi.message import Message
 
 CAPACITY = 32
-"""Messages that wait; further ones are lost, as the queue of a BMC is full some time."""
+"""The capacity of the queue; further messages are lost, as on a real BMC."""
 
 RECEIVED = 0x01
-"""Bit of the message flags: the queue holds something."""
+"""Bit of the message flags: the queue is not empty."""
 
 _LOGGING = 0x08
 _RECEIVE_INTERRUPT = 0x01
@@ -29,8 +29,8 @@ _EMPTY = 0x80
 class Messages:
     """The receive message queue of the system interface.
 
-    :ivar on_attention: told whether attention is set now, and whether by an interrupt.
-    :ivar manufacturing: Manufacturing Test On was taken.
+    :ivar on_attention: called with whether attention is set, and whether by an interrupt.
+    :ivar manufacturing: Manufacturing Test On was received.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Messages:
         self._enables = _LOGGING
 
     def join(self, controller: Controller) -> None:
-        """Let a controller answer for its messages."""
+        """Register the messaging commands at a controller."""
         user, administrator = Privilege.USER, Privilege.ADMINISTRATOR
         controller.add(APP, 0x05, self._manufacture, privilege=administrator, most=MANY)
         controller.add(APP, 0x2E, self._set_enables, privilege=administrator, least=1)
@@ -52,14 +52,14 @@ class Messages:
         controller.on_reset.append(self._restarted)
 
     def put(self, message: Message) -> None:
-        """Something came for the host's software."""
+        """Queue a message for the host's software."""
         if len(self._queue) < CAPACITY:
             self._queue.append(message)
         self._attend()
 
     @property
     def waiting(self) -> int:
-        """How many are not fetched yet."""
+        """The number of messages in the queue."""
         return len(self._queue)
 
     def _attend(self) -> None:
@@ -77,7 +77,7 @@ class Messages:
         return b''
 
     def _set_enables(self, request: Request) -> bytes:
-        """Bits 0 to 3, and 5 to 7 of OEM, which nobody has here."""
+        """Set BMC Global Enables: bits 0 to 3 can be set; the OEM bits 5 to 7 are not supported."""
         if request.data[0] & ~_ENABLES:
             raise Refusal(Code.INVALID_FIELD)
         self._enables = request.data[0]
@@ -95,7 +95,7 @@ class Messages:
         return b''
 
     def _get(self, request: Request) -> bytes:
-        """The oldest message, from its NetFn on: the address of the BMC is not told."""
+        """The oldest message, from its NetFn on: the address of the BMC is left out."""
         self._of_the_host(request)
         if not self._queue:
             raise Refusal(_EMPTY)
@@ -104,5 +104,5 @@ class Messages:
         return bytes((IPMB,)) + message.encoded()[1:]
 
     def _event(self, _: Request) -> bytes:
-        """There is no event: this BMC has no sensors."""
+        """Read Event Message Buffer: always empty, since this BMC has no sensors."""
         raise Refusal(_EMPTY)

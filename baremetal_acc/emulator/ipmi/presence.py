@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is an emulated controller there just now, and what goes wrong between it and those who ask? The machine knows.
+"""The presence of an emulated controller: restarts and absence, and the faults of single IPMI commands.
 
-A BMC that restarts is silent through every way in, be it IPMI or Redfish that made it restart. A controller behind it has a
-life of its own, and is gone when its card is.
+A BMC that restarts is silent through every interface, whether IPMI or Redfish made it restart. A controller behind the BMC
+restarts by itself, and is gone when its card is gone.
 
-Faults of the machine take commands by ``method``, NetFn and command in hexadecimal digits (``2C/32``), and by ``uri``, the data
-in the same way with blanks between (``00 07 *``).
+Faults of the machine select commands by ``method``, NetFn and command in hexadecimal digits (``2C/32``), and by ``uri``, the
+data in hexadecimal digits with blanks between the bytes (``00 07 *``).
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ from baremetal_acc.emulator.machine import Machine
 
 
 class Presence:
-    """Whether one controller is there.
+    """Whether one controller is present, and its command faults.
 
-    :param bmc: the BMC of the machine that it is, or behind which it stands.
-    :param device: the card that it stands on; None: it is the BMC itself.
+    :param bmc: the BMC of the machine that the controller is, or that it is behind.
+    :param device: the card of the controller; None: the controller is the BMC itself.
     """
 
     def __init__(self, controller: Controller, machine: Machine, bmc: str, device: str | None = None) -> None:
@@ -36,9 +36,9 @@ class Presence:
             machine.on_bmc_down.append(self._fell)
 
     def restart(self, seconds: float | None = None) -> None:
-        """The controller forgets what is in memory, and is away.
+        """Restart the controller: it drops the state in memory, and is absent for some time.
 
-        :param seconds: how long; as long as the BMC of the machine takes when None.
+        :param seconds: how long; the restart time of the machine's BMC when None.
         """
         if self._device is None:
             self._machine.reset_bmc(self._bmc, seconds)
@@ -58,7 +58,7 @@ class Presence:
         return gone is not None or self._machine.now() < self._back
 
     def _around(self, request: Request, execute: Callable[[Request], Answer]) -> Answer:
-        """What becomes of a command, by the faults that are about commands."""
+        """Execute a command with the faults that concern commands."""
         self._machine.settle()
         faults, method, data = self._machine.faults, f'{request.netfn:02X}/{request.command:02X}', request.data.hex(' ')
         if (
@@ -71,7 +71,7 @@ class Presence:
         return answer if slow is None else replace(answer, late=answer.late + float(slow.parameters['seconds']))
 
     def _spoilt(self, request: Request, execute: Callable[[Request], Answer], method: str, data: str) -> Answer:
-        """What is answered, however late, by the faults that are about answers."""
+        """Execute a command with the faults that concern its answer; delays are added by the caller."""
         faults = self._machine.faults
         if request.session is not None and faults.find('ipmi-session-lost', bmc=self._bmc, uri=data, method=method) is not None:
             request.session.forget()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where do the emulated BMC's records say that boards and controllers are? Locators in the SDR repository, and 0A/20, 22 to 27.
+"""The SDR repository of an emulated BMC: FRU and controller locator records, read and written (0A/20, 22 to 27).
 
 Source: IPMI 2.0 revision 1.1, sections 33.9 to 33.16, 43.8 and 43.9.
 """
@@ -12,7 +12,7 @@ from baremetal_acc.emulator.ipmi.controller import STORAGE, Code, Controller, Pr
 from baremetal_acc.emulator.ipmi.message import BMC
 
 AMC = 0xC1
-"""The entity of an AMC. Source: PICMG AMC.0."""
+"""The entity ID of an AMC. Source: PICMG AMC.0."""
 
 _VERSION = 0x51
 _FRU_LOCATOR, _MC_LOCATOR = 0x11, 0x12
@@ -34,10 +34,10 @@ _FREE_BYTES = 0x4000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FruLocator:
-    """Where a logical FRU device is.
+    """A FRU device locator record: where a logical FRU device is.
 
     :ivar address: of the controller that holds it.
-    :ivar modifier: of which kind it is; 01h: it is the SPD of a DIMM.
+    :ivar modifier: the device type modifier; 01h: the SPD of a DIMM.
     """
 
     name: str
@@ -51,16 +51,16 @@ class FruLocator:
 
     @property
     def body(self) -> bytes:
-        """What comes after the header."""
+        """The record after its header."""
         where = bytes((self.address, self.fru_id, _LOGICAL, self.channel << 4, 0, _FRU_DEVICE, self.modifier))
         return where + bytes((self.entity, self.instance, 0)) + _name(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerLocator:
-    """Where a further controller is.
+    """A management controller device locator record: where a further controller is.
 
-    :ivar capabilities: bit 3: it has FRU devices.
+    :ivar capabilities: bit 3: the controller has FRU devices.
     """
 
     name: str
@@ -73,16 +73,16 @@ class ControllerLocator:
 
     @property
     def body(self) -> bytes:
-        """What comes after the header."""
+        """The record after its header."""
         where = bytes((self.address, self.channel, 0, self.capabilities, 0, 0, 0))
         return where + bytes((self.entity, self.instance, 0)) + _name(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainRecord:
-    """Any other record.
+    """A record of any other type.
 
-    :ivar body: what comes after the header.
+    :ivar body: the record after its header.
     """
 
     kind: int
@@ -100,9 +100,9 @@ class Repository:
     """The SDR repository of one BMC.
 
     :param records: its records, in their order; their numbers begin with 1.
-    :param longest: bytes that one read gives at most; more is refused with CAh.
+    :param longest: bytes that one read returns at most; longer reads are refused with CAh.
     :param wraps: the last record names the first one as the next one, not FFFFh.
-    :param writable: records can be added, deleted and cleared; what is written takes the place of the truth, for all who read.
+    :param writable: records can be added, deleted and cleared; written records replace the true ones for every reader.
     :ivar raw: the records by number, from the version of the record on.
     """
 
@@ -127,7 +127,7 @@ class Repository:
         self._added = self._erased = 0
 
     def join(self, controller: Controller) -> None:
-        """Let a controller answer for these records. Each reset cancels the reservation."""
+        """Register the SDR commands at a controller. A restart cancels the reservation."""
         controller.add(STORAGE, 0x20, self._info, privilege=Privilege.USER)
         controller.add(STORAGE, 0x22, self._reserve, privilege=Privilege.USER)
         controller.add(STORAGE, 0x23, self._read, privilege=Privilege.USER, least=6)
@@ -145,9 +145,9 @@ class Repository:
         return {'raw': raw, 'next': self._next, 'added': self._added, 'erased': self._erased}
 
     def load(self, stored: Any) -> None:
-        """Take them over.
+        """Restore the records.
 
-        :raises ValueError: they are none.
+        :raises ValueError: the stored records are not valid.
         """
         raw = {int(number): bytes.fromhex(record) for number, record in stored['raw'].items()}
         if any(len(record) < _HEADER_BYTES - 2 or not 0 < number < stored['next'] for number, record in raw.items()):
@@ -179,7 +179,7 @@ class Repository:
         if number not in self.raw:
             raise Refusal(Code.NOT_PRESENT)
         raw = number.to_bytes(2, 'little') + self.raw[number]
-        # The beginning of a record may be read without a reservation, by those who want to know the length.
+        # The beginning of a record may be read without a reservation, to get its length.
         if (start or reservation) and reservation != self._reservation:
             raise Refusal(Code.RESERVATION_CANCELLED)
         if start >= len(raw):
@@ -190,12 +190,12 @@ class Repository:
         following = next((one for one in numbers if one > number), self._end)
         return following.to_bytes(2, 'little') + part
 
-    # -- writing ------------------------------------------------------------------------------------------------------
+    # -- write commands -----------------------------------------------------------------------------------------------
 
     def _put(self, record: bytes) -> bytes:
-        """A new record, from its number on, which is not looked at: the repository gives it one.
+        """Add a record, given with its number, which is ignored: the repository assigns another one.
 
-        :raises Refusal: its length is not the one that it tells, or there is no place left.
+        :raises Refusal: its length differs from the one in its header, or the repository is full.
         """
         if len(record) < _HEADER_BYTES or len(record) != _HEADER_BYTES + record[4]:
             raise Refusal(_LENGTH_DIFFERS)
@@ -211,7 +211,7 @@ class Repository:
         return self._put(request.data)
 
     def _add_part(self, request: Request) -> bytes:
-        """A record that comes in pieces, in their order; the last one is marked."""
+        """Add a record in pieces, in their order; the last piece is marked."""
         reservation, number = (int.from_bytes(request.data[place : place + 2], 'little') for place in (0, 2))
         start, progress, piece = request.data[4], request.data[5] & 0xF, request.data[6:]
         if reservation != self._reservation:

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does one datagram that reaches the emulated BMC become the datagrams that it answers? RMCP, ASF ping and RMCP+ sessions.
+"""RMCP, ASF ping and RMCP+ sessions of an emulated BMC: from a datagram that it receives to the datagrams that it answers.
 
-No sockets in here. Of IPMI 1.5 it speaks only what a client asks before it knows better: Get Channel Authentication
-Capabilities. What does not add up (checksum, integrity code, sequence number, unknown session) is answered by silence.
+This module has no sockets. Of IPMI 1.5 it answers only the first request of a client: Get Channel Authentication Capabilities.
+A datagram that is not valid (checksum, integrity code, sequence number, unknown session) is not answered.
 
 Source: IPMI 2.0 revision 1.1, sections 6.12, 13 and 22.13 to 22.20; ASF 2.0, section 3.2.
 """
@@ -68,11 +68,11 @@ SESSIONS = 16
 HANDSHAKES = 32
 HANDSHAKE_SECONDS = 60.0
 DUPLICATES = 4
-"""So many of the last requests are remembered: rqSeq has six bits, and soon means another request."""
+"""The number of requests whose answers are kept: rqSeq has six bits, and is soon used for another request."""
 
 DUPLICATE_SECONDS = 5.0
 AHEAD, BEHIND = 16, 15
-"""Sequence numbers that are taken, from the highest one that came. Source: section 6.12.13."""
+"""The window of accepted sequence numbers around the highest one received. Source: section 6.12.13."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +90,13 @@ class Suite:
 
     @property
     def record(self) -> bytes:
-        """As Get Channel Cipher Suites lists it."""
+        """The record of the suite in Get Channel Cipher Suites."""
         authentication, integrity, confidentiality = self.algorithms
         return bytes((0xC0, self.number, authentication, 0x40 | integrity, 0x80 | confidentiality))
 
 
 _UNTAGGED = {_OPENED: 36, _RAKP2: 40, _RAKP4: 8}
-"""Bytes of a refusal that names no handshake, by what it refuses: all zeros but the status. OpenBMC's phosphor-net-ipmid."""
+"""Lengths of untagged refusals, by message type: all zeros but the status, as OpenBMC's phosphor-net-ipmid sends them."""
 
 SUITES = {
     3: Suite(number=3, algorithms=(1, 1, 1), digest='sha1', check_bytes=12),
@@ -108,7 +108,8 @@ SUITES = {
 class _Handshake:
     """A session that is being opened.
 
-    :ivar asked: last request of the handshake, with what was answered: a client that lost the answer sends it again.
+    :ivar asked: the last request of the handshake, and ``answered`` its answer, which is repeated when a client that lost it
+        repeats the request.
     """
 
     id: int
@@ -127,7 +128,7 @@ class _Handshake:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """A request that was executed, its answers, and when they go out."""
+    """A request that was executed, its answers, and when they are sent."""
 
     request: Message
     at: float
@@ -155,17 +156,17 @@ class _Active:
     done: OrderedDict[int, _Done] = field(default_factory=OrderedDict)
 
     def close(self, session_id: int) -> bool:
-        """End a session, of this console or another; False when there is none of that id."""
+        """End a session, of this console or another; False when there is no session of that id."""
         return self.end(session_id)
 
     def forget(self) -> None:
-        """The BMC does not know this session any more."""
+        """Drop this session without an answer."""
         self.end(self.handshake.id)
 
     def takes(self, sequence: int) -> bool:
-        """Whether a packet of this number is new and within the window; then it is not new any more.
+        """Whether a sequence number is new and within the window; the call marks it as seen.
 
-        The first number is the client's choice: ipmitool counts the packets of the handshake, and those that it sent again.
+        The first number is the client's choice: ipmitool also counts the packets of the handshake and the repeated ones.
         """
         most = self.highest + AHEAD if self.highest else sequence
         if not max(1, self.highest - BEHIND) <= sequence <= most or sequence in self.seen:
@@ -179,12 +180,12 @@ class Endpoint:
     """The LAN side of one BMC.
 
     :param suites: cipher suites that it accepts, the preferred one first.
-    :param kg: key of the BMC (K_G); empty: passwords serve for it.
-    :param idle_seconds: a session that is not used ends.
-    :param reset_seconds: how long it is silent after it was told to restart; sessions do not survive that.
-    :param tags_refusals: what it refuses in a handshake has the message tag and the session of the console; else zeros.
-    :ivar said: what becomes of a message of a session before it is encrypted.
-    :ivar second: another LAN, if the controller has one. Nothing listens there: it can be set up, and asked for.
+    :param kg: the key K_G of the BMC; empty: the user's password is used instead.
+    :param idle_seconds: an unused session ends after this time.
+    :param reset_seconds: how long it is silent after a restart command; sessions do not survive a restart.
+    :param tags_refusals: a refusal in a handshake has the message tag and the session id of the console; else zeros.
+    :ivar said: transforms a message of a session before it is encrypted.
+    :ivar second: another LAN channel, if the controller has one. Nothing listens there: it can only be configured and read.
     """
 
     def __init__(
@@ -227,20 +228,20 @@ class Endpoint:
 
     @property
     def sessions(self) -> int:
-        """How many are open."""
+        """The number of open sessions."""
         self._expire()
         return len(self._active)
 
     def close(self, session_id: int) -> bool:
-        """End a session; False when there is none of that id."""
+        """End a session; False when there is no session of that id."""
         return self._active.pop(session_id, None) is not None
 
     def forget_sessions(self) -> None:
-        """End all of them, without a word."""
+        """Drop all sessions without an answer."""
         self._active.clear()
 
     def receive(self, datagram: bytes) -> list[bytes]:
-        """What is answered to a datagram; mostly one, none where silence is the answer."""
+        """The answers to a datagram; mostly one, none where the BMC stays silent."""
         if not self.channel.is_open or self._clock.now() < self._silent_until or len(datagram) < 4 or datagram[:3] != _RMCP:
             return []
         if self.controller.is_away:
@@ -270,7 +271,7 @@ class Endpoint:
     # -- packets ------------------------------------------------------------------------------------------------------
 
     def _before(self, packet: bytes) -> list[bytes]:
-        """IPMI 1.5, without a session."""
+        """Answer a packet of IPMI 1.5 without a session."""
         if len(packet) < 10 or any(packet[1:9]) or len(packet) - 10 < packet[9]:
             return []
         answers, seconds = self._sessionless(packet[10 : 10 + packet[9]])
@@ -332,9 +333,10 @@ class Endpoint:
         return [late(self._wrapped(active, answer), seconds) for answer in answers]
 
     def _answers(self, active: _Active, message: Message) -> tuple[tuple[Message, ...], float]:
-        """The answers to a request, and how many seconds they wait; those of before where it is one of the last few come again.
+        """The answers to a request, and how many seconds they wait.
 
-        While they wait, a request that comes again waits for them, too: sending it again makes no answer come sooner.
+        One of the last requests that is repeated gets its answers again. While they still wait, the repetition gets them at the
+        same time: it does not make an answer come sooner.
         """
         now = self._clock.now()
         done = active.done.get(message.sequence)
@@ -385,7 +387,7 @@ class Endpoint:
         suite = active.handshake.suite
         return _RMCP + bytes((_IPMI,)) + checked + suite.mac(active.k1, checked)[: suite.check_bytes]
 
-    # -- the handshake ------------------------------------------------------------------------------------------------
+    # -- RMCP+ handshake ----------------------------------------------------------------------------------------------
 
     def _number(self) -> int:
         while True:
@@ -484,7 +486,7 @@ class Endpoint:
         handshake.answered = bytes((tag, _OK, 0, 0)) + handshake.console + check
         return _RAKP4, handshake.answered
 
-    # -- commands about sessions --------------------------------------------------------------------------------------
+    # -- session commands ---------------------------------------------------------------------------------------------
 
     def _capabilities(self, request: Request) -> bytes:
         channel = self.controller.channel(request, request.data[0] & 0xF)
@@ -539,7 +541,7 @@ class Endpoint:
 
 
 def _refused(name: bytes, user: User | None, role: int, limit: Privilege) -> int:
-    """The status with which RAKP 1 is refused, or 0. Role 0 means the most there is."""
+    """The status with which RAKP 1 is refused, or 0. Role 0 means the highest privilege."""
     if len(name) > NAME_BYTES:
         return _NAME_LENGTH
     if role > Privilege.OEM:

@@ -1,11 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a BMC of an emulated machine speak IPMI beside its Redfish? The parts of this package, over one machine.
+"""The IPMI site of one BMC of an emulated machine: the parts of this package, joined over the state of the machine.
 
-Power, versions and restarts are the same through both. A card with a board of its own is a controller behind the BMC, with its
-FRU inventory, its firmware and its firewall. What HPM.1 has no place for, such as a version with letters, it does not show.
+Power, versions and restarts are the same over IPMI and Redfish. A card with a board of its own is a controller behind the BMC,
+with its FRU inventory, its firmware and its firewall. A component that HPM.1 cannot express, such as one whose version has
+letters, is not shown.
 
-Accounts begin as those of Redfish, and are apart from then on: what is changed through one is not changed through the other.
+The accounts start as copies of the Redfish accounts and are separate afterwards: a change through one protocol does not show in
+the other.
 """
 
 import asyncio
@@ -53,7 +55,7 @@ from baremetal_acc.emulator.machine import Keeper, Machine
 from baremetal_acc.emulator.parts import Cause, Power, Refused
 
 BMC_BOARD = ''
-"""The board that the BMC itself is on, among the boards of a machine; the others are those of cards, by device."""
+"""The key of the BMC's own board among the boards of a machine; the others are those of cards, by device."""
 
 LONGEST_PASSWORD = 20
 
@@ -87,27 +89,28 @@ _SIGNALS = {
     'GracefulRestart': Signal.RESET,
     'PowerCycle': Signal.RESET,
 }
-"""What a machine at the system interface is told of resets, whichever way they are asked for."""
+"""The signals to a machine at the system interface, by the ResetType of a reset, over IPMI or Redfish."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IpmiOptions:
-    """What a BMC can do over IPMI.
+    """The IPMI abilities of a BMC.
 
     :param suites: cipher suites that it offers.
-    :param hpm: it, and its cards, take firmware over HPM.1.
-    :param firewall: they have a firmware firewall; the five after it say of which kind, see :class:`Firewall`. With the last
-        the BMC has commands of its maker, which do nothing.
-    :param host_history: the BMC of a host says what has started it, how long it has been on, and how many entries its log has.
-    :param minutes_per_count: in which steps it counts how long the host has been on.
-    :param inbound_bytes: the longest payload that HPM.2 promises; None: there is no HPM.2.
-    :param times: how long things of HPM.1 take; None: a quarter of the machine's time of writing for erase and Finish each, and
-        half of it for the activation.
-    :param tags_refusals: what is refused of a login has the message tag that it had; else zeros, as OpenBMC does it.
+    :param hpm: the BMC, and its cards, take firmware over HPM.1.
+    :param firewall: they have a firmware firewall; the five options after it describe it, see :class:`Firewall`. With the last
+        the BMC has commands of its manufacturer, which do nothing.
+    :param host_history: the BMC of a host reports the cause of its last start, its power-on hours, and the number of log
+        entries.
+    :param minutes_per_count: the unit of the power-on hours counter.
+    :param inbound_bytes: the longest payload that HPM.2 allows; None: there is no HPM.2.
+    :param times: how long actions of HPM.1 take; None: a quarter of the machine's time of writing for erase and Finish each,
+        and half of it for the activation.
+    :param tags_refusals: a refusal of a login has the message tag of its request; else zeros, as OpenBMC sends it.
     :param second_lan: it has another LAN, channel 8h, with privileges and parameters of its own. Nothing listens there.
-    :param inventory_habits: what else there is among FRUs and sensor data records, by names of
+    :param inventory_habits: habits of FRUs and sensor data records, by names of
         :data:`baremetal_acc.emulator.ipmi.inventory_habits.HABITS`.
-    :param line: what happens to datagrams on their way.
+    :param line: the transmission faults of its datagrams.
     """
 
     suites: tuple[int, ...] = tuple(SUITES)
@@ -131,23 +134,23 @@ class IpmiOptions:
 
 
 class _Keeps(Protocol):
-    """A part of a BMC that is not the machine's, and outlives the emulator with it."""
+    """A part of a BMC whose state is stored with that of the machine."""
 
     def dump(self) -> Any:
-        """As JSON."""
+        """The state as JSON."""
 
     def load(self, stored: Any) -> None:
-        """Take it over."""
+        """Restore the state."""
 
 
 class IpmiSite:
     """One BMC of a machine, over IPMI.
 
-    :param users: accounts; those whose password is longer than IPMI can hold are left out.
-    :param boards: what the FRU inventories say, by device; :data:`BMC_BOARD` for the BMC's own.
+    :param users: accounts; those with a password that is too long for IPMI are left out.
+    :param boards: the contents of the FRU inventories, by device; :data:`BMC_BOARD` for the BMC's own.
     :param changed: called after each command, before it is answered, so that the state can be stored.
     :ivar cards: the controllers behind the BMC, by device, and ``firewalls`` and ``upgrades`` by device or :data:`BMC_BOARD`.
-    :ivar wire: its LAN side, with what goes wrong there.
+    :ivar wire: its LAN side, with the faults of datagrams.
     :ivar port: UDP port of the LAN, and ``system_port`` TCP port of the system interface; 0 until they are served.
     """
 
@@ -216,10 +219,10 @@ class IpmiSite:
         self._transport: asyncio.DatagramTransport | None = None
         self.port = self.system_port = 0
 
-    # -- what it consists of ------------------------------------------------------------------------------------------
+    # -- parts of the BMC ---------------------------------------------------------------------------------------------
 
     def _add_inventory(self, boards: Mapping[str, Board]) -> None:
-        """FRU devices and locators; each card is a controller of its own, whose EEPROM the BMC reaches, too, by I2C."""
+        """Add FRU devices and locators. Each card is a controller of its own, whose EEPROM the BMC also reaches by I2C."""
         locators: list[FruLocator | ControllerLocator | PlainRecord] = []
         habits = Habits(self.options.inventory_habits)
         buses: dict[tuple[int, int], Device] = {}
@@ -253,7 +256,7 @@ class IpmiSite:
         self._keeps['records'] = records
 
     def _furnish(self, controller: Controller, device: str) -> None:
-        """What the BMC and a card have alike: a presence, firmware, a firewall."""
+        """Add what the BMC and a card have in common: presence, HPM.1 firmware upgrade and firmware firewall."""
         machine, options = self._machine, self.options
         presence = Presence(controller, machine, self._bmc, device or None)
         parts = self._parts(device)
@@ -302,7 +305,7 @@ class IpmiSite:
         return dict(enumerate(found[:MOST_COMPONENTS]))
 
     def _identity(self) -> Identity:
-        """As it is now: the version of the firmware is that of the BMC's own component."""
+        """The identity with the present firmware version, that of the BMC's own component."""
         for component in self._machine.components.values():
             if (component.bmc, component.device, component.component) != (self._bmc, BMC_BOARD, 'bmc'):
                 continue
@@ -313,12 +316,12 @@ class IpmiSite:
             return replace(self.controller.identity, firmware=(major, (minor >> 4) * 10 + (minor & 0xF)))
         return self.controller.identity
 
-    # -- the host -----------------------------------------------------------------------------------------------------
+    # -- power of the host --------------------------------------------------------------------------------------------
 
     def _control(self, wanted: Control) -> None:
-        """Chassis Control.
+        """Carry out Chassis Control.
 
-        :raises Refusal: D5h: its power is changing already.
+        :raises Refusal: D5h: the power is already changing.
         """
         if wanted is Control.DIAGNOSE:
             self.door.signal(Signal.DIAGNOSE)
@@ -338,17 +341,17 @@ class IpmiSite:
         )
 
     def _logged_at(self) -> int:
-        """As the BMC's clock says it, in seconds since 1970."""
+        """The time of the last log entry by the BMC's clock, in seconds since 1970."""
         at = self._machine.systems[self._system].logged_at
         return int(datetime.fromisoformat(self._machine.clock.wall(at)).timestamp())
 
     def _tell_host(self, system: str, reset_type: str) -> None:
-        """A machine at the system interface does what happens to the host, over Redfish as well."""
+        """Signal a reset of the host, also one over Redfish, to the machine at the system interface."""
         if system == self._system and reset_type in _SIGNALS and not self._host_resets:
             self.door.signal(_SIGNALS[reset_type])
 
     def _host_was_reset(self) -> None:
-        """The machine at the system interface restarted by itself, or because it was told to: then it restarts already."""
+        """Record a restart of the machine at the system interface. A restart that the BMC signalled is already under way."""
         if not self._system:
             return
         self._host_resets = True
@@ -358,7 +361,7 @@ class IpmiSite:
         finally:
             self._host_resets = False
 
-    # -- what outlives the emulator -----------------------------------------------------------------------------------
+    # -- stored state -------------------------------------------------------------------------------------------------
 
     def _dump(self) -> dict[str, Any]:
         return {name: part.dump() for name, part in self._keeps.items()}
@@ -368,10 +371,10 @@ class IpmiSite:
             if name in stored:
                 part.load(stored[name])
 
-    # -- the oracle ---------------------------------------------------------------------------------------------------
+    # -- true state for tests -----------------------------------------------------------------------------------------
 
     def describe(self) -> dict[str, Any]:
-        """What is really so, for tests: what is disabled where, and how often firmware was activated and rolled back."""
+        """The true state for test assertions: open sessions, disabled commands, and counts of activations and rollbacks."""
         return {
             'sessions': self.endpoint.sessions,
             'disabled': {
@@ -404,7 +407,7 @@ class IpmiSite:
         self.system_port = await self.door.listen()
 
     async def stop(self) -> None:
-        """End it."""
+        """Stop serving."""
         if self._transport is not None:
             self._transport.close()
             self._transport = None
@@ -412,7 +415,7 @@ class IpmiSite:
 
 
 def _storing(around: Around | None, changed: Callable[[], None]) -> Around:
-    """What stands between a controller and who asks it, and lets the state be stored before it answers."""
+    """Wrap a controller so that the state is stored before each answer."""
 
     def answered(request: Request, execute: Callable[[Request], Answer]) -> Answer:
         answer = execute(request) if around is None else around(request, execute)
@@ -423,6 +426,6 @@ def _storing(around: Around | None, changed: Callable[[], None]) -> Around:
 
 
 def _guid(machine: Machine, bmc: str, boards: Mapping[str, Board]) -> bytes:
-    """The same one for the same machine."""
+    """A GUID that is the same for the same machine."""
     serial = boards[BMC_BOARD].serial if BMC_BOARD in boards else ''
     return hashlib.sha256(f'{machine.product}/{bmc}/{serial}'.encode()).digest()[:16]

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a host reach the emulated BMC? The system interface, channel Fh, over a socket for QEMU's ``ipmi-bmc-extern``.
+"""The system interface (channel Fh) of an emulated BMC, over a socket for QEMU's ``ipmi-bmc-extern``.
 
-The other end is whoever is root on the host: no login, every privilege. What the firmware firewall forbids on channel Fh is all
-that stands in its way.
+The other end is root on the host: there is no login, and every privilege is granted. Only the firmware firewall on channel Fh
+restricts it.
 
 On the wire: A0h ends a message, A1h a command, AAh escapes these three, which follow with bit 4 set. A message is sequence
 number, NetFn and LUN, command, data, and a checksum over all; the answer has the same sequence number, and a completion code.
@@ -27,7 +27,7 @@ from baremetal_acc.emulator.ipmi.messaging import Messages
 END, COMMAND_END, ESCAPE = 0xA0, 0xA1, 0xAA
 LOOPBACK = '127.0.0.1'
 LONGEST = 300
-"""Bytes of a message that are kept; QEMU sends 300 at most."""
+"""The longest message that is kept, in bytes; QEMU sends 300 at most."""
 
 _TURNED = 0x10
 _SPECIAL = frozenset((END, COMMAND_END, ESCAPE))
@@ -36,9 +36,9 @@ _LEAST = 4
 
 
 class Signal(IntEnum):
-    """Commands of the wire: what the BMC does to the machine, or tells it, and RESET also the other way.
+    """Commands on the wire: actions of the BMC on the machine, or notices to it; RESET is also sent by the machine.
 
-    POWER_OFF ends QEMU at once. SHUT_DOWN asks the guest by ACPI; QEMU of 2016 called it "force off", and took it for that.
+    POWER_OFF ends QEMU at once. SHUT_DOWN asks the guest by ACPI; QEMU of 2016 called it "force off", and treated it as that.
     """
 
     QUIET = 0x00
@@ -55,7 +55,7 @@ class Signal(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A message, or a command, without escapes; an answer may go out some seconds late."""
+    """A message, or a command, without escapes; an answer may be sent some seconds late."""
 
     content: bytes
     is_command: bool
@@ -63,14 +63,14 @@ class Frame:
 
 
 class Codec:
-    """Takes bytes as they come, and gives frames. What is too long, or ends in an escape, is dropped."""
+    """Splits a byte stream into frames. A frame that is too long, or ends in an escape, is dropped."""
 
     def __init__(self) -> None:
         self._content = bytearray()
         self._escaped = self._too_long = False
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that these bytes bring to an end."""
+        """The frames that these bytes complete."""
         frames = []
         for byte in data:
             if byte in (END, COMMAND_END):
@@ -89,7 +89,7 @@ class Codec:
 
 
 def encoded(frame: Frame) -> bytes:
-    """A frame as it goes over the wire."""
+    """The bytes of a frame on the wire."""
     out = bytearray()
     for byte in frame.content:
         out += bytes((ESCAPE, byte | _TURNED)) if byte in _SPECIAL else bytes((byte,))
@@ -97,9 +97,9 @@ def encoded(frame: Frame) -> bytes:
 
 
 class SystemInterface:
-    """The host's end of one BMC, whatever brings the bytes.
+    """The system interface of one BMC, independent of the transport.
 
-    :param on_host_reset: told when the machine at the other end was reset.
+    :param on_host_reset: called when the machine at the other end was reset.
     """
 
     def __init__(self, controller: Controller, messages: Messages, *, on_host_reset: Callable[[], None] = lambda: None) -> None:
@@ -108,11 +108,11 @@ class SystemInterface:
         self._on_host_reset = on_host_reset
 
     def receive(self, frame: Frame) -> list[Frame]:
-        """What is answered to a frame."""
+        """The answers to a frame."""
         if frame.is_command:
             if frame.content[0] == Signal.RESET:
                 self._on_host_reset()
-            # QEMU forgets what comes in one piece after a command: this one waits until QEMU has said what it can.
+            # QEMU drops data that arrives together with a command: this one is sent only after QEMU has sent its capabilities.
             return [Frame(bytes((Signal.INTERRUPT_OFF,)), True)] if frame.content[0] == Signal.CAPABILITIES else []
         raw = frame.content
         if len(raw) < _LEAST or checksum(raw) or raw[1] >> 2 & 1 or self._controller.is_away:
@@ -170,7 +170,7 @@ class _Connection(asyncio.Protocol):
 
 
 class SystemDoor:
-    """The system interface of one BMC on a socket. One machine is connected at a time: a new one takes the place of the old."""
+    """The system interface of one BMC on a socket, for one machine at a time: a new connection replaces the old one."""
 
     def __init__(self, interface: SystemInterface, messages: Messages) -> None:
         self.interface = interface
@@ -182,18 +182,18 @@ class SystemDoor:
         messages.on_attention.append(self._attention)
 
     async def listen(self, host: str = LOOPBACK, port: int = 0) -> int:
-        """Wait for a machine on a TCP port; gives the port."""
+        """Listen for a machine on a TCP port; return the port."""
         self._server = await asyncio.get_running_loop().create_server(lambda: _Connection(self), host, port)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def listen_at(self, path: Path) -> None:
-        """Wait for a machine on a Unix socket, which only its owner can open."""
+        """Listen for a machine on a Unix socket, which only its owner can open."""
         self._server = await asyncio.get_running_loop().create_unix_server(lambda: _Connection(self), path)
         path.chmod(0o600)
         self._path = path
 
     async def close(self) -> None:
-        """End it."""
+        """Close the socket and the connection."""
         if self._connection is not None:
             self._connection.close()
         if self._server is not None:
@@ -205,29 +205,29 @@ class SystemDoor:
 
     @property
     def is_connected(self) -> bool:
-        """A machine is at the other end."""
+        """Whether a machine is connected."""
         return self._connection is not None
 
     def signal(self, what: Signal) -> bool:
-        """Do something to the machine at the other end; False when there is none."""
+        """Send a signal to the machine; return False when none is connected."""
         if self._connection is None:
             return False
         self._connection.send(Frame(bytes((what,)), True))
         return True
 
     def connected(self, connection: _Connection) -> None:
-        """A machine is there."""
+        """Take a new connection in place of the old one."""
         if self._connection is not None:
             self._connection.close()
         self._connection, self._told = connection, None
 
     def lost(self, connection: _Connection) -> None:
-        """It is gone."""
+        """Forget a connection that was closed."""
         if self._connection is connection:
             self._connection = None
 
     def tell(self, connection: _Connection) -> None:
-        """Tell it of attention where that has changed; behind an answer, since QEMU drops what follows a command."""
+        """Send a change of the attention flag; always after an answer, since QEMU drops what follows a command."""
         if connection is self._connection and self._wanted is not (self._told or Signal.QUIET):
             connection.send(Frame(bytes((self._wanted,)), True))
             self._told = self._wanted

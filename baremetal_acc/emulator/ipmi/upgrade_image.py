@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does an upgrade image of HPM.1 look like? A header, what is to be done in its order, and an MD5 of all of it.
+"""Build HPM.1 upgrade images: a header, the upgrade actions in order, and an MD5 over the whole file; and HPM.1 version bytes.
 
-What is uploaded is an image of :mod:`baremetal_acc.emulator.image`: the emulated controller judges that, and never sees what is
-around it.
+The uploaded data is an image of :mod:`baremetal_acc.emulator.image`. The emulated controller checks that image and never sees
+the HPM.1 file around it.
 
 Source: PICMG HPM.1 R1.0, section 4; the layout is that of facts/ipmi.md, section 3.
 """
@@ -25,10 +25,10 @@ _LARGEST_MAJOR, _LARGEST_MINOR = 0x7E, 99
 
 
 def version_bytes(version: str) -> bytes:
-    """A version as HPM.1 tells it: major, minor in decimal digits, four auxiliary bytes.
+    """Encode a version for HPM.1: major, minor in BCD, four auxiliary bytes.
 
-    :param version: two to six numbers with dots between, such as ``2.15`` or ``96.00.61.00.01``; what is missing is 0.
-    :raises ValueError: HPM.1 has no place for it.
+    :param version: two to six numbers separated by dots, such as ``2.15`` or ``96.00.61.00.01``; missing numbers are 0.
+    :raises ValueError: HPM.1 cannot express the version.
     """
     parts = version.split('.')
     if not 2 <= len(parts) <= len(NO_VERSION) or not all(part.isascii() and part.isdecimal() for part in parts):
@@ -42,9 +42,9 @@ def version_bytes(version: str) -> bytes:
 
 
 def told_version(version: str) -> str:
-    """What HPM.1 tells of a version, as clients write it: minor with two digits, the auxiliary bytes where one is not zero.
+    """A version as HPM.1 clients show it: minor with two digits, the auxiliary bytes only if one of them is not zero.
 
-    :raises ValueError: HPM.1 has no place for it.
+    :raises ValueError: HPM.1 cannot express the version.
     """
     major, minor, *auxiliary = version_bytes(version)
     return f'{major}.{minor:02X}' + (f'.{bytes(auxiliary).hex().upper()}' if any(auxiliary) else '')
@@ -52,7 +52,7 @@ def told_version(version: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """What is uploaded to one component."""
+    """The upload to one component."""
 
     component: int
     version: str
@@ -76,15 +76,15 @@ def build_upgrade_image(
     oem: bytes = b'',
     long_checksum: bool = False,
 ) -> bytes:
-    """An upgrade image, the same bytes for the same arguments.
+    """Build an upgrade image; the same arguments give the same bytes.
 
-    :param back_up: mask of the components that are copied first.
-    :param prepare: mask of those that are erased before the uploads; all of them when None, and 0 is none.
-    :param version: of the whole; that of the first upload when None.
+    :param back_up: mask of the components that are backed up first.
+    :param prepare: mask of those that are erased before the uploads; None: all of them, 0: none.
+    :param version: of the whole image; that of the first upload when None.
     :param timeouts: of self test, rollback and inaccessibility, in units of 5 s.
     :param built: seconds since 1970.
     :param long_checksum: the checksum of an upload covers its whole header of 34 bytes, not the first 3 only.
-    :raises ValueError: nothing is uploaded, or a component, a version or a text cannot be told.
+    :raises ValueError: there is no upload, or a component, a version or a text cannot be expressed.
     """
     if not uploads:
         raise ValueError('an upgrade image without an upload')

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who may open a session with the emulated BMC? Users with names, passwords and limits, which 06/43 to 06/47 change.
+"""The IPMI users of an emulated BMC, with names, passwords and privilege limits, and the commands 06/43 to 06/47.
 
-There is one table for all ways in: a tenant who sets a password over the system interface can use it over the LAN.
+All interfaces share one table: a tenant who sets a password over the system interface can use it over the LAN.
 
 Source: IPMI 2.0 revision 1.1, sections 22.26 to 22.30.
 """
@@ -26,12 +26,12 @@ _ACCESS_BITS = 0x70
 
 @dataclass(slots=True, kw_only=True)
 class User:
-    """One line of the table.
+    """One entry of the user table.
 
-    :ivar password: padded with zeros to 16 or 20 bytes; which of them it is can be asked.
+    :ivar password: padded with zeros to 16 or 20 bytes; clients can test which of the two it is.
     :ivar access: bits 4 to 6 of Get User Access: call-in, link authentication, messaging.
     :ivar limit: a privilege, or ``NO_ACCESS``.
-    :ivar second: the same two on the second LAN, if there is one.
+    :ivar second: the same two values on the second LAN, if there is one.
     """
 
     name: bytes = b''
@@ -43,16 +43,16 @@ class User:
 
 
 class Users:
-    """The users of one BMC, numbered from 1. Number 1 has no name, and cannot be given one."""
+    """The users of one BMC, numbered from 1. User 1 has no name, and cannot be given one."""
 
     def __init__(self) -> None:
         self._users = {number: User() for number in range(1, CAPACITY + 1)}
         self._begun = self._table()
 
     def put(self, number: int, name: str, password: bytes, privilege: Privilege) -> None:
-        """Make a user who can log in.
+        """Set a user who can log in.
 
-        :raises ValueError: no BMC could hold it.
+        :raises ValueError: the number, name or password is outside the limits of IPMI.
         """
         named = name.encode()
         if not 1 < number <= CAPACITY or len(named) > NAME_BYTES or len(password) > _LONG or 0 in named + password:
@@ -63,7 +63,7 @@ class Users:
         )
 
     def find(self, name: bytes) -> User | None:
-        """Who may open sessions under this name."""
+        """The user who may open sessions under this name, or None."""
         for user in self._users.values():
             if user.name == name and user.enabled and user.access & _MESSAGING and user.limit != NO_ACCESS:
                 return user
@@ -71,10 +71,10 @@ class Users:
 
     @property
     def has_names(self) -> bool:
-        """Somebody who has a name can log in."""
+        """Whether an enabled user has a name."""
         return any(user.enabled and user.name for user in self._users.values())
 
-    # -- what outlives the emulator -----------------------------------------------------------------------------------
+    # -- stored state -------------------------------------------------------------------------------------------------
 
     def _table(self) -> list[list[Any]]:
         return [
@@ -83,14 +83,14 @@ class Users:
         ]
 
     def dump(self) -> Any:
-        """The table as JSON, and the one that it began with."""
+        """The table as JSON, and the initial table."""
         second = [[number, *user.second] for number, user in self._users.items()]
         return {'begun': self._begun, 'now': self._table(), 'second': second}
 
     def load(self, stored: Any) -> None:
-        """Take over a table, if it began as this one: where other accounts are given now, these count.
+        """Restore a table if its initial table is the present one: where other accounts are given now, these count.
 
-        :raises ValueError: it is none.
+        :raises ValueError: the stored table is not valid.
         """
         if stored['begun'] != self._begun:
             return
@@ -112,7 +112,7 @@ class Users:
     # -- commands -----------------------------------------------------------------------------------------------------
 
     def join(self, controller: Controller) -> None:
-        """Let a controller answer for these users, with whom it begins."""
+        """Register the user commands at a controller. The present table becomes the initial one."""
         self._begun = self._table()
         operator, administrator = Privilege.OPERATOR, Privilege.ADMINISTRATOR
         controller.add(
@@ -130,7 +130,7 @@ class Users:
         return user
 
     def _is_second(self, controller: Controller, request: Request) -> bool:
-        """Whether it is about the second LAN. Only LANs have users."""
+        """Whether the request is about the second LAN. Only LANs have users."""
         channel = controller.channel(request, request.data[0] & 0xF)
         if channel not in (LAN, SECOND_LAN):
             raise Refusal(Code.INVALID_FIELD)

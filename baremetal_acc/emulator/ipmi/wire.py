@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of the datagrams of one emulated BMC by the faults of its machine? Some are lost, some answers are malformed.
+"""Faults of the IPMI datagrams of one emulated BMC: lost datagrams and malformed answers.
 
 Faults of the machine: ``ipmi-lost``, and ``ipmi-malformed`` with ``how``, one of :data:`MALFORMED`. Their ``method`` is
-``login`` for the messages before a session and those that open it, ``session`` for what comes in one. With ``password-rotated``
-the BMC proves another password than the one that it had, and ends its sessions. With ``slow`` answers before a session wait,
-too; commands are made slow where they are executed.
+``login`` for the messages before a session and those that open it, ``session`` for messages in a session. With
+``password-rotated`` the BMC proves another password than before, and ends its sessions. With ``slow`` answers before a session
+wait, too; commands in a session are delayed where they are executed.
 """
 
 import random
@@ -18,7 +18,7 @@ from baremetal_acc.emulator.ipmi.session import Endpoint
 from baremetal_acc.emulator.machine import Machine
 
 FLOOD = 2000
-"""Datagrams of garbage that come in the place of one answer."""
+"""The number of garbage datagrams that replace one answer."""
 
 _FAULTS = ('ipmi-lost', 'ipmi-malformed', 'password-rotated', 'slow')
 _RMCP_BYTES, _HEAD_BYTES = 4, 16
@@ -30,7 +30,7 @@ Malformed = Callable[[bytes], list[bytes]]
 
 
 def _is_proof(answer: bytes) -> bool:
-    """It is RAKP 2, in which the BMC proves that it knows the password."""
+    """Whether the answer is RAKP 2, in which the BMC proves that it knows the password."""
     return answer[_KIND] == _RAKP2
 
 
@@ -48,7 +48,7 @@ def _lengths(answer: bytes) -> list[bytes]:
 
 
 def _sha1(answer: bytes) -> list[bytes]:
-    """RAKP 2 with a proof as short as SHA-1 makes it; all else is as it was."""
+    """RAKP 2 with a proof of the length of SHA-1; any other answer unchanged."""
     if not _is_proof(answer):
         return [answer]
     size = _BEFORE_PROOF + _SHA1_BYTES
@@ -60,7 +60,7 @@ def _session(answer: bytes) -> list[bytes]:
 
 
 def _plain(answer: bytes) -> list[bytes]:
-    """A message that is neither encrypted nor checked."""
+    """A message that is neither encrypted nor authenticated."""
     message = bytes((0x81, 0x1C, 0x63, 0x20, 0x04, 0x01, 0x00, 0xDB))
     head = answer[:_KIND] + b'\0' + answer[_SESSION.start : _SIZE.start]
     return [head + struct.pack('<H', len(message)) + message]
@@ -90,11 +90,11 @@ MALFORMED: Mapping[str, Malformed] = {
     'garbage': _garbage,
     'sequence': _as_it_was,
 }
-"""What is made of an answer, by ``how``. With ``sequence`` it is well formed, and answers another request."""
+"""Functions that malform an answer, by ``how``. With ``sequence`` the answer is well formed, and answers another request."""
 
 
 class Wire:
-    """Stands between the network and the LAN side of one BMC."""
+    """Applies the datagram faults between the network and the LAN side of one BMC."""
 
     def __init__(self, endpoint: Endpoint, machine: Machine, bmc: str) -> None:
         self._endpoint = endpoint
@@ -104,7 +104,7 @@ class Wire:
         endpoint.said = self._said
 
     def receive(self, datagram: bytes) -> list[bytes]:
-        """What is answered to a datagram."""
+        """The answers to a datagram."""
         faults = self._machine.faults
         if not any(map(faults.any, _FAULTS)):
             return self._endpoint.receive(datagram)
@@ -136,7 +136,7 @@ class Wire:
         return self._machine.faults.find('ipmi-lost', bmc=self._bmc, method=method) is not None
 
     def _said(self, message: Message) -> Message:
-        """A message of a session, before it is encrypted."""
+        """Apply the fault to a message of a session, before it is encrypted."""
         rule = self._machine.faults.find('ipmi-malformed', bmc=self._bmc, method='session', use=False)
         if rule is None or rule.parameters['how'] != 'sequence':
             return message

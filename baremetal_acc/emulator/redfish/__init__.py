@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does the emulated machine look through Redfish? Resources rendered from the machine; no HTTP in here either."""
+"""The Redfish resources of an emulated BMC, rendered from the state of the machine. This package knows no HTTP."""

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who has an account? AccountService, Accounts, Roles, SessionService and Sessions of one BMC."""
+"""AccountService with its accounts and roles, and SessionService with its sessions, of one emulated BMC."""
 
 from collections.abc import Iterable
 
@@ -26,7 +26,7 @@ SESSIONS = f'{ROOT}/SessionService/Sessions'
 
 
 def add_accounts(view: View) -> None:
-    """AccountService with its accounts and roles, SessionService with its sessions."""
+    """Add AccountService with its accounts and roles, and SessionService with its sessions."""
     view.tree.add(
         Resource(
             uri=SERVICE,
@@ -201,7 +201,7 @@ def _session(view: View, identity: str) -> Resource:
 
 
 def _refuse_beyond_limit(view: View) -> None:
-    """Whether there may be one session more.
+    """Refuse another session where the fault ``session-limit`` says so.
 
     :raises RedfishError: 503.
     """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is screwed together? Chassis with sensors, power and cooling, and network adapters."""
+"""Chassis resources of an emulated BMC: sensors, PowerSubsystem, ThermalSubsystem and network adapters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ SENSOR = '#Sensor.v1_10_1.Sensor'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A sensor: Id, what it measures, its unit, the value, and what it is about."""
+    """A sensor reading: Id, ReadingType, unit, value and PhysicalContext."""
 
     id: str
     kind: str
@@ -35,7 +35,7 @@ class Reading:
 
 
 def add_chassis_collection(view: View) -> None:
-    """The collection; chassis join it."""
+    """Add the collection; each Chassis joins it."""
     view.tree.add(collection(CHASSIS, 'Chassis', view.tree.joined(CHASSIS)))
 
 
@@ -65,10 +65,10 @@ def add_chassis(
     device: str | None = None,
     system: str | None = None,
 ) -> str:
-    """A Chassis and what belongs to it; tells its URI.
+    """Add a Chassis with its sensors and collections; return its URI.
 
     :param adapters: Ids of NetworkAdapters that :func:`add_network_adapter` adds.
-    :param system: the system of the machine whose power it follows.
+    :param system: the system of the machine whose power the Chassis follows.
     """
     uri = f'{CHASSIS}/{name}'
     pcie = tuple(pcie_devices)
@@ -167,7 +167,7 @@ def _sensor(sensor: Reading) -> Callable[[], Body]:
 
 
 def add_power(view: View, chassis: str, *, supplies: int, watts: int, manufacturer: str) -> None:
-    """PowerSubsystem with its power supplies."""
+    """Add a PowerSubsystem with its power supplies."""
     base = f'{chassis}/PowerSubsystem'
     uris = [f'{base}/PowerSupplies/{number}' for number in range(supplies)]
 
@@ -204,7 +204,7 @@ def add_power(view: View, chassis: str, *, supplies: int, watts: int, manufactur
 
 
 def add_cooling(view: View, chassis: str, *, fans: int) -> None:
-    """ThermalSubsystem with its fans and metrics."""
+    """Add a ThermalSubsystem with its fans and metrics."""
     base = f'{chassis}/ThermalSubsystem'
     uris = [f'{base}/Fans/{number}' for number in range(fans)]
 
@@ -258,7 +258,7 @@ def add_network_adapter(
     device: str | None = None,
     oem: Callable[[], Body] | None = None,
 ) -> None:
-    """A NetworkAdapter with a port and a function for each MAC address."""
+    """Add a NetworkAdapter with a port and a function for each MAC address."""
     uri = f'{chassis}/NetworkAdapters/{name}'
     ports = [f'{uri}/Ports/{number}' for number in range(len(macs))]
     functions = [f'{uri}/NetworkDeviceFunctions/{number}' for number in range(len(macs))]

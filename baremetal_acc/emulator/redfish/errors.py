@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a BMC answer when it says no? Redfish errors with messages of the Base registry.
+"""Redfish error responses and messages of an emulated BMC: the Base and Update registries, and the messages of package updates.
 
 Source: DSP0266, error responses; DSP8011 for the message keys. The wording of the messages is ours.
 """
@@ -103,9 +103,9 @@ REGISTRIES: Mapping[str, tuple[str, Mapping[str, tuple[str, int, str, str]]]] = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageForm:
-    """How a BMC says something about one component: the MessageId with its registry, and the text with ``%1`` and ``%2``.
+    """The message of one event of one component: MessageId with its registry, and the text with ``%1`` and ``%2``.
 
-    ``image_first``: the first argument is the image, and the second the component.
+    :ivar image_first: the first argument is the image, and the second the component.
     """
 
     id: str
@@ -114,7 +114,7 @@ class MessageForm:
     image_first: bool = False
 
     def dress(self, component: str, image: str, action: str = '') -> dict[str, Any]:
-        """The Message object."""
+        """Build the Message object."""
         given = [image, component] if self.image_first else [component, image]
         given = given[: len({mark for mark in ('%1', '%2') if mark in self.text})]
         text = self.text
@@ -158,18 +158,18 @@ PACKAGE_FORMS: Mapping[str, MessageForm] = {
     ),
     'aborted': MessageForm(id='TaskEvent.1.0.TaskAborted', text='The task was aborted.', severity='Critical'),
 }
-"""By what the machine says of a component: which message it is, and in which order its arguments stand.
+"""The message of each event of a component that the machine reports, with the order of its arguments.
 
 Source: DSP8011 Update 1.0, ResourceEvent 1.0, TaskEvent 1.0; openbmc/pldm, fw-update, which puts the component first in
 TargetDetermined, UpdateSuccessful, ComponentUpdateSkipped and ResourceErrorsDetected and the image first in the others;
-openbmc/bmcweb, update_service.hpp, for what a task says that has failed in part. The wording is ours.
+openbmc/bmcweb, update_service.hpp, for the message of a task of which a part has failed. The wording is ours.
 """
 
 
 def registry_message(
     registry: str, key: str, arguments: Sequence[str] = (), *, text: str | None = None, related: str | None = None
 ) -> dict[str, Any]:
-    """A Message object. ``text`` is added to what the registry says; ``related`` is a JSON pointer to a property."""
+    """Build a Message object. ``text`` is added to the registry's text; ``related`` is a JSON pointer to a property."""
     version, messages = REGISTRIES[registry]
     template, count, severity, resolution = messages[key]
     given = [str(argument) for argument in arguments][:count]
@@ -190,7 +190,7 @@ def registry_message(
 
 
 class RedfishError(Exception):
-    """The answer is an error: an HTTP status and one message, of the Base registry unless ``form`` is another one."""
+    """The request is answered by an HTTP error status and one message, of the Base registry unless ``form`` is given."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class RedfishError(Exception):
         self.message = form or registry_message('Base', key, arguments, text=text, related=related)
 
     def body(self) -> dict[str, Any]:
-        """The body of the answer. Source: DSP0266, error responses."""
+        """The body of the error response. Source: DSP0266, error responses."""
         return {
             'error': {
                 'code': self.message['MessageId'],
@@ -219,11 +219,11 @@ class RedfishError(Exception):
 
 
 def not_found(uri: str) -> RedfishError:
-    """404."""
+    """The error 404."""
     return RedfishError(404, 'ResourceMissingAtURI', uri)
 
 
 def busy(seconds: float) -> RedfishError:
-    """503 with Retry-After."""
+    """The error 503 with Retry-After."""
     whole = str(max(1, round(seconds)))
     return RedfishError(503, 'ServiceTemporarilyUnavailable', whole, headers={'Retry-After': whole})

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which roots of trust sign what their devices run? ComponentIntegrity with its action, and the certificates of devices.
+"""ComponentIntegrity resources of an emulated BMC: SPDM signed measurements of roots of trust, and device certificates.
 
-The target of the resource is the root of trust, and what it protects is the device, as on GH200.
+The target of each resource is the root of trust, and the component that it protects is the device, as on GH200.
 
 Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, Certificate v1_9; recordings/nvidia/gh200/README.md.
 """
@@ -47,10 +47,11 @@ def add_integrity(
     blocks: Callable[[], tuple[Block, ...]],
     version: str = '1.2',
 ) -> None:
-    """A root of trust that signs.
+    """Add the ComponentIntegrity of a root of trust, with the certificates of the device.
 
-    :param target: its own resource; ``protects`` what it speaks of; ``requester`` the Manager that asks it.
-    :param blocks: what it measures now, but the mode of the device.
+    :param target: the root of trust's own resource; ``protects`` the protected components; ``requester`` the Manager that
+        requests the measurements.
+    :param blocks: the measurement blocks now, without that of the device mode.
     """
     uri = f'{COLLECTION}/{name}'
     certificates = f'{target}/Certificates'
@@ -110,7 +111,7 @@ def add_integrity(
 
 
 class _Responder:
-    """A root of trust, as its BMC lets it be asked."""
+    """A root of trust as reached through its BMC."""
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class _Responder:
         self._last: bytes | None = None
 
     def answer(self, caller: Caller, given: Body, certificate: Body) -> Outcome:
-        """What the action brings."""
+        """Answer the action SPDMGetSignedMeasurements."""
         nonce = _nonce(given.get('Nonce'))
         indices = given.get('MeasurementIndices', [spdm.ALL])
         if given.get('SlotId', 0) != 0:
@@ -156,7 +157,7 @@ class _Responder:
         return Outcome(status=200, body=body)
 
     def _said(self, how: str | None, nonce: bytes) -> bytes:
-        """The exchange, with the fault that it has."""
+        """The SPDM transcript, with the fault that applies."""
         if how == 'replayed' and self._last is not None:
             return self._last
         identity = self.identity()
@@ -172,7 +173,7 @@ class _Responder:
         return said[: len(said) // 2] if how == 'truncated' else said
 
     def identity(self) -> Identity:
-        """Who it says that it is now."""
+        """The identity that the device presents now."""
         rule = self._rule(use=False)
         match rule.parameters['how'] if rule is not None else None:
             case 'other-root':

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What answers? The Manager: the BMC itself, its network, its certificate, virtual media and its own reset."""
+"""Manager resources: the BMC itself, its network protocols and interfaces, host interface, virtual media, log and reset."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ RESETS = ('GracefulRestart', 'ForceRestart')
 
 
 def add_managers_collection(view: View) -> None:
-    """The collection; managers join it."""
+    """Add the collection; each Manager joins it."""
     view.tree.add(collection(MANAGERS, 'Manager', view.tree.joined(MANAGERS)))
 
 
@@ -48,10 +48,10 @@ def add_manager(
     properties: Mapping[str, Any] | None = None,
     is_self: bool = True,
 ) -> str:
-    """A Manager; tells its URI.
+    """Add a Manager; return its URI.
 
-    :param component: the component that is its firmware.
-    :param is_self: whether it is the BMC that answers: only that one can be reset.
+    :param component: the component that holds its firmware.
+    :param is_self: whether it is the answering BMC: only that one can be reset.
     """
     machine = view.machine
     uri = f'{MANAGERS}/{name}'

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the slots? PCIeDevices and their PCIeFunctions."""
+"""PCIeDevice resources with their PCIeFunctions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -28,10 +28,10 @@ def add_pcie_device(
     lanes: int = 16,
     slot: Mapping[str, Any] | None = None,
 ) -> None:
-    """A PCIeDevice, its functions, and the collection of these.
+    """Add a PCIeDevice, its functions, and the collection of its functions.
 
     :param functions: properties of each function: VendorId, DeviceId, ClassCode, DeviceClass, ...
-    :param component: the component whose firmware the device runs; its staged image is StagedVersion.
+    :param component: the component whose firmware the device runs; its staged image is shown as StagedVersion.
     """
     machine = view.machine
 

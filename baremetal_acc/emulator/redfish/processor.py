@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What computes? Processors: CPUs, GPUs, FPGAs with their reconfiguration slots and acceleration functions.
+"""Processor resources: CPUs, GPUs, and FPGAs with their reconfiguration slots and acceleration functions.
 
 Source: DSP8010 Processor v1_20, AccelerationFunction v1_0.
 """
@@ -51,7 +51,7 @@ def add_processor(
     memory_mib: int | None = None,
     watts: float | None = None,
 ) -> None:
-    """A Processor with its metrics and environment metrics. ``fpga`` renders the FPGA object of an FPGA."""
+    """Add a Processor with its metrics and environment metrics. ``fpga`` renders the FPGA object of an FPGA."""
     machine = view.machine
 
     def render() -> Body:
@@ -127,7 +127,7 @@ def fpga_body(
     manufacturer: str,
     model: str,
 ) -> Callable[[], Body]:
-    """Renders the FPGA object: a slot that holds nothing has no AccelerationFunction."""
+    """Return a function that renders the FPGA object. An empty slot has no AccelerationFunction."""
     machine = view.machine
 
     def render() -> Body:
@@ -153,7 +153,7 @@ def _slot(machine: Machine, uri: str, slot: Slot) -> Body:
 
 
 def fpga_writable(view: View, slots: Sequence[Slot], *, lock: str) -> Callable[[], Writables]:
-    """What of the FPGA can be written: its lock, and the lock of each slot."""
+    """The writable properties of the FPGA: its lock, and the lock of each slot."""
     return lambda: {
         'FPGA': {
             'ProgrammableFromHost': view.setting(lock, (bool,)),
@@ -165,7 +165,7 @@ def fpga_writable(view: View, slots: Sequence[Slot], *, lock: str) -> Callable[[
 def add_acceleration_functions(
     view: View, uri: str, slots: Sequence[Slot], *, manufacturer: str, device: str | None = None
 ) -> None:
-    """The collection of an FPGA's functions: one resource for each slot that holds one."""
+    """Add the collection of an FPGA's functions: one resource for each slot that holds a function."""
     machine = view.machine
     base = f'{uri}/AccelerationFunctions'
 

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do $expand, $select, $top, $skip and only make of an answer?
+"""The Redfish query parameters of a GET: $expand, $select, $top, $skip and only.
 
-Works on plain bodies and a function that finds one by its URI, so that a recorded tree is served by the same rules.
-Source: DSP0266, query parameters.
+The functions take plain bodies and a function that finds a body by its URI, so that a recorded tree is served by the same
+rules. Source: DSP0266, query parameters.
 """
 
 import re
@@ -15,7 +15,7 @@ from baremetal_acc.emulator.redfish.errors import RedfishError
 from baremetal_acc.emulator.redfish.resource import Body
 
 MAX_LEVELS = 6
-# An expansion of everything over six levels is not an answer but an outage; real BMCs stop somewhere too.
+# An expansion of everything over six levels would block the emulator; real BMCs have a limit, too.
 MAX_EXPANDED = 5000
 _EXPAND = re.compile(r'^([.~*])(?:\(\$levels=(\d+)\))?$')
 
@@ -36,7 +36,7 @@ class Query:
 
 
 def parse_query(parameters: Mapping[str, str], *, can_expand: bool = True) -> Query:
-    """The query of a request.
+    """Parse the query of a request.
 
     :raises RedfishError: 400 for a wrong value, 501 for a $ parameter that is not supported.
     """
@@ -74,7 +74,7 @@ def _number(name: str, value: str) -> int:
 
 
 def answer(body: Body, query: Query, find: Find, *, path: str, page_size: int | None = None) -> tuple[Body, int]:
-    """The body as asked for, and how many resources were expanded into it."""
+    """Apply a query to a body; return the body and the number of resources that were expanded into it."""
     if isinstance(body.get('Members'), list):
         if query.only and len(body['Members']) == 1:
             uri = body['Members'][0].get('@odata.id')
@@ -111,7 +111,7 @@ def _page(body: Body, query: Query, path: str, page_size: int | None) -> Body:
 
 
 class _Expansion:
-    """Replaces references by what they point to. '.' leaves out what stands under Links, '~' takes only that, '*' takes all."""
+    """Replaces references by the resources: '.' except those under Links, '~' only those under Links, '*' all."""
 
     def __init__(self, how: str, find: Find) -> None:
         self._how = how

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Hold the resources of a BMC, with what of each can be written."""
+"""The resource tree of an emulated BMC: resources, collections and actions, and the checks of PATCH and action parameters."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ def refs(uris: Iterable[str]) -> list[Body]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks: the account, its privileges, and the session if there is one."""
+    """The caller of a request: the account, its privileges, and the session if there is one."""
 
     user: str | None
     privileges: frozenset[str]
@@ -46,20 +46,20 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writable:
-    """A property that can be written: its JSON types, the allowed values if they are few, and what writing does."""
+    """A writable property: its JSON types, its allowed values if it has a list, and the function that writes it."""
 
     types: tuple[type, ...]
     write: Callable[[Any], None]
     allowed: tuple[Any, ...] | None = None
 
 
-# A mapping for an object, a tuple with one mapping per element for an array, else a Writable.
+# An object is a mapping, an array a tuple with one mapping per element, any other property a Writable.
 Writables = Mapping[str, Union[Writable, 'Writables', tuple['Writables', ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A parameter of an action. ``refused`` are those of the allowed values that are not taken today."""
+    """A parameter of an action. ``refused`` are those of the allowed values that are not accepted at present."""
 
     name: str
     types: tuple[type, ...] = (str,)
@@ -69,7 +69,7 @@ class Parameter:
     refused: Callable[[], frozenset[Any]] = frozenset
 
     def values(self) -> tuple[Any, ...] | None:
-        """The values that it takes; None: any."""
+        """The values that the parameter accepts; None: any."""
         if self.allowed is None:
             return None
         refused = self.refused()
@@ -78,7 +78,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What an action or a creation answers: status, body, headers. ``restart_bmc``: the BMC falls silent after the answer."""
+    """The answer of an action, a creation or a deletion: status, body, headers."""
 
     status: int = 204
     body: Body | None = None
@@ -87,8 +87,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """An action of a resource: ``#Type.Name``, where it is posted to, and what it does. ``is_oem``: it stands under Oem.
-    ``is_offered`` tells whether it is there today.
+    """An action of a resource: ``#Type.Name``, the URI that it is posted to, and the function that carries it out.
+
+    :ivar is_oem: the action is shown under Oem.
+    :ivar is_offered: whether the action is available at present.
     """
 
     name: str
@@ -101,7 +103,7 @@ class Action:
     is_offered: Callable[[], bool] = lambda: True
 
     def describe(self) -> Body:
-        """What stands under Actions."""
+        """The object of the action under Actions."""
         shown: Body = {'target': self.target}
         for parameter in self.parameters:
             values = parameter.values()
@@ -110,7 +112,7 @@ class Action:
         return shown | dict(self.extra() if callable(self.extra) else self.extra)
 
     def check(self, given: Mapping[str, Any]) -> Body:
-        """The parameters, checked.
+        """Check the parameters of a request, and return them.
 
         :raises RedfishError: 400, naming the parameter.
         """
@@ -135,9 +137,11 @@ class Action:
 class Resource:
     """One resource of a BMC.
 
-    ``render`` gives its properties without @odata.id and @odata.type. ``device`` names the card that it belongs to: when the
-    card is gone, so is the resource. ``is_missing`` tells whether it alone is not there. A property in ``volatile`` does not
-    change the ETag.
+    :ivar render: returns its properties without @odata.id and @odata.type.
+    :ivar device: the card that it belongs to; when the card is absent, so is the resource.
+    :ivar owner: the account that it belongs to, such as that of a session.
+    :ivar is_missing: whether this resource alone is absent.
+    :ivar volatile: properties that do not change the ETag.
     """
 
     uri: str
@@ -168,7 +172,7 @@ def collection(
     device: str | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> Resource:
-    """A collection of resources of one kind; the tree fills in Members."""
+    """A collection of resources of one kind; Members are filled in from ``members``."""
     shown: Body = {'Name': name or f'{kind} Collection', **(extra or {})}
     return Resource(
         uri=uri,
@@ -182,7 +186,7 @@ def collection(
 
 
 def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Two objects as one; objects inside them likewise, and of everything else the second."""
+    """Merge two objects recursively; other values are taken from the second."""
     whole = dict(one)
     for name, value in other.items():
         known = whole.get(name)
@@ -191,7 +195,7 @@ def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Tree:
-    """All resources of one BMC: those that are always there, and those that come and go (tasks, sessions, functions)."""
+    """All resources of one BMC: fixed ones, and those that come and go (tasks, sessions, functions)."""
 
     def __init__(self, is_absent: Callable[[str], bool]) -> None:
         self._is_absent = is_absent
@@ -200,9 +204,9 @@ class Tree:
         self._children: dict[str, list[str]] = {}
 
     def add(self, *resources: Resource) -> None:
-        """Resources that are always there.
+        """Add fixed resources.
 
-        :raises ValueError: a URI twice: the product is wrong.
+        :raises ValueError: the URI exists already: the product is wrong.
         """
         for resource in resources:
             if resource.uri in self._fixed:
@@ -210,7 +214,7 @@ class Tree:
             self._fixed[resource.uri] = resource
 
     def extend(self, uri: str, more: Callable[[], Body], writable: Callable[[], Writables] | None = None) -> None:
-        """Let a resource that is there show more, and take more: what a vendor adds to it."""
+        """Add properties and writable properties to a resource, as vendors extend one."""
         one = self._fixed[uri]
         takes = one.writable
 
@@ -224,23 +228,23 @@ class Tree:
         )
 
     def add_source(self, source: Callable[[], Iterable[Resource]]) -> None:
-        """Resources that come and go; asked anew for each request."""
+        """Add a source of resources that come and go; it is called for each request."""
         self._sources.append(source)
 
     def has(self, uri: str) -> bool:
-        """Whether the resource is one of those that are always there."""
+        """Whether the URI is one of the fixed resources."""
         return uri in self._fixed
 
     def join(self, collection_uri: str, member_uri: str) -> None:
-        """Make a resource a member of a collection that lists what joined it."""
+        """Make a resource a member of a collection that uses :meth:`joined`."""
         self._children.setdefault(collection_uri, []).append(member_uri)
 
     def joined(self, collection_uri: str) -> Callable[[], Sequence[str]]:
-        """The members of such a collection."""
+        """A function that returns the members that joined a collection."""
         return lambda: tuple(self._children.get(collection_uri, ()))
 
     def snapshot(self) -> dict[str, Resource]:
-        """All resources now."""
+        """All present resources by URI."""
         found = dict(self._fixed)
         for source in self._sources:
             for resource in source():
@@ -248,7 +252,7 @@ class Tree:
         return {uri: one for uri, one in found.items() if not self._is_away(one)}
 
     def hidden(self) -> frozenset[str]:
-        """URIs of resources that are gone, alone or with their device: nothing links to them either."""
+        """URIs of fixed resources that are absent, alone or with their device. No resource links to them, either."""
         return frozenset(uri for uri, one in self._fixed.items() if self._is_away(one))
 
     def _is_away(self, resource: Resource) -> bool:
@@ -275,14 +279,14 @@ def body_of(resource: Resource, hidden: frozenset[str] = frozenset()) -> Body:
 
 
 def etag_of(body: Mapping[str, Any], volatile: frozenset[str] = frozenset()) -> str:
-    """A strong ETag: a digest of what the body says, without what changes by itself."""
+    """A strong ETag: a digest of the body without its volatile properties."""
     stable = {key: value for key, value in body.items() if key not in volatile and key != '@odata.etag'}
     digest = hashlib.sha256(json.dumps(stable, sort_keys=True).encode()).hexdigest()[:16]
     return f'"{digest}"'
 
 
 def _without(value: Any, hidden: frozenset[str]) -> Any:
-    """Drop references to resources that are gone, from arrays, with their counts, and from objects."""
+    """Remove references to absent resources from arrays, with their counts, and from objects."""
     if isinstance(value, dict):
         left = {key: _without(one, hidden) for key, one in value.items() if not _points_into(one, hidden)}
         for key, one in value.items():
@@ -306,7 +310,7 @@ def _is_of(value: Any, types: tuple[type, ...]) -> bool:
 
 
 def check_patch(patch: Any, writables: Writables, current: Mapping[str, Any]) -> list[tuple[Writable, Any]]:
-    """What a PATCH would write. All of it is checked before anything is written, so a wrong one changes nothing.
+    """Check a PATCH, and return what it writes. Nothing is written before all of it was checked.
 
     In an array, an empty object or null leaves the element as it is. Source: DSP0266, modify operations on arrays.
 

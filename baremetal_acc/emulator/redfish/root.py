@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where does a client begin? The service root, the registries, $metadata and the OData document."""
+"""The Redfish service root of an emulated BMC, its message registries, $metadata and the OData service document."""
 
 import uuid
 from xml.sax.saxutils import quoteattr
@@ -14,7 +14,7 @@ REDFISH_VERSION = '1.21.0'
 
 
 def add_root(view: View, *, product: str, vendor: str, manager: str, seed: str) -> None:
-    """The service root with links to what this BMC has, and the registries of its messages."""
+    """Add the service root with links to the services of this BMC, and its message registries."""
     options = view.options
 
     def render() -> Body:
@@ -118,7 +118,7 @@ def _registry(name: str) -> tuple[Resource, Resource]:
 
 
 def metadata(tree: Tree) -> str:
-    """``$metadata``: a reference for each schema that the resources use. Source: DSP0266, OData metadata."""
+    """The document ``$metadata``: a reference for each schema that the resources use. Source: DSP0266, OData metadata."""
     namespaces: dict[str, set[str]] = {'ServiceRoot': set(), 'RedfishExtensions': {'RedfishExtensions.v1_0_0'}}
     for resource in tree.snapshot().values():
         parts = resource.type.lstrip('#').split('.')

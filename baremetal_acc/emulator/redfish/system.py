@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is a system? ComputerSystem with power, boot, BIOS settings, memory, storage, network interfaces and a log."""
+"""ComputerSystem resources: power, boot override, BIOS settings, memory, storage, Ethernet interfaces, SecureBoot and logs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ BOOT_MODES = ('UEFI', 'Legacy')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribute:
-    """A BIOS attribute, its values, and the key of its setting if that is not its URI."""
+    """A BIOS attribute, its values, and the key of its setting if it has one of its own."""
 
     name: str
     default: Value
@@ -49,7 +49,7 @@ class Attribute:
 
 
 def add_systems_collection(view: View) -> None:
-    """The collection; systems join it."""
+    """Add the collection; each ComputerSystem joins it."""
     view.tree.add(collection(SYSTEMS, 'ComputerSystem', view.tree.joined(SYSTEMS), name='Computer System Collection'))
 
 
@@ -76,10 +76,10 @@ def add_system(
     oem: Callable[[], Body] | None = None,
     description: str | None = None,
 ) -> str:
-    """A ComputerSystem; tells its URI.
+    """Add a ComputerSystem; return its URI.
 
     :param system: the system of the machine whose power it shows.
-    :param resets: the values of ResetType; none: it has no Reset action and no boot settings.
+    :param resets: the values of ResetType; empty: it has no Reset action and no boot settings.
     :param parts: names of linked resources below it: Memory, Storage, EthernetInterfaces, Bios, SecureBoot, LogServices.
     """
     machine = view.machine
@@ -159,7 +159,7 @@ def add_system(
 
 
 def _boot_state(state: System) -> str:
-    """BootProgress.LastState."""
+    """The value of BootProgress.LastState."""
     if state.power is Power.OFF:
         return 'None'
     starts = state.booting or state.power is Power.POWERING_ON
@@ -167,7 +167,7 @@ def _boot_state(state: System) -> str:
 
 
 def _refused_resets(view: View, uri: str) -> frozenset[str]:
-    """The types of reset that a fault has taken away."""
+    """The reset types that a fault has removed."""
     rule = view.machine.faults.find('reset-types-missing', bmc=view.name, uri=uri, use=False)
     return frozenset() if rule is None else frozenset(str(rule.parameters['types']).split(','))
 
@@ -175,7 +175,7 @@ def _refused_resets(view: View, uri: str) -> frozenset[str]:
 def reset(machine: Machine, system: str, reset_type: str) -> Outcome:
     """Carry out a Reset action.
 
-    :raises RedfishError: 409 while the power is changing.
+    :raises RedfishError: 409 while the power is changing, or for a graceful restart of a system that is off.
     """
     try:
         machine.reset_system(system, reset_type, cause=Cause.COMMAND)
@@ -234,7 +234,7 @@ def add_bios(
     device: str | None = None,
     software: Sequence[str] = (),
 ) -> None:
-    """Bios shows what is in force, Bios/Settings what is pending until the system restarts."""
+    """Add Bios, which shows the values in force, and Bios/Settings, which shows those pending until the system restarts."""
     machine = view.machine
     uri = f'{system_uri}/Bios'
     settings = f'{uri}/Settings'
@@ -286,7 +286,7 @@ def add_bios(
 
 
 def add_memory(view: View, system_uri: str, *, dimms: int, gib: int, manufacturer: str) -> None:
-    """Memory: a number of equal DIMMs."""
+    """Add Memory with a number of equal DIMMs."""
     base = f'{system_uri}/Memory'
 
     def dimm(number: int) -> Callable[[], Body]:
@@ -317,7 +317,7 @@ def add_memory(view: View, system_uri: str, *, dimms: int, gib: int, manufacture
 
 
 def add_storage(view: View, system_uri: str, *, drives: int, gib: int, manufacturer: str, chassis: str) -> None:
-    """Storage with one NVMe controller and its drives."""
+    """Add Storage with one NVMe controller and its drives."""
     base = f'{system_uri}/Storage'
     uri = f'{base}/1'
     controllers = f'{uri}/Controllers'
@@ -376,7 +376,7 @@ def add_storage(view: View, system_uri: str, *, drives: int, gib: int, manufactu
 
 
 def add_ethernet(view: View, owner_uri: str, interfaces: Mapping[str, str], *, address: str | None = None) -> None:
-    """EthernetInterfaces of a system or a manager: Id -> MAC address."""
+    """Add EthernetInterfaces of a system or a manager: Id -> MAC address."""
     base = f'{owner_uri}/EthernetInterfaces'
 
     def interface(name: str, mac: str) -> Callable[[], Body]:
@@ -412,7 +412,7 @@ def add_ethernet(view: View, owner_uri: str, interfaces: Mapping[str, str], *, a
 
 
 def add_secure_boot(view: View, system_uri: str) -> None:
-    """SecureBoot, switched off."""
+    """Add SecureBoot, disabled."""
     uri = f'{system_uri}/SecureBoot'
     view.machine.add_setting(f'{uri}/SecureBootEnable', False, bmc=view.name, uri=uri)
     view.tree.add(
@@ -432,7 +432,7 @@ def add_secure_boot(view: View, system_uri: str) -> None:
 
 
 def add_log(view: View, owner_uri: str, name: str, *, kind: str, entries: Sequence[str]) -> None:
-    """LogServices with one log."""
+    """Add LogServices with one log."""
     base = f'{owner_uri}/LogServices'
     log = f'{base}/{name}'
     created = view.machine.clock.wall(0.0)
@@ -475,7 +475,7 @@ def add_log(view: View, owner_uri: str, name: str, *, kind: str, entries: Sequen
             render=lambda: {
                 'Name': f'{name} Log Entries',
                 'Members@odata.count': len(resources),
-                # Source: DSP8010 LogEntryCollection: its members always come expanded.
+                # Source: DSP8010 LogEntryCollection: its members are always expanded.
                 'Members': [body_of(one) for one in resources],
             },
         ),

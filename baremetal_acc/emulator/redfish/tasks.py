@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How far is an update? TaskService, Tasks and TaskMonitors of one BMC."""
+"""TaskService, Tasks and task monitors of one emulated BMC: the progress and the messages of its updates."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -22,7 +22,7 @@ from baremetal_acc.emulator.redfish.resource import (
 from baremetal_acc.emulator.redfish.view import View
 
 SERVICE = f'{ROOT}/TaskService'
-# What a BMC tells a client to wait before it asks again; OpenBMC says 30, which would make every test wait.
+# The Retry-After of a task monitor; OpenBMC sends 30, which would make every test wait.
 RETRY_AFTER_SECONDS = 1
 
 # reason of the machine -> message of the Update registry
@@ -44,7 +44,7 @@ _MESSAGES = {
 }
 
 
-# What has become of a component, at the end.
+# Messages that report the result of a component.
 _RESULTS = frozenset(
     {
         *('written', 'skipped', 'resource-error', 'aborted'),
@@ -54,7 +54,7 @@ _RESULTS = frozenset(
 
 
 def add_tasks(view: View) -> None:
-    """TaskService; tasks come and go with the updates."""
+    """Add TaskService; tasks come and go with the updates."""
     view.tree.add(
         Resource(
             uri=SERVICE,
@@ -83,23 +83,23 @@ def add_tasks(view: View) -> None:
 
 
 def task_uri(view: View, task: Task) -> str:
-    """The Task resource."""
+    """The URI of the Task."""
     return f'{SERVICE}/Tasks/{view.task_prefix}{task.id}'
 
 
 def monitor_uri(view: View, task: Task) -> str:
-    """The task monitor, as OpenBMC names it; one without a Task is the update service's."""
+    """The URI of the task monitor, as OpenBMC names it; a monitor without a Task is under UpdateService."""
     base = SERVICE if with_monitor_alone(view) is None else f'{ROOT}/UpdateService'
     return f'{base}/{"TaskMonitors" if base == SERVICE else "Monitors"}/{view.task_prefix}{task.id}'
 
 
 def without_tasks(view: View, *, use: bool = False) -> Fault | None:
-    """The rule by which an update has neither Task nor monitor."""
+    """The fault rule by which an update has neither Task nor monitor."""
     return view.machine.faults.find('no-task', bmc=view.name, use=use)
 
 
 def with_monitor_alone(view: View, *, use: bool = False) -> Fault | None:
-    """The rule by which an update has a monitor and no Task."""
+    """The fault rule by which an update has a monitor and no Task."""
     return view.machine.faults.find('task-monitor-only', bmc=view.name, use=use)
 
 
@@ -134,9 +134,9 @@ def _monitored(view: View) -> list[Task]:
 
 
 def monitor_outcome(view: View, task: Task) -> Outcome:
-    """What a GET of the monitor of a task is answered. Source: DSP0266, asynchronous operations.
+    """The answer to a GET of the monitor of a task. Source: DSP0266, asynchronous operations.
 
-    :raises RedfishError: the update has failed, and nothing but the monitor can say so.
+    :raises RedfishError: the update has failed, and only the monitor can report it.
     """
     headers = {'Location': monitor_uri(view, task), 'Retry-After': str(RETRY_AFTER_SECONDS)} if task.is_open else {}
     if with_monitor_alone(view) is not None:
@@ -149,7 +149,7 @@ def monitor_outcome(view: View, task: Task) -> Outcome:
 
 
 def task_resource(view: View, task: Task) -> Resource:
-    """A task as a resource."""
+    """The Task resource of a task."""
     machine = view.machine
 
     def render() -> Body:
@@ -188,7 +188,7 @@ def task_resource(view: View, task: Task) -> Resource:
 
 
 def _dress(view: View, task: Task, one: Mapping[str, Any]) -> Body | None:
-    """A message of a task, as this BMC writes it; None: a fault leaves it out."""
+    """The Message object of a message of a task, as this BMC writes it; None: a fault leaves it out."""
     reason = str(one['reason'])
     if reason not in PACKAGE_FORMS:
         return registry_message('Update', _MESSAGES.get(reason, 'ApplyFailed'), _arguments(task, reason), text=str(one['text']))

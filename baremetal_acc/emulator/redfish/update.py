@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is firmware updated through this BMC? UpdateService, its two inventories, and what a request to update must hold.
+"""UpdateService of one emulated BMC: FirmwareInventory, SoftwareInventory, and the checks of an update request.
 
-Source: DSP8010 UpdateService v1_14, SoftwareInventory v1_12; the task and its monitor answer as OpenBMC's do.
+Source: DSP8010 UpdateService v1_14, SoftwareInventory v1_12; the task and its monitor answer as those of OpenBMC do.
 """
 
 import json
@@ -53,12 +53,12 @@ START_UPDATE = f'{SERVICE}/Actions/UpdateService.StartUpdate'
 APPLY_TIMES = ('Immediate', 'OnReset')
 ON_START = 'OnStartUpdateRequest'
 APPLY_TIME = '@Redfish.OperationApplyTime'
-# A URI to fetch from; longer ones are nobody's.
+# The longest ImageURI that is accepted.
 MAX_URI = 2048
 
 
 def add_update_service(view: View) -> None:
-    """UpdateService and its collections; items join them with :func:`add_item`."""
+    """Add UpdateService and its inventory collections; items join these by :func:`add_item`."""
     options = view.options
     if not options.update_service:
         return
@@ -145,13 +145,13 @@ def add_update_service(view: View) -> None:
 
 
 def _plain_targets(view: View) -> list[str]:
-    """HttpPushUriTargets: a setting of the machine holds one value, so it is kept as JSON."""
+    """HttpPushUriTargets. It is stored as JSON, since a setting of the machine holds one value."""
     found = json.loads(str(view.machine.settings[PLAIN_TARGETS].value))
     return [str(one) for one in found]
 
 
 def _plain_time(view: View) -> str:
-    """ApplyTime of HttpPushUriOptions: what was set, where that is offered today."""
+    """ApplyTime of HttpPushUriOptions: the configured value where it is offered at present, else the first offered one."""
     found, offered = str(view.machine.settings[PLAIN_TIME].value), _apply_times(view)
     return found if found in offered else offered[0]
 
@@ -174,7 +174,7 @@ def _plain_writable(view: View) -> Writables:
 
 
 def plain_parameters(view: View) -> Body:
-    """What UpdateParameters would say of an image that is pushed without them."""
+    """The equivalent of UpdateParameters for an image that is pushed to HttpPushUri."""
     settings = view.machine.settings
     return {
         'Targets': _plain_targets(view),
@@ -184,19 +184,19 @@ def plain_parameters(view: View) -> Body:
 
 
 def _says_updating(view: View) -> bool:
-    """Whether the service says that an image is being written: only where no task says so."""
+    """Whether the service shows the state Updating: only where no task shows the update."""
     rule = without_tasks(view)
     is_busy = any(task.is_open for task in view.machine.bmcs[view.name].tasks.values())
     return rule is not None and bool(rule.parameters['service_says']) and is_busy
 
 
 def _start_rule(view: View) -> Fault | None:
-    """The rule by which an image waits for StartUpdate."""
+    """The fault rule by which images wait for StartUpdate."""
     return view.machine.faults.find('task-waits-for-start', bmc=view.name, use=False)
 
 
 def _apply_times(view: View) -> tuple[str, ...]:
-    """The times at which images are taken today."""
+    """The OperationApplyTime values that are accepted at present."""
     rule = _start_rule(view)
     return APPLY_TIMES if rule is None or not rule.parameters['asked'] else (ON_START,)
 
@@ -209,9 +209,9 @@ def _support(view: View) -> Body:
 
 
 def _start_update(view: View) -> Outcome:
-    """Start everything that waits for it.
+    """Start every update that waits for StartUpdate.
 
-    :raises RedfishError: 400 where nothing does; 503.
+    :raises RedfishError: 400 where none waits; 503.
     """
     try:
         started = view.machine.start_updates(view.name)
@@ -235,10 +235,10 @@ def add_item(
     oem: Callable[[], Body] | None = None,
     follows: bool = False,
 ) -> None:
-    """The SoftwareInventory of a component.
+    """Add the SoftwareInventory item of a component.
 
     :param pad_to: real BMCs pad a version with blanks to the width of the field in the device: GH200 to 16 characters.
-    :param follows: its WriteProtected shows what something else comes to, and cannot be written.
+    :param follows: its WriteProtected shows the value of another lock and cannot be written.
     """
     if not view.options.update_service:
         return
@@ -290,7 +290,7 @@ def add_item(
 
 
 def read_parameters(view: View, text: bytes) -> Body:
-    """The part UpdateParameters.
+    """Parse the part UpdateParameters.
 
     :raises RedfishError: 400, naming what is wrong.
     """
@@ -318,9 +318,9 @@ def read_parameters(view: View, text: bytes) -> Body:
 
 
 def check_targets(view: View, parameters: Body) -> tuple[str, ...]:
-    """The components that the request is for; empty: all that the image fits (only where the BMC takes that).
+    """The components that a request updates; empty: all that the image fits (only where the BMC allows it).
 
-    :raises RedfishError: 400, naming the target; 503 when one of them is being updated or the BMC takes no more.
+    :raises RedfishError: 400, naming the target; 503 when one of them is being updated or the BMC is at its limit of updates.
     """
     if view.trays:
         return _tray_targets(view, parameters)
@@ -351,9 +351,9 @@ def _is_refused(view: View, target: str) -> bool:
 
 
 def _tray_targets(view: View, parameters: Body) -> tuple[str, ...]:
-    """The components of the tray that is named, of that which no Targets stand for, or those that are named one by one.
+    """The components of the named tray, of the tray that a request without Targets updates, or those named one by one.
 
-    :raises RedfishError: 400, naming the target; also where targets of two trays are named, which two BMCs update.
+    :raises RedfishError: 400, naming the target; also where Targets name two trays, which are updated by two BMCs.
     """
     found = [_named(view, target) for target in parameters.get('Targets', [])]
     if not found:
@@ -366,7 +366,7 @@ def _tray_targets(view: View, parameters: Body) -> tuple[str, ...]:
 
 
 def _named(view: View, target: object) -> tuple[Tray, tuple[str, ...]]:
-    """The tray that a target stands for or lies in, and the components that it means.
+    """The tray that a target names or that contains it, and the components that the target means.
 
     :raises RedfishError: 400, naming the target.
     """
@@ -388,7 +388,7 @@ def _wrong_target(view: View, target: str) -> RedfishError:
 
 
 def deliver(view: View, task: Task, upload: Upload) -> None:
-    """Give what has arrived to the machine. A BMC takes packages, or images for one component, and not both."""
+    """Pass an upload to the machine. A BMC takes either packages or images for one component."""
     machine = view.machine
     if isinstance(upload, Package) and view.trays:
         machine.package_arrived(task, upload)
@@ -402,12 +402,12 @@ def deliver(view: View, task: Task, upload: Upload) -> None:
 
 
 def refuse_if_busy(view: View, keys: Sequence[str]) -> None:
-    """503 with Retry-After while no update of these components can begin.
+    """Refuse an update of these components while it cannot begin.
 
-    :raises RedfishError: 503; 400 while the root of trust of one of them copies what was written before.
+    :raises RedfishError: 503 with Retry-After; 400 while the root of trust of one of them copies the last image.
     """
     machine = view.machine
-    # A device that gets a component of a package says so itself.
+    # A device that gets a component of a package reports this in the task.
     if not view.trays and any(machine.copy_seconds(machine.components[key].device) for key in keys):
         raise RedfishError(400, 'ResourceInUse', text='The root of trust copies the image in the background.')
     for key in keys or ('',):
@@ -426,7 +426,7 @@ def refuse_if_busy(view: View, keys: Sequence[str]) -> None:
 
 
 def fitting(view: View, kind: Kind, model: str, component: str) -> tuple[str, ...]:
-    """All components of this BMC that such an image fits: what a request without Targets means."""
+    """All components of this BMC that such an image fits, which a request without Targets updates."""
     return tuple(
         one.key
         for one in view.machine.components.values()
@@ -437,7 +437,7 @@ def fitting(view: View, kind: Kind, model: str, component: str) -> tuple[str, ..
 
 
 def begin(view: View, keys: Sequence[str], parameters: Body) -> Task:
-    """The task of an update.
+    """Create the task of an update.
 
     :raises RedfishError: 503.
     """
@@ -449,7 +449,7 @@ def begin(view: View, keys: Sequence[str], parameters: Body) -> Task:
 
 
 def accepted(view: View, task: Task) -> Outcome:
-    """202 with the Task as body and the monitor in Location, as OpenBMC answers; faults leave out the one or both."""
+    """The answer 202 with the Task as body and its monitor in Location, as OpenBMC answers; faults leave out parts of it."""
     if without_tasks(view, use=True) is not None:
         return Outcome(status=200)
     is_short = with_monitor_alone(view, use=True) is not None

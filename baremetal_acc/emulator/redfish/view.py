@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does one BMC show the machine? The view that all resources of one BMC are built on."""
+"""The view of the machine by one BMC: its accounts, options, updatable trays and the resource tree."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,18 +15,19 @@ from baremetal_acc.emulator.redfish.resource import Tree, Writable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What this BMC can do.
+    """The abilities of a BMC.
 
     :param update_service: whether it has an UpdateService at all.
     :param push: whether it takes images by MultipartHttpPushUri.
     :param pull: whether it has SimpleUpdate.
     :param plain_push: whether it also takes images by HttpPushUri, with HttpPushUriTargets and HttpPushUriOptions.
     :param plain_lock: whether clients can reserve these: HttpPushUriTargetsBusy, HttpPushUriOptionsBusy.
-    :param strict_targets: exactly one Target per request; else none means all that the image fits, and several are taken.
-    :param expand: whether it knows $expand.
+    :param strict_targets: exactly one Target per request; else an update without Targets updates all that the image fits, and
+        several Targets are accepted.
+    :param expand: whether it supports $expand.
     :param page_size: how many Members an answer holds; None: all.
     :param max_image_bytes: the largest image.
-    :param host_history: whether it says when Systems and Managers were last reset, and how far a System has booted.
+    :param host_history: whether it shows when Systems and Managers were last reset, and the boot progress of a System.
     :param verify_fetch: whether it verifies the certificate of the server that it fetches from.
     """
 
@@ -45,9 +46,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tray:
-    """What a BMC updates as a whole, by one package.
+    """A set of components that a BMC updates as a whole, by one package.
 
-    ``target`` is the URI that stands for it in Targets, None: a request without Targets. ``keys`` are its components.
+    :ivar target: the URI that names it in Targets; None: a request without Targets updates it.
+    :ivar keys: its components.
     """
 
     target: str | None
@@ -56,11 +58,13 @@ class Tray:
 
 @dataclass(slots=True, kw_only=True)
 class View:
-    """One BMC: the machine it belongs to, its name there, its accounts, its resources.
+    """One BMC: its machine, its name there, its accounts and its resources.
 
-    ``trays`` are what it updates by packages, and then by nothing else; none: it takes an image for one component. ``forms`` is
-    how its messages differ from those that are in general use, ``task_prefix`` what the Ids of its tasks begin with, and
-    ``wrong_target`` how it refuses a target, if not by the Base registry.
+    :ivar fetch: starts the fetch of an image for a task (SimpleUpdate); None: nothing is fetched.
+    :ivar trays: the trays that it updates by packages; empty: it takes an image for one component.
+    :ivar forms: messages that differ from those in general use.
+    :ivar wrong_target: the message that refuses a target, if not that of the Base registry.
+    :ivar task_prefix: the prefix of its task Ids.
     """
 
     machine: Machine
@@ -78,7 +82,7 @@ class View:
         self.tree = Tree(self.is_absent)
 
     def is_absent(self, device: str) -> bool:
-        """Whether a fault has taken the device away, or hides it as its system is off."""
+        """Whether a fault has removed the device, or hides it while its system is off."""
         faults = self.machine.faults
         if faults.find('device-absent', bmc=self.name, device=device, use=False) is not None:
             return True
@@ -86,12 +90,12 @@ class View:
         return shown is not None and not self.machine.is_powered(device)
 
     def is_missing(self, component: Component) -> bool:
-        """Whether the item of a component is not there yet after an update."""
+        """Whether a fault leaves out the inventory item of a component after an update."""
         late = self.machine.lateness(component)
         return late is not None and bool(late.parameters['missing'])
 
     def setting(self, key: str, types: tuple[type, ...], allowed: tuple[Any, ...] | None = None) -> Writable:
-        """A property that writes a setting of the machine."""
+        """A writable property that writes a setting of the machine."""
         return Writable(types=types, allowed=allowed, write=lambda value: self.machine.configure(key, value))
 
     def system_uri(self, name: str) -> str:
