@@ -1,18 +1,18 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What are the parts of a machine called that is spoken to by IPMI, and what do they say?
+"""URIs and JSON bodies of the parts of a machine that is managed over IPMI: controllers, FRUs, HPM.1 components, firewall.
 
-IPMI has numbers for them. Plans, locks, gaps and messages name a resource by a URI, so each part gets one:
+IPMI identifies these parts by numbers. Plans, locks, gaps and messages refer to a resource by its URI, so each part has one:
 
 =======================  =====================================================
 ``/ipmi``                the BMC
-``/ipmi/chassis``        the machine, which has the power
-``/ipmi/firewall/f``     the firmware firewall of the BMC for the system interface, which is channel Fh
+``/ipmi/chassis``        the machine, whose power is read and set
+``/ipmi/firewall/f``     the firmware firewall of the BMC for the system interface, channel Fh
 ``/ipmi/0-72``           the controller at 72h on channel 0 of the BMC
-``/ipmi/0-72/7-74``      the one at 74h on channel 7 of that controller
+``/ipmi/0-72/7-74``      the controller at 74h on channel 7 of that controller
 ``/ipmi/0-72/fru/3``     FRU 3 of a controller (``fru/3-1``: on LUN 1)
-``/ipmi/0-72/hpm``       firmware of a controller, and what is done to it
-``/ipmi/0-72/hpm/2``     component 2 of it, by HPM.1 (``hpm/2/rollback``: its going back to what it has kept)
+``/ipmi/0-72/hpm``       HPM.1 firmware of a controller, and the command in progress there
+``/ipmi/0-72/hpm/2``     HPM.1 component 2 of it (``hpm/2/rollback``: its rollback to the version that it has kept)
 =======================  =====================================================
 """
 
@@ -29,7 +29,7 @@ ROOT = '/ipmi'
 
 
 class Part(StrEnum):
-    """What of a controller is meant."""
+    """Part of a controller that has a URI of its own."""
 
     CHASSIS = 'chassis'
     FIREWALL = 'firewall/f'
@@ -39,11 +39,13 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A part of a machine.
+    """A part of a machine that a URI names.
 
-    :ivar part: None: the controller as a whole.
-    :ivar number: of an FRU or a component.
-    :ivar back: its going back to what it has kept, of a component.
+    :ivar path: to its controller.
+    :ivar part: None: the controller itself.
+    :ivar number: of an FRU or an HPM.1 component.
+    :ivar lun: of an FRU.
+    :ivar back: the task of a component's rollback to the version that it has kept.
     """
 
     path: Path = ()
@@ -54,7 +56,7 @@ class Place:
 
     @property
     def uri(self) -> str:
-        """How it is called."""
+        """The URI of this part."""
         text = ROOT + ''.join(f'/{hop.channel:x}-{hop.address:02x}' for hop in self.path)
         if self.part is not None:
             text += f'/{self.part}'
@@ -73,7 +75,7 @@ _URI = re.compile(
 
 
 def place(uri: str) -> Place | None:
-    """What a URI names; None: nothing that there could be."""
+    """The part that a URI names; None: the URI cannot be valid."""
     found = _URI.fullmatch(uri)
     if found is None or (found[2] and found[1]) or int(found[4] or 0) > 0xFF:
         return None
@@ -90,7 +92,7 @@ def place(uri: str) -> Place | None:
 
 
 def of_controller(device: DeviceId) -> JsonObject:
-    """What a controller says of itself."""
+    """JSON body of a controller, from its device id."""
     return {
         'Device': device.device,
         'Revision': device.revision,
@@ -104,7 +106,7 @@ def of_controller(device: DeviceId) -> JsonObject:
 
 
 def of_fru(contents: fru.Contents) -> JsonObject:
-    """What an FRU says, but for its records."""
+    """JSON body of an FRU, without its multi-record area."""
     return {
         'Chassis': _plain(contents.chassis),
         'Board': _plain(contents.board),
@@ -120,7 +122,7 @@ def _plain(area: fru.Chassis | fru.Board | fru.Product | None) -> JsonObject | N
 
 
 def of_component(component: hpm.Component) -> JsonObject:
-    """What a component of HPM.1 says."""
+    """JSON body of an HPM.1 component."""
     versions = {'Version': component.current, 'Rollback': component.rollback, 'Staged': component.deferred}
     return {
         'Name': component.name,
@@ -130,7 +132,7 @@ def of_component(component: hpm.Component) -> JsonObject:
 
 
 def of_firewall(verdict: firewall.Verdict) -> JsonObject:
-    """What the firewall says of the host's way over the system interface."""
+    """JSON body of the firmware firewall, from its verdict."""
     return {
         'State': verdict.state.value,
         'Open': list(verdict.open),
