@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from baremetal_acc import files
+from baremetal_acc import atomic_file
 from baremetal_acc.errors import Refused, StateError
 
 VERSION = 1
@@ -90,7 +90,7 @@ class Earlier:
             temporary.unlink()
         temporary.symlink_to(database.name)
         temporary.replace(self.at)
-        files.sync(self.at.parent)
+        atomic_file.sync(self.at.parent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +167,7 @@ class StateFile:
         :raises StateError: others may write there.
         :raises OSError: there is no such folder, or its status cannot be read.
         """
-        if files.others_may_write(folder.stat()):
+        if atomic_file.others_may_write(folder.stat()):
             hint = f'chmod 700 {folder}, as its owner; or {self.elsewhere}'
             raise StateError(f'{folder}: others may write there, and could {self.risk}', hint=hint)
 
@@ -185,8 +185,8 @@ class StateFile:
                     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                     self.check_folder(folder)
                 try:
-                    stack.enter_context(files.alone(lock))
-                except files.Held as exc:
+                    stack.enter_context(atomic_file.alone(lock))
+                except atomic_file.Held as exc:
                     raise Refused([refusal.format(exc.who)], hint='wait until it has ended') from None
             yield
 
@@ -221,7 +221,7 @@ class StateFile:
         if not stat.S_ISREG(found.st_mode):
             what = 'is a link' if stat.S_ISLNK(found.st_mode) else 'is no regular file'
             raise StateError(f'{self.path}: {what}', hint=self.lost)
-        if files.others_may_write(found):
+        if atomic_file.others_may_write(found):
             what = f'{self.path}: others may write it, and could {self.risk}'
             raise StateError(what, hint=f'see who did, then chmod 600 {self.path}, as its owner; or {self.lost}')
         if found.st_size == 0:
@@ -286,7 +286,7 @@ class StateFile:
                 os.link(name, self.path)
         finally:
             os.unlink(name)
-        files.sync(self.path.parent)
+        atomic_file.sync(self.path.parent)
 
     def _retire(self) -> None:
         with self._transaction('IMMEDIATE'):
@@ -312,7 +312,7 @@ def read_document(path: Path) -> bytes:
     """
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), 'rb') as stream:
         found = os.fstat(stream.fileno())
-        if not stat.S_ISREG(found.st_mode) or files.others_may_write(found):
+        if not stat.S_ISREG(found.st_mode) or atomic_file.others_may_write(found):
             raise StateError(
                 f'{path}: is no file of this user, or others may write it', hint=f'see who did, then move {path} away'
             )

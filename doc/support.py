@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page ``support``: what does what, and on what that was tried.
 
-It is what lock mechanisms say of themselves (:class:`baremetal_acc.locks.api.About`), and what ``make support-matrix``
+It is what lock mechanisms say of themselves (:class:`baremetal_acc.locks.mechanism.About`), and what ``make support-matrix``
 has noted in ``tried.json`` of the tests that passed.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from baremetal_acc.locks.api import Mechanism
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.locks.mechanism import Mechanism
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.lock import ResetKind, Scope, WritePath
 from doc.rst import plain, table
 

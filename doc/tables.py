@@ -7,13 +7,13 @@ A page says ``.. from-code:: NAME`` where ``make docs`` inserts the table of tha
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from baremetal_acc.decide.providers import CLASSES, PREFIX
 from baremetal_acc.emulator.fault import NAMES
 from baremetal_acc.emulator.habit import HABITS
-from baremetal_acc.locks.api import Mechanism
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.locks.mechanism import Mechanism
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.lock import ResetKind, Scope
+from baremetal_acc.scheduling.providers import CLASSES, PREFIX
 from doc import support
 from doc.rst import plain, table
 

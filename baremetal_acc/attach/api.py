@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from baremetal_acc.decide.offer import Supply
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.attach import Attached, AttachHandle, Attachment, AttachState, Claim, Give, HandleType, Place
 from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.scheduling.schedulable import Supply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

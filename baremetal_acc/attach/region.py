@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from baremetal_acc.attach.api import Around, Prepared, Undo
-from baremetal_acc.decide import claims as decide
-from baremetal_acc.decide.offer import Supply
 from baremetal_acc.model.attach import AttachHandle, Attachment, Claim, Give, HandleType, Place
+from baremetal_acc.scheduling import region_claims as decide
+from baremetal_acc.scheduling.schedulable import Supply
 
 
 class Region:

@@ -20,14 +20,14 @@ from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from baremetal_acc.bmc.address import IPMI_FIXED, PORT_EXPECTED, check_address, ipmi_address, ipmi_key, speaks_ipmi
-from baremetal_acc.bmc.api import BmcAddress, Setting, by_name
-from baremetal_acc.cli.places import written
+from baremetal_acc.bmc.driver import BmcAddress, Setting, by_name
+from baremetal_acc.cli.address_match import written
 from baremetal_acc.cli.yaml_reader import Map, read_json, read_yaml
-from baremetal_acc.decide.baseline import Exposure, NodeFacts
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.model.document import did_you_mean
 from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.model.uri import may_be_one_system
+from baremetal_acc.policy.baseline import Exposure, NodeFacts
 
 FORMAT = 1
 
@@ -74,10 +74,10 @@ class Secret:
 class BmcEntry:
     """One BMC as the operator wrote it.
 
-    :ivar verify_ca: as in :class:`~baremetal_acc.bmc.api.BmcAddress`; a path is absolute.
-    :ivar cipher_suite: with ``key``, for IPMI: as in :class:`~baremetal_acc.bmc.api.BmcAddress`.
+    :ivar verify_ca: as in :class:`~baremetal_acc.bmc.driver.BmcAddress`; a path is absolute.
+    :ivar cipher_suite: with ``key``, for IPMI: as in :class:`~baremetal_acc.bmc.driver.BmcAddress`.
     :ivar trusted_at: path and line of the document that sets ``verify_ca`` to a path; None where an option sets it.
-    :ivar set_by: as in :class:`~baremetal_acc.bmc.api.BmcAddress`.
+    :ivar set_by: as in :class:`~baremetal_acc.bmc.driver.BmcAddress`.
     :ivar secret_at: line of the first password or key that is written literally.
     """
 

@@ -13,21 +13,21 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from baremetal_acc import run
-from baremetal_acc.catalogue.store import holding
-from baremetal_acc.cli import interruption, publisher, render, text, work
+from baremetal_acc import execution
+from baremetal_acc.cli import interruption, plan_builder, publisher
+from baremetal_acc.cli.address_match import resolved
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
-from baremetal_acc.cli.places import resolved
-from baremetal_acc.cli.progress import Progress
-from baremetal_acc.cli.report import each, failed
-from baremetal_acc.cli.results import Result, actions, failure, planned, warn_of_unlock, warn_of_waivers
+from baremetal_acc.cli.output import documents, text
+from baremetal_acc.cli.output.progress import Progress
+from baremetal_acc.cli.output.report import each, failed
+from baremetal_acc.cli.output.results import Result, actions, failure, planned, warn_of_unlock, warn_of_waivers
+from baremetal_acc.cli.plan_builder import Prepared, Request, Sendings, Verb
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import TargetState, Unlocked
-from baremetal_acc.cli.work import Prepared, Request, Sendings, Verb
-from baremetal_acc.decide import restore
-from baremetal_acc.decide.advance import begin
 from baremetal_acc.errors import AccError, NotMet, Refused, StaleJob, StateError, WriteFailed
+from baremetal_acc.execution import Target, Tools, lifecycle
+from baremetal_acc.images.store import holding
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import (
     Action,
@@ -51,9 +51,9 @@ from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.subject import QUARANTINE
 from baremetal_acc.model.uri import system_id
 from baremetal_acc.placement.publish import Publisher
-from baremetal_acc.planning import quarantine, setting_changes
+from baremetal_acc.planning import quarantine, rollback, setting_changes
+from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.render import findings
-from baremetal_acc.run import Target, Tools, lifecycle
 
 
 class Placements:
@@ -179,13 +179,13 @@ class Execution:
                 return self._resume(entry, state, tools, found)
         if self._without is not None and self._request.verb not in (Verb.LOCK, Verb.UNLOCK):
             raise self._without
-        prepared = work.look(self._using, entry, tools, state, self._request, self._targets[entry.name])
+        prepared = plan_builder.look(self._using, entry, tools, state, self._request, self._targets[entry.name])
         if self._request.verb is Verb.UNLOCK:
             warn_of_unlock(prepared)
         shown = planned(prepared)
         outcome = shown.document['outcome']
         if outcome in ('holds', 'not-met'):
-            spoilt = work.quarantined(prepared.state, prepared.inventory)
+            spoilt = plan_builder.quarantined(prepared.state, prepared.inventory)
             _tell_of_power(entry, _host_power(prepared.inventory), self._request.verb, spoilt, good=outcome == 'holds')
             self._remember(prepared, good=outcome == 'holds')
         if outcome != 'planned':
@@ -219,8 +219,8 @@ class Execution:
             return True
         hint = f'apply --execute --target {found.target}, with the same files as then and no other options, goes on with it'
         if found.step == Verb.UNLOCK:
-            hint = f'{work.goes_on(found)}; unlock again after that'
-        raise Refused([f'{found.target}: {work.unfinished(found)}'], hint=hint)
+            hint = f'{plan_builder.goes_on(found)}; unlock again after that'
+        raise Refused([f'{found.target}: {plan_builder.unfinished(found)}'], hint=hint)
 
     def _is_here(self, entry: TargetEntry, found: Job) -> None:
         """Check that the target is the machine on which the job was begun, before anything is sent to it.
@@ -228,7 +228,7 @@ class Execution:
         :raises StaleJob: the name belongs to another machine now.
         """
         try:
-            run.bound(found, self._targets[entry.name])
+            execution.bound(found, self._targets[entry.name])
         except StaleJob as exc:
             hint = (
                 'write the old address into the list again, and go on with it by apply --execute; if that machine is gone for '
@@ -237,12 +237,12 @@ class Execution:
             raise StaleJob(exc.message, hint=hint) from None
 
     def _resume(self, entry: TargetEntry, state: TargetState, tools: Tools, found: Job) -> _Running:
-        text.note(f'{entry.name}: {work.unfinished(found)}; looking at what became of it')
+        text.note(f'{entry.name}: {plan_builder.unfinished(found)}; looking at what became of it')
         if self._without is not None:
             text.warn(f'{entry.name}: without a catalogue nothing more is written or put back; every lock is closed')
-        tools, devices, slots = work.resumed(found, state.tools(tools))
+        tools, devices, slots = plan_builder.resumed(found, state.tools(tools))
         target = self._targets[entry.name]
-        inventory = run.observe(target, tools, datetime.now(UTC))
+        inventory = execution.observe(target, tools, datetime.now(UTC))
         one = _Running(
             entry=entry,
             target=target,
@@ -251,8 +251,8 @@ class Execution:
             verb=Verb(found.step),
             devices=devices,
             slots=slots,
-            labels=work.labels(inventory),
-            sendings=work.sendings(inventory),
+            labels=plan_builder.labels(inventory),
+            sendings=plan_builder.sendings(inventory),
         )
         one.job = found
         one.power = _host_power(inventory)
@@ -291,7 +291,7 @@ class Execution:
             devices=prepared.devices,
             slots=tuple(slot for slot, _ in request.functions),
             labels=prepared.labels,
-            sendings=work.sendings(prepared.inventory),
+            sendings=plan_builder.sendings(prepared.inventory),
             made=prepared.made,
             power=_host_power(prepared.inventory),
         )
@@ -299,7 +299,7 @@ class Execution:
         held_off = state.job.held_off if state.job is not None and state.unlocked else ()
         job = replace(job, engagements=kept, undos=state.undos, held_off=tuple(mark for mark in held_off if not mark.once))
         job = lifecycle.begun(job, prepared.custody, prepared.made, prepared.inventory, prepared.target, prepared.tools)
-        one.save(run.bound(job, prepared.target))
+        one.save(execution.bound(job, prepared.target))
         self._using.store.write(one.state)
         return self._hooked(one)
 
@@ -307,7 +307,7 @@ class Execution:
         def save(job: Job) -> None:
             one.save(job)
             self._using.store.write(one.state)
-            self._progress.show(job, run.doing(job))
+            self._progress.show(job, execution.doing(job))
 
         def observed(inventory: Inventory, verdict: Verdict) -> None:
             one.last = (inventory, verdict)
@@ -334,7 +334,7 @@ class Execution:
             try:
                 # An image that is sent to several cards in one tick is copied once.
                 with holding():
-                    job, outcome = run.tick(one.job, one.target, one.tools, datetime.now(UTC))
+                    job, outcome = execution.tick(one.job, one.target, one.tools, datetime.now(UTC))
                 one.save(job)
                 if isinstance(outcome, Wait):
                     self._progress.show(job, outcome.doing)
@@ -353,7 +353,7 @@ class Execution:
         """Store what the job has proven, and make the result of its target."""
         verdict = one.job.verdict
         inventory = None if one.last is None else one.last[0]
-        unmet = () if verdict is None else work.relevant(one.verb, verdict, one.devices, one.slots)
+        unmet = () if verdict is None else plan_builder.relevant(one.verb, verdict, one.devices, one.slots)
         good = isinstance(outcome, Done) and not unmet
         if one.verb is not Verb.UNLOCK:
             locked = _locked_again(one.job, good=good)
@@ -361,20 +361,20 @@ class Execution:
         whole = good and one.verb is Verb.APPLY and one.devices is None
         one.state = one.state.after(one.job, inventory, datetime.now(UTC), met=good, whole=whole)
         if good and inventory is not None:
-            written = {a.accelerator for a in restore.written_well(one.job) if isinstance(a, Flash)}
+            written = {a.accelerator for a in rollback.written_well(one.job) if isinstance(a, Flash)}
             one.state = replace(one.state, anew=one.state.anew - written)
         marks = quarantine.with_interferences(one.state.quarantined, one.job.interferences)
         one.state = replace(one.state, quarantined=marks)
         self._using.store.write(one.state)
         if good and one.verb is Verb.APPLY and verdict is not None and inventory is not None:
             # A card of which no rule demands anything was not written, and is still quarantined.
-            marked = work.marked(replace(verdict, findings=()), inventory, replace(one.state, job=None))
-            unmet = tuple(f for f in work.relevant(one.verb, marked, one.devices) if f.subject == QUARANTINE)
+            marked = plan_builder.marked(replace(verdict, findings=()), inventory, replace(one.state, job=None))
+            unmet = tuple(f for f in plan_builder.relevant(one.verb, marked, one.devices) if f.subject == QUARANTINE)
         said = tuple(setting_changes.objected(one.job, inventory)) if unmet else ()
         code, word, error = _judged(one.job, outcome, unmet, said)
         if error is not None:
             failed(one.entry.name, error)
-        spoilt = () if inventory is None else work.quarantined(one.state, inventory)
+        spoilt = () if inventory is None else plan_builder.quarantined(one.state, inventory)
         if verdict is not None:
             warn_of_waivers(one.entry, verdict)
         _tell_of_power(one.entry, one.power, one.verb, spoilt, good=code is Exit.HOLDS)
@@ -384,9 +384,9 @@ class Execution:
             'executed': True,
             'outcome': word,
             **actions(one.job, one.made, one.labels, one.sendings),
-            'verdict': None if verdict is None else render.verdict(verdict),
+            'verdict': None if verdict is None else documents.verdict(verdict),
             'quarantined': list(dict.fromkeys((*one.job.quarantined, *sorted(one.job.suspect)))),
-            'error': render.failure(error),
+            'error': documents.failure(error),
         }
         return Result(document=document, code=code)
 
@@ -409,7 +409,7 @@ def _places(target: Target) -> dict[str, str]:
     An endpoint is what the address resolves to, with the System where the entry names one.
     """
     return {
-        place if bmc.system is None else f'{place}/{system_id(bmc.system)}': run.origin(bmc)
+        place if bmc.system is None else f'{place}/{system_id(bmc.system)}': execution.origin(bmc)
         for bmc in target.bmcs
         for place in sorted(resolved(bmc.address))
     }
@@ -429,7 +429,7 @@ def _tell_of_power(entry: TargetEntry, power: PowerState | None, verb: Verb, spo
     if power is not PowerState.OFF:
         return
     if spoilt:
-        what = f'is off, and has to stay off while {", ".join(spoilt)} is quarantined: {work.MENDING}'
+        what = f'is off, and has to stay off while {", ".join(spoilt)} is quarantined: {plan_builder.MENDING}'
     elif verb is Verb.UNLOCK and not good:
         what = 'is off and stays off, for some of its locks may be open: lock --execute closes them all, then switch it on'
     elif verb is Verb.UNLOCK:
@@ -447,13 +447,13 @@ _UNDER_WAY = frozenset({ItemState.SENT, ItemState.RUNNING})
 
 def _interrupted(one: _Running) -> str:
     """What an interruption leaves, and what to do. A host that is off, or may be off, is mentioned."""
-    left, until = work.unfinished(one.job), ''
+    left, until = plan_builder.unfinished(one.job), ''
     if any(i.state in _UNDER_WAY and isinstance(i.action, Flash | Program) for i in one.job.items):
         left += '; the BMC may go on writing what it was sent'
     if one.job.writing:
         left += f': locks may be open{_host_is(one.power)}'
         until = '' if one.power is PowerState.ON else '; leave the host off until that has ended'
-    return f'interrupted. {left}; {work.goes_on(one.job, one.entry.name)}{until}'
+    return f'interrupted. {left}; {plan_builder.goes_on(one.job, one.entry.name)}{until}'
 
 
 def _host_is(power: PowerState | None) -> str:
@@ -467,9 +467,13 @@ def _cut_off(one: _Running, exc: AccError) -> AccError:
         return exc
     if isinstance(exc, StaleJob):
         return exc
-    left = 'its end is not stored' if one.job.ended else f'{work.unfinished(one.job)}: locks may be open{_host_is(one.power)}'
+    left = (
+        'its end is not stored'
+        if one.job.ended
+        else f'{plan_builder.unfinished(one.job)}: locks may be open{_host_is(one.power)}'
+    )
     first = 'make room, or whatever that needs' if isinstance(exc, StateError) else 'see to that'
-    hint = f'{first}, then {work.goes_on(one.job, one.entry.name)}; keep the folder of its state as it is'
+    hint = f'{first}, then {plan_builder.goes_on(one.job, one.entry.name)}; keep the folder of its state as it is'
     return WriteFailed([exc.message, left], hint=hint)
 
 
@@ -481,7 +485,7 @@ def _locked_again(job: Job, *, good: bool) -> frozenset[AcceleratorId]:
         return frozenset()
     engaged = [(i.action.accelerator, i.state) for i in job.items if isinstance(i.action, Engage)]
     left = {device for device, state in engaged if state is not ItemState.DONE}
-    open_ones = {f.accelerator for f in run.unprotected(job.verdict)}
+    open_ones = {f.accelerator for f in execution.unprotected(job.verdict)}
     return frozenset(device for device, _ in engaged) - left - open_ones
 
 

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from baremetal_acc.bmc import stopping
-from baremetal_acc.cli import text
 from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.output import text
 
 UNWINDING = 2.0
 """Seconds that a command has to end, in addition to those for closing sessions."""

@@ -15,9 +15,10 @@ from importlib import metadata
 from cliff import app, commandmanager
 from cliff.help import HelpExit
 
-from baremetal_acc.cli import exits, interruption, text
+from baremetal_acc.cli import exits, interruption
 from baremetal_acc.cli.exits import Exit
-from baremetal_acc.cli.report import strict
+from baremetal_acc.cli.output import text
+from baremetal_acc.cli.output.report import strict
 from baremetal_acc.errors import AccError, UsageError
 from baremetal_acc.model.toml import did_you_mean
 

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 
 from oslo_config import cfg
 
-from baremetal_acc.cli import text
+from baremetal_acc.cli.output import text
 from baremetal_acc.config.settings import ServiceSettings
-from baremetal_acc.decide import providers
-from baremetal_acc.decide.offer import Supply
 from baremetal_acc.errors import DocumentError, PlacementError, PlacementUnreachable, UsageError
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Verdict
@@ -22,6 +20,8 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.slow_answers import SlowAnswers
+from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling.schedulable import Supply
 
 GROUP = 'placement'
 

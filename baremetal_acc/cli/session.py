@@ -14,19 +14,20 @@ from urllib.parse import urlsplit
 
 from oslo_config import cfg
 
-from baremetal_acc import assemble
+from baremetal_acc import bootstrap
 from baremetal_acc.bmc.address import check_address, example, speaks_ipmi
-from baremetal_acc.bmc.api import Setting
-from baremetal_acc.bmc.ipmi.place import SUITES
-from baremetal_acc.cli import bmcs, text
+from baremetal_acc.bmc.driver import Setting
+from baremetal_acc.bmc.ipmi.endpoint import SUITES
+from baremetal_acc.cli import bmcs
 from baremetal_acc.cli.bmcs import BmcEntry, Secret, Source, TargetEntry
+from baremetal_acc.cli.output import text
 from baremetal_acc.cli.state import Store, folder
 from baremetal_acc.config import options
 from baremetal_acc.config.settings import Settings
-from baremetal_acc.decide.baseline import Baseline, Exposure
 from baremetal_acc.errors import AccError, DocumentError, UsageError
+from baremetal_acc.execution import Target, Tools
 from baremetal_acc.model.ref import HOST
-from baremetal_acc.run import Target, Tools
+from baremetal_acc.policy.baseline import Baseline, Exposure
 
 CONFIG_FILE = Path('/etc/baremetal_acc/baremetal_acc.conf')
 
@@ -116,7 +117,7 @@ class Session:
         facts = entry.facts(settings.default_exposure)
         bmcs.check_trust(entry)
         found = bmcs.resolve(entry, self.environ, self.prompt, self.password_of)
-        return Target(name=entry.name, node=facts, bmcs=tuple(assemble.tuned(address, settings) for address in found))
+        return Target(name=entry.name, node=facts, bmcs=tuple(bootstrap.tuned(address, settings) for address in found))
 
     def attempt(self, entry: TargetEntry, concurrency: int | None = None) -> Target | AccError:
         """The target, or its error as a value. Passwords are asked for one by one, before targets are read concurrently."""
@@ -137,12 +138,12 @@ class Session:
             for remark in read.remarks:
                 text.note(remark)
         else:
-            read = assemble.Documents(baseline=Baseline(rules=()), catalogue=(), folders=())
-        return assemble.tools(self.settings, read)
+            read = bootstrap.Documents(baseline=Baseline(rules=()), catalogue=(), folders=())
+        return bootstrap.tools(self.settings, read)
 
-    def _documents(self, *, images: bool) -> assemble.Documents:
+    def _documents(self, *, images: bool) -> bootstrap.Documents:
         self.store.check()  # the serials of catalogues are stored in the same folder
-        return assemble.documents(self.settings, images=images, arguments=True)
+        return bootstrap.documents(self.settings, images=images, arguments=True)
 
     @property
     def job_timeout(self) -> timedelta:

@@ -11,13 +11,13 @@ from datetime import datetime
 from pathlib import Path
 
 from baremetal_acc.errors import StaleJob
+from baremetal_acc.execution.lifecycle import Remembered
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.job import FORMAT as JOB_FORMAT
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.lock import Engagement, Undo
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.run.lifecycle import Remembered
 from baremetal_acc.state_file import Earlier, StateFile
 
 FORMAT = 1
@@ -41,7 +41,7 @@ class Unlocked:
 class TargetState(Remembered):
     """The stored state of one target, as the command line keeps it.
 
-    :class:`~baremetal_acc.run.lifecycle.Remembered` has the fields that are stored for Ironic's nodes, too. ``--new-lifecycle``
+    :class:`~baremetal_acc.execution.lifecycle.Remembered` has the fields that are stored for Ironic's nodes, too. ``--new-lifecycle``
     increments the lifecycle.
 
     :ivar unlocked: devices that were unlocked on purpose.

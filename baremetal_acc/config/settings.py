@@ -20,8 +20,8 @@ from baremetal_acc.config.options import (
     check_values,
     register_demand,
 )
-from baremetal_acc.decide.baseline import Exposure
 from baremetal_acc.model.image import SignatureDemand
+from baremetal_acc.policy.baseline import Exposure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

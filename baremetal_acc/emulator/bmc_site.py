@@ -12,9 +12,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from baremetal_acc.emulator.distort import Names, flipped, strange
 from baremetal_acc.emulator.fault import ANSWERS, Fault
-from baremetal_acc.emulator.front import BodyTooLarge, Cut, as_response, hold, read_body
+from baremetal_acc.emulator.http_frontend import BodyTooLarge, Cut, as_response, hold, read_body
 from baremetal_acc.emulator.image import Image
 from baremetal_acc.emulator.journal import Journal
 from baremetal_acc.emulator.parts import Refused, Task
@@ -22,6 +21,7 @@ from baremetal_acc.emulator.redfish import update
 from baremetal_acc.emulator.redfish.accounts import SESSIONS
 from baremetal_acc.emulator.redfish.errors import RedfishError
 from baremetal_acc.emulator.redfish.resource import Outcome
+from baremetal_acc.emulator.response_faults import Names, flipped, strange
 from baremetal_acc.emulator.service import Reply, Request, Service
 from baremetal_acc.emulator.upload import Upload, UploadReader
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from baremetal_acc.emulator.access import User
-from baremetal_acc.emulator.front import Knobs
 from baremetal_acc.emulator.habit import HABITS as REDFISH_HABITS
+from baremetal_acc.emulator.http_frontend import Knobs
 from baremetal_acc.emulator.hw import PRODUCTS, build
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
 from baremetal_acc.emulator.ipmi.hpm import HABITS

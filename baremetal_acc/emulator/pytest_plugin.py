@@ -13,7 +13,7 @@ Example::
 ``emulated_machine(product, **parameters)`` takes the fields of :class:`baremetal_acc.emulator.hw.parameters.Parameters`
 (``flash_seconds``, ``gpus``, ``versions``, ``settings``, ``options={'host': {'push': False}}``, ...), of
 :class:`baremetal_acc.emulator.server.Serving` (``tls``, ``state``, ``no_auth``, ...) and of
-:class:`baremetal_acc.emulator.front.Knobs` (``delay``, ``slots``, ``expand_member_delay``).
+:class:`baremetal_acc.emulator.http_frontend.Knobs` (``delay``, ``slots``, ``expand_member_delay``).
 ``emulated_recording(directory, **...)`` serves a recorded tree. The emulator is imported only when a fixture is used, so the
 plugin does not slow the start of pytest.
 """
@@ -112,7 +112,7 @@ def emulated_machine() -> Iterator[MachineFactory]:
     running: list[EmulatedMachine] = []
 
     def start(product: str, **parameters: Any) -> EmulatedMachine:
-        from baremetal_acc.emulator.front import Knobs
+        from baremetal_acc.emulator.http_frontend import Knobs
         from baremetal_acc.emulator.hw import build
         from baremetal_acc.emulator.hw.parameters import Parameters
         from baremetal_acc.emulator.redfish.view import Options
@@ -136,7 +136,7 @@ def emulated_recording() -> Iterator[RecordingFactory]:
     running: list[EmulatedMachine] = []
 
     def start(directory: Path | str, **parameters: Any) -> EmulatedMachine:
-        from baremetal_acc.emulator.front import Knobs
+        from baremetal_acc.emulator.http_frontend import Knobs
         from baremetal_acc.emulator.recording import Recording
         from baremetal_acc.emulator.server import Emulator, Serving
 

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from baremetal_acc.emulator.access import Access, User
 from baremetal_acc.emulator.clock import Clock
-from baremetal_acc.emulator.front import BodyTooLarge, read_body
+from baremetal_acc.emulator.http_frontend import BodyTooLarge, read_body
 from baremetal_acc.emulator.journal import Journal
 from baremetal_acc.emulator.redfish.accounts import SESSIONS
 from baremetal_acc.emulator.redfish.errors import RedfishError, not_found

@@ -19,8 +19,8 @@ from aiohttp import web
 
 from baremetal_acc.emulator.access import User
 from baremetal_acc.emulator.bmc_site import BmcSite
-from baremetal_acc.emulator.door import DoorSite
-from baremetal_acc.emulator.front import CountingServer, Front, Knobs
+from baremetal_acc.emulator.host_agent_api import DoorSite
+from baremetal_acc.emulator.http_frontend import CountingServer, Front, Knobs
 from baremetal_acc.emulator.hw.parameters import Product
 from baremetal_acc.emulator.ipmi.site import IpmiOptions, IpmiSite
 from baremetal_acc.emulator.journal import Journal

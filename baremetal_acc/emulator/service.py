@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import unquote
 
 from baremetal_acc.emulator.access import ROLES
-from baremetal_acc.emulator.distort import other_unit, other_variant
 from baremetal_acc.emulator.fault import Fault
 from baremetal_acc.emulator.redfish import update
 from baremetal_acc.emulator.redfish.accounts import SESSIONS
@@ -36,6 +35,7 @@ from baremetal_acc.emulator.redfish.root import metadata, odata
 from baremetal_acc.emulator.redfish.tasks import SERVICE as TASKS
 from baremetal_acc.emulator.redfish.tasks import monitor_outcome, monitored, task_resource
 from baremetal_acc.emulator.redfish.view import View
+from baremetal_acc.emulator.response_faults import other_unit, other_variant
 
 ALL_PRIVILEGES = frozenset().union(*ROLES.values())
 _OPEN = frozenset({'/redfish', ROOT, f'{ROOT}/odata', f'{ROOT}/$metadata'})

@@ -24,10 +24,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from baremetal_acc.bmc.api import Document, Reader, Writer
+from baremetal_acc.bmc.driver import Document, Reader, Writer
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, Readers, literal, reading, related, value_at
+from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.property_reading import MISSING, Readers, literal, reading, related, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath

@@ -17,10 +17,10 @@ Source: DSP8010 2025.4, Processor v1_4_0; DSP0266, section "PATCH on array prope
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
+from baremetal_acc.bmc.driver import Document, JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcConflict
-from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, Readers, reading, related, value_at
+from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.property_reading import MISSING, Readers, reading, related, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.ref import Ref

@@ -15,9 +15,9 @@ What it was tried on: recordings and the emulator; no hardware.
 Source: DSP8010 2025.4, HostInterface v1_3_2, InterfaceEnabled; DSP0270 1.3 (Redfish Host Interface).
 """
 
-from baremetal_acc.bmc.api import Lead
-from baremetal_acc.locks.api import About
-from baremetal_acc.locks.whole import Switch
+from baremetal_acc.bmc.driver import Lead
+from baremetal_acc.locks.bmc_setting import Switch
+from baremetal_acc.locks.mechanism import About
 from baremetal_acc.model.lock import Scope, WritePath
 
 

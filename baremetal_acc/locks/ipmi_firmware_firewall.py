@@ -18,11 +18,11 @@ Source: facts/ipmi.md, section 2 (IPMI 2.0 revision 1.1, chapter 21).
 
 from collections.abc import Iterable, Iterator
 
-from baremetal_acc.bmc.api import Document, Reader, Writer
+from baremetal_acc.bmc.driver import Document, Reader, Writer
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, value_at
-from baremetal_acc.locks.whole import OfWholeMachine, Place
+from baremetal_acc.locks.bmc_setting import OfWholeMachine, Place
+from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.property_reading import MISSING, value_at
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
 
 URI = '/ipmi/firewall/f'

@@ -15,9 +15,9 @@ Source: DSP8010 2025.4, ComputerSystem v1_25_0, IPMIHostInterface.
 
 from collections.abc import Iterator
 
-from baremetal_acc.bmc.api import Reader
-from baremetal_acc.locks.api import About
-from baremetal_acc.locks.whole import Found, Switch, systems
+from baremetal_acc.bmc.driver import Reader
+from baremetal_acc.locks.bmc_setting import Found, Switch, systems
+from baremetal_acc.locks.mechanism import About
 from baremetal_acc.model.lock import Scope, WritePath
 
 

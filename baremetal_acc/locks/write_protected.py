@@ -18,11 +18,11 @@ Source: DSP8010 2025.4, SoftwareInventory v1_3_0, WriteProtected.
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from baremetal_acc.bmc.api import Reader, Writer
+from baremetal_acc.bmc.driver import Reader, Writer
 from baremetal_acc.errors import BmcError, is_not_found
-from baremetal_acc.locks.api import About
-from baremetal_acc.locks.nvidia_write_protect_domain import WriteProtectDomain
-from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at, where
+from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.nvidia.write_protect_domain import WriteProtectDomain
+from baremetal_acc.locks.property_reading import MISSING, Once, Readers, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath

@@ -137,7 +137,7 @@ class FunctionWithoutSlot:
 class BmcAccounts:
     """The accounts of a BMC, compared with the expected ones.
 
-    :ivar strange: accounts that are not as expected, as :func:`baremetal_acc.decide.accounts.strange` names them.
+    :ivar strange: accounts that are not as expected, as :func:`baremetal_acc.policy.accounts.strange` names them.
     :ivar unread: why not all accounts could be read.
     """
 

@@ -26,9 +26,6 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, TypeVar, assert_never
 
-from baremetal_acc.decide import providers
-from baremetal_acc.decide.overlap import overlapping
-from baremetal_acc.decide.providers import OWNER
 from baremetal_acc.errors import (
     ClaimedAlone,
     InventoryInUse,
@@ -47,7 +44,7 @@ from baremetal_acc.model.provider import (
     SetInventories,
     SetTraits,
 )
-from baremetal_acc.placement import roots, wire
+from baremetal_acc.placement import provider_reader, schemas
 from baremetal_acc.placement.client import (
     CANNOT_DELETE_PARENT,
     DUPLICATE_NAME,
@@ -57,6 +54,9 @@ from baremetal_acc.placement.client import (
     PlacementClient,
     refusal,
 )
+from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling.overlap import overlapping
+from baremetal_acc.scheduling.providers import OWNER
 
 LOG = logging.getLogger(__name__)
 
@@ -206,7 +206,7 @@ class Publisher:
         :raises PlacementError: placement cannot be read.
         """
         answer = self._client.get(f'/resource_providers/{root_uuid}/allocations')
-        return tuple(sorted(wire.mapping(answer.body.get('allocations', {}))))
+        return tuple(sorted(schemas.mapping(answer.body.get('allocations', {}))))
 
     def plan_prepared(self, tree: ProviderTree) -> tuple[Call, ...]:
         """Return the calls that :meth:`prepare` would send. Writes nothing.
@@ -250,7 +250,7 @@ class Publisher:
             if anew:
                 self._declared -= paths
             if len([name for name in names[0] if f'/resource_classes/{name}' not in self._declared]) > 1:
-                known = wire.classes(self._client.get('/resource_classes'))
+                known = schemas.classes(self._client.get('/resource_classes'))
                 self._declared.update(f'/resource_classes/{name}' for name in known)
             made.update(self._declare(*names))
             return True
@@ -307,7 +307,7 @@ class Publisher:
         """
 
         def turn() -> dict[str, _Busy]:
-            lower = roots.below(self._client, root_uuid)
+            lower = provider_reader.below(self._client, root_uuid)
             names = {} if lower is None else {root_uuid: root_uuid} | {uuid: p.name for uuid, p in lower.items()}
             holders = {uuid: self._holders(uuid) for uuid in names}
             others = {uuid: _but(consumer, of) for uuid, of in holders.items()}
@@ -329,7 +329,7 @@ class Publisher:
         """Publish a tree: change placement until it agrees with the tree.
 
         :param consumer: the node's own instance. Inventory that it holds and the tree lacks stays, fully reserved.
-        :param delete_gone: delete providers that the tree lacks; see :func:`baremetal_acc.decide.providers.diff`.
+        :param delete_gone: delete providers that the tree lacks; see :func:`baremetal_acc.scheduling.providers.diff`.
         :param still: raises when the node is not ours any more.
         :raises RootMissing: there is no root: Nova has not made it yet.
         :raises InventoryInUse: another consumer holds inventory that the tree lacks, which stays, fully reserved. All else was
@@ -352,7 +352,7 @@ class Publisher:
             answer = self._client.get(f'/resource_providers/{tree.root_uuid}/inventories')
             if answer.status == HTTPStatus.NOT_FOUND:
                 return frozenset()
-            known = (wire.generation(answer), frozenset(i.resource_class for i in wire.inventories(answer)))
+            known = (schemas.generation(answer), frozenset(i.resource_class for i in schemas.inventories(answer)))
             self._flat[tree.root_uuid] = known
         return wanted & known[1]
 
@@ -542,7 +542,7 @@ class Publisher:
         holders = self._holders(call.uuid)
         others = _but(consumer, holders)
         if not holders:
-            nobodys = roots.nobodys(self._client, (call.uuid,))
+            nobodys = provider_reader.nobodys(self._client, (call.uuid,))
             if nobodys is None:
                 raise _Again
             busy[call.uuid] = _Busy(text=nobodys.text, hint=nobodys.hint)
@@ -554,7 +554,7 @@ class Publisher:
 
     def _holders(self, provider: str) -> dict[str, frozenset[str]]:
         """Return the claimed classes of a provider, by consumer."""
-        claimed = roots.claims(self._client, provider)
+        claimed = provider_reader.claims(self._client, provider)
         return {name: frozenset(c.resource_class for c in claims) for name, claims in claimed.items() if claims}
 
     def _refusal(self, root: str, consumer: str | None, busy: Mapping[str, _Busy], *, why: str = '') -> InventoryInUse:
@@ -586,8 +586,8 @@ class Publisher:
         """
         answer = self._client.get(f'/allocations/{consumer}')
         return {
-            str(uuid): frozenset(wire.mapping(wire.mapping(allocation).get('resources')))
-            for uuid, allocation in wire.mapping(answer.body.get('allocations', {})).items()
+            str(uuid): frozenset(schemas.mapping(schemas.mapping(allocation).get('resources')))
+            for uuid, allocation in schemas.mapping(answer.body.get('allocations', {})).items()
         }
 
     # ------------------------------------------------------------------------------------------------------------- reading
@@ -602,18 +602,18 @@ class Publisher:
     def _read(self, root: str, known: frozenset[str]) -> ProviderTree:
         """Read our providers below a root, and those of the given UUIDs, which may not have the owner trait yet."""
         answer = self._client.get('/resource_providers', in_tree=root)
-        summaries = tuple(wire.summaries(answer))
+        summaries = tuple(schemas.summaries(answer))
         self._roots[root] = next((p.generation for p in summaries if p.uuid == root), None)
-        below = wire.below(root, summaries)
+        below = schemas.below(root, summaries)
         if below is None:
             self._memories.pop(root, None)
-            raise roots.missing(root)
+            raise provider_reader.missing(root)
         memory = self._memories.get(root)
         if memory is None or self._clock() - memory.at >= REMEMBER_SECONDS:
             memory = _Memory(at=self._clock(), ours={}, foreign=frozenset())
         ours = {uuid for uuid in below if uuid in memory.ours or uuid in known}
         if not set(below) <= ours | memory.foreign:
-            ours |= roots.having(self._client, root, OWNER) & set(below)
+            ours |= provider_reader.having(self._client, root, OWNER) & set(below)
         found: dict[str, Provider] = {}
         for uuid in ours:
             remembered = memory.ours.get(uuid)
@@ -632,8 +632,8 @@ class Publisher:
         traits = self._client.get(f'/resource_providers/{provider.uuid}/traits')
         if HTTPStatus.NOT_FOUND in (inventories.status, traits.status):
             raise _Again
-        seen = replace(provider, inventories=wire.inventories(inventories), traits=wire.traits(traits))
-        if not wire.generation(inventories) == wire.generation(traits) == provider.generation:
+        seen = replace(provider, inventories=schemas.inventories(inventories), traits=schemas.traits(traits))
+        if not schemas.generation(inventories) == schemas.generation(traits) == provider.generation:
             raise _Again
         return seen
 
@@ -678,7 +678,7 @@ class Publisher:
             asked.append(name)
             if not following or sum(map(len, asked)) + len(following) > NAMES_AT_ONCE:
                 answer = self._client.get('/traits', name=f'in:{",".join(asked)}')
-                self._declared.update(f'/traits/{name}' for name in wire.traits(answer))
+                self._declared.update(f'/traits/{name}' for name in schemas.traits(answer))
                 asked = []
 
     def _offered(self, root: str, offers: Sequence[SetInventories], seen: dict[str, Provider]) -> bool:
@@ -695,7 +695,7 @@ class Publisher:
             'inventories': {
                 offer.uuid: {
                     'resource_provider_generation': seen[offer.uuid].generation,
-                    'inventories': {i.resource_class: wire.encode(i) for i in offer.inventories},
+                    'inventories': {i.resource_class: schemas.encode(i) for i in offer.inventories},
                 }
                 for offer in offers
             },
@@ -741,25 +741,25 @@ class Publisher:
                 answer = self._client.request('POST', '/resource_providers', body=body)
                 if answer.code == DUPLICATE_NAME:
                     raise self._duplicate(root, call)
-                seen[call.uuid] = wire.provider(_accepted(answer, 'POST', '/resource_providers').body)
+                seen[call.uuid] = schemas.provider(_accepted(answer, 'POST', '/resource_providers').body)
             case MoveProvider():
                 body = {'name': call.name, 'parent_provider_uuid': call.parent_uuid}
                 _accepted(self._client.request('PUT', path, body=body), 'PUT', path)
             case SetInventories():
                 path += '/inventories'
                 own = seen[call.uuid]
-                sent = {i.resource_class: wire.encode(i) for i in call.inventories}
+                sent = {i.resource_class: schemas.encode(i) for i in call.inventories}
                 body = {'resource_provider_generation': own.generation, 'inventories': sent}
                 answer = self._answered({call.uuid: own.generation}, 'PUT', path, body=body)
                 _accepted(answer, 'PUT', path)
-                seen[call.uuid] = replace(own, inventories=wire.inventories(answer), generation=wire.generation(answer))
+                seen[call.uuid] = replace(own, inventories=schemas.inventories(answer), generation=schemas.generation(answer))
                 self._settled[call.uuid] = seen[call.uuid].generation
             case SetTraits():
                 path += '/traits'
                 own = seen[call.uuid]
                 body = {'resource_provider_generation': own.generation, 'traits': sorted(call.traits)}
                 answer = _accepted(self._client.request('PUT', path, body=body), 'PUT', path)
-                seen[call.uuid] = replace(own, traits=wire.traits(answer), generation=wire.generation(answer))
+                seen[call.uuid] = replace(own, traits=schemas.traits(answer), generation=schemas.generation(answer))
             case DeleteProvider():
                 answer = self._client.request('DELETE', path)
                 if answer.code == CANNOT_DELETE_PARENT and busy:

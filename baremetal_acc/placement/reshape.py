@@ -26,14 +26,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
-from baremetal_acc.decide import reshape
-from baremetal_acc.decide.providers import OWNER
 from baremetal_acc.errors import AccError, PlacementError, PlacementUnreachable
 from baremetal_acc.model.provider import Call, Provider, ProviderTree
 from baremetal_acc.model.reshape import Claim, Consumer, Move, Placed, Reshape, Stock, Stocked
-from baremetal_acc.placement import roots, wire
+from baremetal_acc.placement import provider_reader, schemas
 from baremetal_acc.placement.client import INVENTORY_IN_USE, RESHAPER, Answer, PlacementClient, refusal
 from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.scheduling import reshape
+from baremetal_acc.scheduling.providers import OWNER
 
 LOG = logging.getLogger(__name__)
 
@@ -253,11 +253,11 @@ class Reshaper:
             'inventories': {
                 p.uuid: {
                     'resource_provider_generation': p.generation,
-                    'inventories': {s.resource_class: wire.encode_stock(s) for s in p.stocks},
+                    'inventories': {s.resource_class: schemas.encode_stock(s) for s in p.stocks},
                 }
                 for p in made.providers
             },
-            'allocations': {c.uuid: wire.encode_consumer(c) for c in made.consumers},
+            'allocations': {c.uuid: schemas.encode_consumer(c) for c in made.consumers},
         }
         before, turns.sent = turns.sent, made
         try:
@@ -273,7 +273,9 @@ class Reshaper:
         else:
             turns.lost = True  # a proxy may have lost the answer
         error = refusal('POST', RESHAPER, answer)
-        if answer.code == INVENTORY_IN_USE and (nobodys := roots.nobodys(self._client, (p.uuid for p in made.providers))):
+        if answer.code == INVENTORY_IN_USE and (
+            nobodys := provider_reader.nobodys(self._client, (p.uuid for p in made.providers))
+        ):
             raise _Again(nobodys.error(), once=True)
         if answer.status == HTTPStatus.BAD_REQUEST:
             raise _Again(error, once=True)  # a provider was deleted meanwhile
@@ -311,13 +313,13 @@ class Reshaper:
             answer = self._client.get(path)
             if answer.status == HTTPStatus.NOT_FOUND:
                 return
-            now = wire.stocks(answer)
+            now = schemas.stocks(answer)
             stocks = tuple(change(s) for s in now)
             if stocks == now:
                 return
             body = {
-                'resource_provider_generation': wire.generation(answer),
-                'inventories': {s.resource_class: wire.encode_stock(s) for s in stocks},
+                'resource_provider_generation': schemas.generation(answer),
+                'inventories': {s.resource_class: schemas.encode_stock(s) for s in stocks},
             }
             answer = self._client.request('PUT', path, body=body)
             if answer.ok:
@@ -336,9 +338,9 @@ class Reshaper:
 
         The providers that others write most are read last: the root on the way there, the devices' providers on the way back.
         """
-        below = roots.below(self._client, wish.root_uuid)
+        below = provider_reader.below(self._client, wish.root_uuid)
         if below is None:
-            raise roots.missing(wish.root_uuid)
+            raise provider_reader.missing(wish.root_uuid)
         held: _Held = {}
         if wish.wanted is None:
             root = self._stocked(Provider(uuid=wish.root_uuid, name=wish.root_uuid, parent_uuid=''), turns, held)
@@ -352,18 +354,18 @@ class Reshaper:
     def _ours(self, wish: Wish, below: Mapping[str, Provider]) -> tuple[Provider, ...]:
         """Return our providers below the root, with those of their traits that the moves name."""
         named = sorted({m.trait for m in wish.moves if m.trait is not None})
-        having = {trait: roots.having(self._client, wish.root_uuid, trait) for trait in named}
-        owned = roots.having(self._client, wish.root_uuid, OWNER)
+        having = {trait: provider_reader.having(self._client, wish.root_uuid, trait) for trait in named}
+        owned = provider_reader.having(self._client, wish.root_uuid, OWNER)
         traits = {uuid: frozenset(t for t in named if uuid in having[t]) for uuid in below}
         return tuple(replace(p, traits=traits[uuid]) for uuid, p in below.items() if uuid in owned)
 
     def _others(self, wanted: ProviderTree, below: Mapping[str, Provider], turns: _Turns, held: _Held) -> Iterator[Stocked]:
         """Yield our unwanted providers that have inventory: it may be of a device that is wanted under another class."""
         unwanted = [p for u, p in below.items() if wanted.provider(u) is None]
-        owned = roots.having(self._client, wanted.root_uuid, OWNER) if unwanted else frozenset()
+        owned = provider_reader.having(self._client, wanted.root_uuid, OWNER) if unwanted else frozenset()
         for provider in unwanted:
             if provider.uuid in owned and (found := self._stocked(provider, turns, held)).stocks:
-                yield replace(found, traits=wire.traits(self._existing(f'/resource_providers/{found.uuid}/traits')))
+                yield replace(found, traits=schemas.traits(self._existing(f'/resource_providers/{found.uuid}/traits')))
 
     def _stocked(self, seen: Provider, turns: _Turns, held: _Held) -> Stocked:
         """Return a provider with its inventories, after reading its allocations at the same generation."""
@@ -372,7 +374,7 @@ class Reshaper:
             generation, stocks = turns.stocks.get(seen.uuid, (None, ()))
             if generation is None or generation != seen.generation:
                 inventories = self._existing(f'{path}/inventories')
-                generation, stocks = wire.generation(inventories), wire.stocks(inventories)
+                generation, stocks = schemas.generation(inventories), schemas.stocks(inventories)
                 turns.stocks[seen.uuid] = (generation, stocks)
             found = Stocked(
                 uuid=seen.uuid,
@@ -386,8 +388,8 @@ class Reshaper:
                 held[seen.uuid] = {}  # nobody can claim anything of this provider
                 return found
             allocations = self._existing(f'{path}/allocations')
-            if wire.generation(allocations) == generation:
-                held[seen.uuid] = wire.claims(seen.uuid, allocations)
+            if schemas.generation(allocations) == generation:
+                held[seen.uuid] = schemas.claims(seen.uuid, allocations)
                 return found
             turns.stocks.pop(seen.uuid)
         raise _Again
@@ -397,7 +399,7 @@ class Reshaper:
         leaving = reshape.leaving(placed, reshape.chosen(placed, wish.wanted, wish.moves), back=wish.wanted is None)
         found: list[Consumer] = []
         for uuid in sorted({c for claims in held.values() for c, own in claims.items() if _any(own, leaving)}):
-            whole = wire.consumer(uuid, self._client.get(f'/allocations/{uuid}'))
+            whole = schemas.consumer(uuid, self._client.get(f'/allocations/{uuid}'))
             if whole is None:
                 for claims in held.values():
                     claims.pop(uuid, None)

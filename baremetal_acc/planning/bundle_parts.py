@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from baremetal_acc.decide import bundles
-from baremetal_acc.decide.images import identified, same_version
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, PartReading
 from baremetal_acc.model.ref import BmcName
+from baremetal_acc.planning import bundles
+from baremetal_acc.planning.image_selection import identified, same_version
 
 Others = Mapping[BmcName, tuple[Component, ...]]
 """Firmware items that belong to no card, by their BMC."""

@@ -21,8 +21,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import IntEnum
 
-from baremetal_acc.decide import evidence
-from baremetal_acc.decide.baseline import HOST_PATHS, Baseline, Demands, NodeFacts, demands
 from baremetal_acc.model.accelerator import Accelerator, Kind
 from baremetal_acc.model.codec import encode
 from baremetal_acc.model.custody import (
@@ -42,8 +40,9 @@ from baremetal_acc.model.custody import (
 from baremetal_acc.model.inventory import BmcFacts, HostReading, Inventory, PowerState
 from baremetal_acc.model.lock import Engagement, LockReading, LockState
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
-from baremetal_acc.planning import host_evidence
+from baremetal_acc.planning import host_evidence, lock_evidence
 from baremetal_acc.planning.host_evidence import HostRan, Source
+from baremetal_acc.policy.baseline import HOST_PATHS, Baseline, Demands, NodeFacts, demands
 
 MOST_INTERVALS = 16
 """Limit of the intervals of one chain; above it the oldest two are joined.
@@ -86,15 +85,15 @@ def seen(
 
     :param engagements: our own records; only they make a lock proven.
     :param before: the custody that the reading is going to extend.
-    :param starting: as of :func:`~baremetal_acc.decide.evidence.judge`.
+    :param starting: as of :func:`~baremetal_acc.planning.lock_evidence.judge`.
     """
-    records = evidence.Records(engagements)
+    records = lock_evidence.Records(engagements)
     hosts, shared = inventory.hosts, inventory.shared_devices
     found = {}
     for accelerator in inventory.accelerators:
         closed = _proven_closed(before.of(accelerator.id).seen)
         locks = tuple(
-            _engaged_again(r, evidence.judge(r, records.at(r), lifecycle=lifecycle, starting=starting), closed)
+            _engaged_again(r, lock_evidence.judge(r, records.at(r), lifecycle=lifecycle, starting=starting), closed)
             for r in accelerator.locks
         )
         # A device that other machines of the BMC reach, too, has hosts that are not read: none is known.
@@ -128,7 +127,7 @@ def _card(
     :param hosts: those that reach the card; ``own``: the power of the System that the card itself is.
     """
     paths = sorted(wanted.block & HOST_PATHS)
-    weakest = [evidence.weakest(evidence.coverage(accelerator, path, locks)).state for path in paths]
+    weakest = [lock_evidence.weakest(lock_evidence.coverage(accelerator, path, locks)).state for path in paths]
     # A lock that takes effect with a start shows another value after it: it only has to be closed then.
     pending = {r.place for r in accelerator.locks if r.state is LockState.PENDING_RESET}
     closing = [r for r in locks if r.blocks & wanted.block & HOST_PATHS and r.state in _CLOSED and r.place not in pending]

@@ -9,9 +9,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import assert_never
 
-from baremetal_acc.decide import measurement
-from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, demands
-from baremetal_acc.decide.verify import components_wanted, slots_wanted
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.custody import CardCustody, Custody, CustodyDemand, Origin, Strength
 from baremetal_acc.model.finding import ChainOfCustody
@@ -21,7 +18,10 @@ from baremetal_acc.model.job import Finding, Flash, Met, Plan, Program
 from baremetal_acc.model.note import Note, WrittenForCustody
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.subject import CUSTODY
+from baremetal_acc.planning import attestation
 from baremetal_acc.planning.custody import begun, holds
+from baremetal_acc.planning.verify import components_wanted, slots_wanted
+from baremetal_acc.policy.baseline import Baseline, Demands, NodeFacts, demands
 
 
 def in_doubt(
@@ -131,7 +131,7 @@ def measured(
     """
     images = tuple(catalogue)
     for accelerator in inventory.accelerators:
-        found = measurement.matching(accelerator, inventory.accelerators, images)
+        found = attestation.matching(accelerator, inventory.accelerators, images)
         named = _named(accelerator, demands(baseline, accelerator, node))
         if custody.of(accelerator.id).writing is None and named and named <= found.keys():
             names = dict.fromkeys(name for ref in sorted(found) for name in found[ref])

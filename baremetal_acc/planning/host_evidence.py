@@ -189,7 +189,7 @@ def evidence(
 
     :param elapsed: from one to the other. Where clocks went backwards an unchanged value shows nothing.
     :param settles: how long after ``before`` a change may come from the power-off that ``before`` has found; none unless
-        ``before`` is the first reading that found the host off (:func:`baremetal_acc.decide.interference.tail`).
+        ``before`` is the first reading that found the host off (:func:`baremetal_acc.planning.interference.tail`).
     :param blind_limit: the time within which a host that was off at both ends cannot have run.
     :param dependable: the sources that this BMC is known to change at each start; see :func:`changed_by_start`.
     """

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from baremetal_acc.decide import advance
-from baremetal_acc.decide.advance import Patience, describe, ended, with_item
 from baremetal_acc.model.inventory import Inventory, TaskReading, TaskState
 from baremetal_acc.model.job import Engage, Item, ItemState, Job, Release
 from baremetal_acc.model.lock import LockReading, LockState, Scope
 from baremetal_acc.model.ref import Ref
+from baremetal_acc.planning import job_transitions
+from baremetal_acc.planning.job_transitions import Patience, describe, ended, with_item
 
 _CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED, LockState.PENDING_RESET})
 
@@ -78,7 +78,7 @@ def read_back(job: Job, inventory: Inventory, now: datetime, patience: Patience)
             job = ended(job, position, ItemState.DONE, now)
         elif now - item.since > patience.settle or now > job.deadline + patience.settle:
             shown = 'the lock is not shown' if reading is None else f'the lock is {reading.state}'
-            why = f'the BMC has accepted the change, and {shown} after {patience.settle}{advance.objected(item)}'
+            why = f'the BMC has accepted the change, and {shown} after {patience.settle}{job_transitions.objected(item)}'
             job = ended(job, position, ItemState.FAILED, now, why)
         else:
             job = with_item(job, position, replace(item, message='accepted by the BMC; waiting for the lock to show it'))

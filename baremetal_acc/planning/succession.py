@@ -14,11 +14,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from baremetal_acc.decide.images import same_version
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component, ItemIdentity
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Engage, Flash, Job, Program, Release
+from baremetal_acc.planning.image_selection import same_version
 
 
 def identity(accelerator: Accelerator, component: Component) -> ItemIdentity:

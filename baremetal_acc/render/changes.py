@@ -4,8 +4,8 @@
 
 from typing import assert_never
 
-from baremetal_acc.decide import drift
-from baremetal_acc.decide.drift import CHARACTERS, Change, ChangeKind, shown
+from baremetal_acc.planning import drift
+from baremetal_acc.planning.drift import CHARACTERS, Change, ChangeKind, shown
 
 _MAY = {True: 'the host may program it', False: 'the host may not program it'}
 

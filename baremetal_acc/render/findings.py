@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from baremetal_acc.decide import images, measurement, waiver
 from baremetal_acc.model import finding as f
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.finding import Fact, FindingText
@@ -18,6 +17,7 @@ from baremetal_acc.model.lock import Coverage
 from baremetal_acc.model.measurement import COMPARED, Compared, Measurement, MeasurementReading, MeasurementState
 from baremetal_acc.model.refusal import Counted, MayHideDevices, NoAccelerators, RuleUndecided, SharedIdentity
 from baremetal_acc.model.waiver import moment
+from baremetal_acc.planning import attestation, image_selection, waivers
 from baremetal_acc.render import custody
 
 _SIGNED = 'signed by the device, with our nonce and a pinned root, and as the catalogue expects'
@@ -89,7 +89,9 @@ def _words(fact: Fact) -> tuple[str, str]:
             found = 'no component that it fits' if fact.is_known else 'the catalogue has no such revocation'
             return f'revocation {fact.revocation}', found
         case f.SlotHolds():
-            held = 'empty' if fact.held is None else ' '.join(filter(None, (images.shown(fact.held), fact.held.version)))
+            held = (
+                'empty' if fact.held is None else ' '.join(filter(None, (image_selection.shown(fact.held), fact.held.version)))
+            )
             none = '' if fact.has_image else f'; the catalogue has no image of {fact.function} for it'
             return fact.function, f'{held}{none}{_with(fact.staged)}'
         case f.FunctionWithoutSlot():
@@ -139,7 +141,7 @@ def _path(fact: f.PathState) -> str:
         return fact.state
     found = '; '.join(map(_open, fact.open[:_MOST_OPEN]))
     more = f'; and {len(fact.open) - _MOST_OPEN} more' if len(fact.open) > _MOST_OPEN else ''
-    why = f'; {waiver.HIDDEN}' if fact.vanished else waiver.ended_text(fact.waivers)
+    why = f'; {waivers.HIDDEN}' if fact.vanished else waivers.ended_text(fact.waivers)
     return f'{found}{more}{why}'
 
 
@@ -228,7 +230,7 @@ def with_measurements_compared(inventory: Inventory, catalogue: Iterable[Image])
     def said(device: Accelerator, reading: MeasurementReading) -> MeasurementReading:
         if reading.state is not MeasurementState.PROVEN:
             return reading
-        found = measurement.all_compared(device, reading, known)
+        found = attestation.all_compared(device, reading, known)
         what = f'{COMPARED}{"; ".join(map(_compared, found))}' if found else _NOT_COMPARED
         return replace(reading, reason='; '.join(filter(None, (what, reading.reason))))
 

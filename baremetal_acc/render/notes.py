@@ -5,12 +5,12 @@
 import json
 from typing import assert_never
 
-from baremetal_acc.decide import waiver
-from baremetal_acc.decide.baseline import DEFAULT_RULE
 from baremetal_acc.model import finding as f
 from baremetal_acc.model import note as n
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.note import Content
+from baremetal_acc.planning import waivers
+from baremetal_acc.policy.baseline import DEFAULT_RULE
 from baremetal_acc.render import custody, findings
 from baremetal_acc.render.words import shortened
 
@@ -74,7 +74,7 @@ def text(content: Content) -> str:
         case f.CardLeftOut():
             return findings.left_out(content)
         case n.LeftOpen():
-            return waiver.open_by(content.waived)
+            return waivers.open_by(content.waived)
         case n.LessThanDefault():
             relaxed = content.relaxation
             rule = f'rule {relaxed.rule}: ' if relaxed.rule != DEFAULT_RULE else ''

@@ -5,14 +5,13 @@
 from collections.abc import Iterable
 from typing import assert_never
 
-from baremetal_acc.decide import waiver
 from baremetal_acc.errors import Refused
 from baremetal_acc.model import refusal as r
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Plan
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.refusal import Reason, Refusal, RestoreProblem
-from baremetal_acc.planning import activation
+from baremetal_acc.planning import activation, waivers
 from baremetal_acc.render import findings
 from baremetal_acc.render.words import shortened
 
@@ -180,7 +179,7 @@ def reason(why: Reason) -> str:
             return f'{why.part} cannot be closed by {why.mechanism} at {why.ref}: {why.why} (rule {why.rule} demands it)'
         case r.NoMechanism():
             demands = f'no mechanism blocks this path for {", ".join(why.parts)} (rule {why.rule} demands it)'
-            return f'{demands}; {waiver.HIDDEN}' if why.vanished else f'{demands}{waiver.ended_text(why.waivers)}'
+            return f'{demands}; {waivers.HIDDEN}' if why.vanished else f'{demands}{waivers.ended_text(why.waivers)}'
         case r.NoHost():
             return 'must be powered off first, and its BMC shows no System to power off'
         case r.PowerStateUnknown():

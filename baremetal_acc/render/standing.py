@@ -4,40 +4,41 @@
 
 from typing import assert_never
 
-from baremetal_acc.decide import images, standing
-from baremetal_acc.decide.baseline import Offering
+from baremetal_acc.planning import image_selection
+from baremetal_acc.policy.baseline import Offering
 from baremetal_acc.render import findings
+from baremetal_acc.scheduling import offer_report
 
 _SHARED = 'another machine of its BMC has it, too: both would offer it'
 
 
-def why(reason: standing.Why) -> str:
+def why(reason: offer_report.Why) -> str:
     """Say by which rule a device or slot is available in placement, or what keeps it from that."""
     match reason:
-        case standing.Withheld():
+        case offer_report.Withheld():
             bad = [f'{f.subject}: {findings.clause(f.fact, f.rule)}' for f in reason.findings]
             return '; '.join([_SHARED, *bad] if reason.is_shared else bad)
-        case standing.OfferedBy(how=Offering.TOGETHER):
+        case offer_report.OfferedBy(how=Offering.TOGETHER):
             return f'counted with all of its make: {_rule(reason)}'
-        case standing.OfferedBy():
+        case offer_report.OfferedBy():
             return f'its slots are offered: {_rule(reason)}' if reason.by_slots else _rule(reason)
-        case standing.SlotOffered():
+        case offer_report.SlotOffered():
             return f'{_slot(reason)}: {_rule(reason.by)}'
-        case standing.CardNotMet():
+        case offer_report.CardNotMet():
             return 'its card is not met'
-        case standing.SlotAmbiguous():
+        case offer_report.SlotAmbiguous():
             return 'the BMC calls two slots so'
         case _:
             assert_never(reason)
 
 
-def _rule(by: standing.OfferedBy) -> str:
+def _rule(by: offer_report.OfferedBy) -> str:
     return f'offer = "{by.how}" of rule {by.rule}'
 
 
-def _slot(slot: standing.SlotOffered) -> str:
+def _slot(slot: offer_report.SlotOffered) -> str:
     if slot.function is not None:
         return f'it holds {slot.function}'
     if slot.held is None:
         return 'it is empty'
-    return f'it holds {images.shown(slot.held)}, and no function of the catalogue is certain to be that'
+    return f'it holds {image_selection.shown(slot.held)}, and no function of the catalogue is certain to be that'

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from baremetal_acc.decide.drift import CHARACTERS, CardNamed, Change, shown
-from baremetal_acc.decide.watch import Trouble
 from baremetal_acc.model.lock import LockReading, Scope
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import trouble as t
+from baremetal_acc.planning.drift import CHARACTERS, CardNamed, Change, shown
+from baremetal_acc.planning.watch import Trouble
 from baremetal_acc.render import changes
 
 _MOST_CARDS = 8

@@ -21,7 +21,7 @@ from typing import Any
 from aiohttp import web
 
 from baremetal_acc.emulator.access import User
-from baremetal_acc.emulator.front import Knobs
+from baremetal_acc.emulator.http_frontend import Knobs
 from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Task

@@ -21,38 +21,21 @@ from ironic.drivers.modules import ipmitool
 from ironic.drivers.modules.redfish.firmware import RedfishFirmware
 from oslo_log import log
 
-from baremetal_acc import assemble, run
+from baremetal_acc import bootstrap, execution
 from baremetal_acc.config.options import GROUP
-from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError, DocumentError
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import (
-    acceptance,
-    allowance,
-    drift,
-    fitness,
-    interface_overrides,
-    opts,
-    outcome,
-    policy,
-    proof,
-    reading,
-    record,
-    recovery,
-    rights,
-    settings,
-    steps,
-    taking,
-    vocabulary,
-    waivers,
-    watch,
-    work,
-)
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic.target import PROPERTIES
-from baremetal_acc_ironic.target import target as target_of
-from baremetal_acc_ironic.tools import tools as tools_of
-from baremetal_acc_ironic.workers import with_jobs, workers
+from baremetal_acc.planning.verify import judged
+from baremetal_acc_ironic import opts, placement_setup, settings
+from baremetal_acc_ironic.authorization import accepted_values, interface_overrides, policy, rights
+from baremetal_acc_ironic.periodics import availability, recovery, watch
+from baremetal_acc_ironic.periodics.workers import with_jobs, workers
+from baremetal_acc_ironic.reporting import drift, record
+from baremetal_acc_ironic.state import node_state, proof, provision_state
+from baremetal_acc_ironic.state.target import PROPERTIES
+from baremetal_acc_ironic.state.target import target as target_of
+from baremetal_acc_ironic.steps import accept_custody, allow_start, definitions, read_only, runner, waivers
+from baremetal_acc_ironic.steps.job_context import tools as tools_of
 
 LOG = log.getLogger(__name__)
 METRICS = metrics_utils.get_metrics_logger(__name__)
@@ -135,7 +118,7 @@ class AccFirmware(base.FirmwareInterface):
         try:
             target_of(task)
             settings.check_names()
-            assemble.documents(settings.core())
+            bootstrap.documents(settings.core())
         except AccError as exc:
             raise exception.InvalidParameterValue(str(exc)) from exc
         keys = interface_overrides.standing(task.node.instance_info)
@@ -145,85 +128,87 @@ class AccFirmware(base.FirmwareInterface):
     # ------------------------------------------------------------------------------------------------------------- steps
 
     @timed
-    @base.clean_step(priority=RECONCILE_PRIORITY, abortable=False, argsinfo=steps.RECONCILE.argsinfo, requires_ramdisk=False)
-    @base.service_step(priority=0, abortable=False, argsinfo=steps.RECONCILE.argsinfo, requires_ramdisk=False)
+    @base.clean_step(
+        priority=RECONCILE_PRIORITY, abortable=False, argsinfo=definitions.RECONCILE.argsinfo, requires_ramdisk=False
+    )
+    @base.service_step(priority=0, abortable=False, argsinfo=definitions.RECONCILE.argsinfo, requires_ramdisk=False)
     def reconcile_accelerators(self, task: Any, **arguments: Any) -> str | None:
         """Bring firmware, functions, locks and placement of the node to the baseline."""
-        return work.start(task, steps.RECONCILE, arguments)
+        return runner.start(task, definitions.RECONCILE, arguments)
 
     @timed
-    @base.clean_step(priority=0, abortable=False, argsinfo=steps.INVENTORY.argsinfo, requires_ramdisk=False)
-    @base.service_step(priority=0, abortable=False, argsinfo=steps.INVENTORY.argsinfo, requires_ramdisk=False)
+    @base.clean_step(priority=0, abortable=False, argsinfo=definitions.INVENTORY.argsinfo, requires_ramdisk=False)
+    @base.service_step(priority=0, abortable=False, argsinfo=definitions.INVENTORY.argsinfo, requires_ramdisk=False)
     def inventory_accelerators(self, task: Any, **arguments: Any) -> None:
         """Read the inventory, store it, and report what has changed."""
-        steps.INVENTORY.arguments(arguments)
-        reading.take_stock(task, steps.INVENTORY.name)
+        definitions.INVENTORY.arguments(arguments)
+        read_only.take_stock(task, definitions.INVENTORY.name)
 
     @timed
-    @base.clean_step(priority=0, abortable=False, argsinfo=steps.VERIFY.argsinfo, requires_ramdisk=False)
-    @base.deploy_step(priority=VERIFY_PRIORITY, abortable=False, argsinfo=steps.VERIFY.argsinfo)
-    @base.service_step(priority=0, abortable=False, argsinfo=steps.VERIFY.argsinfo, requires_ramdisk=False)
+    @base.clean_step(priority=0, abortable=False, argsinfo=definitions.VERIFY.argsinfo, requires_ramdisk=False)
+    @base.deploy_step(priority=VERIFY_PRIORITY, abortable=False, argsinfo=definitions.VERIFY.argsinfo)
+    @base.service_step(priority=0, abortable=False, argsinfo=definitions.VERIFY.argsinfo, requires_ramdisk=False)
     def verify_accelerators(self, task: Any, **arguments: Any) -> None:
         """Compare the node with the baseline; a deploy fails unless everything is proven."""
-        steps.VERIFY.arguments(arguments)
-        reading.verify(task)
+        definitions.VERIFY.arguments(arguments)
+        read_only.verify(task)
 
     @timed
-    @base.clean_step(priority=0, abortable=False, argsinfo=steps.UNLOCK.argsinfo, requires_ramdisk=False)
-    @base.service_step(priority=0, abortable=False, argsinfo=steps.UNLOCK.argsinfo, requires_ramdisk=False)
+    @base.clean_step(priority=0, abortable=False, argsinfo=definitions.UNLOCK.argsinfo, requires_ramdisk=False)
+    @base.service_step(priority=0, abortable=False, argsinfo=definitions.UNLOCK.argsinfo, requires_ramdisk=False)
     def unlock_accelerators(self, task: Any, **arguments: Any) -> str | None:
         """Release locks. Until they are engaged again no verification passes, and the host is not powered on."""
-        return work.start(task, steps.UNLOCK, arguments)
+        return runner.start(task, definitions.UNLOCK, arguments)
 
     @timed
-    @base.clean_step(priority=0, abortable=False, argsinfo=steps.LOCK.argsinfo, requires_ramdisk=False)
-    @base.deploy_step(priority=LOCK_PRIORITY, abortable=False, argsinfo=steps.LOCK.argsinfo)
-    @base.service_step(priority=0, abortable=False, argsinfo=steps.LOCK.argsinfo, requires_ramdisk=False)
+    @base.clean_step(priority=0, abortable=False, argsinfo=definitions.LOCK.argsinfo, requires_ramdisk=False)
+    @base.deploy_step(priority=LOCK_PRIORITY, abortable=False, argsinfo=definitions.LOCK.argsinfo)
+    @base.service_step(priority=0, abortable=False, argsinfo=definitions.LOCK.argsinfo, requires_ramdisk=False)
     def lock_accelerators(self, task: Any, **arguments: Any) -> str | None:
         """Engage locks and read them back."""
-        return work.start(task, steps.LOCK, arguments)
+        return runner.start(task, definitions.LOCK, arguments)
 
     @timed
-    @base.clean_step(priority=0, abortable=False, argsinfo=steps.UPDATE.argsinfo, requires_ramdisk=False)
-    @base.deploy_step(priority=0, abortable=False, argsinfo=steps.UPDATE.argsinfo)
-    @base.service_step(priority=0, abortable=False, argsinfo=steps.UPDATE.argsinfo, requires_ramdisk=False)
+    @base.clean_step(priority=0, abortable=False, argsinfo=definitions.UPDATE.argsinfo, requires_ramdisk=False)
+    @base.deploy_step(priority=0, abortable=False, argsinfo=definitions.UPDATE.argsinfo)
+    @base.service_step(priority=0, abortable=False, argsinfo=definitions.UPDATE.argsinfo, requires_ramdisk=False)
     def update_accelerator_firmware(self, task: Any, **arguments: Any) -> str | None:
         """Write firmware that is not at the baseline, then engage the locks."""
-        return work.start(task, steps.UPDATE, arguments)
+        return runner.start(task, definitions.UPDATE, arguments)
 
     @timed
-    @base.clean_step(priority=0, abortable=False, argsinfo=steps.PROGRAM.argsinfo, requires_ramdisk=False)
-    @base.deploy_step(priority=0, abortable=False, argsinfo=steps.PROGRAM.argsinfo)
-    @base.service_step(priority=0, abortable=False, argsinfo=steps.PROGRAM.argsinfo, requires_ramdisk=False)
+    @base.clean_step(priority=0, abortable=False, argsinfo=definitions.PROGRAM.argsinfo, requires_ramdisk=False)
+    @base.deploy_step(priority=0, abortable=False, argsinfo=definitions.PROGRAM.argsinfo)
+    @base.service_step(priority=0, abortable=False, argsinfo=definitions.PROGRAM.argsinfo, requires_ramdisk=False)
     def program_accelerators(self, task: Any, **arguments: Any) -> str | None:
         """Program functions into slots, then engage the locks."""
-        return work.start(task, steps.PROGRAM, arguments)
+        return runner.start(task, definitions.PROGRAM, arguments)
 
     @timed
-    @base.clean_step(priority=0, abortable=False, argsinfo=steps.PUBLISH.argsinfo, requires_ramdisk=False)
-    @base.service_step(priority=0, abortable=False, argsinfo=steps.PUBLISH.argsinfo, requires_ramdisk=False)
+    @base.clean_step(priority=0, abortable=False, argsinfo=definitions.PUBLISH.argsinfo, requires_ramdisk=False)
+    @base.service_step(priority=0, abortable=False, argsinfo=definitions.PUBLISH.argsinfo, requires_ramdisk=False)
     def publish_accelerators(self, task: Any, **arguments: Any) -> str | None:
         """Update placement to what is verified on the node."""
-        return work.start(task, steps.PUBLISH, arguments)
+        return runner.start(task, definitions.PUBLISH, arguments)
 
     @timed
-    @base.clean_step(priority=0, abortable=False, argsinfo=steps.WAIVE.argsinfo, requires_ramdisk=False)
-    @base.service_step(priority=0, abortable=False, argsinfo=steps.WAIVE.argsinfo, requires_ramdisk=False)
+    @base.clean_step(priority=0, abortable=False, argsinfo=definitions.WAIVE.argsinfo, requires_ramdisk=False)
+    @base.service_step(priority=0, abortable=False, argsinfo=definitions.WAIVE.argsinfo, requires_ramdisk=False)
     def waive_accelerator_locks(self, task: Any, **arguments: Any) -> None:
         """Let write paths that no mechanism blocks stay open until a date; this is reported."""
         waivers.waive(task, arguments)
 
     @timed
-    @base.clean_step(priority=0, abortable=False, argsinfo=steps.ALLOW_START.argsinfo, requires_ramdisk=False)
+    @base.clean_step(priority=0, abortable=False, argsinfo=definitions.ALLOW_START.argsinfo, requires_ramdisk=False)
     def allow_host_start(self, task: Any, **arguments: Any) -> None:
         """Allow the host of a free node to be powered on until a date although nothing is proven."""
-        allowance.allow(task, arguments)
+        allow_start.allow(task, arguments)
 
     @timed
-    @base.clean_step(priority=0, abortable=False, argsinfo=steps.ACCEPT.argsinfo, requires_ramdisk=False)
+    @base.clean_step(priority=0, abortable=False, argsinfo=definitions.ACCEPT.argsinfo, requires_ramdisk=False)
     def accept_accelerator_custody(self, task: Any, **arguments: Any) -> None:
         """Begin the chains of custody of cards on an operator's word, until a date."""
-        acceptance.accept(task, arguments)
+        accept_custody.accept(task, arguments)
 
     def get_clean_steps(self, task: Any) -> list[Any]:
         """Return our steps; refuse a cleaning with steps that whoever began it may not run.
@@ -254,16 +239,16 @@ class AccFirmware(base.FirmwareInterface):
             except rights.StepRefused as exc:
                 raise exception.InstanceDeployFailure(str(exc)) from exc
             rights.forget_proof(task)
-            early = reading.before_verification(task, VERIFY_PRIORITY)
+            early = read_only.before_verification(task, VERIFY_PRIORITY)
             if early:
                 raise exception.InstanceDeployFailure(
-                    f'node {task.node.name or task.node.uuid}: {", ".join(early)} would run before {steps.VERIFY.name}, '
+                    f'node {task.node.name or task.node.uuid}: {", ".join(early)} would run before {definitions.VERIFY.name}, '
                     f'while nothing is proven (give each a priority below {VERIFY_PRIORITY})'
                 )
-            why = reading.left_out(task)
+            why = read_only.left_out(task)
             if why is not None:
                 raise exception.InstanceDeployFailure(
-                    f'node {task.node.name or task.node.uuid}: {steps.VERIFY.name} is left out of this deploy by {why}, and '
+                    f'node {task.node.name or task.node.uuid}: {definitions.VERIFY.name} is left out of this deploy by {why}, and '
                     'without it nothing proves that the locks hold'
                 )
         return list(super().get_deploy_steps(task))
@@ -292,7 +277,7 @@ class AccFirmware(base.FirmwareInterface):
         ours = workers(manager)
         if ours.led_by(self):
             nodes = with_jobs(manager, (states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT))
-            ours.hand_out(manager, context, nodes, work.turn, 'going on with jobs on accelerators')
+            ours.hand_out(manager, context, nodes, runner.turn, 'going on with jobs on accelerators')
 
     @timed
     @periodics.periodic(spacing=_poll_interval)
@@ -308,21 +293,21 @@ class AccFirmware(base.FirmwareInterface):
     def watch_nodes(self, manager: Any, context: Any) -> None:
         """Begin the watch rounds that are due, over deployed and unused nodes."""
         if workers(manager).led_by(self):
-            watch.hand_out(manager, context, work.now())
+            watch.hand_out(manager, context, runner.now())
 
     @timed
     @periodics.periodic(spacing=_poll_interval)
     def keep_vocabulary(self, manager: Any, context: Any) -> None:
         """Make sure that placement has the resource classes and traits that flavors may name."""
         if workers(manager).led_by(self):
-            vocabulary.keep(manager)
+            placement_setup.keep(manager)
 
     @timed
-    @periodics.periodic(spacing=fitness.tick)
+    @periodics.periodic(spacing=availability.tick)
     def tell_fitness(self, manager: Any, context: Any) -> None:
         """Withdraw from placement what unavailable nodes offer, and publish it again once they are available."""
         if workers(manager).led_by(self):
-            fitness.hand_out(manager, context, work.now())
+            availability.hand_out(manager, context, runner.now())
 
     @timed
     @periodics.periodic(spacing=lambda: max(interface_overrides.INTERVAL, _poll_interval()))
@@ -345,7 +330,9 @@ class AccFirmware(base.FirmwareInterface):
         """Store that a project owns or leases a node: values that it may have written are then accepted only by hand."""
         ours = workers(manager)
         if ours.led_by(self):
-            ours.hand_out(manager, context, taking.unmet(manager), taking.keep, 'keeping that a project has a node')
+            ours.hand_out(
+                manager, context, accepted_values.unmet(manager), accepted_values.keep, 'keeping that a project has a node'
+            )
 
     # ------------------------------------------------------------------------------------------------------------- cache
 
@@ -362,20 +349,20 @@ class AccFirmware(base.FirmwareInterface):
         except exception.UnsupportedDriverExtension:
             LOG.info('Node %s: no versions of BIOS, BMC or NICs', task.node.uuid)
         try:
-            mind = memory.load(task.node)
-            fresh = mind.looked is not None and work.now() - mind.looked < FRESH
+            mind = node_state.load(task.node)
+            fresh = mind.looked is not None and runner.now() - mind.looked < FRESH
             if fresh and (settings.ironic().inventory_backend == 'none' or record.kept(task, mind.digest) is not None):
                 return
-            if mind.handed is not None and outcome.FLOWS.get(task.node.provision_state) is Flow.CLEAN:
+            if mind.handed is not None and provision_state.FLOWS.get(task.node.provision_state) is Flow.CLEAN:
                 return  # a step powers off the host of a returned node first, and reads the inventory then
-            inventory = run.observe(target_of(task), tools_of(task, mind), work.now())
-            mind = drift.looked(task, mind, inventory, drift.CACHE, work.done(mind))
+            inventory = execution.observe(target_of(task), tools_of(task, mind), runner.now())
+            mind = drift.looked(task, mind, inventory, drift.CACHE, runner.done(mind))
         except AccError as exc:
             LOG.warning('Node %s: versions of accelerators could not be read: %s', task.node.uuid, exc)
         else:
             record.sync_firmware(task, inventory)
-            record.store(task, judged(inventory, work.evidence(mind, Flow.SERVICE), lifecycle=mind.lifecycle))
-            memory.store(task.node, replace(mind, digest=record.digest(inventory)))
+            record.store(task, judged(inventory, runner.evidence(mind, Flow.SERVICE), lifecycle=mind.lifecycle))
+            node_state.store(task.node, replace(mind, digest=record.digest(inventory)))
 
 
 class RedfishAccFirmware(AccFirmware, RedfishFirmware):

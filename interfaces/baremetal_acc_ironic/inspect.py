@@ -16,10 +16,12 @@ from ironic.drivers.modules.redfish.inspect import RedfishInspect
 
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc_ironic import drift, policy, reading
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic.target import PROPERTIES
-from baremetal_acc_ironic.target import target as target_of
+from baremetal_acc_ironic.authorization import policy
+from baremetal_acc_ironic.reporting import drift
+from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state.target import PROPERTIES
+from baremetal_acc_ironic.state.target import target as target_of
+from baremetal_acc_ironic.steps import read_only
 
 
 class AccInspect(base.InspectInterface):
@@ -36,18 +38,18 @@ class AccInspect(base.InspectInterface):
         """
         state = super().inspect_hardware(task) or states.MANAGEABLE
         try:
-            self._remember(task, reading.take_stock(task, drift.INSPECTION))
+            self._remember(task, read_only.take_stock(task, drift.INSPECTION))
         except AccError as exc:
             raise exception.HardwareInspectionFailure(error=str(exc)) from exc
         return str(state)
 
     def _remember(self, task: Any, known: Inventory) -> None:
-        mind = memory.load(task.node)
+        mind = node_state.load(task.node)
         lessee = policy.as_lessee(task)
         if not lessee:
             mind = mind.without_shown()
         mind = replace(mind, known=mind.known | {a.id for a in known.accelerators})
-        memory.store(task.node, mind.shown(known.accelerators))
+        node_state.store(task.node, mind.shown(known.accelerators))
 
 
 class RedfishAccInspect(AccInspect, RedfishInspect):

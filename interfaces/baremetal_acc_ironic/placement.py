@@ -10,19 +10,19 @@ from ironic.common import exception, keystone
 from keystoneauth1 import exceptions as ks_exceptions
 
 from baremetal_acc.config.options import GROUP
-from baremetal_acc.decide import providers
-from baremetal_acc.decide.offer import Supply
 from baremetal_acc.errors import PlacementRefused, PlacementUnreachable, RootMissing
+from baremetal_acc.execution import PlacementShell
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
-from baremetal_acc.run import PlacementShell
+from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling.schedulable import Supply
 from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.opts import PLACEMENT
-from baremetal_acc_ironic.quarantine import withheld
+from baremetal_acc_ironic.state.quarantine import withheld
 
 _SWITCH_OFF = f'set up group [{PLACEMENT}], or set [{GROUP}] publish = false where there is no placement'
 
@@ -132,12 +132,12 @@ class _NodeInPlacement:
         self._taken = taken
 
     def withdraw(self, accelerators: Iterable[AcceleratorId] | None, *, alone: bool = False) -> None:
-        """See :class:`baremetal_acc.run.PlacementShell`."""
+        """See :class:`baremetal_acc.execution.PlacementShell`."""
         meant = None if accelerators is None else frozenset(providers.card_uuid(self._node_uuid, a) for a in accelerators)
         _publisher().withdraw(self._node_uuid, meant, consumer=self._consumer, alone=alone, still=self._held)
 
     def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:
-        """See :class:`baremetal_acc.run.PlacementShell`."""
+        """See :class:`baremetal_acc.execution.PlacementShell`."""
         shown = withheld(verdict, self._untrusted(inventory))
         tree = providers.tree(inventory, shown, self._node_uuid, supply.functions, supply.offers)
         if not self._taken:

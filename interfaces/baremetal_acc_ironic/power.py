@@ -19,9 +19,11 @@ from ironic.drivers.modules.ipmitool import IPMIPower
 from ironic.drivers.modules.redfish.power import RedfishPower
 from oslo_log import log
 
-from baremetal_acc_ironic import gate, host_start, interface_overrides, left_off, outcome, ramdisk_source, requester
-from baremetal_acc_ironic.gate import Obstacle, Reason, Refused
-from baremetal_acc_ironic.host_start import STARTING
+from baremetal_acc_ironic.authorization import interface_overrides, ramdisk_source, requester
+from baremetal_acc_ironic.host_power import gate, host_start, left_off
+from baremetal_acc_ironic.host_power.gate import Obstacle, Reason, Refused
+from baremetal_acc_ironic.host_power.host_start import STARTING
+from baremetal_acc_ironic.state import provision_state
 
 LOG = log.getLogger(__name__)
 
@@ -101,7 +103,7 @@ class AccPower(base.PowerInterface):
             raise PowerRefused(f'node {task.node.uuid}: {power_state!r} is no power state that is known here')
         if reason is not None:
             _note(task, power_state, reason)
-            outcome.host_starts(task.node)
+            provision_state.host_starts(task.node)
         super().set_power_state(task, power_state, timeout=timeout)
         if power_state in _OFF:
             left_off.note(task)
@@ -114,7 +116,7 @@ class AccPower(base.PowerInterface):
         """
         reason = _reason(task, states.REBOOT)
         _note(task, states.REBOOT, reason)
-        outcome.host_starts(task.node)
+        provision_state.host_starts(task.node)
         super().reboot(task, timeout=timeout)
 
 

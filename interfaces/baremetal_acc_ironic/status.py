@@ -18,8 +18,9 @@ from oslo_db.sqlalchemy import enginefacade
 from oslo_upgradecheck import upgradecheck
 from sqlalchemy import select
 
-from baremetal_acc_ironic import interface_overrides, opts, settings
-from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import opts, settings
+from baremetal_acc_ironic.authorization import interface_overrides
+from baremetal_acc_ironic.state import node_state
 
 MOST = 50
 """Nodes that one check names."""
@@ -89,7 +90,7 @@ def overridden(row: Row) -> str | None:
 
 def unproven(row: Row) -> str | None:
     """Return the command that lets the host of an active node be started; None if nothing stops it."""
-    if row.state != states.ACTIVE or memory.proven(row.driver_internal_info):
+    if row.state != states.ACTIVE or node_state.proven(row.driver_internal_info):
         return None
     steps = '[{"interface": "firmware", "step": "lock_accelerators"}]'
     return f"baremetal node service {row.uuid} --service-steps '{steps}'"

@@ -13,9 +13,9 @@ import jsonschema
 import pytest
 
 from tests.cli.desk import Desk, Done, target_of
-from tests.unit.catalogue import keys, web
-from tests.unit.catalogue.test_draft import FILLED
-from tests.unit.catalogue.test_pldm_package import V1_0
+from tests.unit.images import keys, web
+from tests.unit.images.test_draft import FILLED
+from tests.unit.images.test_pldm_package import V1_0
 
 SIGNER = keys.key()
 

@@ -13,20 +13,20 @@ from typing import Any
 import jsonschema
 import pytest
 
-from baremetal_acc.cli import certificate as verbs
+from baremetal_acc.certificates import envelope
+from baremetal_acc.cli.commands import certificate as verbs
 from baremetal_acc.cli.exits import Exit
-from baremetal_acc.cli.report import Report
+from baremetal_acc.cli.output.report import Report
 from baremetal_acc.errors import CertificateInvalid, DocumentError, UsageError
-from baremetal_acc.handover import seal
 from baremetal_acc.model.certificate import CertifiedCustody, CertifiedNode
 from baremetal_acc.model.custody import Break, BreakCause, Cover, CustodyDemand, Interval, Origin, Strength
 from baremetal_acc.model.lock import Scope
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
 from tests.cli.desk import Desk
 from tests.cli.test_schemas import closed
-from tests.unit.decide import values as v
-from tests.unit.decide.test_certificate import ALL_MET, OCCASION, TWO_PATHS, UUID, WAIVED, issued
-from tests.unit.handover.values import sealer, write_key
+from tests.unit.certificates.test_statement import ALL_MET, OCCASION, TWO_PATHS, UUID, WAIVED, issued
+from tests.unit.certificates.values import sealer, write_key
+from tests.unit.planning import values as v
 
 OURS, THEIRS = sealer(1), sealer(2)
 WHEN = datetime.now(UTC) - timedelta(minutes=1)
@@ -35,7 +35,7 @@ WHEN = datetime.now(UTC) - timedelta(minutes=1)
 
 def made(**how: Any) -> bytes:
     """A signed certificate."""
-    return seal.seal(replace(issued(**how), key=OURS.name), OURS)
+    return envelope.seal(replace(issued(**how), key=OURS.name), OURS)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_it_holds_for_whoever_trusts_its_issuer(files, tree, capsys):
     assert Exit.HOLDS is report.code
     assert report.document is not None
     assert (True, []) == (report.document['holds'], report.document['reasons'])
-    assert seal.digest(made()) == report.document['digest']
+    assert envelope.digest(made()) == report.document['digest']
     valid(tree, 'certificate-verify', report.document)
     assert '' == capsys.readouterr().err
     proves, leaves = (' '.join(report.document[key]) for key in ('proves', 'does_not_prove'))
@@ -214,7 +214,7 @@ def test_show_prints_it_without_a_word_of_trust(files, tree, capsys):
 )
 def test_show_explains_the_chain_of_custody_of_each_card(changes, found):
     """In the words of ``custody show``, with what the rules demand."""
-    certificate = seal.unchecked(made())
+    certificate = envelope.unchecked(made())
     begun = v.NOW - timedelta(hours=1)
     said = CertifiedCustody(
         demand=CustodyDemand.REQUIRED,
@@ -263,7 +263,7 @@ def test_show_says_when_it_ends_which_card_it_is_and_what_was_compared_with_noth
 def node_show(**changes: Any) -> bytes:
     """What ``baremetal node show -f json`` prints."""
     data = made()
-    kept = {'packed': seal.packed(data), 'digest': seal.digest(data), 'superseded': False, 'where': []} | changes
+    kept = {'packed': envelope.packed(data), 'digest': envelope.digest(data), 'superseded': False, 'where': []} | changes
     return json.dumps({'uuid': UUID, 'driver_internal_info': {'baremetal_acc': {'certificate': kept}}}).encode()
 
 
@@ -326,7 +326,7 @@ def test_the_whole_way_of_the_command_line(desk: Desk, emulated_machine, tree, t
     assert (1, 'd-1', OURS.name) == (body['lifecycle'], body['deployment'], body['key'])
     path = desk.folder / 'kept' / 'node-1' / '1-d-1.json'
     assert path == desk.folder / body['file']
-    found = seal.opened(path.read_bytes(), OURS.trust)
+    found = envelope.opened(path.read_bytes(), OURS.trust)
     assert {'FPGA'} == {str(card.kind) for card in found.accelerators}
     check = ('certificate', 'verify', '--trust', 'key.pub', '--node', 'node-1', '--lifecycle', '1', '--deployment', 'd-1')
     done = desk.run(*check, str(path))

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from baremetal_acc.cli import inventory
+from baremetal_acc.cli.commands import inventory
 from baremetal_acc.cli.main import App
 from tests.cli.desk import Desk
 from tests.cli.rack import PASSWORD, Rack

@@ -10,17 +10,17 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from baremetal_acc.bmc import find as find_driver
-from baremetal_acc.catalogue.store import FileStore
-from baremetal_acc.cli import work
-from baremetal_acc.decide.baseline import Baseline
+from baremetal_acc.bmc import registry as find_driver
+from baremetal_acc.cli import plan_builder
+from baremetal_acc.execution import Target, Tools
+from baremetal_acc.images.store import FileStore
 from baremetal_acc.model.job import CheckImage, Plan
 from baremetal_acc.model.refusal import NoSlot, Refusal
 from baremetal_acc.model.subject import Subject
-from baremetal_acc.run import Target, Tools
+from baremetal_acc.policy.baseline import Baseline
 from tests.cli.desk import BASELINE, CONF, NEW_GPU
-from tests.unit.catalogue import web
-from tests.unit.decide import values as v
+from tests.unit.images import web
+from tests.unit.planning import values as v
 
 APPLY_TIME = '@Redfish.OperationApplyTime'
 
@@ -199,11 +199,11 @@ def test_images_are_opened_where_nothing_else_is_refused(tmp_path):
     )
     target = Target(name='node-1', node=v.NODE, bmcs=())
     made = Plan(target='node-1', actions=(CheckImage(image=image.name),))
-    assert 1 == len(work._with_images_checked(made, target, tools).refusals)
+    assert 1 == len(plan_builder._with_images_checked(made, target, tools).refusals)
     refused = replace(
         made, refusals=(Refusal(accelerator=None, label='node-1', subject=Subject.from_text('x'), reason=NoSlot()),)
     )
-    assert refused == work._with_images_checked(refused, target, tools)
+    assert refused == plan_builder._with_images_checked(refused, target, tools)
 
 
 def test_cards_that_get_an_image_in_one_turn_get_one_copy_of_it(desk, emulated_machine):

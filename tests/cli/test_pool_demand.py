@@ -13,8 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from baremetal_acc.decide.progress import Progress, Told
-from baremetal_acc.fleet.spool import FOREVER, Spool
+from baremetal_acc.pools.spool import FOREVER, Spool
+from baremetal_acc.scheduling.demand_status import Progress, Told
 from tests.cli.desk import Desk, Done
 
 

@@ -7,21 +7,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.driver import BmcAddress
+from baremetal_acc.bmc.redfish.concurrency import Remembered
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
-from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.retry import Patience
-from baremetal_acc.catalogue.store import FileStore
-from baremetal_acc.decide.baseline import Baseline, Match, NodeFacts, Rule
-from baremetal_acc.decide.evidence import coverage
-from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import BmcError
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.execution import Target, Tools, observe
+from baremetal_acc.images.store import FileStore
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.ref import HOST, Ref
-from baremetal_acc.run import Target, Tools, observe
+from baremetal_acc.planning.lock_evidence import coverage
+from baremetal_acc.planning.verify import verify
+from baremetal_acc.policy.baseline import Baseline, Match, NodeFacts, Rule
 from tests import replies
 from tests.damaged_trees.damage import Damage, shown
 from tests.damaged_trees.tree import ROOT, Body, Service, Tree, links_of, plain

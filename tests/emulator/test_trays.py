@@ -9,12 +9,12 @@ import threading
 
 import pytest
 
-from baremetal_acc.catalogue import pldm_package
 from baremetal_acc.emulator import tray_package as command
 from baremetal_acc.emulator.fault import BadFault, Faults
 from baremetal_acc.emulator.hw.parameters import BadParameter
 from baremetal_acc.emulator.redfish.view import Options
 from baremetal_acc.emulator.tray_package import tray_package
+from baremetal_acc.images import pldm_package
 
 ROOT = '/redfish/v1'
 SERVICE = f'{ROOT}/UpdateService'

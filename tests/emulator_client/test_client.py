@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.api import BmcAddress, Look, Upload
-from baremetal_acc.bmc.find import for_address
+from baremetal_acc.bmc.driver import BmcAddress, Look, Upload
+from baremetal_acc.bmc.registry import for_address
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcUnreachable, BmcUnsupported, BmcUntrusted
-from baremetal_acc.locks.api import Mechanism
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.locks.mechanism import Mechanism
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.accelerator import Accelerator, Kind
 from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind

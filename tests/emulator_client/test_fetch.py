@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from baremetal_acc import assemble
-from baremetal_acc.bmc.api import ImageServer, Upload
-from baremetal_acc.bmc.redfish import serve, update
-from baremetal_acc.bmc.redfish.message import short
-from baremetal_acc.bmc.redfish.serve import Fetched
+from baremetal_acc import bootstrap
+from baremetal_acc.bmc.driver import ImageServer, Upload
+from baremetal_acc.bmc.redfish import image_server, update
+from baremetal_acc.bmc.redfish.extended_info import short
+from baremetal_acc.bmc.redfish.image_server import Fetched
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.emulator.tls import make_certificate
 from baremetal_acc.errors import BmcRefused, BmcUnsupported, UsageError
@@ -156,7 +156,7 @@ def test_a_name_that_would_lead_elsewhere_is_only_a_name() -> None:
 def test_nobody_can_fetch_it_for_ever() -> None:
     """A BMC that begins anew is served, up to a bound."""
     with Fetched(upload(IMAGE), HERE, 'bmc') as served:
-        assert [(200, IMAGE)] * serve.TIMES == [ask(served.url) for _ in range(serve.TIMES)]
+        assert [(200, IMAGE)] * image_server.TIMES == [ask(served.url) for _ in range(image_server.TIMES)]
         with asking(served.url) as connection:
             connection.request('GET', urlsplit(served.url).path)
             with pytest.raises(http.client.IncompleteRead):
@@ -168,14 +168,14 @@ def test_who_connects_and_says_nothing_holds_up_nobody() -> None:
     with contextlib.ExitStack() as stack:
         served = stack.enter_context(Fetched(upload(IMAGE), HERE, 'bmc'))
         where = urlsplit(served.url)
-        for _ in range(2 * serve.CONNECTIONS):
+        for _ in range(2 * image_server.CONNECTIONS):
             stack.enter_context(socket.create_connection((where.hostname or '', where.port or 0)))
         assert (200, IMAGE) == ask(served.url)
 
 
 def test_a_flood_of_connections_does_not_become_a_flood_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those beyond the bound are closed at once, and there is room again when others have gone."""
-    monkeypatch.setattr(serve, 'MOST', 3)
+    monkeypatch.setattr(image_server, 'MOST', 3)
     with Fetched(upload(IMAGE), HERE, 'bmc') as served:
         where = urlsplit(served.url)
         silent = [socket.create_connection((where.hostname or '', where.port or 0), 20) for _ in range(3)]
@@ -197,14 +197,14 @@ def test_one_client_that_says_nothing_leaves_room_for_the_bmc() -> None:
     with Fetched(upload(IMAGE), HERE, 'bmc') as served, contextlib.ExitStack() as stack:
         where = urlsplit(served.url)
         idle = []
-        for _ in range(serve.MOST + 1):
+        for _ in range(image_server.MOST + 1):
             other = socket.create_connection((where.hostname or '', where.port or 0), 20, source_address=('127.0.0.2', 0))
             stack.enter_context(other)
             with contextlib.suppress(OSError):
                 other.sendall(b'G')
             idle.append(other)
         assert (200, IMAGE) == ask(served.url)
-        for other in idle[serve.STRANGERS :]:
+        for other in idle[image_server.STRANGERS :]:
             with contextlib.suppress(ConnectionResetError):
                 assert b'' == other.recv(1)
 
@@ -213,7 +213,7 @@ def test_many_clients_that_say_nothing_leave_room_for_the_bmc() -> None:
     """One for each address that a host can give itself; the BMC is known by the address at which we reach it."""
     with Fetched(upload(IMAGE), HERE, 'bmc', host='localhost') as served, contextlib.ExitStack() as stack:
         where = urlsplit(served.url)
-        for number in range(serve.MOST + serve.STRANGERS):
+        for number in range(image_server.MOST + image_server.STRANGERS):
             source = (f'127.0.1.{1 + number % 8}', 0)
             stack.enter_context(socket.create_connection((where.hostname or '', where.port or 0), 20, source_address=source))
         assert (200, IMAGE) == ask(served.url)
@@ -236,7 +236,7 @@ def test_who_does_not_ask_for_the_image_in_time_is_sent_away(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, tls: bool
 ) -> None:
     """However often it says another letter; who has asked may take his time."""
-    monkeypatch.setattr(serve, 'NAMING', 0.0)
+    monkeypatch.setattr(image_server, 'NAMING', 0.0)
     where, context = HERE, None
     if tls:
         certificate = make_certificate(tmp_path, 'images')
@@ -246,11 +246,11 @@ def test_who_does_not_ask_for_the_image_in_time_is_sent_away(
         parts = urlsplit(served.url)
         with socket.create_connection((parts.hostname or '', parts.port or 0), 20) as silent:
             assert b'' == silent.recv(1)
-        monkeypatch.setattr(serve, 'NAMING', 20.0)
+        monkeypatch.setattr(image_server, 'NAMING', 20.0)
         with asking(served.url, context) as connection:
             connection.request('HEAD', parts.path)
             connection.getresponse().read()
-            monkeypatch.setattr(serve, 'NAMING', 0.0)
+            monkeypatch.setattr(image_server, 'NAMING', 0.0)
             with socket.create_connection((parts.hostname or '', parts.port or 0), 20) as silent:
                 assert b'' == silent.recv(1)  # whoever was to be sent away is gone now
             connection.request('GET', parts.path)
@@ -262,7 +262,7 @@ def test_no_more_than_a_few_are_served_at_a_time() -> None:
     with contextlib.ExitStack() as stack:
         served = stack.enter_context(Fetched(upload(IMAGE * 40), HERE, 'bmc'))
         where = urlsplit(served.url)
-        for _ in range(serve.CONNECTIONS):
+        for _ in range(image_server.CONNECTIONS):
             sock = stack.enter_context(socket.create_connection((where.hostname or '', where.port or 0)))
             sock.sendall(f'GET {where.path} HTTP/1.1\r\nHost: x\r\n\r\n'.encode())
             assert sock.recv(15).startswith(b'HTTP/1.1 200')
@@ -315,15 +315,15 @@ def test_the_address_is_in_no_log(pulling: Callable[..., Any], caplog: pytest.Lo
 
 def test_ports_are_configured_as_one_or_a_range() -> None:
     """And nothing is served unless the operator names our address."""
-    assert assemble.image_server(settings()) is None
-    assert ImageServer(host='192.0.2.1') == assemble.image_server(settings(image_server_host='192.0.2.1'))
+    assert bootstrap.image_server(settings()) is None
+    assert ImageServer(host='192.0.2.1') == bootstrap.image_server(settings(image_server_host='192.0.2.1'))
     for text, ports in (('8000', (8000, 8000)), ('8000-8010', (8000, 8010))):
-        found = assemble.image_server(settings(image_server_host='192.0.2.1', image_server_ports=text))
+        found = bootstrap.image_server(settings(image_server_host='192.0.2.1', image_server_ports=text))
         assert ImageServer(host='192.0.2.1', ports=ports) == found
     for text in ('x8000', '8000-8010-8020', '8000-', '', '8000\n', 'any', '123456'):
         with pytest.raises(ValueError, match='match regex'):
             settings(image_server_ports=text)
-    found = assemble.image_server(settings(image_server_host='192.0.2.1', image_server_ports='99999'))
+    found = bootstrap.image_server(settings(image_server_host='192.0.2.1', image_server_ports='99999'))
     assert found is not None
     with pytest.raises(UsageError, match='no port from 99999'):
         Fetched(upload(IMAGE), found, 'bmc')

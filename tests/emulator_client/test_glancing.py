@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.api import BmcAddress, Look
-from baremetal_acc.bmc.find import for_address
-from baremetal_acc.bmc.lasting import digest
-from baremetal_acc.decide.baseline import Baseline, NodeFacts
+from baremetal_acc.bmc.driver import BmcAddress, Look
+from baremetal_acc.bmc.registry import for_address
+from baremetal_acc.bmc.resource_digest import digest
 from baremetal_acc.errors import AccError
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.execution import Target, Tools, integrity_watch, observe
+from baremetal_acc.execution.integrity_watch import Sessions
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import BmcName
-from baremetal_acc.model.witness import Witness
-from baremetal_acc.run import Target, Tools, glancing, observe
-from baremetal_acc.run.glancing import Sessions
+from baremetal_acc.model.watched_resource import Witness
+from baremetal_acc.policy.baseline import Baseline, NodeFacts
 
 WITHIN = timedelta(seconds=60)
 
@@ -59,7 +59,7 @@ class Watched:
         now = datetime.now(UTC)
 
         def looked(looks: tuple[Look, ...], inventory: Inventory) -> None:
-            self.witnesses = glancing.witnesses(looks, inventory, mechanisms(), now)
+            self.witnesses = integrity_watch.witnesses(looks, inventory, mechanisms(), now)
 
         self.inventory = observe(self.target, self.tools, now, looked=looked)
 
@@ -68,8 +68,8 @@ class Watched:
         self.opened.append(connection)
         return connection
 
-    def glance(self) -> glancing.Glance:
-        return glancing.glance(self.target, self.kept, self.witnesses, WITHIN)
+    def glance(self) -> integrity_watch.Glance:
+        return integrity_watch.glance(self.target, self.kept, self.witnesses, WITHIN)
 
     def requests(self) -> int:
         """That came to the BMCs, counted there; the look may still be logging out meanwhile."""

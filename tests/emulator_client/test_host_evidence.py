@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.bmc.find import for_address
+from baremetal_acc.bmc.driver import BmcAddress
+from baremetal_acc.bmc.registry import for_address
 from baremetal_acc.emulator.ipmi.site import IpmiOptions
 from baremetal_acc.model.inventory import HostReading, PowerEvent, PowerState
 from baremetal_acc.model.lock import ResetKind

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from baremetal_acc.bmc.api import ImageServer, Upload
+from baremetal_acc.bmc.driver import ImageServer, Upload
 from baremetal_acc.bmc.redfish import http_push
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.emulator.redfish.view import Options

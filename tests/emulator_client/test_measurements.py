@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc import run
-from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.bmc.find import for_address
-from baremetal_acc.catalogue.spdm import attestor
-from baremetal_acc.decide.baseline import Baseline, Match, Measure, NodeFacts, Rule
+from baremetal_acc import execution
+from baremetal_acc.bmc.driver import BmcAddress
+from baremetal_acc.bmc.registry import for_address
 from baremetal_acc.emulator.fault import MEASURED
 from baremetal_acc.emulator.hw import build
 from baremetal_acc.emulator.hw.gpu import EROT_VERSION, GPU_VERSION
@@ -22,13 +20,15 @@ from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.emulator.remote import Remote
 from baremetal_acc.emulator.server import Emulator, EmulatorThread, Serving
+from baremetal_acc.execution import Target, Tools
+from baremetal_acc.execution.observation import NO_ROOTS
+from baremetal_acc.images.spdm.signed_measurements import attestor
 from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind, Reference
 from baremetal_acc.model.job import Finding, Met
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import HOST
+from baremetal_acc.policy.baseline import Baseline, Match, Measure, NodeFacts, Rule
 from baremetal_acc.render.findings import recorded
-from baremetal_acc.run import Target, Tools
-from baremetal_acc.run.looking import NO_ROOTS
 
 ROT = '/redfish/v1/ComponentIntegrity/HGX_ERoT_GPU_0'
 
@@ -61,13 +61,13 @@ class Machine:
         """The findings about measurements, by subject."""
         target = Target(name='n', node=NodeFacts(name='n'), bmcs=(replace(self.address, **(address or {})),))
         tools = replace(self.tools, **changes)
-        _, verdict = run.check(target, tools, (), at or datetime.now(UTC), lifecycle=1)
+        _, verdict = execution.check(target, tools, (), at or datetime.now(UTC), lifecycle=1)
         return {str(f.subject): f for f in recorded(verdict).findings if str(f.subject).startswith('measurement')}
 
     def readings(self, *, at: datetime | None = None, **changes: Any) -> list[MeasurementReading]:
         """What the roots of trust say, in order."""
         target = Target(name='n', node=NodeFacts(name='n'), bmcs=(self.address,))
-        seen = run.observe(target, replace(self.tools, **changes), at or datetime.now(UTC), measure=True)
+        seen = execution.observe(target, replace(self.tools, **changes), at or datetime.now(UTC), measure=True)
         return sorted((r for a in seen.accelerators for r in a.measurements or ()), key=lambda r: r.integrity)
 
 
@@ -246,7 +246,7 @@ def test_a_quick_look_asks_nobody(machine: Machine) -> None:
     """Nor does it read who could be asked."""
     machine.remote.reset_log()
     target = Target(name='n', node=NodeFacts(name='n'), bmcs=(machine.address,))
-    seen = run.observe(target, machine.tools, datetime.now(UTC))
+    seen = execution.observe(target, machine.tools, datetime.now(UTC))
     assert [None, None] == [a.measurements for a in seen.accelerators]
     assert not [one for one in machine.remote.log(reads=True) if 'ComponentIntegrity' in one['path']]
 

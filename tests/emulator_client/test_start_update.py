@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.api import ImageServer
+from baremetal_acc.bmc.driver import ImageServer
 from baremetal_acc.bmc.redfish import start_update
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.emulator.redfish.view import Options

@@ -6,7 +6,7 @@ import http.client
 import socket
 from urllib.parse import urlsplit
 
-from baremetal_acc.bmc.redfish.serve import Fetched
+from baremetal_acc.bmc.redfish.image_server import Fetched
 
 from .test_client import upload
 from .test_fetch import HERE, IMAGE

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from baremetal_acc.bmc.ipmi.bridge import Bridge
-from baremetal_acc.bmc.ipmi.place import Privilege, place
+from baremetal_acc.bmc.ipmi.endpoint import Privilege, place
 from baremetal_acc.bmc.ipmi.session import Session
 from baremetal_acc.emulator.access import User
 from baremetal_acc.emulator.hw import build

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from baremetal_acc.bmc.api import BmcAddress, Document, Look
+from baremetal_acc.bmc.driver import BmcAddress, Document, Look
 from baremetal_acc.emulator.image import Image, Kind
 from baremetal_acc.emulator.parts import Power, Refused, Restart
 from baremetal_acc.errors import BmcError
@@ -242,7 +242,7 @@ class TrueSite(Site):
             self.ours = False
 
     def connect(self, address: BmcAddress) -> 'TrueConnection':
-        """For :class:`baremetal_acc.run.Tools`."""
+        """For :class:`baremetal_acc.execution.Tools`."""
         return TrueConnection(self, address)
 
 

@@ -10,7 +10,7 @@ from ironic.common import states
 
 from baremetal_acc.emulator.parts import Power
 from baremetal_acc.planning import custody
-from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.state import node_state
 from tests.exploration import model
 from tests.exploration.model import Chain, Locks, Tenant
 from tests.exploration.verbs import BY_NAME, HAPPENINGS, REQUESTS, Verb
@@ -151,7 +151,7 @@ class Player(World):
     def in_words(self) -> model.State:
         """How the node stands, in the words of the model, whatever is under way."""
         node, place = self.node, self.site
-        mind = memory.load(node)
+        mind = node_state.load(node)
         whole = bool(mind.custody.cards) and all(custody.holds(card, place.now) for card in mind.custody.cards)
         free = node.provision_state in _NOBODYS
         return model.State(

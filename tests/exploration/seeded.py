@@ -17,18 +17,20 @@ from ironic.conductor import manager as conductor_manager
 from ironic.drivers.modules.noop import NoFirmware
 from ironic.drivers.modules.redfish.power import RedfishPower
 
-from baremetal_acc import run
-from baremetal_acc.decide import certificate as decide_certificate
-from baremetal_acc.decide import evidence, interference
-from baremetal_acc.decide import watch as decide_watch
+from baremetal_acc import execution
+from baremetal_acc.certificates import statement as decide_certificate
+from baremetal_acc.execution import custody_feed
 from baremetal_acc.model.custody import Cover, Custody, Interval, Strength
 from baremetal_acc.model.job import WriteEvidence
 from baremetal_acc.model.lock import LockState
-from baremetal_acc.planning import custody
-from baremetal_acc.run import custody_feed
-from baremetal_acc_ironic import api_guard, gate, hardware, interface_overrides, left_off, proof, rights
-from baremetal_acc_ironic.gate import Reason
+from baremetal_acc.planning import custody, interference, lock_evidence
+from baremetal_acc.planning import watch as decide_watch
+from baremetal_acc_ironic import hardware
+from baremetal_acc_ironic.authorization import api_guard, interface_overrides, rights
+from baremetal_acc_ironic.host_power import gate, left_off
+from baremetal_acc_ironic.host_power.gate import Reason
 from baremetal_acc_ironic.power import AccPower
+from baremetal_acc_ironic.state import proof
 from tests.exploration.machine import GPU
 from tests.exploration.verbs import BY_NAME, HAPPENINGS
 from tests.exploration.world import World
@@ -241,18 +243,20 @@ def _nothing_ran_unseen(patch: Patch) -> None:
 
 
 def _locks_believed(patch: Patch) -> None:
-    judge = evidence.judge
-    patch.setattr(evidence, 'judge', lambda reading, *a, **k: replace(judge(reading, *a, **k), state=LockState.LOCKED_VERIFIED))
+    judge = lock_evidence.judge
+    patch.setattr(
+        lock_evidence, 'judge', lambda reading, *a, **k: replace(judge(reading, *a, **k), state=LockState.LOCKED_VERIFIED)
+    )
 
 
 def _nothing_unmet(patch: Patch) -> None:
-    check = run.check
+    check = execution.check
 
     def checked(*args: Any, **named: Any) -> Any:
         inventory, verdict = check(*args, **named)
         return inventory, replace(verdict, findings=())
 
-    patch.setattr(run, 'check', checked)
+    patch.setattr(execution, 'check', checked)
     patch.setattr(custody_feed, 'judged', lambda verdict, *_: verdict)
     patch.setattr(decide_certificate, 'holds', lambda *_a, **_k: ())
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from baremetal_acc.emulator.clock import Clock
-from baremetal_acc_ironic import watch
+from baremetal_acc_ironic.periodics import watch
 from tests.exploration.machine import TrueSite
 from tests.exploration.world import World
 from tests.lifecycles.site import START

@@ -27,13 +27,15 @@ from ironic.drivers.modules.redfish import power as redfish_power
 from oslo_utils import timeutils
 
 from baremetal_acc import wait
-from baremetal_acc.bmc import find as find_driver
+from baremetal_acc.bmc import registry as find_driver
 from baremetal_acc.emulator.parts import Power
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.custody import Origin
-from baremetal_acc_ironic import certificate, fitness, host_start, left_off, outcome, untended, watch, watch_states, work
-from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.host_power import host_start, left_off
 from baremetal_acc_ironic.opts import REDFISH_ACC
+from baremetal_acc_ironic.periodics import availability, unused_nodes, watch, watch_states
+from baremetal_acc_ironic.state import certificate, node_state, provision_state
+from baremetal_acc_ironic.steps import runner
 from tests.exploration.machine import EROT, GPU, MODEL, WANTED, SiteTime, TrueSite, file_of
 from tests.ironic.api import LESSEE, OWNER
 from tests.ironic.crashing import Mortal, Reborn
@@ -124,10 +126,10 @@ class World(HonestCase, Reborn):
         )
         monkeypatch.setattr(wait, 'together', lambda do, items: [do(item) for item in items])
         clock = type('Clock', (SiteTime,), {'source': staticmethod(lambda: self.site.read_clock())})
-        for module in (certificate, fitness, host_start, left_off, memory, work):
+        for module in (certificate, availability, host_start, left_off, node_state, runner):
             monkeypatch.setattr(module, 'datetime', clock)
-        decode = memory.decode
-        monkeypatch.setattr(memory, 'decode', lambda kind, data: decode(datetime if kind is clock else kind, data))
+        decode = node_state.decode
+        monkeypatch.setattr(node_state, 'decode', lambda kind, data: decode(datetime if kind is clock else kind, data))
         process = task_manager.TaskManager.process_event
 
         def processed(task: Any, event: str, *args: Any, **named: Any) -> Any:
@@ -147,7 +149,7 @@ class World(HonestCase, Reborn):
 
     def _tell_unexpected(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The product logs errors that it does not expect, and goes on. Here they are told."""
-        abandon = work._abandon
+        abandon = runner._abandon
 
         def abandoned(task: Any, why: str) -> None:
             if why.startswith('unexpected '):
@@ -169,8 +171,8 @@ class World(HonestCase, Reborn):
 
             return watched
 
-        monkeypatch.setattr(work, '_abandon', abandoned)
-        for kind in (watch._Round, untended.Round):
+        monkeypatch.setattr(runner, '_abandon', abandoned)
+        for kind in (watch._Round, unused_nodes.Round):
             monkeypatch.setattr(kind, 'run', watching(kind.run))
 
     @property
@@ -283,7 +285,7 @@ class World(HonestCase, Reborn):
         self.site.go_on(timedelta(seconds=30))
 
     def _vouched(self, task: Any) -> bool:
-        word = memory.load(task.node).start_allowed
+        word = node_state.load(task.node).start_allowed
         free = task.node.provision_state in (states.ENROLL, states.MANAGEABLE, states.AVAILABLE)
         return free and word is not None and word.vouched and self.site.now < word.until
 
@@ -297,7 +299,7 @@ class World(HonestCase, Reborn):
         self.tell(f'  {before} -> {now}')
         if now == states.ACTIVE and before in FLOWS_TO_TENANT:
             self.judge_hand_over(task, before)
-        elif now not in outcome.TENANT_STATES and now not in (states.ACTIVE, states.UNRESCUING, states.RESCUING):
+        elif now not in provision_state.TENANT_STATES and now not in (states.ACTIVE, states.UNRESCUING, states.RESCUING):
             self.given = None
 
     def judge_hand_over(self, task: Any, how: str) -> None:
@@ -305,7 +307,7 @@ class World(HonestCase, Reborn):
         self.site.look_around()
         wrong = self.site.objections()
         try:
-            certificate.of(task.node, memory.load(task.node))
+            certificate.of(task.node, node_state.load(task.node))
         except AccError:
             certified = False
         else:
@@ -331,7 +333,7 @@ class World(HonestCase, Reborn):
         self.tell(f'{wanted} by our leave in {state}')
         if state in (states.DEPLOYING, states.DEPLOYWAIT, states.DEPLOYHOLD) and place.objections():
             self.wrong(f'{wanted} in {state}, and {"; ".join(place.objections())}')
-        if state not in outcome.TENANT_STATES and state not in (states.DELETING, states.ERROR):
+        if state not in provision_state.TENANT_STATES and state not in (states.DELETING, states.ERROR):
             return
         for way, (at, by_us) in place.open_since.items():
             if by_us or now - at > SEEN_WITHIN:
@@ -342,7 +344,7 @@ class World(HonestCase, Reborn):
             foul = sorted({w for w in self.given.wrong if 'bytes' in w} & set(place.objections()))
             if foul:
                 self.wrong(f'{wanted} in {state} by our leave of what was handed over though {"; ".join(foul)}')
-        elif self.given is None and place.foul and state in outcome.TENANT_STATES:
+        elif self.given is None and place.foul and state in provision_state.TENANT_STATES:
             self.wrong(
                 f'{wanted} in {state} by our leave, of a node that nobody was given, and {"; ".join(place.objections())}'
             )
@@ -391,10 +393,10 @@ class World(HonestCase, Reborn):
     @property
     def job(self) -> Any:
         """Our job, if one is under way."""
-        if not memory.busy(self.node.driver_internal_info):
+        if not node_state.busy(self.node.driver_internal_info):
             return None
         try:
-            found = memory.load(self.node).job
+            found = node_state.load(self.node).job
         except AccError:
             return None
         return None if found is None or found.ended else found
@@ -410,7 +412,7 @@ class World(HonestCase, Reborn):
 
     @property
     def _soon(self) -> bool:
-        return memory.unwatched(self.node.driver_internal_info) and self.node.provision_state == states.ACTIVE
+        return node_state.unwatched(self.node.driver_internal_info) and self.node.provision_state == states.ACTIVE
 
     def settle_down(self, most: float = 3600.0) -> None:
         """Let time pass until no step waits and no job works."""
@@ -434,15 +436,15 @@ class World(HonestCase, Reborn):
         self.node.refresh()
         firmware = self._interface()
         info = self.node.driver_internal_info
-        if memory.busy(info) or self.node.provision_state in WAITS:
+        if node_state.busy(info) or self.node.provision_state in WAITS:
             self._run(lambda: firmware.turn_jobs(self.service, self.context))
             self._run(lambda: firmware.recover_jobs(self.service, self.context))
-        if memory.proven(info) or memory.certified(info):
+        if node_state.proven(info) or node_state.certified(info):
             self._run(lambda: firmware.end_proofs(self.service, self.context))
         if self._is_due('watch', 15.0) and self.node.provision_state in watch_states.WATCHED:
-            self._run(lambda: watch.hand_out(self.service, self.context, work.now()))
+            self._run(lambda: watch.hand_out(self.service, self.context, runner.now()))
         projects = {what for what, who in (('owned', self.node.owner), ('leased', self.node.lessee)) if who is not None}
-        if not projects <= memory.projects_met(info):
+        if not projects <= node_state.projects_met(info):
             self._run(lambda: firmware.keep_projects(self.service, self.context))
         if self._is_due('overrides', 60.0) and any('_interface' in key for key in self.node.instance_info):
             self._run(lambda: firmware.remove_interface_overrides(self.service, self.context))
@@ -518,7 +520,7 @@ class World(HonestCase, Reborn):
     def accepted(self) -> None:
         """What an operator answers for is noted, if the step was done."""
         self.node.refresh()
-        chains = [c.chain for c in memory.load(self.node).custody.cards if c.chain is not None]
+        chains = [c.chain for c in node_state.load(self.node).custody.cards if c.chain is not None]
         if self.node.last_error is None and any(c.origin is Origin.ACCEPTED and c.broken is None for c in chains):
             self.site.accept()
             self.tell('an operator answers for what the cards run')

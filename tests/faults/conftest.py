@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.redfish import connector
+from baremetal_acc.bmc.redfish import client
 from tests.faults.rig import BASIC, MACHINE, NIC, PASSWORD, SLOT, Rig
 from tests.faults.slots import fpga_rig
 
@@ -36,8 +36,8 @@ def rig(emulated_machine: Callable[..., Any], tmp_path: Path, monkeypatch: pytes
     from baremetal_acc.emulator.access import User
 
     # Ten minutes for an answer to an image, and one for each piece of it, are for real BMCs.
-    monkeypatch.setattr(connector, 'PUSH_TIMEOUT', 1.0)
-    monkeypatch.setattr(connector, 'PIECE_TIMEOUT', 1.0)
+    monkeypatch.setattr(client, 'PUSH_TIMEOUT', 1.0)
+    monkeypatch.setattr(client, 'PIECE_TIMEOUT', 1.0)
     told = Told()
     ours = logging.getLogger('baremetal_acc')
     level = ours.level

@@ -19,18 +19,15 @@ from typing import Any
 
 import requests
 
-from baremetal_acc import run
-from baremetal_acc.bmc import devices
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc import execution
+from baremetal_acc.bmc import device_ids
+from baremetal_acc.bmc.driver import BmcAddress
+from baremetal_acc.bmc.redfish.concurrency import Remembered
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
-from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.retry import Patience as ReadPatience
-from baremetal_acc.catalogue.store import FileStore
-from baremetal_acc.decide.advance import Patience, begin
-from baremetal_acc.decide.baseline import Baseline, Exposure, Match, NodeFacts, Rule
-from baremetal_acc.decide.plan import EVERYTHING, Part, plan
 from baremetal_acc.emulator.image import build_image
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.images.store import FileStore
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.custody import CustodyDemand
@@ -38,6 +35,9 @@ from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, Image
 from baremetal_acc.model.job import Done, Failed, Flow, Job, Outcome, Plan, Wait
 from baremetal_acc.model.lock import ResetKind, WritePath
 from baremetal_acc.model.ref import BmcName
+from baremetal_acc.planning.job_transitions import Patience, begin
+from baremetal_acc.planning.plan import EVERYTHING, Part, plan
+from baremetal_acc.policy.baseline import Baseline, Exposure, Match, NodeFacts, Rule
 from baremetal_acc.render import refusals
 
 ITEMS = '/redfish/v1/UpdateService/FirmwareInventory'
@@ -117,13 +117,13 @@ class Rig:
             for what in (EROT, GPU, NIC)
             for name, version, rank in (('new', NEW[what], 2), ('old', OLD[what], 1))
         )
-        self.target = run.Target(
+        self.target = execution.Target(
             name='node-1',
             node=NodeFacts(name='node-1', exposure=Exposure.TENANT if self.hold else Exposure.NONE),
             bmcs=tuple(self._address(name, bmc) for name, bmc in self.machine.bmcs.items()),
         )
-        driver = RedfishDriver(devices=devices.shipped(), patience=ReadPatience(sleep=self.advance), remembered=Remembered())
-        self.tools = run.Tools(
+        driver = RedfishDriver(devices=device_ids.shipped(), patience=ReadPatience(sleep=self.advance), remembered=Remembered())
+        self.tools = execution.Tools(
             connect=driver.connect,
             mechanisms=mechanisms(),
             baseline=self.baseline(self.what),
@@ -206,7 +206,7 @@ class Rig:
 
     def begin(self, *, parts: frozenset[Part] = EVERYTHING) -> tuple[str, ...]:
         """Look, plan, and begin the job. Returns why it is refused; nothing when it is not."""
-        inventory = run.observe(self.target, self.tools, self.now)
+        inventory = execution.observe(self.target, self.tools, self.now)
         self.made = plan(inventory, self.tools.baseline, self.target.node, self.tools.catalogue, parts=parts, hold=self.hold)
         if self.made.refusals:
             return tuple(map(refusals.sentence, self.made.refusals))
@@ -251,7 +251,7 @@ class Rig:
                 self.hooks.remove(hook)
                 hook[1]()
             job = decode(Job, json.loads(json.dumps(encode(self.job))))
-            self.job, outcome = run.tick(job, self.target, self.tools, self.now)
+            self.job, outcome = execution.tick(job, self.target, self.tools, self.now)
             self._watch()
             if not isinstance(outcome, Wait):
                 self.outcome = outcome

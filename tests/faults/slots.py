@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from baremetal_acc.decide.baseline import Baseline, Exposure, Match, NodeFacts, Rule
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind
 from baremetal_acc.model.lock import WritePath
+from baremetal_acc.policy.baseline import Baseline, Exposure, Match, NodeFacts, Rule
 from tests.faults.rig import MACHINE, SLOT, Rig
 
 FUNCTION = 'aes'

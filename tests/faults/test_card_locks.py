@@ -14,23 +14,23 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc import run
-from baremetal_acc.bmc import devices
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc import execution
+from baremetal_acc.bmc import device_ids
+from baremetal_acc.bmc.driver import BmcAddress
+from baremetal_acc.bmc.redfish.concurrency import Remembered
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
-from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.retry import Patience as ReadPatience
-from baremetal_acc.catalogue.store import FileStore
-from baremetal_acc.decide.advance import begin
-from baremetal_acc.decide.baseline import Baseline, Exposure, Match, NodeFacts, OnMissing, Rule
-from baremetal_acc.decide.evidence import judge
-from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.emulator.image import build_image
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.images.store import FileStore
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.job import Done, Engage, Failed, Flow, Job, Outcome, Release, Wait
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, WritePath
 from baremetal_acc.model.ref import BmcName
 from baremetal_acc.model.waiver import Waiver
+from baremetal_acc.planning.job_transitions import begin
+from baremetal_acc.planning.lock_evidence import judge
+from baremetal_acc.planning.plan import Part, plan
+from baremetal_acc.policy.baseline import Baseline, Exposure, Match, NodeFacts, OnMissing, Rule
 from baremetal_acc.render import refusals
 from tests.faults.rig import GPU, MACHINE, NEW, PATIENCE, START, TICKS, TIMEOUT, Rig
 
@@ -118,15 +118,15 @@ class Desk:
         self.machine = machine
         self.seconds = 0.0
         self.engagements: tuple[Engagement, ...] = ()
-        driver = RedfishDriver(devices=devices.shipped(), patience=ReadPatience(sleep=self.advance), remembered=Remembered())
-        self.target = run.Target(
+        driver = RedfishDriver(devices=device_ids.shipped(), patience=ReadPatience(sleep=self.advance), remembered=Remembered())
+        self.target = execution.Target(
             name='node-1',
             node=NodeFacts(name='node-1', exposure=Exposure.TENANT),
             bmcs=tuple(_address(bmc, where) for bmc, where in machine.bmcs.items()),
         )
         waiver = Waiver(role='tester', reason='this row is of one lock', expires=START + timedelta(days=1), paths=HOST)
         lenient = Rule(name='lenient', match=Match(), block=HOST, on_missing=OnMissing.WAIVE, waiver=waiver)
-        self.tools = run.Tools(
+        self.tools = execution.Tools(
             connect=driver.connect,
             mechanisms=tuple(m for m in mechanisms() if m.name == name),
             baseline=Baseline(rules=(lenient,)),
@@ -146,14 +146,14 @@ class Desk:
 
     def do(self, part: Part, *, whatever_is_refused: bool = False) -> Outcome:
         """Plan, and turn the job until it ends."""
-        inventory = run.observe(self.target, self.tools, self.now)
+        inventory = execution.observe(self.target, self.tools, self.now)
         made = plan(inventory, self.tools.baseline, self.target.node, (), parts=frozenset({part}))
         assert whatever_is_refused or () == made.refusals
         job: Job = begin(
             made, identity='job-1', node='node-1', flow=Flow.CLI, step='lock', lifecycle=1, now=self.now, timeout=TIMEOUT
         )
         for _ in range(TICKS):
-            job, outcome = run.tick(job, self.target, self.tools, self.now)
+            job, outcome = execution.tick(job, self.target, self.tools, self.now)
             if not isinstance(outcome, Wait):
                 self.engagements = job.engagements
                 self.advance(5)
@@ -163,7 +163,7 @@ class Desk:
 
     def readings(self) -> list[LockReading]:
         """What a fresh look makes of the lock, by our own records."""
-        inventory = run.observe(self.target, self.tools, self.now)
+        inventory = execution.observe(self.target, self.tools, self.now)
         found = [r for a in inventory.accelerators for r in a.locks]
         assert found
         return [judge(r, self.engagements, lifecycle=1) for r in found]
@@ -173,11 +173,11 @@ class Desk:
 
     def holds(self) -> bool:
         """Whether a deploy would go on, as far as this lock is concerned."""
-        return run.check(self.target, self.tools, self.engagements, self.now, lifecycle=1)[1].met
+        return execution.check(self.target, self.tools, self.engagements, self.now, lifecycle=1)[1].met
 
     def refusals(self) -> str:
         """Why the rules that hold without any baseline of a tenant's node refuse it."""
-        inventory = run.observe(self.target, self.tools, self.now)
+        inventory = execution.observe(self.target, self.tools, self.now)
         made = plan(inventory, Baseline(rules=()), self.target.node, (), parts=frozenset({Part.LOCK}))
         return '\n'.join(map(refusals.sentence, made.refusals))
 

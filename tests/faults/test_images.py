@@ -14,19 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc.catalogue import load, signature
-from baremetal_acc.catalogue.address import parse
-from baremetal_acc.catalogue.fetch import Web as Fetching
-from baremetal_acc.catalogue.load import Loaded
-from baremetal_acc.catalogue.serials import Serials
-from baremetal_acc.catalogue.signature import Signer, Trust
-from baremetal_acc.catalogue.store import FileStore, Store, WebStore
+from baremetal_acc.images import load
+from baremetal_acc.images.address import parse
+from baremetal_acc.images.fetch import Web as Fetching
+from baremetal_acc.images.load import Loaded
+from baremetal_acc.images.serials import Serials
+from baremetal_acc.images.store import FileStore, Store, WebStore
+from baremetal_acc.images.trust import signature
+from baremetal_acc.images.trust.signature import Signer, Trust
 from baremetal_acc.model.image import Fit, Image, SignatureDemand
 from baremetal_acc.model.job import CheckImage, Done, Failed, ItemState, Job
 from tests.faults.cases import CARD, being_written
 from tests.faults.rig import EROT, GPU, NEW, OLD, START, Rig
 from tests.malicious.web import Web, always, missing, reply
-from tests.unit.catalogue import keys
+from tests.unit.images import keys
 
 RIG = Callable[..., Rig]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 
-from baremetal_acc.catalogue.spdm import attestor
 from baremetal_acc.emulator.image import build_image
+from baremetal_acc.images.spdm.signed_measurements import attestor
 from baremetal_acc.model.image import Reference
 from baremetal_acc.model.job import Done, Failed
 from tests.faults.cases import CARD

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 import requests
 
-from baremetal_acc import run
-from baremetal_acc.decide.advance import begin
-from baremetal_acc.decide.baseline import Baseline, Match, OnMissing, Rule
-from baremetal_acc.decide.plan import Part, plan
+from baremetal_acc import execution
 from baremetal_acc.emulator.image import Kind, build_image
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.job import Done, Engage, Failed, Flow, Outcome, Release, Reset, ResetPurpose, Wait
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.waiver import Waiver
+from baremetal_acc.planning.job_transitions import begin
+from baremetal_acc.planning.plan import Part, plan
+from baremetal_acc.policy.baseline import Baseline, Match, OnMissing, Rule
 from tests.faults import test_card_locks as cards
 from tests.faults.rig import EROT, MACHINE, NEW, START, TICKS, TIMEOUT, Rig
 from tests.faults.test_card_locks import Desk, Row, Way
@@ -105,7 +105,7 @@ class Deploy(Desk):
 
     def do(self, part: Part, *, hold: bool = False) -> Outcome:
         """Plan, and turn the job until it ends."""
-        inventory = run.observe(self.target, self.tools, self.now)
+        inventory = execution.observe(self.target, self.tools, self.now)
         made = plan(inventory, self.tools.baseline, self.target.node, (), parts=frozenset({part}), hold=hold)
         assert () == made.refusals
         self.resets = [(a.purpose, a.kind) for a in made.actions if isinstance(a, Reset)]
@@ -115,7 +115,7 @@ class Deploy(Desk):
             demands_met=part is Part.LOCK,
         )  # fmt: skip
         for _ in range(TICKS):
-            job, outcome = run.tick(job, self.target, self.tools, self.now)
+            job, outcome = execution.tick(job, self.target, self.tools, self.now)
             if not isinstance(outcome, Wait):
                 self.engagements = job.engagements
                 self.advance(5)
@@ -125,7 +125,7 @@ class Deploy(Desk):
 
     def holds(self) -> bool:
         """Whether the deploy would go on, as far as this lock is concerned."""
-        return run.check(self.target, self.tools, self.engagements, self.now, lifecycle=1, flow=Flow.DEPLOY)[1].met
+        return execution.check(self.target, self.tools, self.engagements, self.now, lifecycle=1, flow=Flow.DEPLOY)[1].met
 
     def written(self, ways: tuple[Way, ...], model: str) -> set[bool]:
         """Whether the tenant gets an image in by each of these ways; what is numbered is a slot."""
@@ -196,7 +196,7 @@ def test_a_lock_locks_what_it_declares_and_nothing_else(desk: Callable[..., Depl
     assert all((r.mechanism, r.ref.uri, r.value, r.session) for r in readings)
     if {Scope.BMC} == {r.scope for r in readings}:
         assert len(found.engagements) == len({r.place for r in readings})
-        seen = run.observe(found.target, found.tools, found.now)
+        seen = execution.observe(found.target, found.tools, found.now)
         assert sorted({r.place for r in readings}) == [r.place for r in seen.platform_locks]
     found.reboot()
     assert {LockState.LOCKED_VERIFIED} == found.states()

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc import run
-from baremetal_acc.decide.advance import current
-from baremetal_acc.decide.baseline import Exposure
+from baremetal_acc import execution
 from baremetal_acc.locks.fpga_programmable_from_host import ProgrammableFromHost
 from baremetal_acc.model.job import Done, Failed, Stage
 from baremetal_acc.model.lock import Scope
+from baremetal_acc.planning.job_transitions import current
+from baremetal_acc.policy.baseline import Exposure
 from tests.faults.rig import Rig
 from tests.faults.slots import fpga_rig, programmed, pushes
 
@@ -30,7 +30,7 @@ def fpga(emulated_machine: Callable[..., Any], tmp_path: Path) -> Callable[..., 
 
 def change(rig: Rig, verb: str, *, only: Scope | None = None) -> None:
     """Let somebody close or open the host's ways to the FPGA and its slots."""
-    (accelerator,) = run.observe(rig.target, rig.tools, rig.now).accelerators
+    (accelerator,) = execution.observe(rig.target, rig.tools, rig.now).accelerators
     for reading in accelerator.locks:
         if reading.mechanism == ProgrammableFromHost.name and only in (None, reading.scope):
             with rig.tools.connect(rig.target.bmcs[0]) as bmc:

@@ -31,12 +31,14 @@ from typing import Any
 from unittest import mock
 
 from baremetal_acc import wait
-from baremetal_acc.bmc.api import BmcAddress, Document
-from baremetal_acc.bmc.ipmi import device, firewall, hpm, masks, update
+from baremetal_acc.bmc.driver import BmcAddress, Document
+from baremetal_acc.bmc.ipmi import device, update
 from baremetal_acc.bmc.ipmi.bridge import Bridge
+from baremetal_acc.bmc.ipmi.command import Reply
 from baremetal_acc.bmc.ipmi.documents import IpmiWriter
 from baremetal_acc.bmc.ipmi.driver import IpmiConnection
-from baremetal_acc.bmc.ipmi.wire import Reply
+from baremetal_acc.bmc.ipmi.firmware_firewall import apply, masks
+from baremetal_acc.bmc.ipmi.hpm import commands as hpm
 from baremetal_acc.emulator.ipmi.chassis import Chassis
 from baremetal_acc.emulator.ipmi.controller import (
     IPMB,
@@ -265,12 +267,12 @@ def evil_memory(rng: random.Random) -> bytes:
 
 def is_required(place: Place) -> bool:
     """No lock holds while that is open."""
-    return place.command in firewall.REQUIRED.get((place.netfn, place.qualifier), ())
+    return place.command in apply.REQUIRED.get((place.netfn, place.qualifier), ())
 
 
 def is_possible(place: Place) -> bool:
     """It is closed where it can be."""
-    return place.netfn in firewall.VENDORS or place.command in firewall.WHERE_POSSIBLE.get((place.netfn, place.qualifier), ())
+    return place.netfn in apply.VENDORS or place.command in apply.WHERE_POSSIBLE.get((place.netfn, place.qualifier), ())
 
 
 class Quick(Firewall):
@@ -695,7 +697,7 @@ def locked(ran: Ran, box: Box, state: str, closes: str | None) -> None:
     """Locked is only told when it is so, or when Get Command Enables lied; what would be closed could be opened again."""
     if closes is not None:
         try:
-            firewall.parse_undo(closes)
+            apply.parse_undo(closes)
         except StateError:
             ran.wrong.append(f'nobody could open again what would be closed: a record of {len(closes)} characters')
     if state != LockState.LOCKED_REPORTED or (BMC, *GET_ENABLES) in ran.hostile.touched:
@@ -738,7 +740,7 @@ def wall(seed: int, number: int, given: Hostile | None = None) -> Ran:
             _patched(ran, box, writer, document, {'Open': [record]} if releases else {'Closed': True})
             _told(ran, box)
             made.active = False
-            _written(ran, box, box.arrived[since:], firewall.parse_undo(record) if releases else None)
+            _written(ran, box, box.arrived[since:], apply.parse_undo(record) if releases else None)
             if box.wall.disabled[LAN] != lan:
                 ran.wrong.append('the firewall of the LAN has changed')
             lied = {command for address, netfn, command in made.touched if (address, netfn) == (BMC, 0x06)}
@@ -774,7 +776,7 @@ def _told(ran: Ran, box: Box) -> None:
     locked(ran, box, verdict.state, verdict.closes)
 
 
-def _written(ran: Ran, box: Box, arrived: list[tuple[int, int, int, bytes]], record: firewall.Undo | None) -> None:
+def _written(ran: Ran, box: Box, arrived: list[tuple[int, int, int, bytes]], record: apply.Undo | None) -> None:
     """The host's channel alone is written; and of a release nothing but what is recorded is opened.
 
     What was open by the BMC's own words is written as open again: a mask is written whole.

@@ -25,20 +25,20 @@ from typing import Any, NoReturn
 
 import yaml
 
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.driver import BmcAddress
+from baremetal_acc.bmc.redfish.concurrency import Remembered
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
-from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.retry import Patience
-from baremetal_acc.catalogue.store import FileStore
-from baremetal_acc.cli import render
-from baremetal_acc.decide import baseline
-from baremetal_acc.decide.baseline import Baseline, NodeFacts
-from baremetal_acc.decide.verify import verify
+from baremetal_acc.cli.output import documents
 from baremetal_acc.errors import AccError
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.execution import Target, Tools, observe
+from baremetal_acc.images.store import FileStore
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName
-from baremetal_acc.run import Target, Tools, observe
+from baremetal_acc.planning.verify import verify
+from baremetal_acc.policy import baseline
+from baremetal_acc.policy.baseline import Baseline, NodeFacts
 from tests.hostile.bmc import Honest, HostileBmc, Tree, recorded, seeded
 from tests.hostile.mutate import CLOSED, DOCUMENT, PASSWORD, USER, WANTED, WIRE, Hostile, places
 from tests.hostile.oracle import Served, closed, false_locks, false_versions, has_version
@@ -238,7 +238,7 @@ def _told(seen: Seen, tokens: list[str]) -> list[str]:
         texts.append(('the error', str(seen.error)))
         if not str(seen.error).isprintable():
             found.append(f'the error has control characters: {str(seen.error)!r}')
-    body = render.document([render.inventory('hostile', seen.inventory, seen.error)])
+    body = documents.document([documents.inventory('hostile', seen.inventory, seen.error)])
     try:
         printed = json.dumps(body, indent=2)
         json.loads(printed, parse_constant=_refuse)

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from baremetal_acc.bmc.api import BmcAddress, Upload
+from baremetal_acc.bmc.driver import BmcAddress, Upload
+from baremetal_acc.bmc.redfish.concurrency import Remembered
 from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
-from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.firmware import Component

@@ -4,7 +4,7 @@
 
 import pytest
 
-from baremetal_acc.bmc.api import BmcAddress, Document
+from baremetal_acc.bmc.driver import BmcAddress, Document
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.ref import HOST, Ref

@@ -8,18 +8,18 @@ from datetime import UTC, datetime
 
 import pytest
 
-from baremetal_acc.bmc.api import Document
-from baremetal_acc.decide import evidence
-from baremetal_acc.decide.merge import merge
+from baremetal_acc.bmc.driver import Document
 from baremetal_acc.errors import BmcRefusalReason, BmcRefused, BmcUnreachable
 from baremetal_acc.locks.fpga_programmable_from_host import ProgrammableFromHost
-from baremetal_acc.locks.nvidia_inband_update_policy import InbandUpdatePolicy
-from baremetal_acc.locks.place import literal
+from baremetal_acc.locks.nvidia.inband_update_policy import InbandUpdatePolicy
+from baremetal_acc.locks.property_reading import literal
 from baremetal_acc.locks.write_protected import WriteProtected
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
+from baremetal_acc.planning import lock_evidence
+from baremetal_acc.planning.merge import merge
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ITEMS = '/redfish/v1/UpdateService/FirmwareInventory'
@@ -176,7 +176,7 @@ def test_a_slot_of_one_processor_does_not_speak_for_the_slot_of_another():
     card = device(slots=slots, uris=(one, two))
     readings = ProgrammableFromHost().read(card, [reader], NOW)
     assert [('first', LockState.LOCKED_REPORTED)] == [(r.part, r.state) for r in readings]
-    covered = {c.subject.part: c.state for c in evidence.coverage(card, WritePath.HOST_DEVICE, readings)}
+    covered = {c.subject.part: c.state for c in lock_evidence.coverage(card, WritePath.HOST_DEVICE, readings)}
     assert {None: LockState.UNSUPPORTED, 'first': LockState.LOCKED_REPORTED, 'second': LockState.UNSUPPORTED} == covered
 
 

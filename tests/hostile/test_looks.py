@@ -12,12 +12,12 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
-from baremetal_acc.decide.verify import verify
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.ref import HOST
+from baremetal_acc.planning.verify import verify
 from tests.hostile.bmc import Answer, Honest, Request, Sent, head
 from tests.hostile.look import LARGE, LOCKED, NODE, NOW, SMALL, Case, case, faults, judge, known_of, look, tree
 from tests.hostile.mutate import DOCUMENT, HEAVY, SLOW, WIRE, Hostile
@@ -173,7 +173,7 @@ def test_a_member_that_claims_another_collections_uri_closes_no_lock(bmc):
 CHILD = """
 import resource, sys
 from datetime import timedelta
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import AccError

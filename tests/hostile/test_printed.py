@@ -6,13 +6,13 @@ import json
 
 import yaml
 
-from baremetal_acc.cli import render
+from baremetal_acc.cli.output import documents
 from tests.hostile.look import known_of
 
 
 def test_a_machine_with_locks_is_written_as_yaml_as_it_is_as_json(bmc):
     """What tools read is made of text, numbers, true, false, null, lists and objects alone."""
     known = known_of(bmc, 'nvidia/bluefield3', 'open')
-    body = render.inventory('hostile', known.inventory)
+    body = documents.inventory('hostile', known.inventory)
     assert any(a['locks'] for a in body['accelerators'])
     assert json.loads(json.dumps(body)) == yaml.safe_load(yaml.safe_dump(body))

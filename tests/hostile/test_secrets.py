@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does what a BMC says come without our secrets, wherever it is cut?"""
 
-from baremetal_acc.bmc.redfish.message import LONGEST, said
+from baremetal_acc.bmc.redfish.extended_info import LONGEST, said
 from tests.hostile.mutate import PASSWORD
 
 

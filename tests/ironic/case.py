@@ -23,8 +23,8 @@ from oslo_messaging.notify import _impl_test
 
 from baremetal_acc.demo.services import write_certificate_key
 from baremetal_acc.emulator.image import build_image
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import record
+from baremetal_acc_ironic.reporting import record
+from baremetal_acc_ironic.state import node_state
 
 TYPE = 'redfish-acc'
 GPU_OLD, GPU_NEW = '96.00.30.00.01', '96.00.74.00.01'
@@ -207,7 +207,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
         self.node.refresh()
         for _ in range(POLLS):
             waits = self.node.provision_state in (states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT)
-            mind = memory.load(self.node)
+            mind = node_state.load(self.node)
             if not waits and (mind.job is None or mind.job.ended):
                 return str(self.node.provision_state)
             self.poll()
@@ -243,10 +243,10 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
         self.node.save()
 
     @property
-    def mind(self) -> memory.Memory:
+    def mind(self) -> node_state.Memory:
         """What we remember of the node."""
         self.node.refresh()
-        return memory.load(self.node)
+        return node_state.load(self.node)
 
     def history(self) -> list[str]:
         """Our records in the node's history, oldest first."""

@@ -32,9 +32,10 @@ from ironic.drivers.modules.redfish import power as redfish_power
 from oslo_service import loopingcall
 
 from baremetal_acc.emulator.machine import Power
-from baremetal_acc_ironic import bmc_source, hardware
-from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import hardware
+from baremetal_acc_ironic.authorization import bmc_source
 from baremetal_acc_ironic.power import AccPower
+from baremetal_acc_ironic.state import node_state
 from tests.ironic.test_api import SYSTEM_ADMIN, ApiCase
 
 RECORDING = 'recording'
@@ -396,7 +397,7 @@ class DeployCase(ApiCase):
             power_state=states.POWER_OFF,
         )
         # It is another machine than that which was cleaned, at other addresses.
-        memory.store(self.node, replace(memory.load(self.node), bmcs=bmc_source.digest(self.node)))
+        node_state.store(self.node, replace(node_state.load(self.node), bmcs=bmc_source.digest(self.node)))
         self.forget()
 
     def edit(self, **values: Any) -> None:
@@ -617,7 +618,7 @@ def _asking(task: Any) -> Iterator[None]:
     }.get(node.provision_state)
     step = None if flow is None else (getattr(node, flow) or {}).get('step')
     outer = RECORD.request
-    RECORD.request = Request(state=node.provision_state, step=step, verified=memory.load(node).proven is not None)
+    RECORD.request = Request(state=node.provision_state, step=step, verified=node_state.load(node).proven is not None)
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ from ironic.common import policy, states
 from oslo_config import cfg
 from oslo_policy import policy as oslo_policy
 
-from baremetal_acc_ironic.policy import list_policies
+from baremetal_acc_ironic.authorization.policy import list_policies
 
 OWNER, LESSEE = 'o' * 32, 'l' * 32
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from ironic.conductor import task_manager
 
-from baremetal_acc.bmc.api import Document
+from baremetal_acc.bmc.driver import Document
 from baremetal_acc.emulator.ipmi.site import IpmiOptions
 from baremetal_acc.model.ref import HOST, Ref
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic.target import target
-from baremetal_acc_ironic.tools import tools
+from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state.target import target
+from baremetal_acc_ironic.steps.job_context import tools
 from tests.emulator_ipmi.programs import program
 from tests.ironic.case import TYPE, IronicCase
 from tests.unit.emulator.ipmi.test_system import Host
@@ -96,7 +96,7 @@ class IpmiCase(IronicCase):
     def somebody_opens(self, *records: str) -> None:
         """Who has the operator's password opens the firewall behind our back: what these records name."""
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
-            connect = tools(task, memory.load(task.node), images=False).connect
+            connect = tools(task, node_state.load(task.node), images=False).connect
             with connect(target(task).bmcs[0]) as connection:
                 connection.writer().patch(Document(ref=FIREWALL, body={}), {'Open': list(records)})
 

@@ -10,10 +10,10 @@ import requests
 from ironic.conf import CONF
 from keystoneauth1 import loading
 
-from baremetal_acc.decide.providers import card_uuid, slot_uuid
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc_ironic import node as memory
+from baremetal_acc.scheduling.providers import card_uuid, slot_uuid
 from baremetal_acc_ironic import placement as told_by
+from baremetal_acc_ironic.state import node_state
 from tests.ironic.case import IronicCase
 
 ROOT_CLASS = 'CUSTOM_GOLD'
@@ -98,7 +98,7 @@ class PlacementCase(IronicCase):
         return AcceleratorId(self.gpu(int(label))) if label.isdigit() else self._card(label)
 
     def _card(self, label: str) -> AcceleratorId:
-        look = memory.last_look(self.node, self.mind)
+        look = node_state.last_look(self.node, self.mind)
         assert look is not None
         return next(a.id for a in look.accelerators if a.label.endswith(label))
 

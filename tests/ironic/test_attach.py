@@ -11,8 +11,8 @@ from ironic.common import states
 from baremetal_acc.attach.find import Found, drivers
 from baremetal_acc.attach.region import Region
 from baremetal_acc.model.attach import AttachState
-from baremetal_acc_ironic import attach
-from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.steps import attach
 from tests.ironic.attach_case import BASELINE, BEFORE, AttachCase
 
 
@@ -68,7 +68,7 @@ class TestRollBack(AttachCase):
 
     def test_a_deployment_that_fails_later_keeps_what_is_prepared_for_the_next_attempt(self) -> None:
         """It is not written a second time, and what was there before is not forgotten over it."""
-        with mock.patch('baremetal_acc_ironic.certificate.issue', side_effect=attach.UsageError(argument='x', what='y')):
+        with mock.patch('baremetal_acc_ironic.state.certificate.issue', side_effect=attach.UsageError(argument='x', what='y')):
             self.deploy()
             assert states.DEPLOYFAIL == self.settle()
         assert {'Slot0': 'prepared', 'Slot1': 'prepared'} == self.attached()
@@ -205,13 +205,13 @@ class TestMemory(AttachCase):
     def test_what_an_earlier_version_has_stored_is_read(self) -> None:
         """It knew of no attachments; and it passes over those that are stored now."""
         self.ready()
-        key = dict(self.node.driver_internal_info[memory.KEY])
+        key = dict(self.node.driver_internal_info[node_state.KEY])
         assert 'attached' not in key
-        assert memory.load(self.node).attached is None
+        assert node_state.load(self.node).attached is None
         self.rent('gzip')
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
-        key = self.node.driver_internal_info[memory.KEY]
+        key = self.node.driver_internal_info[node_state.KEY]
         assert 'attached' not in key.get('state', {})
         [slot, _] = key['attached']['items']
         assert ('SLOT', True) == (slot['handle']['handle'].upper(), slot['handle']['slot'] in ('Slot0', 'Slot1'))
@@ -234,8 +234,8 @@ class TestMemory(AttachCase):
             )
             for n in range(256)
         )
-        memory.store(self.node, replace(mind, attached=replace(mind.attached, items=many)))
-        key = self.node.driver_internal_info[memory.KEY]
+        node_state.store(self.node, replace(mind, attached=replace(mind.attached, items=many)))
+        key = self.node.driver_internal_info[node_state.KEY]
         assert isinstance(key['attached'], str)
         assert len(json.dumps(key['attached'])) < 16 * 1024
         assert many == self.mind.attached.items

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from ironic.common import states
 
-from baremetal_acc_ironic import bmc_source
-from baremetal_acc_ironic.node import Memory
+from baremetal_acc_ironic.authorization import bmc_source
+from baremetal_acc_ironic.state.node_state import Memory
 from tests.ironic.test_api import LESSEE_ADMIN, OWNER_MEMBER, ApiCase
 
 RECONCILE = 'reconcile_accelerators'

@@ -8,10 +8,12 @@ from unittest import mock
 
 from ironic.common import states
 
-from baremetal_acc_ironic import fitness, recovery, vocabulary, watch, work
-from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import placement_setup
 from baremetal_acc_ironic.firmware import AccFirmware, IpmiAccFirmware, RedfishAccFirmware
-from baremetal_acc_ironic.workers import workers
+from baremetal_acc_ironic.periodics import availability, recovery, watch
+from baremetal_acc_ironic.periodics.workers import workers
+from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.steps import runner
 from tests.ironic.case import TYPE
 from tests.ironic.ipmi_case import IPMI, IpmiCase
 
@@ -33,7 +35,7 @@ class TestBothTypes(IpmiCase):
             uuid=f'{number:08d}-0000-4000-8000-000000000000',
             driver=driver,
             provision_state=states.CLEANWAIT,
-            driver_internal_info={memory.KEY: {'format': memory.FORMAT, 'busy': True}},
+            driver_internal_info={node_state.KEY: {'format': node_state.FORMAT, 'busy': True}},
             **values,
         )
 
@@ -61,7 +63,7 @@ class TestBothTypes(IpmiCase):
         names = sorted(node.name for node in self.nodes)
         turned: list[str] = []
         with (
-            mock.patch.object(work, 'turn', lambda task: turned.append(task.node.name)),
+            mock.patch.object(runner, 'turn', lambda task: turned.append(task.node.name)),
             mock.patch.object(recovery, 'recover', lambda task: turned.append(task.node.name)),
         ):
             self.rounds('turn_jobs')
@@ -94,8 +96,8 @@ class TestBothTypes(IpmiCase):
     def test_what_is_for_the_whole_conductor_is_done_once(self) -> None:
         """The names that placement has to know, and what it has of nodes that are gone or have another interface."""
         with (
-            mock.patch.object(vocabulary, 'keep') as kept,
-            mock.patch.object(fitness, 'hand_out') as told,
+            mock.patch.object(placement_setup, 'keep') as kept,
+            mock.patch.object(availability, 'hand_out') as told,
         ):
             self.rounds('keep_vocabulary')
             self.rounds('tell_fitness')
@@ -107,9 +109,9 @@ class TestBothTypes(IpmiCase):
         other = self.nodes[0]
         other.firmware_interface = 'no-firmware'
         other.save()
-        with mock.patch.object(fitness, '_begin_burial'):
-            fitness.hand_out(self.service, self.context, work.now())
-        rounds = fitness.rounds_of(self.service)
+        with mock.patch.object(availability, '_begin_burial'):
+            availability.hand_out(self.service, self.context, runner.now())
+        rounds = availability.rounds_of(self.service)
         assert ({node.uuid for node in self.nodes[1:]}, {other.uuid}) == (rounds.mine, rounds.others.keys())
 
     def test_where_one_type_is_enabled_its_periodics_do_it(self) -> None:

@@ -13,17 +13,16 @@ from ironic.common import states
 from ironic.conductor import task_manager
 from ironic.conf import CONF
 
-from baremetal_acc.decide.baseline import Exposure
+from baremetal_acc.certificates import envelope
+from baremetal_acc.certificates.folder import Folder
 from baremetal_acc.errors import AccError, CertificateInvalid, StateError
-from baremetal_acc.handover import seal
-from baremetal_acc.handover.folder import Folder
 from baremetal_acc.model.lock import LockState, WritePath
-from baremetal_acc_ironic import certificate
-from baremetal_acc_ironic import node as memory
+from baremetal_acc.policy.baseline import Exposure
+from baremetal_acc_ironic.state import certificate, node_state
 from tests.ironic.case import GPU_NEW, IronicCase
-from tests.unit.decide import values as v
-from tests.unit.decide.test_certificate import OCCASION
-from tests.unit.decide.test_certificate import issued as made
+from tests.unit.certificates.test_statement import OCCASION
+from tests.unit.certificates.test_statement import issued as made
+from tests.unit.planning import values as v
 
 
 class CertificateCase(IronicCase):
@@ -37,7 +36,7 @@ class CertificateCase(IronicCase):
         assert states.AVAILABLE == self.settle(), self.node.last_error
 
     @property
-    def kept(self) -> memory.Kept:
+    def kept(self) -> node_state.Kept:
         """What is kept with the node."""
         found = self.mind.certificate
         assert found is not None
@@ -68,12 +67,12 @@ class CertificateCase(IronicCase):
         """Current certificates in the folder."""
         return sorted(str(p.relative_to(self.folder)) for p in self.folder.glob('*/*.json') if p.parent.name != 'by-name')
 
-    def holds(self, kept: memory.Kept | None = None) -> Any:
+    def holds(self, kept: node_state.Kept | None = None) -> Any:
         """The certificate of the node, or with another one in its place."""
         mind = self.mind
         return certificate.of(self.node, mind if kept is None else replace(mind, certificate=kept))
 
-    def does_not_hold(self, kept: memory.Kept) -> str:
+    def does_not_hold(self, kept: node_state.Kept) -> str:
         """Why that one does not."""
         with pytest.raises(CertificateInvalid) as caught:
             self.holds(kept)
@@ -117,8 +116,8 @@ class TestTheLifeOfACertificate(CertificateCase):
     def test_it_is_over_where_the_node_was_undeployed_and_no_cleaning_has_begun(self) -> None:
         """Whoever adopts the node next must not find that of somebody else; and no proof of it need be left."""
         self.active()
-        mind = memory.load(self.node)
-        memory.store(self.node, replace(mind, proven=None))
+        mind = node_state.load(self.node)
+        node_state.store(self.node, replace(mind, proven=None))
         self.holds()
         self.end_proofs()
         self.holds()
@@ -157,7 +156,7 @@ class TestTheLifeOfACertificate(CertificateCase):
         assert f'at {CONF.host}' in found.issuer
         assert found.requester
 
-    def _is_kept_in_both_places(self, kept: memory.Kept) -> None:
+    def _is_kept_in_both_places(self, kept: node_state.Kept) -> None:
         [path] = map(Path, kept.where)
         assert self.folder / self.node.uuid / f'{kept.lifecycle}-{kept.deployment}.json' == path
         assert path.read_bytes() == (self.folder / 'by-name' / 'node-1.json').read_bytes()
@@ -171,21 +170,21 @@ class TestTheLifeOfACertificate(CertificateCase):
         text = f'hand-over certificate of lifecycle {kept.lifecycle}, deployment {kept.deployment}, {kept.digest}'
         assert any(event.startswith(text) for event in self.history())
 
-    def _is_refused_when_it_was_touched(self, kept: memory.Kept) -> None:
+    def _is_refused_when_it_was_touched(self, kept: node_state.Kept) -> None:
         assert kept.packed is not None
         assert 'cannot be read' in self.does_not_hold(replace(kept, packed=kept.packed[:-8]))
         assert 'not what was issued' in self.does_not_hold(replace(kept, digest='sha256:0'))
         assert 'it is of deployment' in self.does_not_hold(replace(kept, deployment='other'))
         data = certificate.text(self.node, kept).replace(b'"locked-verified"', b'"unlocked"')
         packed = certificate._packed(data, ())
-        assert 'does not fit' in self.does_not_hold(replace(kept, packed=packed, digest=seal.digest(data)))
+        assert 'does not fit' in self.does_not_hold(replace(kept, packed=packed, digest=envelope.digest(data)))
         # Signed with a key that is not trusted any more; and trusted again, as the one before.
         old = str(CONF.baremetal_acc.certificate_key)
         self.config(group='baremetal_acc', certificate_key=None)
         assert 'which is not trusted' in self.does_not_hold(kept)
         public = self._folder / 'old.pub'
-        by = seal.load(Path(old))
-        from tests.unit.handover.values import write_key
+        by = envelope.load(Path(old))
+        from tests.unit.certificates.values import write_key
 
         write_key(public, by, public=True, mode=0o644)
         self.config(group='baremetal_acc', certificate_trust=[str(public)])
@@ -212,7 +211,7 @@ class TestNoCertificateNoHandOver(CertificateCase):
         self.config(group='baremetal_acc', certificate_folder=str(self.folder))
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(certificate.seal, 'digest', lambda data: 'sha256:0')
-            patched.setattr(certificate.memory, 'store', _without_certificate(memory.store))
+            patched.setattr(certificate.memory, 'store', _without_certificate(node_state.store))
             assert 'another certificate was read back' in self.refused()
         # The operator's own machine does without, and its history says so.
         self.config(group='baremetal_acc', certificate_key=None, default_exposure='service')
@@ -256,7 +255,7 @@ class TestInTheFolder(CertificateCase):
         data = path.read_bytes()
         path.unlink()
         place = f'certificates/{self.node.uuid}/{path.name}'
-        memory.store(self.node, replace(self.mind, certificate=replace(kept, where=(place,), packed=None)))
+        node_state.store(self.node, replace(self.mind, certificate=replace(kept, where=(place,), packed=None)))
         for folder in (str(self.folder), None):
             self.config(group='baremetal_acc', certificate_folder=folder)
             with pytest.raises(StateError) as caught:
@@ -290,11 +289,11 @@ def test_a_machine_of_eight_gpus_has_room() -> None:
     records = [v.engagement(r) for card in cards for r in card.locks]
     occasion = replace(OCCASION, known=frozenset(card.id for card in cards), key=_sealer().name)
     whole = made(inventory, baseline=v.baseline(firmware=None), engagements=records, occasion=occasion)
-    data = seal.seal(whole, _sealer())
+    data = envelope.seal(whole, _sealer())
     packed = certificate._packed(data, ())
     assert packed is not None
     assert certificate.KEPT_BYTES > 2 * len(packed), (len(data), len(packed))
-    assert data == seal.unpacked(packed)
+    assert data == envelope.unpacked(packed)
     large = bytes(hashlib.sha256(bytes([n % 256, n // 256])).digest()[0] for n in range(20_000))
     assert certificate._packed(large, ('elsewhere',)) is None
     with pytest.raises(StateError, match=r'set option .baremetal_acc. certificate_folder, where it may be larger'):
@@ -303,7 +302,7 @@ def test_a_machine_of_eight_gpus_has_room() -> None:
 
 def test_whose_nodes_have_to_have_one() -> None:
     """A tenant's, whatever becomes of it; and any that was given one."""
-    nothing, something = memory.Memory(), memory.Memory(certificate=KEPT)
+    nothing, something = node_state.Memory(), node_state.Memory(certificate=KEPT)
     service = replace(v.NODE, exposure=Exposure.SERVICE)
     assert [True, True, False, True] == [
         certificate.wanted(node, mind) for node in (v.NODE, service) for mind in (nothing, something)
@@ -313,16 +312,18 @@ def test_whose_nodes_have_to_have_one() -> None:
 def test_what_is_kept_comes_back_and_leaves_where_another_place_has_it() -> None:
     """Where a job needs the room the node keeps the digest alone, if the certificate lies elsewhere, too."""
     node = _Node()
-    memory.store(node, memory.Memory(certificate=KEPT))
-    assert KEPT == memory.load(node).certificate
-    large = memory.Opened(since=v.NOW, why=''.join(hashlib.sha256(bytes([n % 256, n // 256])).hexdigest() for n in range(900)))
-    memory.store(node, memory.Memory(certificate=replace(KEPT, packed='A' * 9000), opened=large))
-    assert replace(KEPT, packed=None) == memory.load(node).certificate
+    node_state.store(node, node_state.Memory(certificate=KEPT))
+    assert KEPT == node_state.load(node).certificate
+    large = node_state.Opened(
+        since=v.NOW, why=''.join(hashlib.sha256(bytes([n % 256, n // 256])).hexdigest() for n in range(900))
+    )
+    node_state.store(node, node_state.Memory(certificate=replace(KEPT, packed='A' * 9000), opened=large))
+    assert replace(KEPT, packed=None) == node_state.load(node).certificate
     with pytest.raises(AccError, match='are allowed'):
-        memory.store(node, memory.Memory(certificate=replace(KEPT, packed='A' * 9000, where=()), opened=large))
+        node_state.store(node, node_state.Memory(certificate=replace(KEPT, packed='A' * 9000, where=()), opened=large))
 
 
-KEPT = memory.Kept(
+KEPT = node_state.Kept(
     lifecycle=2,
     deployment='d-1',
     name='node-1',
@@ -351,7 +352,7 @@ class _Node:
         """Nothing more."""
 
 
-def _sealer() -> seal.Sealer:
-    from tests.unit.handover.values import sealer
+def _sealer() -> envelope.Sealer:
+    from tests.unit.certificates.values import sealer
 
     return sealer()

@@ -8,17 +8,18 @@ from ironic import objects
 from ironic.common import states
 from ironic.conductor import task_manager
 
-from baremetal_acc.decide.providers import slot_uuid
 from baremetal_acc.emulator.image import read_image
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Bank
+from baremetal_acc.execution.observation import observe
 from baremetal_acc.model.attach import AttachState
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.run.looking import observe
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import placement, work
-from baremetal_acc_ironic.target import target as target_of
-from baremetal_acc_ironic.tools import tools as tools_of
+from baremetal_acc.scheduling.providers import slot_uuid
+from baremetal_acc_ironic import placement
+from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state.target import target as target_of
+from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.steps.job_context import tools as tools_of
 from tests.ironic.attach_case import BASELINE, BEFORE, STEP
 from tests.ironic.case import write_function
 from tests.ironic.crashing import CrashCase, Mortal, every_point
@@ -67,13 +68,13 @@ class TestAttach(CrashCase):
         self.node.save()
         objects.TraitList.create(self.context, self.node.id, traits)
         self.node.refresh()
-        memory.store(self.node, memory.Memory(traits=frozenset(traits)))
+        node_state.store(self.node, node_state.Memory(traits=frozenset(traits)))
         self.machine.fault('task-fails', uri='*_Slot1', count=1)
 
     def _card(self) -> AcceleratorId:
         """Identity of the card, as a look shows it."""
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
-            found = observe(target_of(task), tools_of(task, self.mind), work.now())
+            found = observe(target_of(task), tools_of(task, self.mind), runner.now())
         return next(a.id for a in found.accelerators if a.slots)
 
     def begin(self) -> None:

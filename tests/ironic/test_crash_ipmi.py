@@ -10,7 +10,7 @@ import os
 
 from ironic.common import states
 
-from baremetal_acc_ironic import work
+from baremetal_acc_ironic.steps import runner
 from tests.ironic.case import POLLS
 from tests.ironic.crashing import Mortal, Reborn
 from tests.ironic.ipmi_case import BASELINE, WRITES, IpmiCase
@@ -43,11 +43,11 @@ class TestLocked(Dying):
         self.before = self.closed()
         self.node.provision_state = states.ACTIVE
         self.node.save()
-        self.addCleanup(setattr, work, 'TURNS', work.TURNS)
+        self.addCleanup(setattr, runner, 'TURNS', runner.TURNS)
 
     def lock(self, mortal: Mortal) -> None:
         """Until the process dies, or the step is over. One tick in each turn."""
-        work.TURNS = 1
+        runner.TURNS = 1
         with mortal.alive():
             self.serve('lock_accelerators')
             self.until_dead(mortal)
@@ -73,7 +73,7 @@ class TestLocked(Dying):
             for after in (False, True):
                 self.lock(Mortal(number, after=after))
                 told = set(self.undone())
-                work.TURNS = 20
+                runner.TURNS = 20
                 self.restart()
                 self.settle()
                 assert self.mind.job is None or self.mind.job.ended

@@ -6,7 +6,7 @@ import pytest
 from ironic.common import states
 from ironic.conductor import task_manager
 
-from baremetal_acc import run
+from baremetal_acc import execution
 from tests.ironic.case import GPU_NEW, IronicCase
 
 TYPO = '\nx'
@@ -72,7 +72,7 @@ class TestForGood(FilesCase):
         job = self.mind.job
         assert job is not None
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr('baremetal_acc_ironic.work.now', lambda: job.deadline.replace(year=job.deadline.year + 1))
+            patch.setattr('baremetal_acc_ironic.steps.runner.now', lambda: job.deadline.replace(year=job.deadline.year + 1))
             self.poll()
         assert states.CLEANFAIL == self.node.provision_state
         assert 'baseline.toml' in self.node.last_error
@@ -87,7 +87,7 @@ class TestForGood(FilesCase):
             raise ZeroDivisionError
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run, 'tick', breaks)
+            patch.setattr(execution, 'tick', breaks)
             self.poll_jobs()
         assert states.CLEANFAIL == self.node.provision_state
         assert 'ZeroDivisionError' in self.node.last_error

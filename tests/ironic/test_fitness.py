@@ -17,8 +17,8 @@ from ironic.common import states
 
 from baremetal_acc.errors import PlacementUnreachable
 from baremetal_acc.placement.client import PlacementClient
-from baremetal_acc_ironic import fitness
-from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.periodics import availability
+from baremetal_acc_ironic.state import node_state
 from tests.ironic.case import BASELINE, GPU_NEW, GPU_OLD
 from tests.ironic.placement_case import ROOT_CLASS, PlacementCase
 
@@ -46,7 +46,7 @@ class FitnessCase(PlacementCase):
         self.at += later
         self.asked.clear()
         with self.counting():
-            fitness.hand_out(self.service, self.context, self.at)
+            availability.hand_out(self.service, self.context, self.at)
         self.refresh()
 
     def refresh(self) -> None:
@@ -99,7 +99,7 @@ class TestNotFit(FitnessCase):
             assert ([], before) == (self.offers(), self.requests()), wrong
             self.change(**right)
             self.round()
-            assert [GPU, GPU] == self.offers(), (wrong, self.history(), fitness.rounds_of(self.service).late)
+            assert [GPU, GPU] == self.offers(), (wrong, self.history(), availability.rounds_of(self.service).late)
             assert before < self.requests()
         history = ' '.join(self.history())
         assert 'nothing of its accelerators is on offer any more: it is in maintenance' in history
@@ -131,7 +131,7 @@ class TestNotFit(FitnessCase):
         assert [] == self.asked
         self.change(
             driver_internal_info={
-                memory.KEY: {k: v for k, v in self.node.driver_internal_info[memory.KEY].items() if k != 'shelf'}
+                node_state.KEY: {k: v for k, v in self.node.driver_internal_info[node_state.KEY].items() if k != 'shelf'}
             }
         )
         history = self.history()
@@ -146,7 +146,7 @@ class TestNotFit(FitnessCase):
         self.change(provision_state=states.MANAGEABLE)
         self.round()
         assert [] == self.asked
-        assert memory.KEY not in self.node.driver_internal_info
+        assert node_state.KEY not in self.node.driver_internal_info
 
     def test_a_card_that_was_swapped_in_maintenance_is_not_offered(self) -> None:
         """What is offered again was looked at: what does not hold up stays away, and the rest is offered."""
@@ -155,7 +155,7 @@ class TestNotFit(FitnessCase):
         self.round()
         mind, card = self.mind, self.gpu(0)
         # Another card stands in its place: no record of a lock is of that one.
-        memory.store(self.node, replace(mind, evidence=tuple(e for e in mind.evidence if e.accelerator != card)))
+        node_state.store(self.node, replace(mind, evidence=tuple(e for e in mind.evidence if e.accelerator != card)))
         self.change(maintenance=False)
         self.round()
         assert [GPU] == self.offers()
@@ -168,7 +168,7 @@ class TestNotFit(FitnessCase):
         before = self.requests()
         self.round()
         assert ([], [], before) == (self.offers(), self.asked, self.requests())
-        late = fitness.rounds_of(self.service).late[self.node.uuid]
+        late = availability.rounds_of(self.service).late[self.node.uuid]
         assert 'somebody has had the node, and it was not cleaned since' in late.why
         self.cleaned()
         self.round()
@@ -178,7 +178,7 @@ class TestNotFit(FitnessCase):
         """Nobody has had the node, and the watch has found it: no deploy would pass, and none is to be sent there."""
         self.cleaned()
         card = min(c.accelerator for c in self.mind.custody.cards)
-        memory.store(self.node, replace(self.mind, exposed=frozenset({card})))
+        node_state.store(self.node, replace(self.mind, exposed=frozenset({card})))
         before = self.requests()
         self.round()
         assert ([], before) == (self.offers(), self.requests())
@@ -272,21 +272,21 @@ class TestTrouble(FitnessCase):
         self.change(maintenance=True)
         with mock.patch.object(PlacementClient, '_send', side_effect=PlacementUnreachable('placement: no answer')):
             self.round()
-            late = fitness.rounds_of(self.service).late[self.node.uuid]
+            late = availability.rounds_of(self.service).late[self.node.uuid]
             for _ in range(5):
-                self.at = max(self.at, fitness.rounds_of(self.service).late[self.node.uuid].at)
+                self.at = max(self.at, availability.rounds_of(self.service).late[self.node.uuid].at)
                 self.round_without_counting()
-            assert timedelta(minutes=5) == fitness.rounds_of(self.service).late[self.node.uuid].pause
+            assert timedelta(minutes=5) == availability.rounds_of(self.service).late[self.node.uuid].pause
             assert timedelta(seconds=30) == late.pause
         self.round()
         assert [] == self.asked  # its time has not come
-        self.at = fitness.rounds_of(self.service).late[self.node.uuid].at
+        self.at = availability.rounds_of(self.service).late[self.node.uuid].at
         self.round()
-        assert ([], {}) == (self.offers(), fitness.rounds_of(self.service).late)
+        assert ([], {}) == (self.offers(), availability.rounds_of(self.service).late)
 
     def round_without_counting(self) -> None:
         """Where placement is away."""
-        fitness.hand_out(self.service, self.context, self.at)
+        availability.hand_out(self.service, self.context, self.at)
         self.node.refresh()
 
     def test_a_change_of_the_node_does_not_wait_for_a_pause_to_end(self) -> None:
@@ -310,9 +310,9 @@ class TestTrouble(FitnessCase):
         before = self.requests()
         self.round()
         assert before == self.requests()
-        assert 'no root provider' in fitness.rounds_of(self.service).late[self.node.uuid].why
+        assert 'no root provider' in availability.rounds_of(self.service).late[self.node.uuid].why
         self.make_root()
-        self.at = fitness.rounds_of(self.service).late[self.node.uuid].at
+        self.at = availability.rounds_of(self.service).late[self.node.uuid].at
         self.round()
         assert [GPU, GPU] == self.offers()
 
@@ -331,7 +331,7 @@ class TestTrouble(FitnessCase):
         self.change(maintenance=True)
         self.round()
         self.change(maintenance=False)
-        with mock.patch.object(fitness, 'seen', side_effect=SystemExit), pytest.raises(SystemExit):
+        with mock.patch.object(availability, 'seen', side_effect=SystemExit), pytest.raises(SystemExit):
             self.round_without_counting()
         self.change(reservation=None)
         assert [GPU, GPU] == self.offers()
@@ -346,14 +346,14 @@ class TestTrouble(FitnessCase):
         """Cleaning has told placement, and nobody remembers that; Ironic lets the node fail."""
         self.to_active()
         self.clean()
-        with mock.patch('baremetal_acc_ironic.work._end', side_effect=SystemExit), pytest.raises(SystemExit):
+        with mock.patch('baremetal_acc_ironic.steps.runner._end', side_effect=SystemExit), pytest.raises(SystemExit):
             self.settle()
         assert [GPU, GPU] == self.offers()
         self.node.refresh()
-        mind = memory.load(self.node)
+        mind = node_state.load(self.node)
         assert mind.shelf.withdrawn is None
         self.change(provision_state=states.CLEANFAIL, reservation=None, maintenance=True, clean_step={})
-        memory.store(self.node, replace(mind, job=None))
+        node_state.store(self.node, replace(mind, job=None))
         self.round()
         assert [] == self.offers()
 
@@ -376,7 +376,7 @@ class TestDeleted(FitnessCase):
         self.gone()
         self.round()
         assert [] == self.providers()
-        assert {} == fitness.rounds_of(self.service).gone
+        assert {} == availability.rounds_of(self.service).gone
         self.round()
         assert [] == self.asked
         self.ask('GET', f'/resource_providers/{self.node.uuid}')
@@ -388,7 +388,7 @@ class TestDeleted(FitnessCase):
         for uuid in [*self.providers(), self.node.uuid]:
             self.ask('DELETE', f'/resource_providers/{uuid}')
         self.round()
-        assert {} == fitness.rounds_of(self.service).gone
+        assert {} == availability.rounds_of(self.service).gone
 
     def test_what_somebody_holds_is_deleted_when_he_is_gone(self) -> None:
         """Until then nobody else gets it."""
@@ -399,7 +399,7 @@ class TestDeleted(FitnessCase):
         self.round()
         assert ([held], [f'({GPU})']) == (self.providers(), self.offers())
         self.free(consumer)
-        self.at = fitness.rounds_of(self.service).gone[self.node.uuid].at
+        self.at = availability.rounds_of(self.service).gone[self.node.uuid].at
         self.round()
         assert [] == self.providers()
 
@@ -409,7 +409,7 @@ class TestDeleted(FitnessCase):
         self.round()
         with mock.patch.object(self.service, '_mapped_to_this_conductor', return_value=False):
             self.round()
-        assert ({}, [GPU, GPU]) == (fitness.rounds_of(self.service).gone, self.offers())
+        assert ({}, [GPU, GPU]) == (availability.rounds_of(self.service).gone, self.offers())
 
 
 class TestAnotherInterface(FitnessCase):
@@ -436,13 +436,13 @@ class TestAnotherInterface(FitnessCase):
         """After a pause."""
         self.switched()
         with mock.patch.object(PlacementClient, '_send', side_effect=PlacementUnreachable('placement: no answer')):
-            fitness.hand_out(self.service, self.context, self.at)
+            availability.hand_out(self.service, self.context, self.at)
         self.round()
         assert ([], [GPU, GPU]) == (self.asked, self.offers())
-        self.at = fitness.rounds_of(self.service).late[self.node.uuid].at
+        self.at = availability.rounds_of(self.service).late[self.node.uuid].at
         self.round()
         assert [] == self.offers()
-        assert {} == fitness.rounds_of(self.service).late
+        assert {} == availability.rounds_of(self.service).late
 
     def test_with_our_interface_again_it_is_offered_when_it_was_cleaned(self) -> None:
         """Nobody knows what was done to it meanwhile."""

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from ironic.common import state_machine, states
 
-from baremetal_acc.decide.watch import Alarm, Trouble, TroubleKind
 from baremetal_acc.model.job import Flow, ItemState, Job, Release
 from baremetal_acc.model.job import Item as JobItem
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning.trouble import TroubleText
-from baremetal_acc_ironic.gate import MAY_START, Obstacle, Reason, Refused, Situation, decide
-from baremetal_acc_ironic.node import Memory, Opened, StartAllowed, Watched
+from baremetal_acc.planning.watch import Alarm, Trouble, TroubleKind
+from baremetal_acc_ironic.host_power.gate import MAY_START, Obstacle, Reason, Refused, Situation, decide
+from baremetal_acc_ironic.state.node_state import Memory, Opened, StartAllowed, Watched
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 PROVEN = Memory(proven=NOW - timedelta(days=3), handed_over=True, lifecycle=4)

@@ -21,9 +21,9 @@ from ironic.conductor.utils import node_power_action
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Flow, Job
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import work
-from baremetal_acc_ironic.node import StartAllowed
+from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state.node_state import StartAllowed
+from baremetal_acc_ironic.steps import runner
 from tests.ironic.case import GPU_NEW, IronicCase
 
 EVIL = build_image(model='h100', component='gpu', version=GPU_NEW, seed='evil')
@@ -151,14 +151,14 @@ class TestCleaning(InterferenceCase):
 
     def test_a_host_that_wakes_while_what_was_done_is_read_back_is_not_given_back(self) -> None:
         """The locks are engaged, and nobody has proven that yet."""
-        self._patch.setattr(work, 'TURNS', 1)
+        self._patch.setattr(runner, 'TURNS', 1)
         self.clean()
         self.until(lambda: self.closed_of(0) and self.closed_of(1))
         assert 'Off' == self.host()
         self.switch('On')
         assert states.CLEANFAIL == self.settle()
         assert (self.gpus(), 'Off') == (self.mind.exposed, self.host())
-        self._patch.setattr(work, 'TURNS', 20)
+        self._patch.setattr(runner, 'TURNS', 20)
         self.cleaned_again()
 
     def test_cards_without_an_image_are_quarantined(self) -> None:
@@ -242,7 +242,7 @@ class TestUnlocked(InterferenceCase):
         left = self.mind.opened
         assert left is not None
         marks = tuple(replace(mark, last_reset=None) for mark in left.held_off)
-        memory.store(self.node, replace(self.mind, opened=replace(left, held_off=marks)))
+        node_state.store(self.node, replace(self.mind, opened=replace(left, held_off=marks)))
         self.sync()
         assert frozenset() == self.mind.exposed
         self.switch('On')
@@ -264,12 +264,12 @@ class TestUnlocked(InterferenceCase):
         """And from its end on the host is off as before."""
         until = datetime.now(UTC) + timedelta(hours=1)
         word = StartAllowed(since=datetime.now(UTC), until=until, by='root', why='to look at it', vouched=True)
-        memory.store(self.node, replace(self.mind, start_allowed=word))
+        node_state.store(self.node, replace(self.mind, start_allowed=word))
         for power in (states.POWER_ON, states.POWER_OFF):
             with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
                 node_power_action(task, power)
         self.node.refresh()
-        memory.store(self.node, replace(self.mind, start_allowed=None))
+        node_state.store(self.node, replace(self.mind, start_allowed=None))
         assert 1 == len(self.mind.opened.held_off)
         self.clean({'step': 'lock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
@@ -297,7 +297,7 @@ class TestRamdisk(InterferenceCase):
 
     def in_ramdisk(self, runs: bool) -> None:
         """Whether Ironic's ramdisk answers from the host."""
-        self._patch.setattr(work, '_hold', lambda _task, flow: not (runs and flow is Flow.CLEAN))
+        self._patch.setattr(runner, '_hold', lambda _task, flow: not (runs and flow is Flow.CLEAN))
 
     def unlocked(self) -> None:
         """At the baseline, and unlocked in the ramdisk, which runs still."""
@@ -360,7 +360,7 @@ class TestFailed(InterferenceCase):
         self.clean({'step': 'unlock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
         # As if the BMC had lost them: no step of ours has opened them.
-        memory.store(self.node, replace(self.mind, opened=None))
+        node_state.store(self.node, replace(self.mind, opened=None))
         self.node.provision_state = states.AVAILABLE
         self.node.save()
         self.machine.fault('lock-ignored')
@@ -493,5 +493,5 @@ class TestMemory(InterferenceCase):
         read = decode(Job, old)
         assert ((), (), frozenset(), ()) == (read.held_off, read.left_on, read.shut, read.interferences)
         assert job == decode(Job, encode(job))
-        mind = memory.load(self.node)
-        assert mind == decode(memory.Memory, encode(mind))
+        mind = node_state.load(self.node)
+        assert mind == decode(node_state.Memory, encode(mind))

@@ -15,10 +15,12 @@ from ironic.drivers import base
 
 from baremetal_acc.emulator.ipmi.site import IpmiOptions
 from baremetal_acc.model.lock import WritePath
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import record, watch, work
 from baremetal_acc_ironic.firmware import IpmiAccFirmware, RedfishAccFirmware
+from baremetal_acc_ironic.periodics import watch
 from baremetal_acc_ironic.power import PowerRefused
+from baremetal_acc_ironic.reporting import record
+from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.steps import runner
 from tests.emulator_ipmi.programs import Ipmitool
 from tests.ironic.case import TYPE
 from tests.ironic.ipmi_case import APP, LOCK, WRITES, IpmiCase
@@ -128,7 +130,7 @@ class TestLife(IpmiCase):
         """The node was made anew, or what is remembered of it is lost: nothing could be opened in the end."""
         self.to_active()
         before = self.closed()
-        memory.store(self.node, replace(self.mind, undos=()))
+        node_state.store(self.node, replace(self.mind, undos=()))
         self.serve('unlock_accelerators')
         assert states.SERVICEFAIL == self.settle()
         assert 'no record of what we have closed' in self.node.last_error
@@ -168,8 +170,8 @@ class TestInterrupted(IpmiCase):
         self.vendor_closes(0x47)
         self.before = self.closed()
         self.to_active()
-        self.addCleanup(setattr, work, 'TURNS', work.TURNS)
-        work.TURNS = 1
+        self.addCleanup(setattr, runner, 'TURNS', runner.TURNS)
+        runner.TURNS = 1
 
     def until(self, condition: Any) -> None:
         """Turns of the job, one tick each."""
@@ -187,7 +189,7 @@ class TestInterrupted(IpmiCase):
 
     def unlocked_in_the_end(self) -> None:
         """Everything of ours is open, and nothing else."""
-        work.TURNS = 20
+        runner.TURNS = 20
         self.clear()
         self.node.provision_state = states.ACTIVE
         self.node.save()
@@ -208,7 +210,7 @@ class TestInterrupted(IpmiCase):
         ):
             task.driver.power.set_power_state(task, states.POWER_ON)
         self.lose_the_step()
-        work.TURNS = 20  # what is closed and that all is read back come in one turn
+        runner.TURNS = 20  # what is closed and that all is read back come in one turn
         self.until(lambda: self.mind.job is None)
         assert (True, None) == (self.node.maintenance, self.mind.opened)
         assert 'all locks are engaged again' in self.node.maintenance_reason
@@ -234,8 +236,8 @@ class TestInterrupted(IpmiCase):
         self.node.save()
         with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
             longer_ago = tuple(replace(one, at=one.at - timedelta(seconds=10)) for one in job.turned_away)
-            memory.store(task.node, replace(self.mind, job=replace(job, turned_away=longer_ago)))
-        work.TURNS = 20
+            node_state.store(task.node, replace(self.mind, job=replace(job, turned_away=longer_ago)))
+        runner.TURNS = 20
         self.until(lambda: self.mind.job is None)
         assert 'all locks are engaged again' in self.node.maintenance_reason
         assert set(self.closed()) >= WRITES
@@ -257,7 +259,7 @@ class TestInterrupted(IpmiCase):
         assert states.ACTIVE == self.settle(), self.node.last_error
         self.serve('lock_accelerators')
         self.until(lambda: set(self.closed()) >= WRITES)
-        work.TURNS = 20
+        runner.TURNS = 20
         self.service.do_node_tear_down(self.context, self.node.uuid)
         assert states.AVAILABLE == self.settle(), self.node.last_error
         assert any('takes over from lock_accelerators' in e for e in self.history())
@@ -292,7 +294,7 @@ class TestWatched(WatchCase, IpmiCase):
         """A part that was opened after the hand-over by others goes into the record, too: we have closed it."""
         self.handed_over()
         mind = self.mind
-        memory.store(self.node, replace(mind, undos=()))
+        node_state.store(self.node, replace(mind, undos=()))
         self.somebody_opens(*[record for undo in mind.undos for record in undo.closed])
         self.round()
         assert [u.closed for u in mind.undos] == [u.closed for u in self.mind.undos]
@@ -360,7 +362,7 @@ class TestAccounts(WatchCase, IpmiCase):
         assert mind.watched is not None
         assert mind.watched.looked is not None
         long_ago = mind.watched.looked - timedelta(hours=2)
-        memory.store(self.node, replace(mind, watched=replace(mind.watched, looked=long_ago)))
+        node_state.store(self.node, replace(mind, watched=replace(mind.watched, looked=long_ago)))
         self.round()
         assert (['account'], [('start', 'account')]) == (self.alarms(), self.told())
         text = "account 'mallory' (number 5, administrator) of BMC host: no rule expects it"

@@ -10,13 +10,13 @@ from ironic import objects
 from ironic.common import states
 from ironic.conductor import task_manager
 
-from baremetal_acc.decide.advance import current
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.emulator.ipmi.site import IpmiOptions
 from baremetal_acc.emulator.ipmi.upgrade_image import Upload, build_upgrade_image
 from baremetal_acc.model.job import Stage
-from baremetal_acc_ironic import work
+from baremetal_acc.planning.job_transitions import current
 from baremetal_acc_ironic.power import PowerRefused
+from baremetal_acc_ironic.steps import runner
 from tests.ironic.ipmi_case import BASELINE, WRITES, IpmiCase
 
 OLD, NEW = '2.0.0', '2.1.4'
@@ -102,8 +102,8 @@ class TestMainJob(FlashCase):
 
     def test_nobody_switches_the_host_while_the_card_is_written(self) -> None:
         """On is refused, off is what the job has done already, and what the power sync reads is what the job did."""
-        self.addCleanup(setattr, work, 'TURNS', work.TURNS)
-        work.TURNS = 1
+        self.addCleanup(setattr, runner, 'TURNS', runner.TURNS)
+        runner.TURNS = 1
         self.node.provision_state = states.ACTIVE
         self.node.save()
         self.serve('update_accelerator_firmware')
@@ -120,6 +120,6 @@ class TestMainJob(FlashCase):
                 power.reboot(task)
             power.set_power_state(task, states.POWER_OFF)
             assert (states.POWER_OFF, 'Off') == (power.get_power_state(task), self.power())
-        work.TURNS = 20
+        runner.TURNS = 20
         assert states.ACTIVE == self.settle(), self.node.last_error
         assert (NEW, 'On') == (self.version(FPGA), self.power())

@@ -10,9 +10,9 @@ from ironic.conductor import task_manager
 from ironic.conf import CONF
 from ironic.tests.unit.objects import utils as obj_utils
 
-from baremetal_acc.bmc.api import BmcAddress, Setting
-from baremetal_acc_ironic import record
-from baremetal_acc_ironic.target import target
+from baremetal_acc.bmc.driver import BmcAddress, Setting
+from baremetal_acc_ironic.reporting import record
+from baremetal_acc_ironic.state.target import target
 from tests.ironic.case import TYPE, IronicCase
 from tests.ironic.ipmi_case import IPMI, IpmiCase
 

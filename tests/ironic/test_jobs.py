@@ -10,8 +10,9 @@ from typing import Any
 from ironic.common import rpc, states
 from ironic.conductor import manager as conductor_manager
 
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, recovery, work
+from baremetal_acc_ironic.periodics import recovery
+from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.steps import runner
 from tests.ironic.case import GPU_NEW, GPU_OLD, IronicCase
 
 UPDATE = {'step': 'update_accelerator_firmware'}
@@ -67,16 +68,16 @@ class TestRestart(JobCase):
 
     def test_a_step_that_ended_is_told_again(self) -> None:
         """The conductor died after the job had ended and before the flow went on."""
-        kept = outcome.resume
-        self.addCleanup(setattr, outcome, 'resume', kept)
-        outcome.resume = lambda *_: None
+        kept = provision_state.resume
+        self.addCleanup(setattr, provision_state, 'resume', kept)
+        provision_state.resume = lambda *_: None
         self.clean()
         for _ in range(300):
             self.poll()
             if self.mind.job is not None and self.mind.job.ended:
                 break
         assert states.CLEANWAIT == self.node.provision_state, self.node.last_error
-        outcome.resume = kept
+        provision_state.resume = kept
         self.machine.reset_log()
         self.poll()
         assert states.AVAILABLE == self.node.provision_state
@@ -94,8 +95,8 @@ class TestAbort(JobCase):
 
     def serve_until_open(self) -> None:
         """Unlocking has opened the locks, and its job has not ended."""
-        self.addCleanup(setattr, work, 'TURNS', work.TURNS)
-        work.TURNS = 1
+        self.addCleanup(setattr, runner, 'TURNS', runner.TURNS)
+        runner.TURNS = 1
         self.serve('unlock_accelerators')
         while self.closed() != (False, False):
             self.poll()
@@ -233,7 +234,7 @@ class TestHalfFailed(JobCase):
         job = self.mind.job
         assert job is not None
         failed = replace(job, items=(), ended=True, reasons=('node node-1: reconcile_accelerators: it burns',))
-        memory.store(self.node, replace(self.mind, job=failed))
+        node_state.store(self.node, replace(self.mind, job=failed))
         self.node.clean_step, self.node.last_error = {}, last_error
         self.node.save()
         self.poll()
@@ -264,7 +265,7 @@ class TestStale(JobCase):
         self.clean()
         self.node.refresh()
         step, info, mind = self.node.clean_step, copy.deepcopy(self.node.driver_internal_info), self.mind
-        memory.store(self.node, replace(mind, lifecycle=mind.lifecycle + 1))
+        node_state.store(self.node, replace(mind, lifecycle=mind.lifecycle + 1))
         self.still()
         self.node.driver_internal_info = copy.deepcopy(info) | {'clean_step_index': 3}
         self.still()
@@ -304,10 +305,10 @@ class TestForeignKey(JobCase):
 
     def test_another_format_is_refused(self) -> None:
         """A newer version wrote it; nothing is overwritten."""
-        self.node.driver_internal_info = {memory.KEY: {'format': 99}}
+        self.node.driver_internal_info = {node_state.KEY: {'format': 99}}
         self.node.save()
         self.clean()
         self.node.refresh()
         assert states.CLEANFAIL == self.node.provision_state
         assert "driver_internal_info['baremetal_acc'] has another format than 1" in self.node.last_error
-        assert {'format': 99} == self.node.driver_internal_info[memory.KEY]
+        assert {'format': 99} == self.node.driver_internal_info[node_state.KEY]

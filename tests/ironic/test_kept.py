@@ -15,7 +15,8 @@ from ironic.drivers.modules import fake, inspect_utils
 from ironic.drivers.modules.network import noop as network_noop
 from stevedore.extension import Extension
 
-from baremetal_acc_ironic import hook, record
+from baremetal_acc_ironic import hook
+from baremetal_acc_ironic.reporting import record
 from tests.ironic.case import TYPE, IronicCase
 
 RAMDISK = {

@@ -8,9 +8,9 @@ from unittest import mock
 
 from ironic.common import states
 
-from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import placement as told_by
-from baremetal_acc_ironic import tools
+from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.steps import job_context
 from tests.ironic.placement_case import PlacementCase
 
 RULES = """\
@@ -109,11 +109,11 @@ class TestRemoved(LeavingCase):
     def test_what_an_older_version_remembers_is_read(self) -> None:
         """It knows of no slots that were used: what they hold stays on offer."""
         self.program(Slot0='gzip')
-        stored = self.node.driver_internal_info[memory.KEY]
+        stored = self.node.driver_internal_info[node_state.KEY]
         assert 'shelf' not in stored['state']  # of which an older version refuses a key that it does not know
-        self.node.set_driver_internal_info(memory.KEY, {k: v for k, v in stored.items() if k != 'shelf'})
+        self.node.set_driver_internal_info(node_state.KEY, {k: v for k, v in stored.items() if k != 'shelf'})
         self.node.save()
-        assert memory.Shelf() == self.mind.shelf
+        assert node_state.Shelf() == self.mind.shelf
         self.clean_up()
         assert [GZIP] == self.offers()
 
@@ -156,7 +156,7 @@ class TestMisspelt(LeavingCase):
 
     def test_the_log_of_the_conductor_says_so_once(self) -> None:
         """With rule, file and name; the step goes on."""
-        with mock.patch.object(tools, 'LOG') as log:
+        with mock.patch.object(job_context, 'LOG') as log:
             self.clean_up()
         path = self._folder / 'baseline.toml'
         told = [str(call.args) for call in log.warning.call_args_list]

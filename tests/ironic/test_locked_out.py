@@ -11,8 +11,8 @@ import pytest
 
 from baremetal_acc.errors import BmcBusy, BmcRefusalReason, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import PowerState
-from baremetal_acc_ironic import handed
-from tests.unit.decide import values as v
+from baremetal_acc_ironic.state import handover
+from tests.unit.planning import values as v
 
 ON, OFF = PowerState.ON, PowerState.OFF
 REFUSED = BmcRefused(bmc='host', what='not now', reason=BmcRefusalReason.INVALID_REQUEST)
@@ -58,14 +58,14 @@ def test_a_host_is_off_when_it_is_read_off(
     def sessions(*_: object) -> Iterator[dict[str, Bmc]]:
         yield {'host': Bmc()}
 
-    monkeypatch.setattr(handed, 'sessions', sessions)
-    monkeypatch.setattr(handed, 'target_of', lambda _: None)
-    monkeypatch.setattr(handed.memory, 'held', lambda _: None)
+    monkeypatch.setattr(handover, 'sessions', sessions)
+    monkeypatch.setattr(handover, 'target_of', lambda _: None)
+    monkeypatch.setattr(handover.memory, 'held', lambda _: None)
     task: Any = SimpleNamespace(node=SimpleNamespace())
     tools: Any = SimpleNamespace(polling=None, power_changed=lambda *_: None)
     if isinstance(expected, Exception):
         with pytest.raises(type(expected)):
-            handed.locked_out(task, tools, v.SYSTEM)
+            handover.locked_out(task, tools, v.SYSTEM)
     else:
-        assert expected is handed.locked_out(task, tools, v.SYSTEM)
+        assert expected is handover.locked_out(task, tools, v.SYSTEM)
     assert [OFF] * (len(shown) > 1) == told

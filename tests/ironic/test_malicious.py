@@ -19,7 +19,7 @@ from ironic.common import states
 
 from baremetal_acc.emulator.redfish.view import Options
 from baremetal_acc.model.job import CheckImage, Flash, ItemState
-from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.state import node_state
 from tests.ironic.case import IronicCase
 from tests.malicious import test_catalogues, test_images, test_signatures, test_swapped, test_web, workshop
 from tests.malicious.notary import notarised
@@ -200,9 +200,9 @@ class TestSwapped(MaliciousCase):
     def when_checked(self, strike: Callable[[], object]) -> Iterator[list[bool]]:
         """The attacker strikes once, when the job is stored whose last image has just been checked."""
         struck: list[bool] = []
-        store = memory.store
+        store = node_state.store
 
-        def watched(node: Any, mind: memory.Memory) -> None:
+        def watched(node: Any, mind: node_state.Memory) -> None:
             store(node, mind)
             items = () if mind.job is None else mind.job.items
             checks = [i.state for i in items if isinstance(i.action, CheckImage)]
@@ -211,7 +211,7 @@ class TestSwapped(MaliciousCase):
                 strike()
                 struck.append(True)
 
-        with mock.patch.object(memory, 'store', watched):
+        with mock.patch.object(node_state, 'store', watched):
             yield struck
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from ironic.common import states
 
-from baremetal_acc.run.looking import NO_ROOTS
+from baremetal_acc.execution.observation import NO_ROOTS
 from tests.ironic.case import IronicCase
 
 

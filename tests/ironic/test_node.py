@@ -16,17 +16,18 @@ from ironic.conf import CONF
 from ironic.drivers.modules.redfish import utils as redfish_utils
 from ironic.tests.unit.objects import utils as obj_utils
 
-from baremetal_acc.decide.advance import begin
-from baremetal_acc.decide.plan import plan
 from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Scope
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import opts, record
-from baremetal_acc_ironic.node import Memory
-from baremetal_acc_ironic.target import target
+from baremetal_acc.planning.job_transitions import begin
+from baremetal_acc.planning.plan import plan
+from baremetal_acc_ironic import opts
+from baremetal_acc_ironic.reporting import record
+from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.target import target
 from tests.ironic.case import TYPE, IronicCase
-from tests.unit.decide import values as v
+from tests.unit.planning import values as v
 
 ROW_BYTES = 65535
 """Of a TEXT column of MySQL (ironic/db/sqlalchemy/models.py)."""
@@ -62,14 +63,14 @@ class TestMemory(IronicCase):
 
     def test_what_is_stored_comes_back(self) -> None:
         """Small ones stay readable for people."""
-        memory.store(self.node, machine(1))
+        node_state.store(self.node, machine(1))
         assert machine(1) == self.mind
-        assert {'format', 'lifecycle', 'busy', 'state', 'proven'} == self.node.driver_internal_info[memory.KEY].keys()
-        assert memory.busy(self.node.driver_internal_info)
+        assert {'format', 'lifecycle', 'busy', 'state', 'proven'} == self.node.driver_internal_info[node_state.KEY].keys()
+        assert node_state.busy(self.node.driver_internal_info)
 
     def test_a_job_over_sixteen_cards_fits(self) -> None:
         """Large ones are compressed: with Ironic's own keys they stay below what MySQL takes."""
-        memory.store(self.node, machine(16))
+        node_state.store(self.node, machine(16))
         assert machine(16) == self.mind
         assert ROW_BYTES / 2 > len(json.dumps(self.node.driver_internal_info))
 
@@ -77,15 +78,15 @@ class TestMemory(IronicCase):
         """The error names the bound and the argument that helps."""
         huge = Memory(digest=random.Random(1).randbytes(60000).hex())
         with pytest.raises(AccError, match=r'49152 are allowed .*devices'):
-            memory.store(self.node, huge)
-        assert memory.KEY not in self.node.driver_internal_info
+            node_state.store(self.node, huge)
+        assert node_state.KEY not in self.node.driver_internal_info
 
     def test_what_was_tampered_with_is_refused(self) -> None:
         """Nothing is guessed, and nothing that unpacks without end is unpacked."""
         for state in ({'format': 1, 'packed': 'AAAA'}, {'format': 1, 'state': {'lifecycle': 'x'}}, {'format': 2}, []):
-            self.node.driver_internal_info = {memory.KEY: state}
+            self.node.driver_internal_info = {node_state.KEY: state}
             with pytest.raises(StaleJob):
-                memory.load(self.node)
+                node_state.load(self.node)
 
     def test_a_lifecycle_ends_when_the_node_goes_and_when_it_comes(self) -> None:
         """What was proven stays for the comparison with what was handed over, and is gone when the node is back."""

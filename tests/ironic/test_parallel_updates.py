@@ -6,7 +6,7 @@ import pytest
 from ironic.common import exception
 from ironic.conductor import task_manager
 
-from baremetal_acc_ironic.target import target
+from baremetal_acc_ironic.state.target import target
 from tests.ironic.case import IronicCase
 
 

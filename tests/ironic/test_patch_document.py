@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ironic.api.controllers.v1 import utils as api_utils
 
-from baremetal_acc_ironic.patch_document import DEPLOY_INTERFACE, InterfaceOverride, UnknownContent, find_overrides
+from baremetal_acc_ironic.authorization.patch_document import (
+    DEPLOY_INTERFACE,
+    InterfaceOverride,
+    UnknownContent,
+    find_overrides,
+)
 
 KEYS = frozenset({'firmware_interface', 'power_interface', DEPLOY_INTERFACE})
 CHOOSABLE = ('ramdisk',)

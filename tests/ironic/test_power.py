@@ -7,8 +7,8 @@ from ironic.common import states
 from ironic.conductor import manager as conductor_manager
 from ironic.conductor import task_manager
 
-from baremetal_acc_ironic import work
 from baremetal_acc_ironic.power import PowerRefused
+from baremetal_acc_ironic.steps import runner
 from tests.ironic.case import IronicCase
 
 UPDATE = {'step': 'update_accelerator_firmware'}
@@ -92,4 +92,4 @@ class TestPower(IronicCase):
         self.node.refresh()
         job = self.mind.job
         assert job is not None
-        assert (False, False) == (job.writing, work.touched(job))
+        assert (False, False) == (job.writing, runner.touched(job))

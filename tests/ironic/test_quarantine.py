@@ -10,18 +10,17 @@ from typing import Any
 import pytest
 from ironic.common import faults, states
 
-from baremetal_acc.decide.advance import begin
-from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.job import Finding, Flow, ItemState, Job, Met, Verdict
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import Subject
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import quarantine
-from baremetal_acc_ironic.node import Memory
+from baremetal_acc.planning.job_transitions import begin
+from baremetal_acc.planning.plan import plan
+from baremetal_acc_ironic.state import node_state, quarantine
+from baremetal_acc_ironic.state.node_state import Memory
 from tests.ironic.case import GPU_NEW, GPU_OLD, IronicCase
-from tests.unit.decide import values as v
+from tests.unit.planning import values as v
 
 UPDATE = {'step': 'update_accelerator_firmware'}
 PROGRAM = {'step': 'program_accelerators'}
@@ -225,7 +224,7 @@ class TestMemory(QuarantineCase):
         one = Quarantine(device=AcceleratorId('uuid:1'), since=datetime(2026, 11, 21, tzinfo=UTC), why='it burns')
         old = self.mind
         assert () == old.quarantined
-        memory.store(self.node, replace(old, quarantined=(one,)))
+        node_state.store(self.node, replace(old, quarantined=(one,)))
         assert (one,) == self.mind.quarantined
         assert ['uuid:1 is quarantined since 2026-11-21 00:00:00 UTC: it burns'] == quarantine.reasons(self.mind)
 

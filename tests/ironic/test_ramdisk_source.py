@@ -16,10 +16,11 @@ from ironic.drivers.modules import agent_client, deploy_utils, image_utils, pxe_
 from ironic.drivers.modules.redfish import boot as redfish_boot
 
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import ramdisk_source, work
+from baremetal_acc_ironic.authorization import ramdisk_source
 from baremetal_acc_ironic.hardware import IpmiAccHardware, RedfishAccHardware
-from baremetal_acc_ironic.node import Memory
+from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.steps import runner
 from tests.ironic.test_api import LESSEE_ADMIN, OWNER_MEMBER, ApiCase
 
 RECONCILE = 'reconcile_accelerators'
@@ -137,7 +138,7 @@ class TestSource(ApiCase):
         """The host may stay on in cleaning, with something that calls itself the ramdisk."""
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             task.node.driver_internal_info = task.node.driver_internal_info | {'agent_url': 'https://192.0.2.1:9999'}
-            return not work._hold(task, Flow.CLEAN)
+            return not runner._hold(task, Flow.CLEAN)
 
     def write(self, headers: dict[str, str], path: str, value: Any) -> None:
         """Change one field through the API."""
@@ -177,7 +178,7 @@ class TestSource(ApiCase):
         assert not self.trusted()
         self.clear()
         begun = []
-        with mock.patch.object(work, 'start', side_effect=lambda *_: begun.append(self.trusted())):
+        with mock.patch.object(runner, 'start', side_effect=lambda *_: begun.append(self.trusted())):
             self.clean(RECONCILE)
         assert [True] == begun
 
@@ -208,4 +209,4 @@ class TestSource(ApiCase):
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             task.driver.firmware.validate(task)
         self.node.refresh()
-        assert None is memory.load(self.node).ramdisk
+        assert None is node_state.load(self.node).ramdisk

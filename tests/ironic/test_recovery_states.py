@@ -4,7 +4,7 @@
 
 from ironic.common import state_machine, states
 
-from baremetal_acc_ironic import recovery
+from baremetal_acc_ironic.periodics import recovery
 
 HELD = {states.CLEANHOLD, states.DEPLOYHOLD, states.SERVICEHOLD}
 """Between two steps of one flow, which goes on."""

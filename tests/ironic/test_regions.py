@@ -10,9 +10,9 @@ from unittest import mock
 
 from ironic.common import states
 
-from baremetal_acc.decide import regions
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import record
+from baremetal_acc.scheduling import regions
+from baremetal_acc_ironic.reporting import record
+from baremetal_acc_ironic.state import node_state
 from tests.ironic.case import IronicCase
 
 BASELINE = """\
@@ -38,7 +38,7 @@ class TestRegions(IronicCase):
     def remembered(self) -> regions.Regions:
         """As whoever steers a fleet reads it."""
         self.node.refresh()
-        return regions.read(self.node.driver_internal_info[memory.KEY]['regions'])
+        return regions.read(self.node.driver_internal_info[node_state.KEY]['regions'])
 
     def test_what_was_programmed_is_remembered_with_its_time(self) -> None:
         """By cleaning, whatever it brings back, it is not: only what somebody asked for is to rest."""
@@ -82,10 +82,10 @@ class TestRegions(IronicCase):
         """Of another version, or tampered with; the next look remembers anew."""
         self.clean({'step': 'reconcile_accelerators'})
         self.settle()
-        info = self.node.driver_internal_info[memory.KEY] | {'regions': {'by': 'a later version'}}
-        self.node.set_driver_internal_info(memory.KEY, info)
+        info = self.node.driver_internal_info[node_state.KEY] | {'regions': {'by': 'a later version'}}
+        self.node.set_driver_internal_info(node_state.KEY, info)
         self.node.save()
-        assert None is memory.load(self.node).regions
+        assert None is node_state.load(self.node).regions
         self.clean({'step': 'reconcile_accelerators'})
         self.settle()
         assert {'Slot0', 'Slot1'} == set(self.held())
@@ -96,8 +96,10 @@ class TestRegions(IronicCase):
             regions.Slot(accelerator=f'uuid:{n}', slot_id='Slot0', takes=frozenset({f'a{n}', 'b'})) for n in range(40)
         )
         found = regions.Regions(at=datetime.now(UTC), slots=slots)
-        memory.store(self.node, memory.Memory(regions=found))
-        assert found == memory.load(self.node).regions
-        size = memory.LIMIT_BYTES - 1500
-        memory.store(self.node, memory.Memory(regions=found, seen=None, handed=random.Random(1).randbytes(size // 2).hex()))
-        assert None is memory.load(self.node).regions
+        node_state.store(self.node, node_state.Memory(regions=found))
+        assert found == node_state.load(self.node).regions
+        size = node_state.LIMIT_BYTES - 1500
+        node_state.store(
+            self.node, node_state.Memory(regions=found, seen=None, handed=random.Random(1).randbytes(size // 2).hex())
+        )
+        assert None is node_state.load(self.node).regions

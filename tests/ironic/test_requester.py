@@ -10,7 +10,9 @@ from ironic.conf import CONF
 
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import outcome, requester, rights, steps
+from baremetal_acc_ironic.authorization import requester, rights
+from baremetal_acc_ironic.state import provision_state
+from baremetal_acc_ironic.steps import definitions
 
 VOUCHED = {'token': {'methods': ['password']}}
 
@@ -100,9 +102,9 @@ def test_names_are_bounded_and_stay_in_one_line():
 def test_no_record_is_lost_for_a_long_name(user: str | None, monkeypatch: pytest.MonkeyPatch):
     """MySQL takes none that is longer than its column, and the user of a heartbeat is what its client says."""
     kept = []
-    monkeypatch.setattr(outcome.manager_utils, 'node_history_record', lambda *_, **given: kept.append(given['user']))
-    monkeypatch.setattr(outcome.oslo_context, 'get_current', lambda: SimpleNamespace(user_id='f' * 1000))
-    outcome.told(None, 'text', user=user)
+    monkeypatch.setattr(provision_state.manager_utils, 'node_history_record', lambda *_, **given: kept.append(given['user']))
+    monkeypatch.setattr(provision_state.oslo_context, 'get_current', lambda: SimpleNamespace(user_id='f' * 1000))
+    provision_state.told(None, 'text', user=user)
     assert [(user or 'f' * 64)[:64]] == kept
 
 
@@ -129,10 +131,10 @@ def test_a_tenant_is_who_leases_the_node_and_does_not_own_it(changes: Any, owner
 def test_a_step_is_the_operators_unless_it_says_otherwise():
     """A new one, too. What Ironic runs by itself is named here once more, and in no flow is anything opened by itself."""
     assert {'inventory_accelerators', 'verify_accelerators', 'program_accelerators'} == {
-        name for name, step in steps.STEPS.items() if not step.operators
+        name for name, step in definitions.STEPS.items() if not step.operators
     }
-    by_itself = {(name, flow) for name, step in steps.STEPS.items() for flow in step.automatic}
-    assert {name for name, _ in by_itself} <= set(steps.STEPS) - {'unlock_accelerators', 'waive_accelerator_locks'}
+    by_itself = {(name, flow) for name, step in definitions.STEPS.items() for flow in step.automatic}
+    assert {name for name, _ in by_itself} <= set(definitions.STEPS) - {'unlock_accelerators', 'waive_accelerator_locks'}
     assert {'lock_accelerators'} == {name for name, flow in by_itself if flow is Flow.DEPLOY}
     assert not [name for name, flow in by_itself if flow is Flow.SERVICE]
 

@@ -19,7 +19,7 @@ from ironic.common import states
 from ironic.conductor import rpcapi
 from ironic.drivers.modules import inspect_utils
 
-from baremetal_acc_ironic import steps
+from baremetal_acc_ironic.steps import definitions
 from tests.ironic.api import LESSEE, OWNER
 from tests.ironic.keystone import IMPLIED, SERVICE
 from tests.ironic.roles_case import STRANGER, RolesCase
@@ -38,7 +38,7 @@ IN_TREE = (
     ('deploy', 'update_nvidia_nic_firmware_image'),
     ('deploy', 'update_nvidia_nic_firmware_settings'),
 )
-WRITES = [*(('firmware', name) for name, step in steps.STEPS.items() if step.operators), *IN_TREE]
+WRITES = [*(('firmware', name) for name, step in definitions.STEPS.items() if step.operators), *IN_TREE]
 PROVISION = '/v1/nodes/{node}/states/provision'
 CALLS = (
     'do_node_service',
@@ -84,7 +84,7 @@ VIEWS: dict[str, Verb] = {
     'see its history': ('GET', '/v1/nodes/{node}/history', None),
 }
 
-STEPS = [*(('firmware', name) for name in steps.STEPS), *IN_TREE]
+STEPS = [*(('firmware', name) for name in definitions.STEPS), *IN_TREE]
 
 STATE = {'service': states.ACTIVE, 'clean': states.MANAGEABLE, 'deploy': states.AVAILABLE}
 

@@ -13,7 +13,7 @@ from oslo_policy import generator as policy_generator
 
 from baremetal_acc.config import options as config
 from baremetal_acc.errors import DocumentError
-from baremetal_acc.fleet.connect import connect
+from baremetal_acc.pools.connect import connect
 from baremetal_acc_ironic import opts
 
 

@@ -11,7 +11,8 @@ from oslo_config import cfg
 
 from baremetal_acc.config import options
 from baremetal_acc.errors import DocumentError
-from baremetal_acc_ironic import opts, policy, settings
+from baremetal_acc_ironic import opts, settings
+from baremetal_acc_ironic.authorization import policy
 from tests import configured
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from ironic.common import states
 from oslo_upgradecheck.upgradecheck import Code
 
-from baremetal_acc_ironic import node, status
+from baremetal_acc_ironic import status
+from baremetal_acc_ironic.state import node_state
 from tests.ironic.case import TYPE, IronicCase
 
 
@@ -79,22 +80,22 @@ class TestStatus(IronicCase):
         self.to_active()
         assert (Code.SUCCESS, None) == self.found()['Proofs of active nodes']
         proven = self.mind.proven
-        stored = self.node.driver_internal_info[node.KEY]
+        stored = self.node.driver_internal_info[node_state.KEY]
         del stored['proven']
-        self.be(driver_internal_info={node.KEY: stored})
+        self.be(driver_internal_info={node_state.KEY: stored})
         assert (Code.SUCCESS, None) == self.found()['Proofs of active nodes']
         assert proven is not None
         assert self.mind.proven is not None
-        node.store(self.node, replace(self.mind, proven=None))
+        node_state.store(self.node, replace(self.mind, proven=None))
         assert Code.WARNING == self.found()['Proofs of active nodes'][0]
 
     def test_what_an_earlier_version_handed_over_without_a_certificate_counts(self) -> None:
         """As proven, whenever that was."""
         stored = {'format': 1, 'handed': 'x'}
-        assert node.proven({node.KEY: stored})
-        assert datetime.fromtimestamp(0, UTC) == node._proven(stored)
-        assert not node.proven({node.KEY: stored | {'proven': None}})
-        assert not node.proven({node.KEY: {'format': 1}})
+        assert node_state.proven({node_state.KEY: stored})
+        assert datetime.fromtimestamp(0, UTC) == node_state._proven(stored)
+        assert not node_state.proven({node_state.KEY: stored | {'proven': None}})
+        assert not node_state.proven({node_state.KEY: {'format': 1}})
 
     def test_many_are_counted(self) -> None:
         """Not all of them are printed."""

@@ -13,8 +13,10 @@ from ironic.conductor import task_manager
 from oslo_config import cfg
 
 from baremetal_acc.errors import UsageError
-from baremetal_acc_ironic import opts, policy, settings, steps
+from baremetal_acc_ironic import opts, settings
+from baremetal_acc_ironic.authorization import policy
 from baremetal_acc_ironic.firmware import RedfishAccFirmware
+from baremetal_acc_ironic.steps import definitions
 from tests.ironic.case import IronicCase
 
 NAMES = {
@@ -69,7 +71,7 @@ class TestDiscovery(IronicCase):
 
     def test_the_table_of_steps_is_the_interface(self) -> None:
         """Steps, table and class name the same ones."""
-        assert NAMES == set(steps.STEPS)
+        assert NAMES == set(definitions.STEPS)
 
     def test_validation_reads_the_operators_documents(self) -> None:
         """``baremetal node validate`` says what a step would fail with."""
@@ -157,15 +159,15 @@ class TestDiscovery(IronicCase):
 @pytest.mark.parametrize(
     ('step', 'given', 'where'),
     [
-        (steps.UPDATE, {'devices': 'GPU_0'}, "argument devices: 'GPU_0' is not of type 'array'"),
-        (steps.UPDATE, {'devices': ['GPU_0', 5]}, "argument devices[1]: 5 is not of type 'string'"),
-        (steps.UPDATE, {'devices': []}, 'argument devices: [] should be non-empty'),
-        (steps.PROGRAM, {'functions': {'Slot0': ''}}, "argument functions[Slot0]: '' should be non-empty"),
-        (steps.LOCK, {'url': 'https://a:b@c'}, 'arguments: Additional properties are not allowed'),
-        (steps.RECONCILE, {'devices': ['GPU_0']}, 'arguments: Additional properties are not allowed'),
+        (definitions.UPDATE, {'devices': 'GPU_0'}, "argument devices: 'GPU_0' is not of type 'array'"),
+        (definitions.UPDATE, {'devices': ['GPU_0', 5]}, "argument devices[1]: 5 is not of type 'string'"),
+        (definitions.UPDATE, {'devices': []}, 'argument devices: [] should be non-empty'),
+        (definitions.PROGRAM, {'functions': {'Slot0': ''}}, "argument functions[Slot0]: '' should be non-empty"),
+        (definitions.LOCK, {'url': 'https://a:b@c'}, 'arguments: Additional properties are not allowed'),
+        (definitions.RECONCILE, {'devices': ['GPU_0']}, 'arguments: Additional properties are not allowed'),
     ],
 )
-def test_arguments_are_refused_by_name_and_value(step: steps.Step, given: dict[str, object], where: str) -> None:
+def test_arguments_are_refused_by_name_and_value(step: definitions.Step, given: dict[str, object], where: str) -> None:
     """Ironic checks names only, and what it stores is not changed by us."""
     kept = dict(given)
     with pytest.raises(UsageError) as caught:

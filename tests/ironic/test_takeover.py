@@ -12,10 +12,10 @@ from ironic.conductor import manager as conductor_manager
 from ironic.conductor import task_manager
 from oslo_utils import timeutils
 
-from baremetal_acc.decide.advance import current
 from baremetal_acc.model.job import Stage
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import work
+from baremetal_acc.planning.job_transitions import current
+from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.steps import runner
 from tests.ironic.case import GPU_NEW, GPU_OLD
 from tests.ironic.test_jobs import GPU_0, UPDATE, JobCase
 
@@ -54,20 +54,20 @@ class TestOnlyThoughtDead(JobCase):
 
         :returns: what the other conductor relies on: as it left it, and after we went on.
         """
-        kept = memory.store
-        self.addCleanup(setattr, memory, 'store', kept)
+        kept = node_state.store
+        self.addCleanup(setattr, node_state, 'store', kept)
         left: list[tuple[Any, ...]] = []
 
-        def store(node: Any, mind: memory.Memory) -> None:
+        def store(node: Any, mind: node_state.Memory) -> None:
             kept(node, mind)
             job = mind.job
             if job is not None and current(job) is stage and any(i.state.begun and not i.state.ended for i in job.items):
-                memory.store = kept
+                node_state.store = kept
                 taken()
                 self.machine.reset_log()
                 left.append(self.row())
 
-        memory.store = store
+        node_state.store = store
         for _ in range(200):
             # At the end of the turn Ironic gives back a lock that it has not any more, and says so.
             with contextlib.suppress(exception.NodeLocked):
@@ -85,7 +85,7 @@ class TestOnlyThoughtDead(JobCase):
         """The other conductor has done its turn, and another worker of ours has the lock now."""
         self.taken_over()
         info = dict(self.dbapi.get_node_by_id(self.node.id).driver_internal_info)
-        info[memory.KEY] = info[memory.KEY] | {'lifecycle': 7}
+        info[node_state.KEY] = info[node_state.KEY] | {'lifecycle': 7}
         self.dbapi.update_node(self.node.id, {'driver_internal_info': info})
         self.dbapi.release_node('other-host', self.node.id)
         self.dbapi.reserve_node('test-host', self.node.id)
@@ -93,7 +93,7 @@ class TestOnlyThoughtDead(JobCase):
     def row(self) -> tuple[Any, ...]:
         """What the other conductor relies on."""
         node = self.dbapi.get_node_by_id(self.node.id)
-        return node.provision_state, node.driver_internal_info[memory.KEY], node.maintenance, node.power_state
+        return node.provision_state, node.driver_internal_info[node_state.KEY], node.maintenance, node.power_state
 
     def test_no_host_is_powered_off_that_another_one_has(self) -> None:
         """Nothing reaches the BMC, and the node stays as the other one left it."""
@@ -166,14 +166,14 @@ class TestIronicsTimeouts(JobCase):
 
     def test_in_a_deploy_wait(self) -> None:
         """Deploy failed: nothing was handed over, and what was engaged counts for no later deploy."""
-        self.addCleanup(setattr, work, 'TURNS', work.TURNS)
+        self.addCleanup(setattr, runner, 'TURNS', runner.TURNS)
         self.clean()
         assert states.AVAILABLE == self.settle(), self.node.last_error
-        work.TURNS = 1
+        runner.TURNS = 1
         self.deploy()
         self.node.refresh()
         assert states.DEPLOYWAIT == self.node.provision_state
-        while self.mind.job is not None and not work.touched(self.mind.job):
+        while self.mind.job is not None and not runner.touched(self.mind.job):
             self.poll()
         self.long_ago()
         self.service._check_deploy_timeouts(self.context)

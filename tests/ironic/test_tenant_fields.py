@@ -11,9 +11,9 @@ from ironic.api.controllers.v1 import node as node_api
 from ironic.common import policy, states
 from ironic.conductor import task_manager
 
-from baremetal_acc.decide.baseline import NodeFacts
-from baremetal_acc.fleet import ironic as fleet
-from baremetal_acc_ironic.target import target
+from baremetal_acc.policy.baseline import NodeFacts
+from baremetal_acc.pools import ironic as fleet
+from baremetal_acc_ironic.state.target import target
 from tests.conftest import TREE
 from tests.ironic import tenant_fields
 from tests.ironic.api import LESSEE, OWNER

@@ -7,9 +7,9 @@ from dataclasses import replace
 from ironic.common import states
 from ironic.conductor import task_manager
 
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic.node import KEY
-from baremetal_acc_ironic.target import target
+from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state.node_state import KEY
+from baremetal_acc_ironic.state.target import target
 from tests.ironic.api import OWNER
 from tests.ironic.test_api import OWNER_ADMIN, ApiCase
 
@@ -153,5 +153,5 @@ class TestTraits(ApiCase):
         # What lists of devices say of one card says nothing of the others.
         assert {'CUSTOM_NVIDIA_2330', 'CUSTOM_GPU_NVIDIA_H100'} == self.mind.traits - ours
         assert ours == self.facts()
-        memory.store(self.node, replace(self.mind, traits=frozenset()))
+        node_state.store(self.node, replace(self.mind, traits=frozenset()))
         assert frozenset() == self.facts()

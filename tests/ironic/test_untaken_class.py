@@ -8,8 +8,8 @@ from typing import Any
 from ironic.common import states
 from ironic.conductor import task_manager
 
-from baremetal_acc.decide.baseline import Downgrade, Match, Offering, OnLeave, Rule
-from baremetal_acc_ironic import taking
+from baremetal_acc.policy.baseline import Downgrade, Match, Offering, OnLeave, Rule
+from baremetal_acc_ironic.authorization import accepted_values
 from tests.ironic.api import LESSEE, OWNER
 from tests.ironic.case import BASELINE, IronicCase
 from tests.ironic.test_api import LESSEE_ADMIN, LESSEE_MEMBER, OWNER_MEMBER, SYSTEM_ADMIN, ApiCase
@@ -241,7 +241,7 @@ class TestKept(IronicCase):
 
 def test_every_key_of_a_rule_is_known_to_ask_or_to_lessen() -> None:
     """A new key has to be thought about."""
-    kinds = (taking.EMPTY_ASKS_FOR_NOTHING, taking.ASKS, taking.LESSENS)
+    kinds = (accepted_values.EMPTY_ASKS_FOR_NOTHING, accepted_values.ASKS, accepted_values.LESSENS)
     assert {f.name for f in fields(Rule)} - {'name', 'match'} == frozenset().union(*kinds)
     assert sum(len(kind) for kind in kinds) == len(frozenset().union(*kinds))
 
@@ -259,6 +259,6 @@ def test_a_rule_that_only_lessens_asks_for_nothing() -> None:
         offer=next(iter(Offering)),
         on_leave=next(iter(OnLeave)),
     )
-    assert not taking.asks_for_more(empty)
-    assert taking.asks_for_more(Rule(name='r', match=Match(), firmware=(('*', '1'),)))
-    assert taking.asks_for_more(Rule(name='r', match=Match(), bmc_users=()))
+    assert not accepted_values.asks_for_more(empty)
+    assert accepted_values.asks_for_more(Rule(name='r', match=Match(), firmware=(('*', '1'),)))
+    assert accepted_values.asks_for_more(Rule(name='r', match=Match(), bmc_users=()))

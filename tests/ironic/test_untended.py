@@ -17,10 +17,11 @@ from oslo_messaging.notify import _impl_test
 
 from baremetal_acc.model.custody import BreakCause, Origin
 from baremetal_acc.planning import custody
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import power, round_reading, untended, watch, watch_states
-from baremetal_acc_ironic.node import Memory, StartAllowed
-from baremetal_acc_ironic.watch_states import EXPECTED, Expected
+from baremetal_acc_ironic import power
+from baremetal_acc_ironic.periodics import round_reading, unused_nodes, watch, watch_states
+from baremetal_acc_ironic.periodics.watch_states import EXPECTED, Expected
+from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state.node_state import Memory, StartAllowed
 from tests.ironic import ipmi_case
 from tests.ironic.api import LESSEE
 from tests.ironic.ipmi_case import IpmiCase
@@ -86,7 +87,7 @@ class UntendedCase(WatchCase):
         kept, now = self.mind.custody, datetime.now(UTC)
         for card in kept.cards:
             kept = custody.begun(kept, card.accelerator, Origin.ACCEPTED, now, by=['root'], until=now + timedelta(days=1))
-        memory.store(self.node, replace(self.mind, custody=kept))
+        node_state.store(self.node, replace(self.mind, custody=kept))
         self.cards = {card.accelerator for card in kept.cards}
         self.begun = self.mind
         self.round()  # the first time that the conductor sees the node; from the next moment on it is due
@@ -112,7 +113,7 @@ class UntendedCase(WatchCase):
         clean = {'instance_uuid': None, 'lessee': None, 'maintenance': False, 'fault': None, 'disable_power_off': False}
         self.dbapi.update_node(self.node.id, {'provision_state': state} | clean | values)
         self.node.refresh()
-        memory.store(self.node, self.begun)
+        node_state.store(self.node, self.begun)
         self.press('On' if on else 'ForceOff')
         _impl_test.reset()
 
@@ -193,7 +194,7 @@ class TestHostOn(UntendedCase):
         uuid = '5d7cd2ca-9b0f-4f9e-a5b4-3c1f8e0d2b6a'
         for values in ({'instance_uuid': uuid}, {'lessee': LESSEE}, {'maintenance': True}, {'disable_power_off': True}):
             self.open(**values)
-            with mock.patch.object(untended.manager_utils, 'node_power_action') as asked:
+            with mock.patch.object(unused_nodes.manager_utils, 'node_power_action') as asked:
                 self.round()
             assert (BEGUN, 'On', False) == (self.told(), self.host, asked.called), values
             self.assert_exposed()
@@ -328,7 +329,7 @@ class TestQuiet(UntendedCase):
         judged[self.node.uuid] = replace(judged[self.node.uuid], at=datetime.now(UTC) - timedelta(hours=2))
         assert self.asked() > usual
         assert usual == self.asked()
-        memory.store(self.node, replace(self.begun, evidence=()))
+        node_state.store(self.node, replace(self.begun, evidence=()))
         self.round()
         assert BEGUN == self.told(), 'nothing says any more that these locks are ours'
 
@@ -337,7 +338,7 @@ class TestQuiet(UntendedCase):
         info = dict(self.node.driver_info)
         del info['redfish_system_id']
         self.be(states.AVAILABLE, on=False, driver_info=info)
-        memory.store(self.node, replace(self.begun, seen=None))
+        node_state.store(self.node, replace(self.begun, seen=None))
         assert self.asked() > 3
         assert self.asked() <= 3
         assert 1 == self.asked()
@@ -373,7 +374,7 @@ class TestQuiet(UntendedCase):
     def test_a_node_that_is_locked_or_worked_on_is_left_alone(self) -> None:
         """Whoever has it may be about to start its host."""
         self.open()
-        with mock.patch.object(memory, 'busy', return_value=True):
+        with mock.patch.object(node_state, 'busy', return_value=True):
             self.round()
         self.assert_quiet()
 
@@ -393,7 +394,7 @@ class TestAllowed(UntendedCase):
         self.open()
         before = self.begun
         self.begun = replace(before, start_allowed=self.allowed())
-        memory.store(self.node, self.begun)
+        node_state.store(self.node, self.begun)
         self.round()
         self.assert_quiet()
         self.begun = replace(before, start_allowed=self.allowed(hours=-1))
@@ -408,7 +409,7 @@ class TestAllowed(UntendedCase):
     def test_who_does_not_vouch_for_what_boots_has_the_cards_exposed(self) -> None:
         """Whoever has pressed the button; and the host runs on."""
         self.open()
-        memory.store(self.node, replace(self.begun, start_allowed=self.allowed(vouched=False)))
+        node_state.store(self.node, replace(self.begun, start_allowed=self.allowed(vouched=False)))
         self.round()
         assert ([], 'On') == (self.told(), self.host)
         assert self.cards == self.mind.exposed
@@ -431,7 +432,7 @@ class TestAllowed(UntendedCase):
             self.round()
             self.assert_quiet()
             # Nobody believes in a ramdisk that the owner's members have chosen.
-            with mock.patch.object(untended.ramdisk_source, 'trusted', return_value=False):
+            with mock.patch.object(unused_nodes.ramdisk_source, 'trusted', return_value=False):
                 self.round()
             assert (BEGUN, 'Off') == (self.told(), self.host), state
             for name in info:
@@ -459,7 +460,7 @@ class TestDayOne(UntendedCase):
         """So every node begins; its cards are written by no cleaning for that."""
         for state in (states.ENROLL, states.MANAGEABLE):
             self.open(state)
-            memory.store(self.node, Memory())
+            node_state.store(self.node, Memory())
             self.round()
             assert (BEGUN, 'On', frozenset()) == (self.told(), self.host, self.mind.exposed), state
             self.round()
@@ -480,8 +481,8 @@ class TestDayOne(UntendedCase):
             {'handed': 'x'},
             {'exposed': frozenset({card})},
         ):
-            assert untended.trusted(replace(Memory(), **some)), some
-        assert not untended.trusted(Memory())
+            assert unused_nodes.trusted(replace(Memory(), **some)), some
+        assert not unused_nodes.trusted(Memory())
 
     def test_a_bmc_that_cannot_be_read_yet_is_no_alarm(self) -> None:
         """Its login may be wrong still; once Ironic has verified it, it is one."""
@@ -536,15 +537,15 @@ class TestUnread(UntendedCase):
         """Told once and when it is over, in every state that is watched; nothing is written to such a node."""
         for state in (states.AVAILABLE, states.ACTIVE):
             self.open(state)
-            kept = self.node.driver_internal_info[memory.KEY]
+            kept = self.node.driver_internal_info[node_state.KEY]
             broken = {'format': 99}
-            self.node.set_driver_internal_info(memory.KEY, broken)
+            self.node.set_driver_internal_info(node_state.KEY, broken)
             self.node.save()
             for _ in range(2):
                 self.round()
                 assert [('start', 'unloadable')] == self.told(), state
-            assert ('On', broken) == (self.host, self.node.driver_internal_info[memory.KEY])
-            self.node.set_driver_internal_info(memory.KEY, kept)
+            assert ('On', broken) == (self.host, self.node.driver_internal_info[node_state.KEY])
+            self.node.set_driver_internal_info(node_state.KEY, kept)
             self.node.save()
             self.round()
             assert ('end', 'unloadable') in self.told()
@@ -594,8 +595,8 @@ class TestRaces(UntendedCase):
         """The next round reads it again."""
         self.open()
         info = dict(self.node.driver_internal_info)
-        other = replace(self.begun, opened=memory.Opened(since=datetime.now(UTC), why='a step'))
-        memory.store(self.node, other)
+        other = replace(self.begun, opened=node_state.Opened(since=datetime.now(UTC), why='a step'))
+        node_state.store(self.node, other)
         stored = self.node.driver_internal_info
         self.dbapi.update_node(self.node.id, {'driver_internal_info': info})
         self.meanwhile(driver_internal_info=stored)
@@ -608,7 +609,7 @@ class TestRaces(UntendedCase):
         self.open()
         info = dict(self.node.driver_internal_info)
         job = replace(writing(), custody=self.begun.custody, undos=self.begun.undos)
-        memory.store(self.node, replace(self.begun, job=job))
+        node_state.store(self.node, replace(self.begun, job=job))
         stored, busy = self.node.driver_internal_info, self.mind
         self.dbapi.update_node(self.node.id, {'driver_internal_info': info})
         self.meanwhile(driver_internal_info=stored)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from baremetal_acc_ironic import placement as told_by
-from baremetal_acc_ironic import vocabulary
+from baremetal_acc_ironic import placement_setup
 from tests.ironic.placement_case import PlacementCase
 
 BASELINE = """\
@@ -69,9 +69,9 @@ class TestAtTheStart(PlacementCase):
 
     def setUp(self) -> None:
         super().setUp()
-        vocabulary._CONDUCTORS.clear()
+        placement_setup._CONDUCTORS.clear()
         # The migration of Ironic's database, in the first test of a process, switches off all loggers that there were.
-        logger = logging.getLogger(vocabulary.__name__)
+        logger = logging.getLogger(placement_setup.__name__)
         logger.disabled = False
         logger.setLevel(logging.INFO)
         self.said: list[tuple[str, str]] = []
@@ -84,10 +84,10 @@ class TestAtTheStart(PlacementCase):
         """A conductor starts, and its periodic comes round. :returns: what it said, with the level."""
         self.said.clear()
         for _ in range(times):
-            vocabulary.keep(self.service)
-            vocabulary._CONDUCTORS[self.service].busy.acquire()
-            vocabulary._CONDUCTORS[self.service].busy.release()
-            vocabulary._CONDUCTORS[self.service].due = 0.0
+            placement_setup.keep(self.service)
+            placement_setup._CONDUCTORS[self.service].busy.acquire()
+            placement_setup._CONDUCTORS[self.service].busy.release()
+            placement_setup._CONDUCTORS[self.service].due = 0.0
         return list(self.said)
 
     def use(self, url: str) -> None:
@@ -121,5 +121,5 @@ class TestAtTheStart(PlacementCase):
         """There may be no placement."""
         self.config(publish=False, group='baremetal_acc')
         self.use(f'http://127.0.0.1:{self._old.server_address[1]}')
-        vocabulary.keep(self.service)
+        placement_setup.keep(self.service)
         assert [] == self._old.asked  # type: ignore[attr-defined]

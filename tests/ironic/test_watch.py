@@ -14,13 +14,14 @@ from ironic.common import states
 from ironic.conductor import task_manager
 from oslo_messaging.notify import _impl_test
 
-from baremetal_acc.bmc.redfish.trouble import HttpRefused
+from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
 from baremetal_acc.bmc.redfish.writer import Writer
 from baremetal_acc.model.lock import LockState
-from baremetal_acc_ironic import alarm, outcome, round_reading, watch
-from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.periodics import round_reading, watch
+from baremetal_acc_ironic.reporting import alarm
+from baremetal_acc_ironic.state import node_state, provision_state
 from tests.ironic.case import BASELINE, GPU_NEW, GPU_OLD, IronicCase
-from tests.unit.decide import values as v
+from tests.unit.planning import values as v
 
 ROOT = '/redfish/v1/Chassis/HGX_ERoT_GPU_0'
 STEP = timedelta(minutes=6)
@@ -78,7 +79,7 @@ class WatchCase(IronicCase):
         """Somebody with the operator's password opens a lock behind our back."""
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             target = watch.target_of(task)
-            connection = round_reading.tools_of(task, memory.load(task.node), images=False).connect(target.bmcs[0])
+            connection = round_reading.tools_of(task, node_state.load(task.node), images=False).connect(target.bmcs[0])
         try:
             writer = connection.writer()
             writer.patch(writer.fresh(ROOT), {'Oem': {'Nvidia': {'InbandUpdatePolicyEnabled': enabled}}})
@@ -231,7 +232,7 @@ class TestShared(WatchCase):
         bmc = mock.Mock()
         bmc.writer.return_value.session = 'ours'
         with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
-            one = watch._Round(task, memory.load(task.node), watch.Rounds(), self.at)
+            one = watch._Round(task, node_state.load(task.node), watch.Rounds(), self.at)
             one._tools = mock.Mock(mechanisms=(mechanism,))
             with mock.patch.object(watch, 'sessions') as opened:
                 opened.return_value.__enter__.return_value = {'host': bmc}
@@ -335,7 +336,7 @@ class TestStates(WatchCase):
             states.RESCUING: worked_on,
             states.UNRESCUING: worked_on,
         }
-        assert outcome.TENANT_STATES == set(watch.STATES) | reasons.keys()
+        assert provision_state.TENANT_STATES == set(watch.STATES) | reasons.keys()
         assert not set(watch.STATES) & reasons.keys()
 
 
@@ -503,9 +504,9 @@ class TestUncertified(WatchCase):
         self.handed_over()
         assert [] == self.alarms()
         self.node.refresh()
-        mind = memory.load(self.node)
+        mind = node_state.load(self.node)
         watched = replace(mind.watched, looked=mind.watched.looked - timedelta(hours=2))
-        memory.store(self.node, replace(mind, certificate=None, watched=watched))
+        node_state.store(self.node, replace(mind, certificate=None, watched=watched))
         self.round()
         assert [('start', 'unproven')] == self.told()
         assert any('no certificate says how it was handed over' in e for e in self.history())

@@ -8,8 +8,8 @@ from ironic.common import states
 
 from baremetal_acc.model.lock import Way, WritePath
 from baremetal_acc.model.ref import HOST, Ref
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic.node import KEY
+from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state.node_state import KEY
 from tests.ironic.test_api import ApiCase
 
 SECOND = Way(
@@ -36,7 +36,7 @@ class TestHiddenWay(ApiCase):
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
         (first,) = self.mind.ways
         assert ('host_interface', (WritePath.HOST_BMC_REDFISH,)) == (first.mechanism, first.blocks)
-        memory.store(self.node, replace(self.mind, ways=self.mind.ways | {SECOND}))
+        node_state.store(self.node, replace(self.mind, ways=self.mind.ways | {SECOND}))
         assert states.CLEANFAIL == self.cleaned()
         for said in (str(SECOND.ref), 'not shown any more', 'have the node inspected'):
             assert said in self.node.last_error

@@ -13,8 +13,9 @@ from ironic import objects
 from ironic.common import states
 from ironic.conductor import rpcapi, task_manager
 
-from baremetal_acc_ironic import certificate, requester
-from baremetal_acc_ironic.work import StepFailed
+from baremetal_acc_ironic.authorization import requester
+from baremetal_acc_ironic.state import certificate
+from baremetal_acc_ironic.steps.runner import StepFailed
 from tests.ironic.api import LESSEE, OWNER, VERSION
 from tests.ironic.case import GPU_OLD
 from tests.ironic.roles_case import RolesCase

@@ -18,11 +18,11 @@ from ironic.conductor import task_manager
 from ironic.db.sqlalchemy import models
 from oslo_db.sqlalchemy import enginefacade, engines
 
-from baremetal_acc.bmc.api import BmcAddress, Connection, ReadsAhead
+from baremetal_acc.bmc.driver import BmcAddress, Connection, ReadsAhead
 from baremetal_acc.errors import BmcUnreachable
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import workers as turns
-from baremetal_acc_ironic.workers import Clock, Workers, workers
+from baremetal_acc_ironic.periodics import workers as turns
+from baremetal_acc_ironic.periodics.workers import Clock, Workers, workers
+from baremetal_acc_ironic.state import node_state
 from tests.ironic.case import IronicCase
 
 SECONDS = 120.0
@@ -53,7 +53,7 @@ class ThreadCase(IronicCase):
 
     def waiting_node(self, number: int, **values: Any) -> Any:
         """A node that waits with a job in its key; what the job is does not matter."""
-        info = {memory.KEY: {'format': memory.FORMAT, 'busy': True}}
+        info = {node_state.KEY: {'format': node_state.FORMAT, 'busy': True}}
         uuid = f'{number:08d}-0000-4000-8000-000000000000'
         defaults = {
             'name': f'waiting-{number}',
@@ -236,8 +236,8 @@ def test_each_conductor_counts_its_own() -> None:
 
 def test_rounds_of_the_watch_leave_workers_to_jobs_and_never_take_more_than_all_of_ours(monkeypatch: Any) -> None:
     """Two of eight for the watch, four for all turns together, whoever comes first."""
-    monkeypatch.setattr('baremetal_acc_ironic.workers.share', lambda: 4)
-    monkeypatch.setattr('baremetal_acc_ironic.workers.share_of_watch', lambda: 2)
+    monkeypatch.setattr('baremetal_acc_ironic.periodics.workers.share', lambda: 4)
+    monkeypatch.setattr('baremetal_acc_ironic.periodics.workers.share_of_watch', lambda: 2)
     ours = Workers()
 
     def begin(_manager: Any, _context: Any, uuid: str, *_: Any, watching: bool) -> None:

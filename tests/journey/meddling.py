@@ -17,8 +17,8 @@ from typing import Any
 import requests
 
 from baremetal_acc.cli.main import main
-from baremetal_acc.fleet.ironic import Ironic
-from baremetal_acc.placement.shelf import Shelf
+from baremetal_acc.placement.node_withdrawal import Shelf
+from baremetal_acc.pools.ironic import Ironic
 
 
 def meddle(what: str) -> None:

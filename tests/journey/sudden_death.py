@@ -35,13 +35,13 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DIE = os.path.join(HERE, 'die')
-NAMES = ['baremetal_acc_ironic.node', 'baremetal_acc_ironic.workers']
+NAMES = ['baremetal_acc_ironic.state.node_state', 'baremetal_acc_ironic.periodics.workers']
 stopped = []
 stores = []
 
 
 def reached(mind, wanted):
-    from baremetal_acc.decide.advance import current
+    from baremetal_acc.planning.job_transitions import current
     from baremetal_acc.model.job import stage
 
     job = mind.job
@@ -63,7 +63,7 @@ def strike(node, stage, number):
 
 
 def stage_of(mind):
-    from baremetal_acc.decide.advance import current
+    from baremetal_acc.planning.job_transitions import current
 
     stage = None if mind.job is None else current(mind.job)
     return 'none' if stage is None else stage.name.lower()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc.decide.certificate import holds
-from baremetal_acc.handover import seal
+from baremetal_acc.certificates import envelope
+from baremetal_acc.certificates.statement import holds
 from tests.journey.api import Services
 from tests.journey.conftest import DPU_NEW, DPU_OLD, FPGA_NEW, FPGA_OLD, GPU_NEW, GPU_OLD, Enrol
 
@@ -90,7 +90,7 @@ def test_a_node_lives_from_enrolment_to_the_next_tenant(enrol: Enrol, services: 
     # Its certificate, as somebody checks it who has nothing but the key of the issuer, and Ironic's answer.
     kept = node.show()['driver_internal_info']['baremetal_acc']['certificate']
     state = Path(services.logs['ironic']).parent
-    signed = seal.opened(seal.unpacked(kept['packed']), seal.load(state / 'certificate.pem').trust)
+    signed = envelope.opened(envelope.unpacked(kept['packed']), envelope.load(state / 'certificate.pem').trust)
     assert () == holds(
         signed, now=datetime.now(UTC), node=node.uuid, lifecycle=kept['lifecycle'], deployment=kept['deployment']
     )

@@ -3,7 +3,7 @@
 """One machine's random life by a seed: cleaned, locked, verified, handed over, watched, taken back, with faults of all kinds.
 
 The machine is the emulator's, with a clock of its own; our own code decides, run as a conductor runs it
-(:mod:`baremetal_acc.run` and :mod:`baremetal_acc.decide`). The seed selects the events. The result is judged by the machine's
+(:mod:`baremetal_acc.execution` and :mod:`baremetal_acc.decide`). The seed selects the events. The result is judged by the machine's
 true state: whether any write path from the host to a card is open, what runs in each component, which lock was written when.
 
 A life is judged at every hand-over, at the end of every cleaning and in every round of the watch. A hand-over without proof is
@@ -29,18 +29,15 @@ from typing import Any
 from unittest import mock
 
 from baremetal_acc import wait
-from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.decide import certificate, watch
-from baremetal_acc.decide.advance import Patience, begin
-from baremetal_acc.decide.baseline import Baseline, Exposure, Match, NodeFacts, Rule
-from baremetal_acc.decide.plan import EVERYTHING, Part, plan
-from baremetal_acc.decide.verify import judged
+from baremetal_acc.bmc.driver import BmcAddress
+from baremetal_acc.certificates import statement
 from baremetal_acc.emulator.image import Image as Brought
 from baremetal_acc.emulator.image import Kind as Holds
 from baremetal_acc.emulator.parts import Bank, Power, Refused
 from baremetal_acc.errors import AccError
-from baremetal_acc.locks.api import Mechanism
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.execution import Target, Tools, bound, check, custody_feed, observe, tick
+from baremetal_acc.locks.mechanism import Mechanism
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.certificate import CertifiedNode, Paper
 from baremetal_acc.model.codec import decode, encode
@@ -51,10 +48,13 @@ from baremetal_acc.model.job import Done, Flow, Job, Outcome, Wait
 from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.subject import UNSEEN_OR_OPEN
-from baremetal_acc.planning import custody, custody_rules
+from baremetal_acc.planning import custody, custody_rules, watch
+from baremetal_acc.planning.job_transitions import Patience, begin
+from baremetal_acc.planning.plan import EVERYTHING, Part, plan
+from baremetal_acc.planning.verify import judged
+from baremetal_acc.policy.baseline import Baseline, Exposure, Match, NodeFacts, Rule
 from baremetal_acc.render import findings, troubles
 from baremetal_acc.render.refusals import raise_if_unsafe
-from baremetal_acc.run import Target, Tools, bound, check, custody_feed, observe, tick
 from tests.lifecycles.host import OTHER_BYTES, Host
 from tests.lifecycles.site import Site, bytes_of, digest_of, upload
 
@@ -348,7 +348,7 @@ class Life:
         self.at_look = [*self.other_versions(), *self.bytes_wrong(), *self.open_ways()]
 
     def open(self, image: Image) -> Upload:
-        """For :class:`baremetal_acc.run.Tools`: the bytes of an image."""
+        """For :class:`baremetal_acc.execution.Tools`: the bytes of an image."""
         return upload(image.name, self.world.files[image.name])
 
     def save(self, job: Job) -> None:
@@ -589,7 +589,7 @@ class Life:
             verdict = custody_feed.judged(verdict, mind.custody, inventory, self.target, self.tools(), inventory.at)
             if not verdict.met:
                 return tuple(map(findings.sentence, verdict.unmet))
-            occasion = certificate.Occasion(
+            occasion = statement.Occasion(
                 node=CertifiedNode(uuid=None, name='node-1'),
                 lifecycle=mind.lifecycle,
                 proven_in=mind.lifecycle,
@@ -604,13 +604,13 @@ class Life:
                 known=mind.known,
                 custody=mind.custody,
             )
-            paper = certificate.issue(inventory, verdict, self.baseline, NODE, mind.evidence, occasion, findings.sentence)
+            paper = statement.issue(inventory, verdict, self.baseline, NODE, mind.evidence, occasion, findings.sentence)
         except AccError as exc:
             return tuple(getattr(exc, 'reasons', ()) or (str(exc),))
         self.figures['hand-overs'] += 1
         self.figures[f'hand-overs, custody {self.demand}'] += 1
         self.judge_hand_over(began)
-        against = certificate.holds(paper, now=now, node='node-1', lifecycle=mind.lifecycle, deployment='d')
+        against = statement.holds(paper, now=now, node='node-1', lifecycle=mind.lifecycle, deployment='d')
         if against:
             self.wrong(f'a certificate that does not hold when it is issued: {"; ".join(against)}')
         # The counter goes up with the hand-over: what is proven from here on is of another lifecycle.

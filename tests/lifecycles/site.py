@@ -16,10 +16,9 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
-from baremetal_acc.bmc.api import Accepted, BmcAddress, Document, Look
-from baremetal_acc.bmc.redfish.trouble import HttpRefused
+from baremetal_acc.bmc.driver import Accepted, BmcAddress, Document, Look
+from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
 from baremetal_acc.emulator.clock import Clock
-from baremetal_acc.emulator.distort import other_unit
 from baremetal_acc.emulator.hw import build
 from baremetal_acc.emulator.hw.parameters import Parameters, Product
 from baremetal_acc.emulator.image import Image as Brought
@@ -29,6 +28,7 @@ from baremetal_acc.emulator.parts import Power, Refused
 from baremetal_acc.emulator.parts import TaskState as Emulated
 from baremetal_acc.emulator.redfish.errors import registry_message
 from baremetal_acc.emulator.redfish.resource import Resource
+from baremetal_acc.emulator.response_faults import other_unit
 from baremetal_acc.emulator.service import Request, Service
 from baremetal_acc.errors import BmcBusy, BmcRefused, BmcUnreachable
 from baremetal_acc.model.accelerator import Accelerator, Function, IdentitySource, Kind, PciIds, ReconfigurationSlot
@@ -311,7 +311,7 @@ class Site:
                 self.wrong.append(f'{key} was opened while the host was not off')
 
     def connect(self, address: BmcAddress) -> 'Connection':
-        """For :class:`baremetal_acc.run.Tools`."""
+        """For :class:`baremetal_acc.execution.Tools`."""
         return Connection(self, address)
 
 

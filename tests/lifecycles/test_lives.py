@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.decide import evidence, watch
 from baremetal_acc.model.custody import Cover, Interval, Strength
 from baremetal_acc.model.lock import LockState
-from baremetal_acc.planning import custody, custody_rules
+from baremetal_acc.planning import custody, custody_rules, lock_evidence, watch
 from tests.lifecycles import soak
 from tests.lifecycles.life import PRODUCTS, TROUBLES, Life, UnprovenHandOver, play
 
@@ -88,7 +87,7 @@ def _believes_everything(judge: Callable[..., Any]) -> Callable[..., Any]:
 
 def test_evidence_of_nobody_that_counted_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lock that was found closed, and that nobody closed in this deployment, is handed over: the truth says so."""
-    monkeypatch.setattr(evidence, 'judge', _believes_everything(evidence.judge))
+    monkeypatch.setattr(lock_evidence, 'judge', _believes_everything(lock_evidence.judge))
     assert 'handed over with' in first_wrong()[1]
 
 
@@ -100,7 +99,7 @@ def test_a_watch_that_sees_nothing_would_show(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_refusal_without_a_cause_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who refuses everything hands nothing over, and that is no proof of anything."""
-    monkeypatch.setattr(evidence, 'judge', lambda reading, *_, **__: replace(reading, state=LockState.UNKNOWN))
+    monkeypatch.setattr(lock_evidence, 'judge', lambda reading, *_, **__: replace(reading, state=LockState.UNKNOWN))
     assert 0 < sum(play(seed).figures['false failures of cleaning'] for seed in range(5))
 
 
@@ -139,7 +138,7 @@ def test_the_command_says_what_came_of_it(capsys: pytest.CaptureFixture[str]) ->
 
 def test_the_command_fails_where_a_life_goes_wrong(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the seed."""
-    monkeypatch.setattr(evidence, 'judge', _believes_everything(evidence.judge))
+    monkeypatch.setattr(lock_evidence, 'judge', _believes_everything(lock_evidence.judge))
     seed, _ = first_wrong()
     assert 1 == soak.main(['--lifecycles', '1', '--seed', str(seed), '--processes', '1'])
     assert f'(--only {seed})' in capsys.readouterr().out

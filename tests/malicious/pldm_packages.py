@@ -22,9 +22,9 @@ import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta, timezone
 
-from baremetal_acc.catalogue import pldm, pldm_package
-from baremetal_acc.catalogue.pldm import Package, PldmString, Revision, StringType
 from baremetal_acc.errors import PackageMalformed
+from baremetal_acc.images import pldm, pldm_package
+from baremetal_acc.images.pldm import Package, PldmString, Revision, StringType
 
 SIZE_AT = 17
 """Where PackageHeaderSize is."""

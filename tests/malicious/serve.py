@@ -13,8 +13,10 @@ import signal
 import sys
 from importlib import metadata
 
-from baremetal_acc.catalogue import fetch, roots, signature  # noqa: F401 - imported once, for every run
-from baremetal_acc.cli import apply, catalogue, main, plan  # noqa: F401
+from baremetal_acc.cli import main
+from baremetal_acc.cli.commands import apply, catalogue, plan  # noqa: F401
+from baremetal_acc.images import fetch  # noqa: F401 - imported once, for every run
+from baremetal_acc.images.trust import roots, signature  # noqa: F401 - imported once, for every run
 
 MAX_FILE = 64 * 1024 * 1024
 """What a run may write to one file: an endless image that is not refused in time fills no disk of ours."""

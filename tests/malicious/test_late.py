@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc.catalogue.store import Store
+from baremetal_acc.execution import Tools
+from baremetal_acc.images.store import Store
 from baremetal_acc.model.job import Failed
-from baremetal_acc.run import Tools
 from tests.malicious.attack import Attack
 from tests.malicious.notary import NOW, Authority, Notary, by_chain, notarised, signed
 from tests.malicious.test_signatures import image_signed, statement

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from baremetal_acc.emulator.image import build_image
+from baremetal_acc.execution import Tools
 from baremetal_acc.model.job import CheckImage, Failed, Flash, ItemState, Job
-from baremetal_acc.run import Tools
 from tests.malicious.attack import Attack
 from tests.malicious.test_swapped import turned
 from tests.malicious.workshop import FPGA, NEW, OLD, Workshop, entry, pushed, reached, told

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc.decide.advance import begin
-from baremetal_acc.decide.plan import Part, plan
+from baremetal_acc.execution import ImageStore, Tools, observe, tick
 from baremetal_acc.model.image import Image, Upload
 from baremetal_acc.model.job import CheckImage, Done, Failed, Flash, Flow, ItemState, Job, Outcome, Wait
+from baremetal_acc.planning.job_transitions import begin
+from baremetal_acc.planning.plan import Part, plan
 from baremetal_acc.render.refusals import raise_if_unsafe
-from baremetal_acc.run import ImageStore, Tools, observe, tick
 from tests.malicious.attack import Attack
 from tests.malicious.workshop import NEW, OLD, Workshop, flipped, pushed, reached, told
 

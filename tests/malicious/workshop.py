@@ -21,7 +21,7 @@ import yaml
 
 from baremetal_acc.cli import session
 from baremetal_acc.emulator.image import build_image
-from baremetal_acc.run import Target, Tools
+from baremetal_acc.execution import Target, Tools
 from tests.cli.desk import Done, target_of
 
 TREE = Path(__file__).parents[2]

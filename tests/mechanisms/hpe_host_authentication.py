@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """HPE's iLO shows in its Manager whether tools of the host need a password."""
 
-from baremetal_acc.locks.hpe_host_authentication import HostAuthentication
+from baremetal_acc.locks.hpe.host_authentication import HostAuthentication
 from baremetal_acc.model.lock import LockState, WritePath
 from tests.mechanisms.switch import Switch
 

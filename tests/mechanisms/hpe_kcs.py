@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """HPE's iLO shows KcsEnabled in the NetworkProtocol of its Manager."""
 
-from baremetal_acc.locks.hpe_kcs import KcsEnabled
+from baremetal_acc.locks.hpe.kcs import KcsEnabled
 from baremetal_acc.model.lock import LockState, WritePath
 from tests.mechanisms.switch import Switch
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lenovo's XCC shows KCSEnabled in its Manager: true or false, or by version a text."""
 
-from baremetal_acc.locks.lenovo_kcs import KcsEnabled
+from baremetal_acc.locks.lenovo.kcs import KcsEnabled
 from baremetal_acc.model.lock import LockState, WritePath
 from tests.mechanisms.switch import Switch
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Supermicro BMC links from its Manager to KCSInterface, which has the privilege of the host."""
 
-from baremetal_acc.locks.supermicro_kcs import KcsPrivilege
+from baremetal_acc.locks.supermicro.kcs import KcsPrivilege
 from baremetal_acc.model.lock import LockState, WritePath
 from tests.mechanisms.switch import Switch
 

@@ -14,7 +14,7 @@ import pytest
 from tests.mutants import trying
 from tests.mutants.trying import SURVIVORS, TESTS, TREE, Mutant, Source, Survivor, chosen, modules, noticed_by_mypy, outcomes
 
-SAMPLED = ('decide/flash.py', 'decide/meanwhile.py', 'decide/merge.py')
+SAMPLED = ('planning/update_states.py', 'planning/host_interference.py', 'planning/merge.py')
 """What the sample in make test is of: their own tests take a second."""
 
 SEED, SAMPLE = 20261122, 8
@@ -28,7 +28,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_module_that_decides_or_locks_has_its_tests() -> None:
     """A new module comes in by itself; one that is gone has no tests."""
-    assert {'decide/plan.py', 'locks/write_protected.py'} < set(modules())
+    assert {'planning/plan.py', 'locks/write_protected.py'} < set(modules())
     assert set() == set(TESTS) - {'decide', 'planning', 'locks'} - set(modules())
     assert all(trying.tests_of(module) for module in modules())
     assert [] == [path for paths in TESTS.values() for path in paths if not (TREE / path).exists()]
@@ -62,11 +62,11 @@ def test_what_survives_is_still_in_the_code() -> None:
 
 def test_what_is_listed_and_no_change_any_more_is_named() -> None:
     """Of modules that were tried; of others nobody knows."""
-    one = Survivor(module='decide/merge.py', function='f', was='a', now='b', why='for the test alone')
-    changes = [Mutant(module='decide/merge.py', function='f', number=1, was='a', now=now) for now in 'cb']
-    assert [] == trying.stale([one], {'decide/merge.py': changes})
-    assert [one] == trying.stale([one], {'decide/merge.py': changes[:1]})
-    assert [] == trying.stale([one], {'decide/flash.py': []})
+    one = Survivor(module='planning/merge.py', function='f', was='a', now='b', why='for the test alone')
+    changes = [Mutant(module='planning/merge.py', function='f', number=1, was='a', now=now) for now in 'cb']
+    assert [] == trying.stale([one], {'planning/merge.py': changes})
+    assert [one] == trying.stale([one], {'planning/merge.py': changes[:1]})
+    assert [] == trying.stale([one], {'planning/update_states.py': []})
 
 
 def sampled(folder: str) -> None:
@@ -113,7 +113,7 @@ def test_a_changed_function_is_the_one_that_is_called() -> None:
 
 def test_a_change_that_is_an_error_of_type_is_told_from_one_that_is_none(tmp_path: Path) -> None:
     """One mypy run for all: a line of its output is of the function that it stands in."""
-    source = Source('decide/flash.py')
+    source = Source('planning/update_states.py')
     wrong = [m for m in source.mutants if m.now.endswith('return Next(state=None, effect=Effect.FAIL, why=why)')]
     right = [m for m in source.mutants if m.now.endswith('return Next(state=ItemState.FAILED, effect=Effect.FAIL, why=None)')]
     assert wrong
@@ -123,7 +123,7 @@ def test_a_change_that_is_an_error_of_type_is_told_from_one_that_is_none(tmp_pat
 
 def test_what_came_of_a_change_is_kept_for_this_state_and_guides_the_next(tmp_path: Path) -> None:
     """An interrupted run goes on; after a change of any file everything is tried again, the test that noticed it first."""
-    mutants = Source('decide/flash.py').mutants[:3]
+    mutants = Source('planning/update_states.py').mutants[:3]
     first = trying.Kept(tmp_path)
     for mutant, by in zip(mutants, ('t.py::slow', 'mypy', None), strict=True):
         first.keep(mutant, by)
@@ -138,13 +138,13 @@ def test_what_came_of_a_change_is_kept_for_this_state_and_guides_the_next(tmp_pa
     assert mutants[0].place == mutants[1].place
     assert ['t.py::slow', 't.py::quick', 't.py::other'] == later.in_order(mutants[1], seconds, seconds)
     assert ['t.py::quick', 't.py::other', 't.py::slow'] == later.in_order(
-        Source('decide/merge.py').mutants[0], seconds, seconds
+        Source('planning/merge.py').mutants[0], seconds, seconds
     )
 
 
 def test_a_survivor_is_one_change_of_one_function() -> None:
     """Not of the same line elsewhere."""
-    mutant = Source('decide/flash.py').mutants[0]
+    mutant = Source('planning/update_states.py').mutants[0]
     same = Survivor(module=mutant.module, function=mutant.function, was=mutant.was, now=mutant.now, why='nothing')
     assert same.fits(mutant)
     other = Survivor(module=mutant.module, function='other', was=mutant.was, now=mutant.now, why='nothing')

@@ -8,7 +8,7 @@ functions it calls and how long it takes. Then a process is forked for each chan
 replaced, and the tests that call it run, the quick ones first, till one fails. What no test notices is shown to mypy, which
 ``make lint`` asks as well: all changes of a module at once, each as a function of its own.
 
-    python -m tests.mutants.trying [--only decide/flash.py ...] [--seed N --sample K] [--processes 2]
+    python -m tests.mutants.trying [--only planning/update_states.py ...] [--seed N --sample K] [--processes 2]
 
 What came of a change is kept in the folder. A run that was interrupted goes on where it was if no file of the product or of the
 tests has changed since; otherwise each change is tried again, first with the test that noticed it the last time.
@@ -61,9 +61,14 @@ histories cannot run for each of a thousand changes.
 
 TESTS: Mapping[str, tuple[str, ...]] = {
     'decide': ('tests/unit/decide', 'tests/unit/run'),
-    'decide/baseline.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
-    'decide/evidence.py': ('tests/unit/decide', 'tests/unit/run', 'tests/wire/test_locks.py', 'tests/wire/test_card_locks.py'),
-    'decide/images.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
+    'policy/baseline.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
+    'planning/lock_evidence.py': (
+        'tests/unit/decide',
+        'tests/unit/run',
+        'tests/wire/test_locks.py',
+        'tests/wire/test_card_locks.py',
+    ),
+    'planning/image_selection.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
     'locks': (
         'tests/unit/locks',
         'tests/wire/test_locks.py',
@@ -71,7 +76,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
         'tests/wire/test_whole_locks.py',
         'tests/hostile/test_locks.py',
     ),
-    'planning': ('tests/unit/planning', 'tests/unit/run/test_custody.py'),
+    'planning': ('tests/unit/planning', 'tests/unit/execution/test_custody.py'),
     'ironic/gate.py': ('tests/ironic/test_gate.py',),
 }
 """The tests that are to notice a change of a module, or of any in that folder. No slow ones: each may run for each of a
@@ -654,7 +659,7 @@ def outcomes(work: Mapping[str, Sequence[Mutant]], folder: Path, processes: int)
 def main(argv: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog='python -m tests.mutants.trying', description=__doc__.splitlines()[0])
-    parser.add_argument('--only', nargs='*', default=[], metavar='MODULE', help='decide/flash.py and the like')
+    parser.add_argument('--only', nargs='*', default=[], metavar='MODULE', help='planning/update_states.py and the like')
     parser.add_argument('--seed', type=int, default=1, help='of the sample')
     parser.add_argument('--sample', type=int, help='so many changes, chosen by the seed')
     parser.add_argument('--processes', type=int, default=2)

@@ -35,7 +35,7 @@ BUSY = these_tests('tests/emulator/test_fault_http.py::test_a_resource_that_is_a
 
 CARDS = these_tests('tests/unit/bmc/test_devices.py')
 KINDS = these_tests(
-    'tests/unit/decide/test_vocabulary.py', 'tests/unit/decide/test_baseline.py', 'tests/unit/cli/test_samples.py'
+    'tests/unit/scheduling/test_custom_traits.py', 'tests/unit/policy/test_baseline.py', 'tests/unit/cli/test_samples.py'
 )
 
 PASSTHROUGH = these_tests(

@@ -9,21 +9,21 @@ from typing import Any
 
 from keystoneauth1 import adapter, session, token_endpoint
 
-from baremetal_acc import assemble
-from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.decide import providers
-from baremetal_acc.decide.baseline import Exposure, NodeFacts
-from baremetal_acc.decide.offer import supply
-from baremetal_acc.decide.verify import verify
+from baremetal_acc import bootstrap
+from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.emulator.hw import build
 from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.server import Emulator, EmulatorThread, Serving
+from baremetal_acc.execution import Target, Tools, observe
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import BmcName
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
-from baremetal_acc.run import Target, Tools, observe
+from baremetal_acc.planning.verify import verify
+from baremetal_acc.policy.baseline import Exposure, NodeFacts
+from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling.schedulable import supply
 from tests.cli.desk import Desk
 from tests.configured import settings
 
@@ -107,7 +107,7 @@ def tools(desk: Desk, baseline: str) -> Tools:
         catalogue=str(desk.folder / 'catalogue.toml'),
         devices=str(desk.folder / 'devices.d'),
     )
-    return assemble.tools(found, assemble.documents(found))
+    return bootstrap.tools(found, bootstrap.documents(found))
 
 
 def machine(emulated: Any, desk: Desk, baseline: str) -> Machine:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.decide import providers
 from baremetal_acc.errors import InventoryInUse, RootMissing
 from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.scheduling import providers
 from tests.journey.api import Http
 from tests.nova import machines
 from tests.nova.conftest import Make

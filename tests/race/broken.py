@@ -5,10 +5,10 @@
 import threading
 from typing import Any
 
-from baremetal_acc.decide import providers
 from baremetal_acc.errors import PlacementError
-from baremetal_acc.placement import publish, wire
+from baremetal_acc.placement import publish, schemas
 from baremetal_acc.placement.client import Answer, PlacementClient
+from baremetal_acc.scheduling import providers
 
 
 def _slots_are_forgotten() -> None:
@@ -57,7 +57,7 @@ def _status_is_ignored() -> None:
 
 def _other_claims_are_dropped() -> None:
     """A reshape names what it moves, and forgets what else its consumer has."""
-    encode = wire.encode_consumer
+    encode = schemas.encode_consumer
 
     def bare(consumer: Any) -> dict[str, Any]:
         body = encode(consumer)
@@ -67,7 +67,7 @@ def _other_claims_are_dropped() -> None:
         body['allocations'] = {p: own for p, own in body['allocations'].items() if own['resources']}
         return body
 
-    wire.encode_consumer = bare
+    schemas.encode_consumer = bare
 
 
 def _roots_are_written() -> None:

@@ -21,13 +21,13 @@ from typing import Any
 
 from keystoneauth1 import adapter, session, token_endpoint
 
-from baremetal_acc.decide import providers
 from baremetal_acc.errors import AccError, InventoryInUse, PlacementRefused, PlacementUnreachable
 from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.placement.client import PlacementClient
+from baremetal_acc.placement.node_withdrawal import Shelf
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.reshape import Reshaper, Wish
-from baremetal_acc.placement.shelf import Shelf
+from baremetal_acc.scheduling import providers
 from tests.race import broken
 from tests.race.site import end_with_parent
 from tests.race.world import FIELDS, Machine, Place, Truth

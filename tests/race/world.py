@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from baremetal_acc.decide import providers
-from baremetal_acc.decide.baseline import Offering
-from baremetal_acc.decide.offer import Offer
 from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import Subject
-from tests.unit.decide.values import fpga, gpu, inventory, slot
+from baremetal_acc.policy.baseline import Offering
+from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling.schedulable import Offer
+from tests.unit.planning.values import fpga, gpu, inventory, slot
 
 NODE_CLASS = 'CUSTOM_RACE_NODE'
 FUNCTIONS = ('', 'gzip', 'aes')

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.cli import work
+from baremetal_acc.bmc.driver import BmcAddress
+from baremetal_acc.certificates import envelope
+from baremetal_acc.certificates.folder import Folder
+from baremetal_acc.cli import plan_builder
 from baremetal_acc.cli.state import Store, TargetState
-from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.errors import BmcUnreachable, CertificateInvalid, StaleJob
-from baremetal_acc.handover import seal
-from baremetal_acc.handover.folder import Folder
+from baremetal_acc.execution import Target, Tools, tick
 from baremetal_acc.model.certificate import Certificate
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.custody import NO_CUSTODY
 from baremetal_acc.model.job import Done, Failed, Job, Wait
-from baremetal_acc.run import Target, Tools, tick
+from baremetal_acc.policy.baseline import Baseline, NodeFacts
 from tests.stored import told
 from tests.stored.folder import COMMITS, HERE, files, laid_out
 
@@ -239,7 +239,7 @@ def test_a_job_goes_on(job):
     assert isinstance(outcome, Wait), outcome
     assert [(i.action, i.task) for i in job.items] == [(i.action, i.task) for i in again.items[: len(job.items)]]
     assert (job.engagements, job.undos, job.bmcs) == (again.engagements, again.undos, again.bmcs)
-    assert f'its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z has not ended' in work.unfinished(job)
+    assert f'its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z has not ended' in plan_builder.unfinished(job)
 
 
 @pytest.mark.parametrize('path', jobs('judged', 'ended'))
@@ -304,11 +304,11 @@ def test_a_field_that_is_not_known_is_refused_by_name(path, tmp_path):
 @pytest.mark.parametrize('path', NODES[:1])
 def test_a_node_of_a_newer_format_is_refused_by_name(path):
     """With what to do about it."""
-    from baremetal_acc_ironic import node as memory
+    from baremetal_acc_ironic.state import node_state
 
     value = json.loads(path.read_text()) | {'format': 99}
     with pytest.raises(StaleJob, match='has another format than 1') as caught:
-        memory.load(told.node_of(value))
+        node_state.load(told.node_of(value))
     assert told.UUID in str(caught.value)
     assert 'with the version of baremetal-acc that began it' in (caught.value.hint or '')
 
@@ -316,10 +316,10 @@ def test_a_node_of_a_newer_format_is_refused_by_name(path):
 @pytest.mark.parametrize('path', [p for p in NODES if '94f9a7d' in p.id])
 def test_a_node_that_was_handed_over_before_proofs_were_kept_has_one(path):
     """That version handed a node over by a verification alone: its tenant keeps its host. Any other node has no proof."""
-    from baremetal_acc_ironic import node as memory
+    from baremetal_acc_ironic.state import node_state
 
     value = json.loads(path.read_text())
-    mind = memory.load(told.node_of(value))
+    mind = node_state.load(told.node_of(value))
     assert ('handed' in value) == (mind.proven is not None)
     if mind.proven is not None and mind.certificate is not None:
         assert mind.certificate.issued == mind.proven
@@ -329,12 +329,12 @@ def test_a_node_that_was_handed_over_before_proofs_were_kept_has_one(path):
 
 def test_a_certificate_proves_what_it_proved(certificates):
     """By the key of its issuer; the bytes that were signed are the bytes that are kept."""
-    trust = seal.trusted([certificates / 'issuer.pem'])
+    trust = envelope.trusted([certificates / 'issuer.pem'])
     folder = Folder(root=certificates / 'kept')
     found = {p.name: p for p in folder.root.rglob('*-d-1.json')}
     assert {'10-d-1.json', '8-d-1.json'} == set(found)
     for path in found.values():
-        certificate = seal.opened(path.read_bytes(), trust)
+        certificate = envelope.opened(path.read_bytes(), trust)
         assert isinstance(certificate, Certificate)
         assert ('node-1', 'd-1', int(path.name.partition('-')[0])) == (
             certificate.node.name,
@@ -354,9 +354,9 @@ def test_a_certificate_proves_what_it_proved(certificates):
 
 def test_a_certificate_that_was_changed_or_is_newer_proves_nothing(certificates):
     """Whoever changed it."""
-    trust = seal.trusted([certificates / 'issuer.pem'])
+    trust = envelope.trusted([certificates / 'issuer.pem'])
     [path] = (certificates / 'kept').glob('*/10-d-1.json')
     with pytest.raises(CertificateInvalid, match='its signature does not fit'):
-        seal.opened(path.read_bytes().replace(b'"lifecycle":10', b'"lifecycle":12'), trust)
+        envelope.opened(path.read_bytes().replace(b'"lifecycle":10', b'"lifecycle":12'), trust)
     with pytest.raises(CertificateInvalid, match='another format'):
-        seal.unchecked(path.read_bytes().replace(b'"format":1', b'"format":9'))
+        envelope.unchecked(path.read_bytes().replace(b'"format":1', b'"format":9'))

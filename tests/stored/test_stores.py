@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc.catalogue.refused import CatalogueRefused
-from baremetal_acc.catalogue.serials import Serials
-from baremetal_acc.decide.moving import Stage
-from baremetal_acc.decide.pool import Demand
-from baremetal_acc.decide.progress import Progress
 from baremetal_acc.errors import AccError, DemandDiffers, StaleJob
-from baremetal_acc.fleet.journal import Journal
-from baremetal_acc.fleet.spool import Spool
+from baremetal_acc.images.refused import CatalogueRefused
+from baremetal_acc.images.serials import Serials
+from baremetal_acc.pools.journal import Journal
+from baremetal_acc.pools.spool import Spool
+from baremetal_acc.pools.state_machine import Stage
+from baremetal_acc.scheduling.demand_status import Progress
+from baremetal_acc.scheduling.pools import Demand
 from tests.stored.folder import COMMITS, files, laid_out
 
 NOW = datetime(2026, 11, 28, 6, 0, tzinfo=UTC)

@@ -13,13 +13,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from baremetal_acc import run
-from baremetal_acc.cli import render, work
+from baremetal_acc import execution
+from baremetal_acc.certificates import envelope
+from baremetal_acc.cli import plan_builder
+from baremetal_acc.cli.output import documents
 from baremetal_acc.cli.state import TargetState
-from baremetal_acc.decide.drift import drift
-from baremetal_acc.handover import seal
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Job
+from baremetal_acc.planning.drift import drift
 from baremetal_acc.render import findings
 
 ACTION = (
@@ -89,13 +90,13 @@ def of_job(job: Job | None) -> dict[str, Any] | None:
         'is': [job.target, job.node, job.flow.value, job.step, job.lifecycle, job.requester],
         'time': [encode(job.created), encode(job.deadline)],
         'stands': [job.ended, job.second, job.demands_met, job.writing, job.opened, sorted(job.devices)],
-        'doing': run.doing(job),
-        'unfinished': None if job.ended else work.unfinished(job),
+        'doing': execution.doing(job),
+        'unfinished': None if job.ended else plan_builder.unfinished(job),
         'reasons': list(job.reasons),
         'quarantined': list(job.quarantined),
         'bmcs': [list(one) for one in job.bmcs],
         'items': [_item(item) for item in job.items],
-        'verdict': None if job.verdict is None else render.verdict(job.verdict),
+        'verdict': None if job.verdict is None else documents.verdict(job.verdict),
         'unmet': [] if job.verdict is None else list(map(findings.sentence, job.verdict.unmet)),
         'engagements': [_engagement(e) for e in job.engagements],
         'undos': [[u.mechanism, u.ref.uri, u.field, list(u.closed)] for u in job.undos],
@@ -173,17 +174,17 @@ def node_of(value: Any) -> SimpleNamespace:
 
 def of_node(value: Any) -> dict[str, Any]:
     """A node of Ironic, by what its value under our key says."""
-    from baremetal_acc_ironic import node as memory
+    from baremetal_acc_ironic.state import node_state
 
     node = node_of(value)
-    mind = memory.load(node)
-    seen, handed = memory.last_look(node, mind), memory.handed_over(node, mind)
+    mind = node_state.load(node)
+    seen, handed = node_state.last_look(node, mind), node_state.handed_over(node, mind)
     info = node.driver_internal_info
     return {
         'lifecycle': mind.lifecycle,
         'stands': [mind.handed_over, mind.unplanned, mind.writing],
         'asked': None if mind.asked is None else encode(mind.asked),
-        'cheap': [memory.busy(info), list(memory.withdrawn(info)), memory.unwatched(info)],
+        'cheap': [node_state.busy(info), list(node_state.withdrawn(info)), node_state.unwatched(info)],
         'job': of_job(mind.job),
         'evidence': [_engagement(e) for e in mind.evidence],
         'known': sorted(mind.known),
@@ -216,7 +217,7 @@ def of_node(value: Any) -> dict[str, Any]:
 def _certificate(kept: Any) -> Any:
     if kept is None:
         return None
-    signed = None if kept.packed is None else seal.unchecked(seal.unpacked(kept.packed))
+    signed = None if kept.packed is None else envelope.unchecked(envelope.unpacked(kept.packed))
     cards = [] if signed is None else [[c.id, sorted(p.path.value for p in c.paths)] for c in signed.accelerators]
     return [
         kept.lifecycle,

@@ -11,9 +11,9 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from baremetal_acc.handover.folder import Folder
-from baremetal_acc.handover.seal import seal
-from tests.unit.handover import values
+from baremetal_acc.certificates.envelope import seal
+from baremetal_acc.certificates.folder import Folder
+from tests.unit.certificates import values
 
 
 def main() -> None:

@@ -11,15 +11,15 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from baremetal_acc.catalogue.serials import Serials
-from baremetal_acc.decide.moving import Stage
-from baremetal_acc.decide.pool import Change, Demand, Move
-from baremetal_acc.decide.progress import Progress, Told
 from baremetal_acc.errors import DemandRefused
-from baremetal_acc.fleet.journal import Entry, Journal
-from baremetal_acc.fleet.spool import Spool
+from baremetal_acc.images.serials import Serials
 from baremetal_acc.model.reshape import Stock
-from baremetal_acc.placement.shelf import Offered
+from baremetal_acc.placement.node_withdrawal import Offered
+from baremetal_acc.pools.journal import Entry, Journal
+from baremetal_acc.pools.spool import Spool
+from baremetal_acc.pools.state_machine import Stage
+from baremetal_acc.scheduling.demand_status import Progress, Told
+from baremetal_acc.scheduling.pools import Change, Demand, Move
 
 NOW = datetime(2026, 11, 28, 6, 0, tzinfo=UTC)
 

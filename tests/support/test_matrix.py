@@ -4,7 +4,7 @@
 
 from pathlib import Path
 
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.locks.registry import mechanisms
 from doc.support import HOW, NOT_FOR, VERBS, Shown, page, tried
 from tests.support.matrix import Passed, marked, note
 

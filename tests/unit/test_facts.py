@@ -35,13 +35,19 @@ TOLD_ONCE = 'a message is repeated only when it says something else; nothing els
 SENTENCES_STORED = 'a job has no more than its sentences to say which of its failures are of this card'
 
 MAY_DECIDE: Mapping[tuple[str, str], str] = {
-    ('baremetal_acc.bmc.redfish.connector', 'words.text'): BMC_SAYS,
-    ('baremetal_acc.decide.advance', 'complaint.text'): f'{BMC_SAYS}; whether they name the part is for the sentence',
-    ('baremetal_acc.decide.advance', 'item.message'): f'{BMC_SAYS}: a task without a percentage moves when they change',
-    ('baremetal_acc.decide.advance', 'seen.message'): f'{BMC_SAYS}: a task without a percentage moves when they change',
+    ('baremetal_acc.bmc.redfish.client', 'words.text'): BMC_SAYS,
+    ('baremetal_acc.planning.job_transitions', 'complaint.text'): f'{BMC_SAYS}; whether they name the part is for the sentence',
+    (
+        'baremetal_acc.planning.job_transitions',
+        'item.message',
+    ): f'{BMC_SAYS}: a task without a percentage moves when they change',
+    (
+        'baremetal_acc.planning.job_transitions',
+        'seen.message',
+    ): f'{BMC_SAYS}: a task without a percentage moves when they change',
     ('baremetal_acc.planning.followed_tasks', 'item.message'): f'{BMC_SAYS}: as in decide.advance',
     ('baremetal_acc.planning.followed_tasks', 'task.message'): f'{BMC_SAYS}: as in decide.advance',
-    ('baremetal_acc.decide.pool_plan', 'c.why'): 'the name of a demand or a pool: journals of moves call it so',
+    ('baremetal_acc.scheduling.pool_plan', 'c.why'): 'the name of a demand or a pool: journals of moves call it so',
     ('baremetal_acc.model.measurement', 'self.reason'): 'the text form that certificates of every release have',
     ('baremetal_acc.model.document', 'value.text'): OPERATOR_SAYS,
     ('baremetal_acc.cli.yaml_reader', 'value.text'): OPERATOR_SAYS,
@@ -50,12 +56,12 @@ MAY_DECIDE: Mapping[tuple[str, str], str] = {
         'baremetal_acc.config.options',
         'str(exc)',
     ): "the value is cut out of oslo.config's sentence, so that it is not said twice",
-    ('baremetal_acc.decide.restore', 'job.reasons'): SENTENCES_STORED,
+    ('baremetal_acc.planning.rollback', 'job.reasons'): SENTENCES_STORED,
     ('baremetal_acc.planning.quarantine', 'job.reasons'): SENTENCES_STORED,
-    ('baremetal_acc_ironic.fitness', 'before.why'): TOLD_ONCE,
-    ('baremetal_acc_ironic.recovery', 'mind.opened.why'): TOLD_ONCE,
-    ('baremetal_acc_ironic.vocabulary', 'known.why'): TOLD_ONCE,
-    ('baremetal_acc_ironic.vocabulary', 'str(exc)'): TOLD_ONCE,
+    ('baremetal_acc_ironic.periodics.availability', 'before.why'): TOLD_ONCE,
+    ('baremetal_acc_ironic.periodics.recovery', 'mind.opened.why'): TOLD_ONCE,
+    ('baremetal_acc_ironic.placement_setup', 'known.why'): TOLD_ONCE,
+    ('baremetal_acc_ironic.placement_setup', 'str(exc)'): TOLD_ONCE,
 }
 
 NAMES_OF_PROSE = frozenset({'reason', 'message', 'text', 'why', 'says', 'hint', 'doing', 'sentence', 'words'})
@@ -108,10 +114,10 @@ WORDED = frozenset({'FindingText', 'TroubleText'})
 
 MAY_WORD: Mapping[tuple[str, str], str] = {
     (
-        'baremetal_acc.cli.work',
+        'baremetal_acc.cli.plan_builder',
         'FindingText',
     ): 'what the command line says of its own marks and jobs, with the commands to give',
-    ('baremetal_acc_ironic.quarantine', 'FindingText'): 'a card that placement must not hear of: no word of it is told',
+    ('baremetal_acc_ironic.state.quarantine', 'FindingText'): 'a card that placement must not hear of: no word of it is told',
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc import files
+from baremetal_acc import atomic_file
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_a_file_is_its_owners_alone_unless_it_is_said_to_be_for_others(tmp_path:
         path = tmp_path / name / 'file'
         path.parent.mkdir()
         path.with_name(f'.file.{os.getpid()}').write_text('half of i')
-        files.write(path, b'all of it', **more)
+        atomic_file.write(path, b'all of it', **more)
         assert (b'all of it', mode) == (path.read_bytes(), stat.S_IMODE(path.stat().st_mode))
         assert [path] == list(path.parent.iterdir())
 
@@ -41,5 +41,5 @@ def test_a_file_that_cannot_be_written_is_as_it_was(tmp_path: Path, monkeypatch:
     path.write_bytes(b'before')
     monkeypatch.setattr(os, 'fsync', full)
     with pytest.raises(OSError, match='No space left'):
-        files.write(path, b'after')
+        atomic_file.write(path, b'after')
     assert (b'before', [path]) == (path.read_bytes(), list(tmp_path.iterdir()))

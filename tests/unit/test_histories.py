@@ -20,13 +20,13 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from baremetal_acc import run
+from baremetal_acc import execution
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.job import Done, Flash, ItemState, ResetPurpose, Wait
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
-from tests.unit.decide import values as v
-from tests.unit.run.world import AWAY, DPU, LOCKS, PATIENCE, PUSHES, RESETS, TASKS, TURNS, Card, Foreign, World
+from tests.unit.execution.world import AWAY, DPU, LOCKS, PATIENCE, PUSHES, RESETS, TASKS, TURNS, Card, Foreign, World
+from tests.unit.planning import values as v
 
 SLACK = 25 * PATIENCE.poll
 """For the ticks themselves: each waits for a poll at most."""
@@ -273,7 +273,7 @@ def ended_as(history):
 @pytest.fixture(autouse=True)
 def silent(caplog):
     """What goes wrong on purpose is not logged."""
-    caplog.set_level(logging.CRITICAL, run.__name__)
+    caplog.set_level(logging.CRITICAL, execution.__name__)
 
 
 def test_random_histories_end_and_claim_nothing_unproven():

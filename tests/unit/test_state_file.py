@@ -21,17 +21,17 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc import files, state_file
-from baremetal_acc.catalogue.refused import CatalogueRefused
-from baremetal_acc.catalogue.serials import Serials
+from baremetal_acc import atomic_file, state_file
 from baremetal_acc.cli.state import Store, TargetState
-from baremetal_acc.decide.progress import Progress
 from baremetal_acc.errors import DemandRefused, Refused, StateError
-from baremetal_acc.fleet.journal import Journal
-from baremetal_acc.fleet.spool import Spool
+from baremetal_acc.images.refused import CatalogueRefused
+from baremetal_acc.images.serials import Serials
+from baremetal_acc.pools.journal import Journal
+from baremetal_acc.pools.spool import Spool
+from baremetal_acc.scheduling.demand_status import Progress
 from tests.unit.cli.test_state import state
-from tests.unit.fleet.test_journal import ENTRY, NODE
-from tests.unit.fleet.test_spool import NOW, demand
+from tests.unit.pools.test_journal import ENTRY, NODE
+from tests.unit.pools.test_spool import NOW, demand
 
 EARLIER = Path(__file__).with_name('earlier')
 
@@ -211,7 +211,7 @@ def test_moves_are_not_taken_from_whom_moves_machines(store: Store, monkeypatch:
     """A ``pool watch`` of an earlier release goes on."""
     monkeypatch.setattr(state_file, 'BUSY_SECONDS', 0.2)
     journal = Journal(root=store.root / 'pool')
-    with files.alone(journal.root / 'lock'), pytest.raises(StateError, match='a process of an earlier release works'):
+    with atomic_file.alone(journal.root / 'lock'), pytest.raises(StateError, match='a process of an earlier release works'):
         journal.read()
     assert (journal.root / 'moves').is_dir()
     assert 2 == len(journal.read())

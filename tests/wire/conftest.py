@@ -12,10 +12,10 @@ import pytest
 import requests
 import requests_mock
 
-from baremetal_acc.bmc.api import BmcAddress, Look
-from baremetal_acc.bmc.redfish import habits
+from baremetal_acc.bmc.driver import BmcAddress, Look
+from baremetal_acc.bmc.redfish import concurrency
+from baremetal_acc.bmc.redfish.concurrency import Remembered
 from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
-from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.model.ref import HOST
 from tests.replies import recorded
@@ -142,7 +142,7 @@ def bmc() -> FakeBmc:
 @pytest.fixture
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """How long an answer takes says nothing of $expand: on a busy machine it may lose, and requests would not be the same."""
-    monkeypatch.setattr(habits, 'CHANCE', 3600.0)
+    monkeypatch.setattr(concurrency, 'CHANCE', 3600.0)
 
 
 @pytest.fixture

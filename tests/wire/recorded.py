@@ -11,16 +11,16 @@ from typing import Any, cast
 
 import yaml
 
-from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.decide.baseline import Baseline, NodeFacts
-from baremetal_acc.decide.evidence import coverage
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.bmc.driver import BmcAddress
+from baremetal_acc.execution.context import ImageStore, Target, Tools
+from baremetal_acc.execution.observation import observe as observe_target
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.ref import HOST
-from baremetal_acc.run.looking import observe as observe_target
-from baremetal_acc.run.tools import ImageStore, Target, Tools
+from baremetal_acc.planning.lock_evidence import coverage
+from baremetal_acc.policy.baseline import Baseline, NodeFacts
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

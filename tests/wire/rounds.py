@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.redfish.agenda import Agenda
 from baremetal_acc.bmc.redfish.reader import Reader
+from baremetal_acc.bmc.redfish.work_queue import Agenda
 
 
 @dataclass(slots=True, eq=False)

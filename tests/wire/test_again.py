@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.errors import BmcAnswerInvalid, BmcUnreachable
 from baremetal_acc.model.ref import HOST
 

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 import requests
 
-from baremetal_acc.bmc.api import BmcAddress, Upload
-from baremetal_acc.bmc.redfish import connector as module
-from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.driver import BmcAddress, Upload
+from baremetal_acc.bmc.redfish import client as module
+from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.login import MAX_LOGINS, SESSIONS
 from baremetal_acc.errors import (
     BmcAnswerInvalid,

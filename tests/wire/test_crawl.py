@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.redfish import crawl
 from baremetal_acc.bmc.redfish.crawl import Bounds, Crawled
 from baremetal_acc.bmc.retry import Patience

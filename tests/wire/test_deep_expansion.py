@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import requests
 
-from baremetal_acc.bmc.api import BmcAddress, Look
-from baremetal_acc.bmc.redfish.habits import Remembered
+from baremetal_acc.bmc.driver import BmcAddress, Look
+from baremetal_acc.bmc.redfish.concurrency import Remembered
 from baremetal_acc.bmc.redfish.reader import expand_query
 from baremetal_acc.model.ref import HOST
 from tests.wire.recorded import DEEP, EXPAND, bodies, expanded, inventory_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.redfish.habits import Remembered
+from baremetal_acc.bmc.redfish.concurrency import Remembered
 from tests.wire.recorded import ONLY, bodies, inventory_of, observe, of_one
 
 from .test_deep_expansion import DEVICES, NAMES, _below, _look, _plain

@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from baremetal_acc.bmc import stopping
-from baremetal_acc.bmc.api import ImageServer, Upload
+from baremetal_acc.bmc.driver import ImageServer, Upload
 from baremetal_acc.bmc.redfish import http_push
 from baremetal_acc.errors import BmcBusy, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.inventory import Sending, TaskState, Way

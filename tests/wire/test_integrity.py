@@ -15,7 +15,7 @@ from baremetal_acc.bmc.redfish import integrity
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState, SignedMeasurements
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
-from tests.unit.decide import values as v
+from tests.unit.planning import values as v
 
 TOP = '/redfish/v1'
 COLLECTION = f'{TOP}/ComponentIntegrity'

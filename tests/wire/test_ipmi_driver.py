@@ -15,17 +15,16 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from baremetal_acc.bmc import find
-from baremetal_acc.bmc.api import BmcAddress, Document
-from baremetal_acc.bmc.ipmi import bridge, place, resource
+from baremetal_acc.bmc import registry
+from baremetal_acc.bmc.driver import BmcAddress, Document
+from baremetal_acc.bmc.ipmi import bridge, endpoint, resource
 from baremetal_acc.bmc.ipmi.bridge import Bridge
+from baremetal_acc.bmc.ipmi.command import Code, NetFn
 from baremetal_acc.bmc.ipmi.device import Hop
 from baremetal_acc.bmc.ipmi.driver import IpmiDriver, place_of
-from baremetal_acc.bmc.ipmi.hpm import capabilities
+from baremetal_acc.bmc.ipmi.hpm.commands import capabilities
 from baremetal_acc.bmc.ipmi.resource import Part, Place
 from baremetal_acc.bmc.ipmi.session import Session
-from baremetal_acc.bmc.ipmi.wire import Code, NetFn
-from baremetal_acc.decide.baseline import Baseline, Exposure, NodeFacts
 from baremetal_acc.emulator.clock import Clock
 from baremetal_acc.emulator.ipmi.chassis import Chassis, Control
 from baremetal_acc.emulator.ipmi.controller import Answer, Controller, Identity, Privilege, Refusal
@@ -44,13 +43,14 @@ from baremetal_acc.errors import (
     BmcUnsupported,
     UsageError,
 )
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.execution import Target, Tools, observe
+from baremetal_acc.execution.observation import _with_tasks
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.accelerator import IdentitySource, Kind
 from baremetal_acc.model.inventory import PowerState, TaskState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
-from baremetal_acc.run import Target, Tools, observe
-from baremetal_acc.run.looking import _with_tasks
+from baremetal_acc.policy.baseline import Baseline, Exposure, NodeFacts
 from tests.cli.desk import Desk
 from tests.emulator_ipmi.programs import program
 from tests.unit.emulator.ipmi.machines import BMC_KEY, FPGA_PART, LATER_PART, Rig, hpm
@@ -107,7 +107,7 @@ class Site(Rig):
         return BmcAddress(name=HOST, address=f'ipmi://127.0.0.1:{self.port}', **given)
 
     def connect(self, **more):
-        return find.for_address(self.address(**more)).connect(self.address(**more))
+        return registry.for_address(self.address(**more)).connect(self.address(**more))
 
     def look(self):
         with self.connect() as connection:
@@ -135,7 +135,7 @@ def ref(uri):
 def test_the_driver_is_found_by_the_scheme():
     """And it speaks IPMI."""
     address = BmcAddress(name=HOST, address='ipmi://192.0.2.1')
-    assert isinstance(find.for_address(address), IpmiDriver)
+    assert isinstance(registry.for_address(address), IpmiDriver)
 
 
 def test_a_look_shows_the_cards_where_they_are(site):
@@ -732,7 +732,7 @@ def test_who_is_busy_for_a_moment_hides_nothing(site, code):
 def test_ipmi_sim_has_neither_hpm_1_nor_a_firewall(sim):
     """Both are ordinary answers, to an administrator, direct and over the bridge."""
     until_it_listens(sim).close()
-    with Session(place_of(of_sim(sim, username='admin')), place.Privilege.ADMINISTRATOR) as raw:
+    with Session(place_of(of_sim(sim, username='admin')), endpoint.Privilege.ADMINISTRATOR) as raw:
         for there in (raw, Bridge(raw, address=0x72)):
             assert capabilities(there) is None
             assert Code.INVALID_COMMAND == there(NetFn.APP, 0x61, b'\x0f\x06\0').code

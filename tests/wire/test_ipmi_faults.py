@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc.bmc import devices
-from baremetal_acc.bmc.api import BmcAddress, Document
+from baremetal_acc.bmc import device_ids
+from baremetal_acc.bmc.driver import BmcAddress, Document
 from baremetal_acc.bmc.ipmi import session as sessions
 from baremetal_acc.bmc.ipmi.driver import IpmiDriver, place_of
 from baremetal_acc.bmc.ipmi.session import Session
@@ -387,7 +387,7 @@ def driver(tmp_path_factory):
     """One that knows the cards."""
     path = tmp_path_factory.mktemp('devices') / 'ours.toml'
     path.write_text(DEVICES)
-    return IpmiDriver(devices.load([path]))
+    return IpmiDriver(device_ids.load([path]))
 
 
 def side_by_side(driver, boxes, row=None):

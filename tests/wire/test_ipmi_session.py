@@ -28,13 +28,13 @@ from pyghmi.ipmi.private import session as pyghmi
 from baremetal_acc import wait
 from baremetal_acc.bmc import pending
 from baremetal_acc.bmc.ipmi import bridge, rmcp
-from baremetal_acc.bmc.ipmi import place as places
+from baremetal_acc.bmc.ipmi import endpoint as places
 from baremetal_acc.bmc.ipmi import session as sessions
 from baremetal_acc.bmc.ipmi.bridge import Bridge
+from baremetal_acc.bmc.ipmi.command import Code, NetFn, Reply
 from baremetal_acc.bmc.ipmi.device import identify
-from baremetal_acc.bmc.ipmi.place import Privilege, place
+from baremetal_acc.bmc.ipmi.endpoint import Privilege, place
 from baremetal_acc.bmc.ipmi.session import Session, Sessions
-from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Reply
 from baremetal_acc.emulator.ipmi import controller as emulated
 from baremetal_acc.emulator.ipmi.controller import IPMB, Controller, Identity
 from baremetal_acc.emulator.ipmi.lan import LanThread, Line

@@ -23,8 +23,8 @@ from baremetal_acc.model.image import Progress, Upload
 from baremetal_acc.model.inventory import TaskState
 from baremetal_acc.model.lock import ResetKind
 from tests.cli.desk import Desk
-from tests.unit.decide import values as v
 from tests.unit.emulator.ipmi.machines import AMC_IDENTITY, BMC_KEY, IDENTITY, LATER_KEY, hpm, image, upgrade
+from tests.unit.planning import values as v
 from tests.wire.test_ipmi_driver import NOW, PASSWORD, Site, ref
 
 OLD, NEW = '1.2.0.7', '2.15.0.9'

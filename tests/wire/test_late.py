@@ -15,7 +15,7 @@ from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.subject import PRESENT
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import LOST, LOST_SECONDS, Publisher
-from tests.unit.decide.values import GPU
+from tests.unit.planning.values import GPU
 from tests.wire.test_placement import HELD, Adapter, Cloud, gpu_of, slot_of, wanted, writes
 
 

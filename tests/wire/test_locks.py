@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from baremetal_acc.errors import BmcConflict, BmcRefused, BmcUnsupported
-from baremetal_acc.locks.bluefield_host_privilege import HostPrivilege
-from baremetal_acc.locks.find import mechanisms
 from baremetal_acc.locks.fpga_programmable_from_host import ProgrammableFromHost
-from baremetal_acc.locks.nvidia_inband_update_policy import InbandUpdatePolicy
+from baremetal_acc.locks.nvidia.bluefield_host_privilege import HostPrivilege
+from baremetal_acc.locks.nvidia.inband_update_policy import InbandUpdatePolicy
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.locks.write_protected import WriteProtected
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 

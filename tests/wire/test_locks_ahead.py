@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.api import Lead
+from baremetal_acc.bmc.driver import Lead
+from baremetal_acc.bmc.redfish.discovery import Walk
 from baremetal_acc.bmc.redfish.driver import RedfishConnection
-from baremetal_acc.bmc.redfish.walk import Walk
-from baremetal_acc.locks.api import Leading
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.locks.mechanism import Leading
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import LockState
 from tests.wire.recorded import bodies, inventory_of

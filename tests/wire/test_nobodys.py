@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from baremetal_acc.errors import ClaimedAlone, PlacementRefused
-from baremetal_acc.placement import roots
+from baremetal_acc.placement import provider_reader
 from baremetal_acc.placement.client import PlacementClient
+from baremetal_acc.placement.node_withdrawal import Shelf
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.reshape import Reshaper, Wish
-from baremetal_acc.placement.shelf import Shelf
 from tests.pages import messages, pattern
 from tests.wire.test_placement import HELD, Adapter, Cloud, gpu_of, slot_of, wanted
 
@@ -68,9 +68,9 @@ def test_it_is_found(cloud: Cloud, orphan: Orphan, url: str, root: str) -> None:
     consumer = str(uuid.uuid4())
     cloud.claim(consumer, slot_of(root), HELD)
     every = (root, str(uuid.uuid4()), slot_of(root), gpu_of(root))
-    assert None is roots.nobodys(client, every)
+    assert None is provider_reader.nobodys(client, every)
     orphan(gpu_of(root), 'PGPU')
-    found = roots.nobodys(client, every)
+    found = provider_reader.nobodys(client, every)
     assert found is not None
     assert told(gpu_of(root), 'PGPU') == found.text
     assert f'openstack resource provider show --allocations {gpu_of(root)}' in str(found.error())
@@ -92,7 +92,7 @@ def test_who_claims_or_frees_while_it_is_asked_is_none(cloud: Cloud, url: str, r
             cloud.free(consumer) if frees else cloud.claim(consumer, gpu_of(root), 'PGPU')
 
     sending.after = meddle
-    assert None is roots.nobodys(client, (gpu_of(root),))
+    assert None is provider_reader.nobodys(client, (gpu_of(root),))
 
 
 def test_all_else_is_withdrawn_and_the_error_says_what_to_do(cloud: Cloud, orphan: Orphan, url: str, root: str) -> None:

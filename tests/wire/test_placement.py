@@ -12,9 +12,6 @@ from urllib.parse import unquote
 import pytest
 from keystoneauth1 import adapter, exceptions, session, token_endpoint
 
-from baremetal_acc.decide import providers
-from baremetal_acc.decide.baseline import Offering
-from baremetal_acc.decide.offer import Offer
 from baremetal_acc.errors import ClaimedAlone, InventoryInUse, PlacementRefused, PlacementUnreachable, RootMissing
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.finding import FindingText
@@ -24,7 +21,10 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import PRESENT
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import REMEMBER_SECONDS, Publisher
-from tests.unit.decide.values import FPGA, GPU, fpga, gpu, inventory, slot
+from baremetal_acc.policy.baseline import Offering
+from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling.schedulable import Offer
+from tests.unit.planning.values import FPGA, GPU, fpga, gpu, inventory, slot
 
 GZIP = {(FPGA, 'Slot0'): 'gzip'}
 HELD = 'CUSTOM_ACC_FN_GZIP'

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import requests
 
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.redfish import reader as module
 from baremetal_acc.bmc.redfish.reader import expand_query
 from baremetal_acc.errors import BmcAnswerInvalid, BmcUnreachable

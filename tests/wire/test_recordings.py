@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from baremetal_acc.errors import BmcError
-from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.lock import LockState, Scope
 from tests.mechanisms.switch import switches
 from tests.wire.recorded import compared, observe

@@ -15,9 +15,6 @@ from typing import Any
 import pytest
 from keystoneauth1 import exceptions
 
-from baremetal_acc.decide import providers
-from baremetal_acc.decide.baseline import Offering
-from baremetal_acc.decide.offer import Offer
 from baremetal_acc.errors import PlacementRefused, PlacementUnreachable, RootMissing
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.provider import CreateProvider, ProviderInventory, ProviderTree, SetTraits
@@ -26,8 +23,11 @@ from baremetal_acc.model.reshape import Move
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.reshape import CALM, CLOSED, Reshaper, ReshapeRefused, Wish
+from baremetal_acc.policy.baseline import Offering
 from baremetal_acc.render.reshape_refusals import sentences
-from tests.unit.decide.values import FPGA, fpga, gpu, inventory
+from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling.schedulable import Offer
+from tests.unit.planning.values import FPGA, fpga, gpu, inventory
 from tests.wire.test_placement import Adapter, Cloud
 
 GOLD = 'CUSTOM_BAREMETAL_GOLD'

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from baremetal_acc.decide import reshape
 from baremetal_acc.errors import PlacementUnreachable
 from baremetal_acc.placement.client import RESHAPER, Answer, refusal
 from baremetal_acc.render.reshape_refusals import sentences
+from baremetal_acc.scheduling import reshape
 from tests.pages import messages, pattern
-from tests.unit.decide.test_reshape import child, claim, consumer, placed, stock, wanted
+from tests.unit.scheduling.test_reshape import child, claim, consumer, placed, stock, wanted
 from tests.wire.test_placement import Adapter
 from tests.wire.test_reshape import FlatCloud, before_the_call, forth, made
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.api import ImageServer, Upload
+from baremetal_acc.bmc.driver import ImageServer, Upload
 from baremetal_acc.errors import BmcError, BmcUnsupported
 from baremetal_acc.model.inventory import Sending, Way
 from baremetal_acc.model.ref import HOST, Ref

@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc import stopping
-from baremetal_acc.bmc.api import BmcAddress, Upload
+from baremetal_acc.bmc.driver import BmcAddress, Upload
 from baremetal_acc.bmc.redfish import account
+from baremetal_acc.bmc.redfish.concurrency import Remembered
 from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
-from baremetal_acc.bmc.redfish.habits import Remembered
-from baremetal_acc.bmc.redfish.message import said_to_login
+from baremetal_acc.bmc.redfish.extended_info import said_to_login
 from baremetal_acc.errors import BmcBusy, BmcError, BmcNoSessionFree, BmcNotAuthorised, BmcUnreachable
 from baremetal_acc.model.ref import Ref
 

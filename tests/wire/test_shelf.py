@@ -8,14 +8,14 @@ from threading import Thread
 import pytest
 from keystoneauth1 import exceptions
 
-from baremetal_acc.decide import providers
 from baremetal_acc.errors import InventoryInUse, PlacementRefused, PlacementUnreachable
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
+from baremetal_acc.placement.node_withdrawal import Shelf
 from baremetal_acc.placement.publish import Publisher
-from baremetal_acc.placement.shelf import Shelf
-from tests.unit.decide.values import FPGA, fpga, gpu, inventory
+from baremetal_acc.scheduling import providers
+from tests.unit.planning.values import FPGA, fpga, gpu, inventory
 from tests.wire.test_placement import Adapter, Cloud
 
 GOLD, GZIP, AES = 'CUSTOM_BAREMETAL_GOLD', 'CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_FN_AES'

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from baremetal_acc.cli import publisher, text
+from baremetal_acc.cli import publisher
+from baremetal_acc.cli.output import text
 from baremetal_acc.config.options import API_TIMEOUT_SECONDS
 from baremetal_acc.errors import AccError, IronicUnreachable, PlacementUnreachable
-from baremetal_acc.fleet import connect
 from baremetal_acc.placement import slow_answers
+from baremetal_acc.pools import connect
 
 KEYSTONE = (
     'auth_type = password',

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc import pending
-from baremetal_acc.bmc.api import BmcAddress, Upload
-from baremetal_acc.bmc.redfish import connector as module
-from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.driver import BmcAddress, Upload
+from baremetal_acc.bmc.redfish import client as module
+from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.upload_body import Multipart
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcUnreachable

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import requests
 
-from baremetal_acc.bmc.api import Upload
+from baremetal_acc.bmc.driver import Upload
 from baremetal_acc.bmc.redfish import start_update
-from baremetal_acc.decide import advance
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.image import Progress
 from baremetal_acc.model.inventory import Objection, TaskReading, TaskState
 from baremetal_acc.model.job import Item, ItemState, Publish
 from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc.planning import job_transitions
 from tests.wire.conftest import NOW
 
 SERVICE = '/redfish/v1/UpdateService'
@@ -213,7 +213,7 @@ def test_a_turn_that_was_interrupted_is_one_of_which_nobody_knows_whether_it_was
     service()
     progress = push(bmc)
     item = Item(action=Publish(), since=NOW, state=ItemState.SENT, progress=replace(progress, turning=True))
-    stored = advance._taken_up(item).progress
+    stored = job_transitions._taken_up(item).progress
     assert stored is not None
     assert TASK_URI == go_on(bmc, stored).ref.uri
     assert 0 == bmc.count('POST', START)

@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from baremetal_acc.bmc.devices import shipped
-from baremetal_acc.decide import claims, providers
+from baremetal_acc.bmc.device_ids import shipped
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Plan, Program
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.scheduling import providers, region_claims
 from tests.pages import messages, pattern
-from tests.unit.decide import values as v
+from tests.unit.planning import values as v
 from tests.wire.test_placement import CONSUMER, HELD, Adapter, Cloud, gpu_of, met, slot_of, wanted
 
 MESSAGES = messages('stuck')
@@ -97,14 +97,14 @@ def another_function(cloud: Cloud, url: str) -> None:
     seen = v.inventory(v.fpga())
     held = {slot_of(root): frozenset({HELD})}
     program = Program(accelerator=v.FPGA, slot='Slot0', ref=v.ref('x'), image='i', function='aes', version='1', expects=None)
-    claims.keep(claims.regions(held, root, seen), Plan(target='node-1', actions=(program,)), {}, seen)
+    region_claims.keep(region_claims.regions(held, root, seen), Plan(target='node-1', actions=(program,)), {}, seen)
 
 
 def another_function_beside(cloud: Cloud, url: str) -> None:
     """A step of a deployment, or a service step, at a slot that the tenant has not claimed."""
     seen = v.inventory(v.fpga())
     program = Program(accelerator=v.FPGA, slot='Slot0', ref=v.ref('x'), image='i', function='aes', version='1', expects=None)
-    claims.keep((), Plan(target='node-1', actions=(program,)), {(v.FPGA, 'Slot0'): 'gzip'}, seen)
+    region_claims.keep((), Plan(target='node-1', actions=(program,)), {(v.FPGA, 'Slot0'): 'gzip'}, seen)
 
 
 def too_many_traits(cloud: Cloud, url: str) -> None:

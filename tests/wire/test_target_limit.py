@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.api import BmcAddress, Document
-from baremetal_acc.decide.baseline import Baseline, Match, NodeFacts, Rule
-from baremetal_acc.decide.plan import Part, plan
+from baremetal_acc.bmc.driver import BmcAddress, Document
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnsupported
+from baremetal_acc.execution.observation import sessions
 from baremetal_acc.model.image import Upload
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.lock import ResetKind, WritePath
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.model.refusal import SharedResource
+from baremetal_acc.planning.plan import Part, plan
+from baremetal_acc.policy.baseline import Baseline, Match, NodeFacts, Rule
 from baremetal_acc.render import refusals
-from baremetal_acc.run.looking import sessions
 from tests.wire.recorded import ADDRESS, NOW, bodies, inventory_of, target_of, tools_of
 
 ROOT = '/redfish/v1'

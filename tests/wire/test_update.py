@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import requests
 
-from baremetal_acc.bmc.api import Upload
+from baremetal_acc.bmc.driver import Upload
 from baremetal_acc.bmc.redfish.upload_body import Multipart
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, ImageMismatch
 from baremetal_acc.model.inventory import Objection, TaskState, UpdateActivity

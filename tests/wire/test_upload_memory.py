@@ -31,9 +31,9 @@ def peak() -> int:
 
 def main() -> None:
     """Log in, look at what is there, then check and push, or only hold the image. Standard input says what."""
-    from baremetal_acc.bmc.api import BmcAddress
-    from baremetal_acc.bmc.find import for_address
-    from baremetal_acc.catalogue.store import FileStore
+    from baremetal_acc.bmc.driver import BmcAddress
+    from baremetal_acc.bmc.registry import for_address
+    from baremetal_acc.images.store import FileStore
     from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind
     from baremetal_acc.model.ref import HOST, Ref
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.redfish.habits import Remembered
-from baremetal_acc.run.looking import observe
+from baremetal_acc.bmc.redfish.concurrency import Remembered
+from baremetal_acc.execution.observation import observe
 from tests.wire.recorded import ADDRESS, NOW, inventory_of, target_of, tools_of
 
 FORMS: dict[str, Callable[[str], str]] = {

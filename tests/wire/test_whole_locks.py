@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.ami_kcs import KcsPolicy
-from baremetal_acc.locks.dell_system_lockdown import SystemLockdown
+from baremetal_acc.locks.ami.kcs import KcsPolicy
+from baremetal_acc.locks.dell.system_lockdown import SystemLockdown
 from baremetal_acc.locks.host_interface import HostInterface
-from baremetal_acc.locks.hpe_host_authentication import HostAuthentication
-from baremetal_acc.locks.hpe_kcs import KcsEnabled as HpeKcs
-from baremetal_acc.locks.hpe_virtual_nic import VirtualNic
-from baremetal_acc.locks.lenovo_kcs import KcsEnabled as LenovoKcs
-from baremetal_acc.locks.supermicro_kcs import KcsPrivilege
-from baremetal_acc.locks.supermicro_sys_lockdown import SysLockdown
+from baremetal_acc.locks.hpe.host_authentication import HostAuthentication
+from baremetal_acc.locks.hpe.kcs import KcsEnabled as HpeKcs
+from baremetal_acc.locks.hpe.virtual_nic import VirtualNic
+from baremetal_acc.locks.lenovo.kcs import KcsEnabled as LenovoKcs
+from baremetal_acc.locks.supermicro.kcs import KcsPrivilege
+from baremetal_acc.locks.supermicro.sys_lockdown import SysLockdown
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.api import Accepted
+from baremetal_acc.bmc.driver import Accepted
 from baremetal_acc.bmc.redfish.writer import _holds
 from baremetal_acc.errors import BmcConflict, BmcRefused
 from baremetal_acc.model.inventory import Objection

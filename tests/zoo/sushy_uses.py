@@ -28,15 +28,15 @@ from sushy.resources.updateservice.softwareinventory import SoftwareInventory
 from sushy.resources.updateservice.updateservice import UpdateService
 
 from baremetal_acc import wait
-from baremetal_acc.bmc.api import BmcAddress, ImageServer
+from baremetal_acc.bmc.driver import BmcAddress, ImageServer
 from baremetal_acc.bmc.redfish import system, task, update
-from baremetal_acc.bmc.redfish.connector import Answer, Connector, _response
+from baremetal_acc.bmc.redfish.client import Answer, Connector, _response
+from baremetal_acc.bmc.redfish.concurrency import Remembered
 from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
-from baremetal_acc.bmc.redfish.habits import Remembered
+from baremetal_acc.bmc.redfish.image_server import Fetched
 from baremetal_acc.bmc.redfish.login import basic_authorization
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.reader import fresh
-from baremetal_acc.bmc.redfish.serve import Fetched
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.errors import BmcBusy, BmcError, BmcRefused

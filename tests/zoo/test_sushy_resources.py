@@ -23,7 +23,7 @@ from sushy.resources.system.system import System
 from sushy.taskmonitor import TaskMonitor
 
 from baremetal_acc.bmc.redfish import system, task
-from baremetal_acc.bmc.redfish.connector import Answer
+from baremetal_acc.bmc.redfish.client import Answer
 from baremetal_acc.bmc.redfish.parse import View, power_state
 from baremetal_acc.emulator.habit import HABITS
 from baremetal_acc.model.inventory import PowerState, TaskState

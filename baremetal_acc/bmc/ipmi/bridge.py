@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from baremetal_acc import wait
-from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, Reply, refusal
+from baremetal_acc.bmc.ipmi.command import Code, NetFn, Raw, Reply, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnreachable
 
 BMC = 0x20
@@ -123,7 +123,7 @@ def _checksum(data: bytes) -> bytes:
 
 
 class Bridge:
-    """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` to a controller behind another controller.
+    """A :class:`~baremetal_acc.bmc.ipmi.command.Raw` to a controller behind another controller.
 
     For a controller that is absent, or that restarts, the reply has code D3h (destination unavailable), since the nearer
     controller could not deliver the message.

@@ -11,7 +11,7 @@ and 23-4.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from baremetal_acc.bmc.ipmi.wire import NOT_THERE, Code, CommandRefused, NetFn, Raw, ask, refusal
+from baremetal_acc.bmc.ipmi.command import NOT_THERE, Code, CommandRefused, NetFn, Raw, ask, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcUnsupported
 from baremetal_acc.model.inventory import PRIVILEGES
 

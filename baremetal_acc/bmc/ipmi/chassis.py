@@ -10,7 +10,7 @@ Source: IPMI 2.0 revision 1.1, sections 28.2 (Get Chassis Status), 28.11 (Get Sy
 """
 
 from baremetal_acc.bmc.ipmi import device
-from baremetal_acc.bmc.ipmi.wire import NetFn, Raw, ask
+from baremetal_acc.bmc.ipmi.command import NetFn, Raw, ask
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.inventory import HostReading, PowerEvent, PowerState
 

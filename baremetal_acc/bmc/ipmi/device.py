@@ -14,9 +14,9 @@ from datetime import timedelta
 
 from baremetal_acc.bmc.ipmi import entities, fru, sdr
 from baremetal_acc.bmc.ipmi.bridge import BMC, Bridge
-from baremetal_acc.bmc.ipmi.patient import Patience, Patient
+from baremetal_acc.bmc.ipmi.command import Code, CommandRefused, NetFn, Raw, Reply, refusal
+from baremetal_acc.bmc.ipmi.node_busy_retry import Patience, Patient
 from baremetal_acc.bmc.ipmi.privileged import Privileged
-from baremetal_acc.bmc.ipmi.wire import Code, CommandRefused, NetFn, Raw, Reply, refusal
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
     BmcError,

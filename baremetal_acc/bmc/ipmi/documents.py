@@ -6,10 +6,11 @@ import logging
 import secrets
 from collections.abc import Iterable, Mapping
 
-from baremetal_acc.bmc.api import Accepted, BmcAddress, Document, JsonObject
-from baremetal_acc.bmc.ipmi import firewall, masks, resource
+from baremetal_acc.bmc.driver import Accepted, BmcAddress, Document, JsonObject
+from baremetal_acc.bmc.ipmi import resource
+from baremetal_acc.bmc.ipmi.command import Raw
+from baremetal_acc.bmc.ipmi.firmware_firewall import apply, masks
 from baremetal_acc.bmc.ipmi.session import Sessions
-from baremetal_acc.bmc.ipmi.wire import Raw
 from baremetal_acc.errors import BmcRefusalReason, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import Objection
 from baremetal_acc.model.lock import LockState
@@ -57,7 +58,7 @@ class IpmiWriter:
     """Writes the firmware firewall of the system interface, the only resource that can be set, in an administrator's session.
 
     PATCH the document of :data:`~baremetal_acc.bmc.ipmi.resource.FIREWALL` with ``{'Closed': true, 'Before': [...]}`` to lock,
-    or with ``{'Open': [...]}`` to unlock. Both lists hold undo records (:func:`baremetal_acc.bmc.ipmi.firewall.encode_undo`).
+    or with ``{'Open': [...]}`` to unlock. Both lists hold undo records (:func:`baremetal_acc.bmc.ipmi.firmware_firewall.apply.encode_undo`).
     """
 
     def __init__(self, address: BmcAddress, raw: Sessions) -> None:
@@ -94,18 +95,18 @@ class IpmiWriter:
         if resource.place(uri) != resource.FIREWALL:
             raise no_such(self._label, uri)
         closes = body.get('Closed') is True
-        undo: firewall.Undo = {} if closes else _record(body.get('Open', ()))
+        undo: apply.Undo = {} if closes else _record(body.get('Open', ()))
         with self._raw as raw:
             found = masks.observe(raw)
             if found is None:
                 raise no_such(self._label, uri)
-            writes = firewall.plan(found) if closes else firewall.plan_release(found, undo)
+            writes = apply.plan(found) if closes else apply.plan_release(found, undo)
             trouble = masks.perform(raw, writes)
         if trouble is not None:
             more = '' if trouble.repaired else '; what it changed could not be taken back'
             error = BmcUnreachable if trouble.silent else BmcRefused
             raise error(bmc=self._label, uri=uri, what=trouble.says + more)
-        if closes and (again := firewall.reopened(found, _record(body.get('Before', ())))):
+        if closes and (again := apply.reopened(found, _record(body.get('Before', ())))):
             what = f'open again, closed by us before, and not to be closed any more: {", ".join(again[:_MOST_NAMED])}'
             raise BmcRefused(
                 bmc=self._label, uri=uri, what=what, hint='have its firmware checked; unlock it to forget the record'
@@ -117,10 +118,10 @@ class IpmiWriter:
         raise no_such(self._label, uri)
 
 
-def _record(records: Iterable[str]) -> firewall.Undo:
-    undo: firewall.Undo = {}
+def _record(records: Iterable[str]) -> apply.Undo:
+    undo: apply.Undo = {}
     for record in records:
-        undo = firewall.both(undo, firewall.parse_undo(record))
+        undo = apply.both(undo, apply.parse_undo(record))
     return undo
 
 
@@ -129,7 +130,7 @@ def observed_firewall(raw: Raw, uri: str) -> JsonObject:
 
     :raises BmcError: the BMC has none, or it could not be read.
     """
-    verdict = firewall.judge(masks.observe(raw))
+    verdict = apply.judge(masks.observe(raw))
     if verdict.state is LockState.UNSUPPORTED:
         raise no_such(raw.label, uri)
     return resource.of_firewall(verdict)

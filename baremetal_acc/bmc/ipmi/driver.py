@@ -31,32 +31,21 @@ from functools import partial
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from baremetal_acc.bmc import devices as table
+from baremetal_acc.bmc import device_ids as table
 from baremetal_acc.bmc import stopping
-from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject, Look, Upload
-from baremetal_acc.bmc.devices import Devices
-from baremetal_acc.bmc.ipmi import (
-    chassis,
-    device,
-    firewall,
-    fitting,
-    fru,
-    hpm,
-    inventory,
-    masks,
-    place,
-    resource,
-    update,
-    users,
-)
+from baremetal_acc.bmc.device_ids import Devices
+from baremetal_acc.bmc.driver import BmcAddress, Document, JsonObject, Look, Upload
+from baremetal_acc.bmc.ipmi import chassis, device, endpoint, fru, inventory, resource, update, users
+from baremetal_acc.bmc.ipmi.command import Code, CommandRefused, NetFn, Raw, ask
 from baremetal_acc.bmc.ipmi.device import Path, bridged
 from baremetal_acc.bmc.ipmi.documents import IpmiReader, IpmiWriter, no_such, observed_firewall
-from baremetal_acc.bmc.ipmi.patient import Patience
-from baremetal_acc.bmc.ipmi.place import Privilege
+from baremetal_acc.bmc.ipmi.endpoint import Privilege
+from baremetal_acc.bmc.ipmi.firmware_firewall import apply, masks
+from baremetal_acc.bmc.ipmi.hpm import commands, compatibility
+from baremetal_acc.bmc.ipmi.node_busy_retry import Patience
 from baremetal_acc.bmc.ipmi.privileged import Privileged
 from baremetal_acc.bmc.ipmi.resource import Part, Place
 from baremetal_acc.bmc.ipmi.session import Sessions
-from baremetal_acc.bmc.ipmi.wire import Code, CommandRefused, NetFn, Raw, ask
 from baremetal_acc.errors import BmcBusy, BmcError, BmcRefusalReason, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
@@ -111,21 +100,21 @@ class IpmiDriver:
         return IpmiConnection(address, where, raw, self._devices)
 
 
-def place_of(address: BmcAddress) -> place.Place:
+def place_of(address: BmcAddress) -> endpoint.Place:
     """The IPMI endpoint of a BMC, from its address.
 
     :raises UsageError: no session could be opened with that address or these credentials.
     """
     try:
         parts = urlsplit(address.address)
-        host, port = parts.hostname, parts.port or place.PORT
+        host, port = parts.hostname, parts.port or endpoint.PORT
     except ValueError:
         host, port = None, 0
     if not host or parts.path.strip('/'):
         raise UsageError(
             argument=f'address of BMC {address.name}', what='it is no address of IPMI', hint='write it as ipmi://HOST[:PORT]'
         )
-    found = place.place(
+    found = endpoint.place(
         address.label,
         host,
         port=port,
@@ -133,8 +122,8 @@ def place_of(address: BmcAddress) -> place.Place:
         password=address.password or '',
         suite=address.cipher_suite,
         key=address.key,
-        answer=min(address.timeout, place.ANSWER),
-        login=min(address.timeout, place.LOGIN),
+        answer=min(address.timeout, endpoint.ANSWER),
+        login=min(address.timeout, endpoint.LOGIN),
     )
     return replace(found, set_by=address.set_by)
 
@@ -144,7 +133,7 @@ class IpmiConnection:
 
     lasts = False  # BMCs end an IPMI session after a minute without a command
 
-    def __init__(self, address: BmcAddress, where: place.Place, raw: Sessions, devices: Devices | None) -> None:
+    def __init__(self, address: BmcAddress, where: endpoint.Place, raw: Sessions, devices: Devices | None) -> None:
         self.address = address
         self.session = f'{address.name}-{secrets.token_hex(6)}'
         self._where = where
@@ -210,10 +199,10 @@ class IpmiConnection:
         """
 
         def read(raw: Raw) -> inventory.Target | None:
-            capabilities = hpm.capabilities(raw)
+            capabilities = commands.capabilities(raw)
             if capabilities is None:
                 return None
-            return inventory.Target(path=path, components=hpm.components(raw, capabilities))
+            return inventory.Target(path=path, components=commands.components(raw, capabilities))
 
         try:
             return self._as_may(path, read)
@@ -295,7 +284,7 @@ class IpmiConnection:
         )
 
     def _documents(
-        self, seen: device.Look, targets: Iterable[inventory.Target], closed: firewall.Verdict
+        self, seen: device.Look, targets: Iterable[inventory.Target], closed: apply.Verdict
     ) -> dict[str, JsonObject]:
         said = {Place(path=c.path): resource.of_controller(c.device) for c in seen.controllers if c.device is not None}
         for one in seen.frus:
@@ -327,7 +316,7 @@ class IpmiConnection:
             case Place(part=Part.FRU, number=int(number)):
                 body = resource.of_fru(fru.contents(self._may(place.path), number, lun=place.lun))
             case Place(part=Part.HPM, number=int(number), back=False):
-                body = resource.of_component(self._as_may(place.path, lambda raw: hpm.component(raw, number)))
+                body = resource.of_component(self._as_may(place.path, lambda raw: commands.component(raw, number)))
             case Place(part=Part.CHASSIS):
                 body = {'PowerState': chassis.status(self._may(())).power.value}
             case Place(part=Part.FIREWALL):
@@ -352,8 +341,8 @@ class IpmiConnection:
 
     def _component_now(self, ref: Ref) -> Component:
         match resource.place(ref.uri):
-            case Place(part=Part.HPM, number=int(number), back=False) as place:
-                found = self._as_may(place.path, _components)
+            case Place(part=Part.HPM, number=int(number), back=False) as endpoint:
+                found = self._as_may(endpoint.path, _components)
                 components = () if found is None else found
                 if number not in {one.number for one in components}:
                     what = 'it has no such component any more'
@@ -379,11 +368,11 @@ class IpmiConnection:
 
     def _task(self, ref: Ref) -> TaskReading:
         match resource.place(ref.uri):
-            case Place(part=Part.HPM, number=None) as place:
-                found = self._running(place.path)
+            case Place(part=Part.HPM, number=None) as endpoint:
+                found = self._running(endpoint.path)
                 return found or TaskReading(ref=ref, state=TaskState.GONE, raw='no command is in progress')
-            case Place(part=Part.HPM, number=int(number)) as place:
-                return self._as_may(place.path, lambda raw: update.reading(raw, ref, number, back=place.back))
+            case Place(part=Part.HPM, number=int(number)) as endpoint:
+                return self._as_may(endpoint.path, lambda raw: update.reading(raw, ref, number, back=endpoint.back))
             case _:
                 raise no_such(self.address.label, ref.uri)
 
@@ -414,8 +403,8 @@ class IpmiConnection:
         return UpdateActivity.IDLE
 
     def _running(self, path: Path) -> TaskReading | None:
-        status = self._as_may(path, hpm.status)
-        if status is None or status.code != hpm.IN_PROGRESS:
+        status = self._as_may(path, commands.status)
+        if status is None or status.code != commands.IN_PROGRESS:
             return None
         return TaskReading(
             ref=self._ref(Place(path=path, part=Part.HPM)),
@@ -470,13 +459,13 @@ class IpmiConnection:
     def judge(self, targets: Sequence[Ref], image: Image, upload: Upload) -> None:
         """Check that an image could be written to HPM.1 components. Operator privilege is enough, and nothing is changed.
 
-        :raises AccError: as in the contract; see :mod:`baremetal_acc.bmc.ipmi.fitting`.
+        :raises AccError: as in the contract; see :mod:`baremetal_acc.bmc.ipmi.hpm.compatibility`.
         """
-        content = fitting.opened(image, upload)
+        content = compatibility.opened(image, upload)
         with self._reading():
             for target in targets:
                 path, number = self._place(target)
-                self._as_may(path, partial(fitting.judge, ref=target, number=number, image=image, content=content))
+                self._as_may(path, partial(compatibility.judge, ref=target, number=number, image=image, content=content))
 
     def push(self, target: Ref, upload: Upload) -> Progress:
         """Check that an image can be written to an HPM.1 component; :meth:`go_on` writes it.
@@ -515,8 +504,8 @@ class IpmiConnection:
         :raises BmcUnsupported: the target is no HPM.1 component.
         """
         match resource.place(target.uri):
-            case Place(part=Part.HPM, number=int(number), back=False) as place:
-                return place.path, number
+            case Place(part=Part.HPM, number=int(number), back=False) as endpoint:
+                return endpoint.path, number
             case _:
                 told = 'it is no component that takes an image over IPMI'
                 raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what=told)
@@ -601,7 +590,7 @@ class IpmiConnection:
             raise no_such(self.address.label, ref.uri)
 
 
-def _components(raw: Raw) -> tuple[hpm.Component, ...] | None:
+def _components(raw: Raw) -> tuple[commands.Component, ...] | None:
     """The HPM.1 components of a controller; None where it does not support HPM.1."""
-    target = hpm.capabilities(raw)
-    return None if target is None else hpm.components(raw, target)
+    target = commands.capabilities(raw)
+    return None if target is None else commands.components(raw, target)

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from baremetal_acc.bmc.ipmi.text import Coding, said
-from baremetal_acc.bmc.ipmi.wire import (
+from baremetal_acc.bmc.ipmi.command import (
     FRU_BUSY,
     FRU_INFO,
     FRU_READ,
@@ -27,6 +26,7 @@ from baremetal_acc.bmc.ipmi.wire import (
     Reply,
     refusal,
 )
+from baremetal_acc.bmc.ipmi.text import Coding, said
 from baremetal_acc.bmc.placeholders import is_placeholder
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError
 

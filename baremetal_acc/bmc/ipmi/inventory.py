@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from baremetal_acc.bmc.devices import Devices, Row
-from baremetal_acc.bmc.ipmi import device, entities, fru, hpm
+from baremetal_acc.bmc.device_ids import Devices, Row
+from baremetal_acc.bmc.ipmi import device, entities, fru
 from baremetal_acc.bmc.ipmi.device import Path
+from baremetal_acc.bmc.ipmi.hpm import commands
 from baremetal_acc.bmc.ipmi.resource import Part, Place
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind
 from baremetal_acc.model.firmware import Component
@@ -35,7 +36,7 @@ class Target:
     """A controller that takes firmware by HPM.1."""
 
     path: Path
-    components: tuple[hpm.Component, ...]
+    components: tuple[commands.Component, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +232,7 @@ def _is_called(card: _Card, name: str) -> bool:
     return any(text is not None and text.casefold()[:11] == name.casefold()[:11] for text in texts)
 
 
-def component(one: hpm.Component, ref: Ref, *, alone: bool = True, certain: bool = True) -> Component:
+def component(one: commands.Component, ref: Ref, *, alone: bool = True, certain: bool = True) -> Component:
     """Convert an HPM.1 component to the model's.
 
     :param alone: no other component of the controller has its name.

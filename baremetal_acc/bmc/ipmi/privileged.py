@@ -10,12 +10,12 @@ Source: IPMI 2.0 revision 1.1, table 5-2 (D4h) and appendix G (privileges of com
 
 from datetime import timedelta
 
-from baremetal_acc.bmc.ipmi.wire import Code, Raw, Reply
+from baremetal_acc.bmc.ipmi.command import Code, Raw, Reply
 from baremetal_acc.errors import BmcNotAuthorised
 
 
 class Privileged:
-    """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` to a controller, for reads.
+    """A :class:`~baremetal_acc.bmc.ipmi.command.Raw` to a controller, for reads.
 
     Commands that may be sent only once are sent as operator only.
 
@@ -35,7 +35,7 @@ class Privileged:
     ) -> Reply:
         """Send a command and wait for the answer.
 
-        :raises BmcError: as by :class:`~baremetal_acc.bmc.ipmi.wire.Raw`; if bridging is refused to both, the operator's error.
+        :raises BmcError: as by :class:`~baremetal_acc.bmc.ipmi.command.Raw`; if bridging is refused to both, the operator's error.
         """
         if (netfn, command) in self._refused:
             return self._administrator(netfn, command, data, lun=lun, within=within)

@@ -21,9 +21,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from baremetal_acc.bmc.api import JsonObject
-from baremetal_acc.bmc.ipmi import firewall, fru, hpm
+from baremetal_acc.bmc.driver import JsonObject
+from baremetal_acc.bmc.ipmi import fru
 from baremetal_acc.bmc.ipmi.device import DEEPEST, DeviceId, Hop, Path
+from baremetal_acc.bmc.ipmi.firmware_firewall import apply
+from baremetal_acc.bmc.ipmi.hpm import commands
 
 ROOT = '/ipmi'
 
@@ -121,7 +123,7 @@ def _plain(area: fru.Chassis | fru.Board | fru.Product | None) -> JsonObject | N
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(area).items()}
 
 
-def of_component(component: hpm.Component) -> JsonObject:
+def of_component(component: commands.Component) -> JsonObject:
     """JSON body of an HPM.1 component."""
     versions = {'Version': component.current, 'Rollback': component.rollback, 'Staged': component.deferred}
     return {
@@ -131,7 +133,7 @@ def of_component(component: hpm.Component) -> JsonObject:
     }
 
 
-def of_firewall(verdict: firewall.Verdict) -> JsonObject:
+def of_firewall(verdict: apply.Verdict) -> JsonObject:
     """JSON body of the firmware firewall, from its verdict."""
     return {
         'State': verdict.state.value,

@@ -36,9 +36,9 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 from pyghmi.ipmi.private import session as pyghmi
 
-from baremetal_acc.bmc.api import Setting
-from baremetal_acc.bmc.ipmi.place import Place, Privilege
-from baremetal_acc.bmc.ipmi.wire import Code, NetFn
+from baremetal_acc.bmc.driver import Setting
+from baremetal_acc.bmc.ipmi.command import Code, NetFn
+from baremetal_acc.bmc.ipmi.endpoint import Place, Privilege
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNoLogin, BmcNotAuthorised
 
 _WINDOW = 32

@@ -14,9 +14,9 @@ import struct
 from dataclasses import dataclass, replace
 
 from baremetal_acc import wait
-from baremetal_acc.bmc.ipmi.patient import later
+from baremetal_acc.bmc.ipmi.command import NOT_THERE, TOO_LONG, Code, NetFn, Raw, Reply, refusal
+from baremetal_acc.bmc.ipmi.node_busy_retry import later
 from baremetal_acc.bmc.ipmi.text import Coding, said
-from baremetal_acc.bmc.ipmi.wire import NOT_THERE, TOO_LONG, Code, NetFn, Raw, Reply, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcUnsupported
 
 MOST_RECORDS = 4096

@@ -25,9 +25,9 @@ from typing import NamedTuple
 from baremetal_acc import wait
 from baremetal_acc.bmc import pending
 from baremetal_acc.bmc.ipmi import bridge
-from baremetal_acc.bmc.ipmi.place import Place, Privilege
+from baremetal_acc.bmc.ipmi.command import Code, NetFn, Reply, refusal
+from baremetal_acc.bmc.ipmi.endpoint import Place, Privilege
 from baremetal_acc.bmc.ipmi.rmcp import Answer, Codec, below, parsed, sound
-from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Reply, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcNotAuthorised, BmcUnreachable
 
 LOG = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ _HINT = 'check address, network and power of the BMC'
 
 
 class Session:
-    """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` over one session. Use it as a context manager: leaving it logs out.
+    """A :class:`~baremetal_acc.bmc.ipmi.command.Raw` over one session. Use it as a context manager: leaving it logs out.
 
     Different sessions may be used by different threads. A session is used by one thread at a time; others wait.
 
@@ -168,7 +168,7 @@ class Session:
         return reply
 
     def series(self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
-        """As :func:`~baremetal_acc.bmc.ipmi.wire.series`: the next packet is encoded while the answer to the last is awaited.
+        """As :func:`~baremetal_acc.bmc.ipmi.command.series`: the next packet is encoded while the answer to the last is awaited.
 
         :raises BmcError: as by a call.
         """
@@ -530,7 +530,7 @@ class _Asked(NamedTuple):
 
 
 class Sessions:
-    """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` that opens a session when a command is to be sent and there is none.
+    """A :class:`~baremetal_acc.bmc.ipmi.command.Raw` that opens a session when a command is to be sent and there is none.
 
     That is the case at first, after the session has idled, and after a timeout, since a BMC that has restarted does not answer
     in the old session. No command is sent again in another session.
@@ -575,7 +575,7 @@ class Sessions:
                 raise
 
     def series(self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
-        """As :func:`~baremetal_acc.bmc.ipmi.wire.series`, all of it in one session.
+        """As :func:`~baremetal_acc.bmc.ipmi.command.series`, all of it in one session.
 
         :raises BmcError: as by :class:`Session`, including its login.
         """

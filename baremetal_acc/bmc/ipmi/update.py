@@ -21,9 +21,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from baremetal_acc import wait
-from baremetal_acc.bmc.ipmi import fitting, hpm, hpm_image, transfer
-from baremetal_acc.bmc.ipmi.fitting import Fitting
-from baremetal_acc.bmc.ipmi.wire import Raw
+from baremetal_acc.bmc.ipmi.command import Raw
+from baremetal_acc.bmc.ipmi.hpm import commands, compatibility, image
+from baremetal_acc.bmc.ipmi.hpm import upload as hpm_upload
+from baremetal_acc.bmc.ipmi.hpm.compatibility import Fitting
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
     BmcBusy,
@@ -62,7 +63,7 @@ def facts(unseen: Iterable[Ref]) -> UpdateFacts:
         push=True,
         pull=False,
         parallel=1,
-        max_size=hpm_image.MOST_BYTES,
+        max_size=image.MOST_BYTES,
         sending=how,
         judges=True,
         unseen=tuple(sorted(unseen)),
@@ -81,7 +82,7 @@ def push(raw: Raw, ref: Ref, number: int, upload: Upload) -> Progress:
     found = _fitting(raw, ref, number, upload)
     if upload.goes_back and _goes_back(raw, found):
         return Progress(task=ref, so_far=_BACK, whole=True, percent=100)
-    return Progress(task=ref, so_far=transfer.paused(_begun(raw, found), 0.0))
+    return Progress(task=ref, so_far=hpm_upload.paused(_begun(raw, found), 0.0))
 
 
 def go_on(
@@ -114,22 +115,22 @@ def go_on(
             return replace(progress, so_far=None, percent=0, whole=False, turning=False)
     going = None
     if progress.so_far is not None:
-        going = transfer.resumed(_image(raw, ref, upload).uploads[0], progress.so_far, clock())
+        going = hpm_upload.resumed(_image(raw, ref, upload).uploads[0], progress.so_far, clock())
     if going is None:
         going = _begun(raw, _fitting(raw, ref, number, upload))
     try:
-        going = transfer.turn(raw, going, clock=clock, sleep=sleep, within=TURN)
+        going = hpm_upload.turn(raw, going, clock=clock, sleep=sleep, within=TURN)
     except WriteFailed as exc:
         raise BmcAnswerInvalid(bmc=raw.label, uri=ref.uri, what='; '.join(exc.reasons), hint=exc.hint) from exc
-    return replace(progress, so_far=transfer.paused(going, clock()), percent=going.percent, whole=going.staged, turning=False)
+    return replace(progress, so_far=hpm_upload.paused(going, clock()), percent=going.percent, whole=going.staged, turning=False)
 
 
-def _begun(raw: Raw, found: Fitting) -> transfer.Transfer:
+def _begun(raw: Raw, found: Fitting) -> hpm_upload.Transfer:
     """The state of the upload before its first command."""
-    return transfer.begin(found.image, found.part, found.target, found.can, transfer.block_size(raw))
+    return hpm_upload.begin(found.image, found.part, found.target, found.can, hpm_upload.block_size(raw))
 
 
-def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: hpm_image.Version | None, *, back: bool) -> TaskReading:
+def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: image.Version | None, *, back: bool) -> TaskReading:
     """Activate the uploaded firmware, or roll back to the kept version: the command is sent once.
 
     A controller that answers "busy" may have executed the command all the same: a bus may repeat commands. Its state is read
@@ -139,13 +140,13 @@ def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: hpm_image.Version
     :raises BmcBusy: the controller is doing something else, or is away; before the next attempt its state is read again.
     :raises BmcError: as by :func:`hpm.activate`.
     """
-    command = hpm.Command.ROLLBACK if back else hpm.Command.ACTIVATE
+    command = commands.Command.ROLLBACK if back else commands.Command.ACTIVATE
     done, said = _is_done(raw, ref, number, wanted, command), 'rolled back' if back else 'activated'
     if not done:
         try:
-            done = hpm.roll_back(raw) if back else hpm.activate(raw)
+            done = commands.roll_back(raw) if back else commands.activate(raw)
         except BmcBusy as exc:
-            standing = hpm.look(raw)
+            standing = commands.look(raw)
             if standing.away is None and back and standing.status is None:  # and the outcome can never be read
                 raise BmcRefused(bmc=raw.label, uri=ref.uri, what=exc.what) from exc
             if standing.status is None or standing.status.command != command:
@@ -153,12 +154,12 @@ def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: hpm_image.Version
     return TaskReading(
         ref=replace(ref, uri=f'{ref.uri}{ROLLBACK}') if back else ref,
         state=TaskState.ACTIVE,
-        raw=hpm.NAMES[command],
-        message=said if done else f'{hpm.NAMES[command]} goes on, or nobody knows whether it began',
+        raw=commands.NAMES[command],
+        message=said if done else f'{commands.NAMES[command]} goes on, or nobody knows whether it began',
     )
 
 
-def _is_done(raw: Raw, ref: Ref, number: int, wanted: hpm_image.Version | None, command: hpm.Command) -> bool:
+def _is_done(raw: Raw, ref: Ref, number: int, wanted: image.Version | None, command: commands.Command) -> bool:
     """Whether an activation is in progress, or a rollback is done or in progress.
 
     A rollback is detected by the controller's last command, or by the version that runs: :func:`_goes_back` has checked before
@@ -166,16 +167,16 @@ def _is_done(raw: Raw, ref: Ref, number: int, wanted: hpm_image.Version | None, 
 
     :raises BmcBusy: the state cannot be read now, or another command is in progress.
     """
-    standing = hpm.look(raw)
+    standing = commands.look(raw)
     if standing.away is not None:
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=standing.away)
     last = standing.status
-    if last is not None and last.code == hpm.IN_PROGRESS and last.command != command:
-        raise BmcBusy(bmc=raw.label, uri=ref.uri, what=f'it is at something else: {hpm.named(last.command)}')
-    if command is hpm.Command.ACTIVATE:
-        return last is not None and last.code == hpm.IN_PROGRESS
+    if last is not None and last.code == commands.IN_PROGRESS and last.command != command:
+        raise BmcBusy(bmc=raw.label, uri=ref.uri, what=f'it is at something else: {commands.named(last.command)}')
+    if command is commands.Command.ACTIVATE:
+        return last is not None and last.code == commands.IN_PROGRESS
     try:
-        return (last is not None and last.command == command) or hpm.component(raw, number).current == wanted
+        return (last is not None and last.command == command) or commands.component(raw, number).current == wanted
     except BmcUnreachable as exc:
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=exc.what) from exc
 
@@ -186,11 +187,11 @@ def _fitting(raw: Raw, ref: Ref, number: int, upload: Upload) -> Fitting:
     :raises BmcUnsupported: the image is not compatible.
     :raises BmcBusy: the controller is doing something else.
     """
-    found = fitting.fitting(raw, ref, number, _image(raw, ref, upload))
+    found = compatibility.fitting(raw, ref, number, _image(raw, ref, upload))
     running = reading(raw, ref, number)
     if running.state is TaskState.ACTIVE:
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=f'it is at something else: {running.raw}')
-    if hpm.Feature.UNDESIRABLE in found.target.features:
+    if commands.Feature.UNDESIRABLE in found.target.features:
         what = 'it says that an upgrade is undesirable now (Get Target Upgrade Capabilities, bit 7)'
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=what, hint='its own tools or logs may say why')
     return found
@@ -204,19 +205,19 @@ def _goes_back(raw: Raw, found: Fitting) -> bool:
     uploaded instead: nobody could tell later whether it has already rolled back.
     """
     this, wanted = found.component, found.part.version
-    if hpm.Feature.MANUAL_ROLLBACK not in found.target.features or wanted is None or this.rollback != wanted:
+    if commands.Feature.MANUAL_ROLLBACK not in found.target.features or wanted is None or this.rollback != wanted:
         return False
-    last = hpm.look(raw).status
-    if this.current == wanted or last is None or last.command == hpm.Command.ROLLBACK:
+    last = commands.look(raw).status
+    if this.current == wanted or last is None or last.command == commands.Command.ROLLBACK:
         return False
-    others = [one for one in hpm.components(raw, found.target) if one.number != this.number]
+    others = [one for one in commands.components(raw, found.target) if one.number != this.number]
     return all(not one.unread and one.rollback in (None, one.current) for one in others)
 
 
-def _image(raw: Raw, ref: Ref, upload: Upload) -> hpm_image.Image:
+def _image(raw: Raw, ref: Ref, upload: Upload) -> image.Image:
     """Parse the image that was checked. An error in it has not changed the component."""
     try:
-        return fitting.read(upload, upload.file)
+        return compatibility.read(upload, upload.file)
     except ImageError as exc:
         raise BmcUnsupported(bmc=raw.label, uri=ref.uri, what=exc.message, hint=exc.hint) from exc
 
@@ -228,9 +229,9 @@ def reading(raw: Raw, ref: Ref, number: int, *, back: bool = False) -> TaskReadi
     :raises BmcUnreachable: the state cannot be read now: the controller may be restarting.
     :raises BmcError: an answer is invalid, or the user lacks the privilege.
     """
-    standing = hpm.look(raw)
+    standing = commands.look(raw)
     if standing.away is not None:
         raise BmcUnreachable(bmc=raw.label, uri=ref.uri, what=standing.away)
-    state, said = hpm.became(standing, number, hpm.Command.ROLLBACK if back else hpm.Command.ACTIVATE)
+    state, said = commands.became(standing, number, commands.Command.ROLLBACK if back else commands.Command.ACTIVATE)
     percent = None if standing.status is None or state is not TaskState.ACTIVE else standing.status.percent
     return TaskReading(ref=ref, state=state, raw=said, percent=percent, message=said if state is TaskState.FAILED else None)

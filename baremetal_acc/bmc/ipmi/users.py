@@ -10,7 +10,7 @@ Source: IPMI 2.0 revision 1.1, sections 22.27 (Get User Access) and 22.29 (Get U
 
 from baremetal_acc.bmc.ipmi import channels, device
 from baremetal_acc.bmc.ipmi.channels import Channel
-from baremetal_acc.bmc.ipmi.wire import Code, CommandRefused, NetFn, Raw, ask
+from baremetal_acc.bmc.ipmi.command import Code, CommandRefused, NetFn, Raw, ask
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.inventory import PRIVILEGES, Accounts, BmcUser
 

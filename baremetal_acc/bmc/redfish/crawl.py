@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from baremetal_acc.bmc.api import BmcAddress, Document
-from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.driver import BmcAddress, Document
+from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.mockup import TOP, Missed
 from baremetal_acc.bmc.redfish.reader import document, fresh

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from baremetal_acc.bmc.devices import Devices, Row
+from baremetal_acc.bmc.device_ids import Devices, Row
+from baremetal_acc.bmc.redfish.discovery import Tree, Walk
 from baremetal_acc.bmc.redfish.parse import View, base_class, last, parent, pci_ids, serial_of, state_of, uuid_of, version_of
-from baremetal_acc.bmc.redfish.walk import Tree, Walk
 from baremetal_acc.model.accelerator import COMPUTATIONAL_STORAGE, Function, Kind, MergeBasis, PciIds
 from baremetal_acc.model.firmware import Component
 

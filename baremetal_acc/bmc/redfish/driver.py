@@ -19,31 +19,31 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from baremetal_acc.bmc import devices as table
-from baremetal_acc.bmc.api import BmcAddress, CardLead, Document, Lead, Look, Upload
-from baremetal_acc.bmc.devices import Devices
+from baremetal_acc.bmc import device_ids as table
+from baremetal_acc.bmc.device_ids import Devices
+from baremetal_acc.bmc.driver import BmcAddress, CardLead, Document, Lead, Look, Upload
 from baremetal_acc.bmc.quirks import BACKGROUND_COPY, Quirks
 from baremetal_acc.bmc.redfish import (
     firmware,
-    glance,
     identify,
     integrity,
     invariants,
     ownership,
+    reread,
     standby,
     start_update,
     system,
     task,
     update,
 )
-from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.redfish.client import Connector
+from baremetal_acc.bmc.redfish.concurrency import Habits, Pace, Remembered
 from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
-from baremetal_acc.bmc.redfish.habits import Habits, Pace, Remembered
+from baremetal_acc.bmc.redfish.discovery import MAX_TASKS, NOTHING, ROOT, Tree, Walk, handed_out, own_manager
+from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.login import Login
-from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View, component, parent, power_state
 from baremetal_acc.bmc.redfish.reader import Reader, fresh, members
-from baremetal_acc.bmc.redfish.walk import MAX_TASKS, NOTHING, ROOT, Tree, Walk, handed_out, own_manager
 from baremetal_acc.bmc.redfish.writer import Writer
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported
@@ -265,7 +265,7 @@ class RedfishConnection:
         """Read some resources again, with as few requests as possible."""
         address = replace(self.address, budget=within)
         reader = Reader(self._connector, address, self.session, self._habits, root=self._root, frugal=True)
-        return glance.glance(reader, uris)
+        return reread.glance(reader, uris)
 
     def writer(self) -> Writer:
         """A writer for locks and settings."""
@@ -292,7 +292,7 @@ class RedfishConnection:
     def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | Progress | None:
         """Send an image to one Target, once. If StartUpdate has to follow, :meth:`go_on` sends it.
 
-        :raises BmcError: see the contract in :mod:`baremetal_acc.bmc.api`.
+        :raises BmcError: see the contract in :mod:`baremetal_acc.bmc.driver`.
         """
         copying = self._copies()
         if copying is not None:
@@ -311,7 +311,7 @@ class RedfishConnection:
     def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Objection | None:
         """Send StartUpdate for an uploaded image that waits for it.
 
-        :raises BmcError: see the contract in :mod:`baremetal_acc.bmc.api`.
+        :raises BmcError: see the contract in :mod:`baremetal_acc.bmc.driver`.
         """
         try:
             view = self._update_service()

@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from baremetal_acc import wait
-from baremetal_acc.bmc.api import Document, JsonObject
+from baremetal_acc.bmc.driver import Document, JsonObject
 from baremetal_acc.bmc.redfish import task
-from baremetal_acc.bmc.redfish.connector import Answer, Connector
-from baremetal_acc.bmc.redfish.message import short
+from baremetal_acc.bmc.redfish.client import Answer, Connector
+from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.update_parameters import FORCE, ON_START, apply_time, refuses_force, targets
 from baremetal_acc.bmc.redfish.upload_body import Octets

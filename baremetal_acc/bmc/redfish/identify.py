@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from baremetal_acc.bmc.devices import Devices
+from baremetal_acc.bmc.device_ids import Devices
 from baremetal_acc.bmc.redfish.device import OWN_CHASSIS, Device, Joint, extension_text, link_of, links_of
-from baremetal_acc.bmc.redfish.join import physical_devices
+from baremetal_acc.bmc.redfish.device_correlation import physical_devices
+from baremetal_acc.bmc.redfish.discovery import CARRIER, Tree, Walk, within
 from baremetal_acc.bmc.redfish.parse import View, absent, instance_function, serial_of, uuid_of
-from baremetal_acc.bmc.redfish.walk import CARRIER, Tree, Walk, within
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind, MergeBasis
 from baremetal_acc.model.inventory import Gap, PlatformDevice
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref

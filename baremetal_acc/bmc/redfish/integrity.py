@@ -25,8 +25,8 @@ from datetime import datetime
 
 from baremetal_acc import wait
 from baremetal_acc.bmc.redfish import task
-from baremetal_acc.bmc.redfish.connector import Answer, Connector
-from baremetal_acc.bmc.redfish.message import short
+from baremetal_acc.bmc.redfish.client import Answer, Connector
+from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.reader import Reader, fresh, members
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, is_not_found

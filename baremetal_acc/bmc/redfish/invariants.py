@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from baremetal_acc.bmc.api import Document, JsonObject
-from baremetal_acc.bmc.devices import Devices
+from baremetal_acc.bmc.device_ids import Devices
+from baremetal_acc.bmc.driver import Document, JsonObject
 from baremetal_acc.bmc.redfish.device import ORDINAL, Device, ordinal
+from baremetal_acc.bmc.redfish.discovery import CARRIER, Tree, within
+from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.firmware import Items
-from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View, absent, last, parent, serial_of
 from baremetal_acc.bmc.redfish.reader import identity_of, link_of
-from baremetal_acc.bmc.redfish.walk import CARRIER, Tree, within
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import Ref

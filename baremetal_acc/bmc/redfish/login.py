@@ -23,9 +23,9 @@ from urllib.parse import urlsplit
 import sushy.auth
 
 from baremetal_acc import wait
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.redfish.account import Account, Held
-from baremetal_acc.bmc.redfish.trouble import HttpRefused
+from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcRefused, BmcUnreachable
 
 LOG = logging.getLogger(__name__)

@@ -14,14 +14,14 @@ Sources: DSP8010 2025.4: ComputerSystem Links.Chassis and Links.ManagedBy; Chass
 import re
 from collections.abc import Iterable, Iterator
 
-from baremetal_acc.bmc.devices import Devices
+from baremetal_acc.bmc.device_ids import Devices
 from baremetal_acc.bmc.redfish.device import Device, is_dpu, link_of, links_of
+from baremetal_acc.bmc.redfish.discovery import ROOT, Walk, within
 from baremetal_acc.bmc.redfish.firmware import Items
 from baremetal_acc.bmc.redfish.parse import View, last
 from baremetal_acc.bmc.redfish.reader import Reader, members
 from baremetal_acc.bmc.redfish.reader import link_of as member_link
 from baremetal_acc.bmc.redfish.system import resettable
-from baremetal_acc.bmc.redfish.walk import ROOT, Walk, within
 from baremetal_acc.errors import is_not_found
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ownership import Ownership

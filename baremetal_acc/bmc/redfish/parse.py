@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
-from baremetal_acc.bmc.api import Document, JsonObject
+from baremetal_acc.bmc.driver import Document, JsonObject
 from baremetal_acc.bmc.placeholders import SENTINELS
 from baremetal_acc.bmc.quirks import INSTALLED_AT
 from baremetal_acc.model import pci_address

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject, NotReadYet
-from baremetal_acc.bmc.redfish.agenda import Agenda
-from baremetal_acc.bmc.redfish.connector import MAX_URI, PLACE, Answer, Connector
-from baremetal_acc.bmc.redfish.habits import Habits
-from baremetal_acc.bmc.redfish.message import said
+from baremetal_acc.bmc.driver import BmcAddress, Document, JsonObject, NotReadYet
+from baremetal_acc.bmc.redfish.client import MAX_URI, PLACE, Answer, Connector
+from baremetal_acc.bmc.redfish.concurrency import Habits
+from baremetal_acc.bmc.redfish.extended_info import said
 from baremetal_acc.bmc.redfish.parse import parent
+from baremetal_acc.bmc.redfish.work_queue import Agenda
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefusalReason, BmcRefused, BmcUnreachable, is_not_found
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.uri import Spellings, differ_in_case_only, normal

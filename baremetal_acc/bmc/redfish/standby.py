@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from baremetal_acc.bmc.api import Document
+from baremetal_acc.bmc.driver import Document
 from baremetal_acc.bmc.quirks import STANDBY_RESETS
-from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.reader import fresh
 from baremetal_acc.bmc.redfish.system import offered

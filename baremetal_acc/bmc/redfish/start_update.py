@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from baremetal_acc import wait
 from baremetal_acc.bmc.redfish import task
-from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.update_parameters import ON_START, start_target
 from baremetal_acc.errors import (

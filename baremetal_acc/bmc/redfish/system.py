@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from baremetal_acc.bmc.api import Document
-from baremetal_acc.bmc.redfish.connector import Connector
-from baremetal_acc.bmc.redfish.message import short
+from baremetal_acc.bmc.driver import Document
+from baremetal_acc.bmc.redfish.client import Connector
+from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.parse import View, power_state
 from baremetal_acc.bmc.redfish.reader import fresh
 from baremetal_acc.bmc.redfish.task import said_against

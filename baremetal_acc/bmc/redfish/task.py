@@ -16,10 +16,10 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from baremetal_acc.bmc.quirks import RESTART_MESSAGES, RESTART_NAMES, RESTART_WORDS
-from baremetal_acc.bmc.redfish.connector import Answer, Connector
-from baremetal_acc.bmc.redfish.message import objection, said, short
+from baremetal_acc.bmc.redfish.client import Answer, Connector
+from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
+from baremetal_acc.bmc.redfish.extended_info import objection, said, short
 from baremetal_acc.bmc.redfish.parse import View
-from baremetal_acc.bmc.redfish.trouble import HttpRefused
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnsupported
 from baremetal_acc.model.inventory import Complaint, Objection, TaskReading, TaskState
 from baremetal_acc.model.ref import BmcName, Ref

@@ -8,7 +8,7 @@ import ssl
 import threading
 from pathlib import Path
 
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.errors import BmcUntrusted
 
 

@@ -8,9 +8,9 @@ OperationApplyTimeSupport.
 
 import re
 
-from baremetal_acc.bmc.redfish.message import short
+from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
+from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.parse import View
-from baremetal_acc.bmc.redfish.trouble import HttpRefused
 from baremetal_acc.errors import BmcRefused, BmcUnsupported
 from baremetal_acc.model.image import Upload
 from baremetal_acc.model.ref import Ref

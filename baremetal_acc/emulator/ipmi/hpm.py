@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from baremetal_acc.emulator.distort import flipped
 from baremetal_acc.emulator.fault import Fault
 from baremetal_acc.emulator.image import BadImage, read_image
 from baremetal_acc.emulator.ipmi.channel import LanChannel
@@ -40,6 +39,7 @@ from baremetal_acc.emulator.ipmi.presence import Presence
 from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, NO_VERSION, version_bytes
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Bank, Component, Refused
+from baremetal_acc.emulator.response_faults import flipped
 
 PICMG_BODY = b'\0'
 """The body code of PICMG."""

@@ -18,18 +18,18 @@ from typing import Any
 
 from oslo_config import cfg
 
-from baremetal_acc import assemble, run
-from baremetal_acc.bmc import find
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc import bootstrap, execution
+from baremetal_acc.bmc import registry
+from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.config import options
 from baremetal_acc.config.settings import Settings
-from baremetal_acc.decide.advance import begin
-from baremetal_acc.decide.baseline import Exposure, NodeFacts
-from baremetal_acc.decide.plan import plan
+from baremetal_acc.execution import Target, Tools
 from baremetal_acc.model import codec
 from baremetal_acc.model.job import Done, Flow, Job, Wait
 from baremetal_acc.model.ref import HOST
-from baremetal_acc.run import Target, Tools
+from baremetal_acc.planning.job_transitions import begin
+from baremetal_acc.planning.plan import plan
+from baremetal_acc.policy.baseline import Exposure, NodeFacts
 from benchmarks.flash.clock import Clock
 
 
@@ -50,7 +50,7 @@ class Node:
 
 
 class Shell:
-    """What the command line is to :func:`baremetal_acc.run.tick`."""
+    """What the command line is to :func:`baremetal_acc.execution.tick`."""
 
     def __init__(self, tools: Tools, nodes: list[Node], clock: Clock, *, timeout: timedelta) -> None:
         self.tools = tools
@@ -76,7 +76,7 @@ class Shell:
 
         tools = replace(self.tools, save=save)
         job = self._load(node) if node.stored is not None else self._planned(node, tools)
-        job, came = run.tick(job, node.target, tools, self.now())
+        job, came = execution.tick(job, node.target, tools, self.now())
         node.ticks += 1
         save(job)
         match came:
@@ -92,7 +92,7 @@ class Shell:
         return found
 
     def _planned(self, node: Node, tools: Tools) -> Job:
-        inventory = run.observe(node.target, tools, self.now(), tasks=True)
+        inventory = execution.observe(node.target, tools, self.now(), tasks=True)
         made = plan(inventory, tools.baseline, node.target.node, tools.catalogue, hold=True)
         if made.refusals:
             raise RuntimeError('; '.join(str(r) for r in made.refusals))
@@ -130,10 +130,10 @@ def main() -> None:
         conf.set_override(name, value, group=options.GROUP)
     settings = Settings.from_conf(conf)
     nodes = [Node(target=_target(number, bmc, arguments.parallel)) for number, bmc in enumerate(told['bmcs'])]
-    find.for_address(nodes[0].target.bmcs[0])  # a plugin is imported when it is first looked for
+    registry.for_address(nodes[0].target.bmcs[0])  # a plugin is imported when it is first looked for
     clock = Clock(told['control'])
     timeout = timedelta(seconds=arguments.timeout)
-    tools = assemble.tools(settings, assemble.documents(settings))
+    tools = bootstrap.tools(settings, bootstrap.documents(settings))
     shell = Shell(tools, nodes, clock, timeout=timeout)
     cpu = time.process_time()
     shell.run()

@@ -33,7 +33,10 @@ from ironic.objects import trait
 from oslo_log import log
 
 from baremetal_acc.config.options import GROUP
-from baremetal_acc_ironic import firmware, outcome, record, work
+from baremetal_acc_ironic import firmware
+from baremetal_acc_ironic.reporting import record
+from baremetal_acc_ironic.state import provision_state
+from baremetal_acc_ironic.steps import runner
 from benchmarks.flash.clock import Clock
 
 
@@ -187,10 +190,10 @@ def main() -> None:
         mock.patch.object(inspect_utils, 'store_inspection_data'),
         mock.patch.object(record, 'sync_firmware'),
         mock.patch.object(record, 'sync_traits', return_value=frozenset()),
-        mock.patch.object(outcome, 'told'),
-        mock.patch.object(outcome, 'resume', resume),
-        mock.patch.object(outcome, 'fail', fail),
-        mock.patch.object(work, 'now', conductor.now),
+        mock.patch.object(provision_state, 'told'),
+        mock.patch.object(provision_state, 'resume', resume),
+        mock.patch.object(provision_state, 'fail', fail),
+        mock.patch.object(runner, 'now', conductor.now),
     ]
     with contextlib.ExitStack() as stack:
         for patch in patches:

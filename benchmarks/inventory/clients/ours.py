@@ -18,17 +18,17 @@ from typing import Any
 
 from oslo_config import cfg
 
-from baremetal_acc import assemble
-from baremetal_acc.bmc import find
-from baremetal_acc.bmc.api import BmcAddress, Connection
-from baremetal_acc.cli import render
+from baremetal_acc import bootstrap
+from baremetal_acc.bmc import registry
+from baremetal_acc.bmc.driver import BmcAddress, Connection
+from baremetal_acc.cli.output import documents
 from baremetal_acc.config import options
 from baremetal_acc.config.settings import Settings
-from baremetal_acc.decide.baseline import Baseline, Exposure, NodeFacts
+from baremetal_acc.execution import Target, Tools, observe
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import LockReading
 from baremetal_acc.model.ref import HOST
-from baremetal_acc.run import Target, Tools, observe
+from baremetal_acc.policy.baseline import Baseline, Exposure, NodeFacts
 
 
 def main() -> None:
@@ -46,7 +46,9 @@ def main() -> None:
     conf = cfg.ConfigOpts()
     options.register(conf)
     conf([], project='baremetal_acc', default_config_files=[], default_config_dirs=[])
-    tools = assemble.tools(Settings.from_conf(conf), assemble.Documents(baseline=Baseline(rules=()), catalogue=(), folders=()))
+    tools = bootstrap.tools(
+        Settings.from_conf(conf), bootstrap.Documents(baseline=Baseline(rules=()), catalogue=(), folders=())
+    )
     address = BmcAddress(
         name=HOST,
         address=arguments.address,
@@ -56,7 +58,7 @@ def main() -> None:
         concurrency=arguments.slots,
     )
     # A plugin is imported when it is first looked for; imports of the peers are not counted either.
-    find.for_address(address)
+    registry.for_address(address)
     node = NodeFacts(name='bench', resource_class=None, traits=frozenset(), exposure=Exposure('tenant'))
     target = Target(name='bench', node=node, bmcs=(address,))
     found = twice(address, tools, arguments.repeat) if arguments.repeat else once(target, tools, arguments.document)
@@ -73,7 +75,7 @@ def once(target: Target, tools: Tools, document: Path | None) -> dict[str, Any]:
             thread.join()
     found = {'wall': time.monotonic() - started, 'cpu': time.process_time() - cpu, 'in_hand': in_hand}
     if document is not None:
-        document.write_text(json.dumps(render.document([render.inventory('bench', inventory)])), encoding='utf-8')
+        document.write_text(json.dumps(documents.document([documents.inventory('bench', inventory)])), encoding='utf-8')
     return {**found, **_told(inventory)}
 
 

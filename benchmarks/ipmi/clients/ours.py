@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.ipmi.driver import IpmiDriver, place_of
 from baremetal_acc.bmc.ipmi.session import Session
 from baremetal_acc.model.image import Progress, Upload

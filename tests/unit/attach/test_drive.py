@@ -13,12 +13,12 @@ from baremetal_acc.attach.dpu import Dpu
 from baremetal_acc.attach.drive import AttachDriverBroken
 from baremetal_acc.attach.find import Found
 from baremetal_acc.attach.region import Region
-from baremetal_acc.decide.baseline import Offering
-from baremetal_acc.decide.offer import Offer, Supply
 from baremetal_acc.errors import AccError, UsageError
 from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.attach import AttachHandle, AttachState, Claim, Give, HandleType
-from tests.unit.decide import values as v
+from baremetal_acc.policy.baseline import Offering
+from baremetal_acc.scheduling.schedulable import Offer, Supply
+from tests.unit.planning import values as v
 
 INSTANCE = '11111111-aaaa-4bbb-8ccc-222222222222'
 GPU = v.gpu(pci=PciIds(vendor_id='0x10de', device_id='0x2330', address='0000:3b:00.0'), location='PCIe Slot 4')

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from baremetal_acc.bmc.redfish.agenda import Agenda
-from baremetal_acc.bmc.redfish.habits import Pace
+from baremetal_acc.bmc.redfish.concurrency import Pace
+from baremetal_acc.bmc.redfish.work_queue import Agenda
 
 
 def test_alone_it_works_by_rank_and_then_in_order() -> None:

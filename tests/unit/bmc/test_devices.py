@@ -9,9 +9,9 @@ from pathlib import Path
 import os_traits
 import pytest
 
-from baremetal_acc.bmc import devices
-from baremetal_acc.bmc.devices import REMEMBERED, Devices, Maker, Row, load, shipped
-from baremetal_acc.bmc.find import known_devices
+from baremetal_acc.bmc import device_ids
+from baremetal_acc.bmc.device_ids import REMEMBERED, Devices, Maker, Row, load, shipped
+from baremetal_acc.bmc.registry import known_devices
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.accelerator import Kind
 
@@ -177,7 +177,7 @@ def test_a_name_is_brought_into_the_form_in_which_it_is_compared_only_once(monke
         formed.append(name)
         return name.casefold()
 
-    monkeypatch.setattr(devices, 'plain', plain)
+    monkeypatch.setattr(device_ids, 'plain', plain)
     row = Row(kind=Kind.GPU, names=('Own *',))
     table = Devices(rows=(row,), makers=(Maker(name='Own', texts=('Own Inc',)),))
     assert [row, row, None, None] == [table.by_name(name) for name in ('Own 1', 'Own 1', 'Other', 'Other')]

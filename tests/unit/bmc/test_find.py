@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.bmc.devices import shipped
-from baremetal_acc.bmc.find import driver, for_address, known_devices
+from baremetal_acc.bmc.device_ids import shipped
+from baremetal_acc.bmc.driver import BmcAddress
+from baremetal_acc.bmc.registry import driver, for_address, known_devices
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.ref import HOST
 

@@ -4,7 +4,7 @@
 
 import pytest
 
-from baremetal_acc.bmc.redfish.habits import CALM, Expansion, Habits, Pace, Remembered
+from baremetal_acc.bmc.redfish.concurrency import CALM, Expansion, Habits, Pace, Remembered
 
 
 def test_a_bmc_that_pushes_back_gets_half_and_never_nothing() -> None:

@@ -4,7 +4,7 @@
 
 import pytest
 
-from baremetal_acc.bmc.lasting import BY_ITSELF, digest, tells_as_much
+from baremetal_acc.bmc.resource_digest import BY_ITSELF, digest, tells_as_much
 
 ROOT_OF_TRUST = {
     '@odata.etag': '"1"',

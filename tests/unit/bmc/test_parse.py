@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.redfish.message import objection, said, short
+from baremetal_acc.bmc.redfish.extended_info import objection, said, short
 from baremetal_acc.bmc.redfish.parse import View, class_code, pci_id, pci_ids, uuid_of, version_of
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import HOST, Ref

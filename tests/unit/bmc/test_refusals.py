@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from baremetal_acc.bmc.ipmi.wire import Code, CommandRefused
-from baremetal_acc.bmc.redfish.trouble import HttpRefused
+from baremetal_acc.bmc.ipmi.command import Code, CommandRefused
+from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
 from baremetal_acc.errors import BmcRefusalReason, BmcRefused, is_not_found
-from baremetal_acc.run.patience import is_changing, took_nothing
+from baremetal_acc.execution.retry_policy import is_changing, took_nothing
 
 RAW = SimpleNamespace(label='host (ipmi://192.0.2.1)')
 OWN = {404: BmcRefusalReason.NOT_FOUND, 410: BmcRefusalReason.GONE, 409: BmcRefusalReason.CONFLICT}

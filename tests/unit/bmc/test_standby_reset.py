@@ -4,7 +4,7 @@
 
 import pytest
 
-from baremetal_acc.bmc.api import Document
+from baremetal_acc.bmc.driver import Document
 from baremetal_acc.bmc.redfish import standby
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.errors import BmcRefusalReason, BmcRefused

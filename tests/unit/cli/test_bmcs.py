@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baremetal_acc.bmc.address import check_address
-from baremetal_acc.bmc.api import Setting
+from baremetal_acc.bmc.driver import Setting
 from baremetal_acc.cli import bmcs, session
 from baremetal_acc.cli.bmcs import Source
-from baremetal_acc.decide.baseline import Exposure
 from baremetal_acc.errors import DocumentError, UsageError
+from baremetal_acc.policy.baseline import Exposure
 
 SECRET = 'hunter2hunter2'
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import pytest
 
 from baremetal_acc import wait
-from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.cli import fleet
-from baremetal_acc.cli.fleet import Bounds, Connections, Fleet, Width
+from baremetal_acc.bmc.driver import BmcAddress
+from baremetal_acc.cli import worker_pool
+from baremetal_acc.cli.worker_pool import Bounds, Connections, Fleet, Width
 from baremetal_acc.errors import BmcUnreachable
 
 
@@ -187,7 +187,7 @@ def test_a_stopped_run_begins_no_more_and_waits_for_those_that_end():
 )
 def test_the_bounds_follow_from_targets_and_open_files(targets, bmcs, at_once, each, files, expected):
     """Many targets: one request at a time to each; never more connections than files may be open."""
-    found = fleet.bounds(targets, bmcs, at_once=at_once, each=each, files=files)
+    found = worker_pool.bounds(targets, bmcs, at_once=at_once, each=each, files=files)
     assert expected == (found.at_once, found.most, found.each)
 
 
@@ -196,7 +196,7 @@ def test_the_width_grows_while_the_process_has_time():
     width = Width(256, 0.0, 0.0)
     seen = [width.targets]
     for step in range(1, 8):
-        width.look(step * fleet.BEAT, 0.0)
+        width.look(step * worker_pool.BEAT, 0.0)
         seen.append(width.targets)
     assert [32, 49, 74, 112, 169, 254, 256, 256] == seen
 
@@ -204,9 +204,9 @@ def test_the_width_grows_while_the_process_has_time():
 def test_the_width_stays_where_the_process_is_busy():
     """More would bring nothing; between two looks nothing changes either."""
     width = Width(256, 0.0, 0.0)
-    width.look(fleet.BEAT, fleet.BEAT * 0.9)
+    width.look(worker_pool.BEAT, worker_pool.BEAT * 0.9)
     assert 32 == width.targets
-    width.look(fleet.BEAT * 1.5, fleet.BEAT * 0.9)
+    width.look(worker_pool.BEAT * 1.5, worker_pool.BEAT * 0.9)
     assert 32 == width.targets
 
 
@@ -214,20 +214,20 @@ def test_the_width_shrinks_when_threads_stand_in_line():
     """Also where other processes have the CPU, so that ours is not busy; never to nothing, and it recovers."""
     width = Width(256, 0.0, 0.0)
     for step in range(1, 9):
-        width.look(step * fleet.BEAT, 0.0)
+        width.look(step * worker_pool.BEAT, 0.0)
     seen = []
     for step in range(9, 21):
-        width.came_late(fleet.LATE * 2)
+        width.came_late(worker_pool.LATE * 2)
         width.came_late(0.0)
-        width.look(step * fleet.BEAT, 0.0)
+        width.look(step * worker_pool.BEAT, 0.0)
         seen.append(width.targets)
     assert [192, 144, 108] == seen[:3]
     assert 16 == seen[-1]
-    width.look(21 * fleet.BEAT, 0.0)
+    width.look(21 * worker_pool.BEAT, 0.0)
     assert 25 == width.targets
     narrow = Width(3, 0.0, 0.0)
     narrow.came_late(1.0)
-    narrow.look(fleet.BEAT, 0.0)
+    narrow.look(worker_pool.BEAT, 0.0)
     assert 3 == narrow.targets
 
 
@@ -240,7 +240,7 @@ def test_the_width_shrinks_when_threads_stand_in_line():
 )
 def test_a_hub_takes_more_targets_only_where_it_has_nothing_to_do(monkeypatch, pause, grows):
     """Where others had the CPU, a process that used little of it began all targets, and took three times the memory."""
-    monkeypatch.setattr(fleet, 'IN_HUB', 4)
+    monkeypatch.setattr(worker_pool, 'IN_HUB', 4)
     running, most = 0, 0
 
     def work(number: int) -> None:
@@ -259,7 +259,7 @@ def test_the_interpreter_is_as_before_afterwards():
     """Its settings belong to the whole process, also when nobody takes the last result."""
     before = sys.getswitchinterval(), gc.get_threshold()
     inside = [(sys.getswitchinterval(), gc.get_threshold()) for _ in Fleet(Work(), limits(2, 2)).results(range(2))]
-    assert [(fleet.SWITCH, fleet.GARBAGE)] * 2 == inside
+    assert [(worker_pool.SWITCH, worker_pool.GARBAGE)] * 2 == inside
     assert before == (sys.getswitchinterval(), gc.get_threshold())
     results = Fleet(Work(), limits(2, 2)).results(range(3))
     next(results)
@@ -320,7 +320,7 @@ def test_the_first_ctrl_c_stops_and_the_second_interrupts():
     """The first cuts no line in two; the second is for those who cannot wait. Afterwards everything is as it was."""
     before = signal.getsignal(signal.SIGINT)
     stops: list[str] = []
-    with fleet.interrupted_by_ctrl_c(lambda: stops.append('stop')) as interrupted:
+    with worker_pool.interrupted_by_ctrl_c(lambda: stops.append('stop')) as interrupted:
         assert not interrupted.is_set()
         signal.raise_signal(signal.SIGINT)
         assert (['stop'], True) == (stops, interrupted.is_set())
@@ -333,7 +333,7 @@ def test_an_ignored_ctrl_c_stays_ignored():
     """As for a command that a shell has started in the background."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with fleet.interrupted_by_ctrl_c(lambda: None) as interrupted:
+        with worker_pool.interrupted_by_ctrl_c(lambda: None) as interrupted:
             signal.raise_signal(signal.SIGINT)
         assert not interrupted.is_set()
     finally:

@@ -14,8 +14,8 @@ import time
 import pytest
 
 from baremetal_acc import errors
-from baremetal_acc.cli.fleet import Bounds
-from baremetal_acc.cli.fleet_processes import Processes, shared
+from baremetal_acc.cli.worker_pool import Bounds
+from baremetal_acc.cli.worker_processes import Processes, shared
 from baremetal_acc.errors import AccError, BmcUnreachable
 
 LIMITS = Bounds(at_once=8, most=8, each=1)
@@ -132,8 +132,8 @@ def test_who_takes_no_more_ends_them():
 
 ALONE = """
 import os, sys, time
-from baremetal_acc.cli.fleet import Bounds
-from baremetal_acc.cli.fleet_processes import Processes
+from baremetal_acc.cli.worker_pool import Bounds
+from baremetal_acc.cli.worker_processes import Processes
 def work(number):
     time.sleep(0.1)
     return os.getpid()

@@ -4,10 +4,11 @@
 
 from dataclasses import replace
 
-from baremetal_acc.cli import inventory, render
+from baremetal_acc.cli.commands import inventory
+from baremetal_acc.cli.output import documents
 from baremetal_acc.model.accelerator import Accelerator, PciIds
 from baremetal_acc.model.ref import AcceleratorId
-from tests.unit.decide import values as v
+from tests.unit.planning import values as v
 
 
 def card(number: int, location: str | None, address: str | None) -> Accelerator:
@@ -25,7 +26,7 @@ def test_cards_stand_in_the_order_of_their_places() -> None:
         card(3, 'Slot 2', '0000:41:00.0'),
         card(4, None, '0000:01:00.0'),
     )
-    body = render.inventory('node-1', v.inventory(*cards))
+    body = documents.inventory('node-1', v.inventory(*cards))
     at = inventory.COLUMNS.index('Place')
     rows = [(row[at - 1], row[at]) for row in inventory._rows(body)]
     assert [('4', '0000:01:00.0'), ('3', 'Slot 2, 0000:41:00.0'), ('2', 'Slot 10'), ('1', '')] == rows

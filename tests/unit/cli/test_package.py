@@ -12,12 +12,12 @@ from types import SimpleNamespace
 import jsonschema
 import pytest
 
-from baremetal_acc.catalogue import catalogue, pldm_package
-from baremetal_acc.cli import package
+from baremetal_acc.cli.commands import package
 from baremetal_acc.errors import DocumentError, PackageMalformed, UsageError
+from baremetal_acc.images import catalogue, pldm_package
 from tests.malicious import pldm_packages
-from tests.unit.catalogue.test_draft import FILLED
-from tests.unit.catalogue.test_pldm_package import V1_0, V1_1, VECTORS
+from tests.unit.images.test_draft import FILLED
+from tests.unit.images.test_pldm_package import V1_0, V1_1, VECTORS
 
 
 @pytest.fixture

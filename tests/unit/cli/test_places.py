@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from baremetal_acc.cli import places
+from baremetal_acc.cli import address_match
 
 
 @pytest.fixture
@@ -46,16 +46,16 @@ def names(monkeypatch):
 )
 def test_spellings_of_one_address_are_one_bmc_without_looking_up_names(names, one, other):
     """In a list of ten thousand targets no name is looked up."""
-    assert places.written(one) & places.written(other)
+    assert address_match.written(one) & address_match.written(other)
     assert [] == names
-    assert places.resolved(one) & places.resolved(other)
+    assert address_match.resolved(one) & address_match.resolved(other)
 
 
 @pytest.mark.parametrize(('one', 'other'), [('https://bmc7', 'https://192.0.2.7'), ('ipmi://bmc7:623', 'ipmi://[2001:db8::7]')])
 def test_a_name_is_where_it_leads_to(names, one, other):
     """Only there where somebody has to look it up."""
-    assert not places.written(one) & places.written(other)
-    assert places.resolved(one) & places.resolved(other)
+    assert not address_match.written(one) & address_match.written(other)
+    assert address_match.resolved(one) & address_match.resolved(other)
 
 
 @pytest.mark.parametrize(
@@ -72,5 +72,5 @@ def test_a_name_is_where_it_leads_to(names, one, other):
 )
 def test_other_addresses_are_other_bmcs(names, one, other):
     """A name that leads nowhere stands for itself."""
-    assert not places.written(one) & places.written(other)
-    assert not places.resolved(one) & places.resolved(other)
+    assert not address_match.written(one) & address_match.written(other)
+    assert not address_match.resolved(one) & address_match.resolved(other)

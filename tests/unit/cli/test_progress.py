@@ -12,12 +12,12 @@ import pytest
 
 from baremetal_acc.bmc import pending
 from baremetal_acc.bmc.pending import Pending
-from baremetal_acc.cli import progress as module
-from baremetal_acc.cli.progress import Count, Progress
-from baremetal_acc.decide.advance import begin
-from baremetal_acc.decide.plan import plan
+from baremetal_acc.cli.output import progress as module
+from baremetal_acc.cli.output.progress import Count, Progress
 from baremetal_acc.model.job import Flash, Flow, ItemState, Job
-from tests.unit.decide import values as v
+from baremetal_acc.planning.job_transitions import begin
+from baremetal_acc.planning.plan import plan
+from tests.unit.planning import values as v
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -4,12 +4,12 @@
 
 import pytest
 
-from baremetal_acc.cli.publish import _may_be_proven
-from baremetal_acc.decide.baseline import Offering
-from baremetal_acc.decide.standing import OfferedBy, Standing, Withheld
-from baremetal_acc.decide.verify import verify
+from baremetal_acc.cli.commands.publish import _may_be_proven
 from baremetal_acc.model.lock import LockState
-from tests.unit.decide import values as v
+from baremetal_acc.planning.verify import verify
+from baremetal_acc.policy.baseline import Offering
+from baremetal_acc.scheduling.offer_report import OfferedBy, Standing, Withheld
+from tests.unit.planning import values as v
 
 
 @pytest.mark.parametrize(

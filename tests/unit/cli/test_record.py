@@ -4,7 +4,7 @@
 
 import io
 
-from baremetal_acc.cli.record import Progress
+from baremetal_acc.cli.commands.record import Progress
 
 
 class Terminal(io.StringIO):

@@ -9,13 +9,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from baremetal_acc.cli import render
+from baremetal_acc.cli.output import documents
 from baremetal_acc.errors import BmcUnreachable
 from baremetal_acc.model.accelerator import MergeBasis, MergeEvidence
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.job import Plan, Publish, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
-from tests.unit.decide import values as v
+from tests.unit.planning import values as v
 
 LOCKED, REPORTED = LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED
 
@@ -37,13 +37,13 @@ LOCKED, REPORTED = LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED
 def test_device_lock_of_a_device_with_locks_for_all_of_it(states, expected):
     """The best reading for the same part counts: one shut door on the only way is enough."""
     locks = tuple(v.reading(s, mechanism=f'm{n}') for n, s in enumerate(states))
-    assert expected == render.device_lock(v.gpu(locks=locks))
+    assert expected == documents.device_lock(v.gpu(locks=locks))
 
 
 def test_device_lock_of_a_lock_for_another_way_is_none():
     """A lock of the host-to-BMC way is no lock of the device."""
     locks = (v.reading(REPORTED, blocks=frozenset({WritePath.HOST_BMC_IPMI})),)
-    assert 'none' == render.device_lock(v.gpu(locks=locks))
+    assert 'none' == documents.device_lock(v.gpu(locks=locks))
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_device_lock_asks_every_part(firmware, slot0, slot1, expected):
         *part(slot0, scope=Scope.SLOT, part='Slot0'),
         *part(slot1, scope=Scope.SLOT, part='Slot1'),
     )
-    assert expected == render.device_lock(v.fpga(locks=locks))
+    assert expected == documents.device_lock(v.fpga(locks=locks))
 
 
 def test_an_inventory_has_the_promised_keys():
     """Those of DESIGN and of recordings/README.md, present also when there is nothing to say."""
-    body = render.inventory('node-1', v.inventory(v.gpu(), v.fpga()))
+    body = documents.inventory('node-1', v.inventory(v.gpu(), v.fpga()))
     assert {'target', 'accelerators', 'platform_devices', 'platform_locks', 'gaps', 'error'} == set(body)
     promised = {
         'kind', 'vendor', 'model', 'part_number', 'serial', 'uuid', 'identity', 'location', 'pci', 'uris', 'primary_uri',
@@ -93,8 +93,8 @@ SCHEMA = json.loads((Path(__file__).parents[3] / 'doc/source/schemas/inventory.j
 def test_what_made_one_device_of_several_resources_is_in_the_document(basis):
     """Each reason with its resources, as the schema knows them; a device of one resource has none."""
     refs = (v.ref('Chassis/1/PCIeDevices/1'), v.ref('Systems/1/Processors/GPU_0'))
-    body = render.inventory('n', v.inventory(v.gpu(merged_by=(MergeEvidence(basis=basis, refs=refs),)), v.fpga()))
-    jsonschema.Draft202012Validator(SCHEMA).validate(render.document([body]))
+    body = documents.inventory('n', v.inventory(v.gpu(merged_by=(MergeEvidence(basis=basis, refs=refs),)), v.fpga()))
+    jsonschema.Draft202012Validator(SCHEMA).validate(documents.document([body]))
     (by,) = body['accelerators'][0]['merged_by']
     assert (basis.value, [ref.uri for ref in refs]) == (by['basis'], [at['uri'] for at in by['uris']])
     assert {'host'} == {at['bmc'] for at in by['uris']}
@@ -105,7 +105,7 @@ def test_a_lock_of_the_machine_is_shown_once_and_as_no_card_s():
     """A platform lock never makes a device locked (recordings/README.md)."""
     whole = v.reading(blocks=frozenset({WritePath.HOST_BMC_REDFISH}), mechanism='host_interface', scope=Scope.BMC)
     seen = v.inventory(v.gpu(locks=(whole,)), platform_locks=(whole,))
-    body = render.inventory('node-1', seen)
+    body = documents.inventory('node-1', seen)
     assert ['host_interface'] == [lock['mechanism'] for lock in body['platform_locks']]
     assert [([], 'none')] == [(a['locks'], a['device_lock']) for a in body['accelerators']]
 
@@ -125,19 +125,19 @@ def test_paths_that_no_mechanism_covers_are_named(blocks, slot, expected):
         closed = {'accelerator': v.FPGA, 'blocks': frozenset({blocks})}
         scopes = [{'scope': Scope.FIRMWARE}, *({'scope': Scope.SLOT, 'part': s.slot_id} for s in v.fpga().slots if slot)]
         readings = [v.reading(LockState.UNLOCKED, **closed, **scope) for scope in scopes]
-    assert expected == render.uncovered_paths(v.fpga(locks=tuple(readings)))
+    assert expected == documents.uncovered_paths(v.fpga(locks=tuple(readings)))
 
 
 def test_a_device_shows_its_state_and_its_health_as_given():
     """Three properties of the standard, none of them made from another."""
-    body = render.accelerator(v.gpu(state='StandbyOffline', health='OK', health_rollup='Critical'))
+    body = documents.accelerator(v.gpu(state='StandbyOffline', health='OK', health_rollup='Critical'))
     assert ('StandbyOffline', 'OK', 'Critical') == (body['state'], body['health'], body['health_rollup'])
 
 
 def test_a_version_that_only_the_device_shows_has_no_id():
     """recordings/README.md: id is null when there is no inventory item."""
     device = v.gpu(firmware=(Component(id=None, ref=v.ref('Systems/1/Processors/GPU_0'), version='1'),))
-    assert (None, '1') == tuple(render.accelerator(device)['firmware'][0][k] for k in ('id', 'version'))
+    assert (None, '1') == tuple(documents.accelerator(device)['firmware'][0][k] for k in ('id', 'version'))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_lock_shows_the_literal_value(text, literal):
     reading = v.reading(LockState.UNLOCKED)
     assert (
         literal
-        == render.lock(type(reading)(**{f: getattr(reading, f) for f in reading.__dataclass_fields__} | {'value': text}))[
+        == documents.lock(type(reading)(**{f: getattr(reading, f) for f in reading.__dataclass_fields__} | {'value': text}))[
             'value'
         ]
     )
@@ -156,7 +156,7 @@ def test_a_lock_shows_the_literal_value(text, literal):
 
 def test_a_target_that_failed_says_why():
     """With the class and the message, and empty lists."""
-    body = render.inventory('node-1', None, BmcUnreachable(bmc='host (https://192.0.2.1)', what='no answer in 5 s'))
+    body = documents.inventory('node-1', None, BmcUnreachable(bmc='host (https://192.0.2.1)', what='no answer in 5 s'))
     assert {'type': 'BmcUnreachable', 'message': 'BMC host (https://192.0.2.1): no answer in 5 s'} == body['error']
     assert [] == body['accelerators']
 
@@ -169,7 +169,7 @@ def test_every_action_has_the_same_keys():
         Reset(system=v.SYSTEM, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=('x',)),
         Publish(),
     )
-    body = render.plan(Plan(target='node-1', actions=actions), {v.GPU: 'H100 GPU_0'})
+    body = documents.plan(Plan(target='node-1', actions=actions), {v.GPU: 'H100 GPU_0'})
     assert 1 == len({tuple(a) for a in body['actions']})
     assert ['H100 GPU_0', 'rot', 'hold', None] == [a['subject'] for a in body['actions']]
     assert [None, 'Closed', None, None] == [a['field'] for a in body['actions']]
@@ -178,7 +178,7 @@ def test_every_action_has_the_same_keys():
 def test_a_lock_of_a_whole_machine_is_shown_as_that_of_its_bmc():
     """It is engaged in the name of one of the cards, and of none of them."""
     one = Release(accelerator=v.GPU, mechanism='kcs', ref=v.ref('M/1'), field='Closed', expects='true', scope=Scope.BMC)
-    body = render.action(one, {v.GPU: 'H100 GPU_0'})
+    body = documents.action(one, {v.GPU: 'H100 GPU_0'})
     assert (None, 'BMC host', 'host', '/redfish/v1/M/1') == tuple(body[k] for k in ('accelerator', 'device', 'bmc', 'uri'))
-    body = render.action(replace(one, scope=Scope.DEVICE), {v.GPU: 'H100 GPU_0'})
+    body = documents.action(replace(one, scope=Scope.DEVICE), {v.GPU: 'H100 GPU_0'})
     assert (v.GPU, 'H100 GPU_0') == (body['accelerator'], body['device'])

@@ -12,8 +12,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baremetal_acc.cli import report
 from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.output import report
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.ref import AcceleratorId
 

@@ -4,7 +4,7 @@
 
 import pytest
 
-from baremetal_acc.cli import reshape
+from baremetal_acc.cli.commands import reshape
 from baremetal_acc.errors import PlacementUnreachable, UsageError
 from baremetal_acc.model.reshape import Move, NodeClass, Reshape
 from baremetal_acc.placement.reshape import ReshapeRefused

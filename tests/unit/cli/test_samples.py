@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc.bmc import devices
-from baremetal_acc.catalogue import catalogue
+from baremetal_acc.bmc import device_ids
 from baremetal_acc.cli import bmcs
-from baremetal_acc.decide import baseline
 from baremetal_acc.errors import DocumentError
+from baremetal_acc.images import catalogue
+from baremetal_acc.policy import baseline
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_the_waiver_that_the_baseline_shows_is_one(etc):
 
 def test_devices_parse(etc):
     """What the folder adds is read before the shipped table, and wins."""
-    found = devices.load(sorted((etc / 'devices.d').glob('*.toml')))
+    found = device_ids.load(sorted((etc / 'devices.d').glob('*.toml')))
     row = found.by_pci('0x1e52', '0x401e', display=True)
     assert row is not None
     assert frozenset({'CUSTOM_ASIC_TENSTORRENT'}) == row.traits

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from baremetal_acc.cli.state import Store, TargetState, Unlocked, folder
-from baremetal_acc.decide.advance import begin
-from baremetal_acc.decide.plan import plan
 from baremetal_acc.errors import Refused, StaleJob, StateError
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.planning.job_transitions import begin
+from baremetal_acc.planning.plan import plan
 from baremetal_acc.state_file import StateFile
-from tests.unit.decide import values as v
+from tests.unit.planning import values as v
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -7,14 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from baremetal_acc.cli import work
+from baremetal_acc.cli import plan_builder
 from baremetal_acc.cli.execution import _judged
 from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.plan_builder import Verb
 from baremetal_acc.cli.state import TargetState, Unlocked
-from baremetal_acc.cli.work import Verb
-from baremetal_acc.decide.advance import begin
-from baremetal_acc.decide.plan import plan
-from baremetal_acc.decide.verify import verify
 from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.job import (
     CheckImage,
@@ -36,8 +33,11 @@ from baremetal_acc.model.job import (
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.subject import Subject
-from tests.unit.decide import refusal_words
-from tests.unit.decide import values as v
+from baremetal_acc.planning.job_transitions import begin
+from baremetal_acc.planning.plan import plan
+from baremetal_acc.planning.verify import verify
+from tests.unit.planning import refusal_words
+from tests.unit.planning import values as v
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -86,7 +86,7 @@ def test_a_verb_is_judged_by_what_it_is_about(verb, devices, expected):
     named, what is hidden may be one of them.
     """
     slots = ('slot0',) if verb is Verb.PROGRAM else ()
-    found = work.relevant(verb, VERDICT, None if devices is None else frozenset(devices), slots)
+    found = plan_builder.relevant(verb, VERDICT, None if devices is None else frozenset(devices), slots)
     assert expected == len(found)
     assert all(f.met is Met.NO for f in found)
 
@@ -98,7 +98,7 @@ def test_an_unlock_is_not_met_until_it_is_undone():
     clean = verify(inventory, rules, v.NODE, (), (), lifecycle=1)
     assert clean.met
     state = TargetState(target='node-1', unlocked=(Unlocked(accelerator=v.GPU, at=NOW),))
-    marked = work.marked(clean, inventory, state)
+    marked = plan_builder.marked(clean, inventory, state)
     assert ['lock'] == [str(f.subject) for f in marked.unmet]
     assert 'unlocked on purpose at 2026-11-21 12:00:00Z' == marked.unmet[0].fact.found
 
@@ -108,10 +108,10 @@ def test_a_quarantined_device_is_not_met_whatever_it_shows():
     inventory = v.inventory(v.gpu(firmware=()))
     clean = verify(inventory, v.baseline(firmware=None, block=frozenset()), v.NODE, (), (), lifecycle=1)
     mark = Quarantine(device=v.GPU, since=NOW, why='it runs recovery')
-    marked = work.marked(clean, inventory, TargetState(target='node-1', quarantined=(mark,)))
+    marked = plan_builder.marked(clean, inventory, TargetState(target='node-1', quarantined=(mark,)))
     assert ['quarantine'] == [str(f.subject) for f in marked.unmet]
     assert 'quarantined at 2026-11-21 12:00:00Z' in marked.unmet[0].fact.found
-    assert (1, 0) == tuple(len(work.relevant(verb, marked, None)) for verb in (Verb.APPLY, Verb.LOCK))
+    assert (1, 0) == tuple(len(plan_builder.relevant(verb, marked, None)) for verb in (Verb.APPLY, Verb.LOCK))
 
 
 def programmed(*slots: int) -> Job:
@@ -143,7 +143,7 @@ def test_a_plan_says_of_a_quarantined_device_whether_it_ends_that(mark, slots, e
     inventory = v.inventory(v.fpga(slots=(v.slot(0), v.slot(1))))
     actions = tuple(i.action for i in programmed(*slots).items) if slots else ()
     state = TargetState(target='node-1', quarantined=(mark,))
-    (note,) = work._quarantine_notes(state, inventory, Plan(target='node-1', actions=actions))
+    (note,) = plan_builder._quarantine_notes(state, inventory, Plan(target='node-1', actions=actions))
     assert f'quarantined since 2026-11-21 12:00:00Z: {expected}' == refusal_words.notes([note])[0].text
 
 
@@ -260,7 +260,7 @@ def test_a_job_that_holds_is_done():
 def test_a_resumed_program_job_asks_for_its_functions_again():
     """The baseline does not know them: the rule of the command line is made anew from the job."""
     job = replace(ended(), step='program')
-    from baremetal_acc.run import Tools
+    from baremetal_acc.execution import Tools
 
     tools = Tools(
         connect=lambda _: pytest.fail('not opened'),
@@ -269,7 +269,7 @@ def test_a_resumed_program_job_asks_for_its_functions_again():
         catalogue=(),
         images=None,  # type: ignore[arg-type]
     )
-    again, devices, slots = work.resumed(job, tools)
+    again, devices, slots = plan_builder.resumed(job, tools)
     assert ({v.FPGA}, ('Slot1',)) == (devices, slots)
     assert (('Slot1', 'gzip'),) == again.baseline.rules[0].functions
     assert {v.FPGA} == again.baseline.rules[0].match.ids

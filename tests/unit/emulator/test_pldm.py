@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import pytest
 
-from baremetal_acc.catalogue import pldm, pldm_package
 from baremetal_acc.emulator.image import BadImage, Image, build_image
 from baremetal_acc.emulator.pldm import (
     AC_POWER_CYCLE,
@@ -25,6 +24,7 @@ from baremetal_acc.emulator.pldm import (
     vendor_descriptor,
 )
 from baremetal_acc.errors import PackageMalformed
+from baremetal_acc.images import pldm, pldm_package
 
 ONE = uuid.UUID('12345678-1234-5678-1234-567812345678')
 SKU = vendor_descriptor('APSKU', b'\x4a\x35\x36\x81')

@@ -5,12 +5,12 @@
 from dataclasses import replace
 from typing import Any
 
-from baremetal_acc.bmc.api import Document
-from baremetal_acc.bmc.redfish.trouble import HttpRefused
+from baremetal_acc.bmc.driver import Document
+from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.ref import BmcName, Ref
-from tests.unit.decide import values
+from tests.unit.planning import values
 
 NOW = values.NOW
 TOP = '/redfish/v1'

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.locks.bluefield import cards
-from baremetal_acc.locks.bluefield_external_host_privilege import ExternalHostPrivilege
-from baremetal_acc.locks.bluefield_host_privilege import HostPrivilege
-from baremetal_acc.locks.bluefield_host_privilege_config import HostPrivilegeConfig
+from baremetal_acc.locks.nvidia.bluefield import cards
+from baremetal_acc.locks.nvidia.bluefield_external_host_privilege import ExternalHostPrivilege
+from baremetal_acc.locks.nvidia.bluefield_host_privilege import HostPrivilege
+from baremetal_acc.locks.nvidia.bluefield_host_privilege_config import HostPrivilegeConfig
 from baremetal_acc.model.lock import LockState
 from tests.unit.locks.documents import NOW, Tree, device
 

@@ -4,11 +4,11 @@
 
 import pytest
 
-from baremetal_acc.bmc.api import Document
+from baremetal_acc.bmc.driver import Document
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.api import Remembering
 from baremetal_acc.locks.host_interface import HostInterface
 from baremetal_acc.locks.ipmi_firmware_firewall import URI, FirmwareFirewall
+from baremetal_acc.locks.mechanism import Remembering
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
 from tests.unit.locks.documents import NOW, Tree, device

@@ -10,14 +10,14 @@ import pytest
 from baremetal_acc.errors import BmcConflict
 from baremetal_acc.locks.drive_configuration_lock import ConfigurationLock
 from baremetal_acc.locks.fpga_programmable_from_host import WHOLE, ProgrammableFromHost
-from baremetal_acc.locks.nvidia_write_protect_domain import WriteProtectDomain
-from baremetal_acc.locks.place import LONGEST, Readers, literal, related, where
+from baremetal_acc.locks.nvidia.write_protect_domain import WriteProtectDomain
+from baremetal_acc.locks.property_reading import LONGEST, Readers, literal, related, where
 from baremetal_acc.locks.write_protected import CONSTANT, WriteProtected
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.ref import HOST, BmcName, Ref
-from tests.unit.decide import values
 from tests.unit.locks.documents import NOW, TOP, Tree, device, members
+from tests.unit.planning import values
 
 FPGA = f'{TOP}/Systems/1/Processors/FPGA_0'
 DRIVE = f'{TOP}/Systems/1/Storage/1/Drives/0'

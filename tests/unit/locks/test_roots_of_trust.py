@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.nvidia_inband_update_policy import InbandUpdatePolicy
+from baremetal_acc.locks.nvidia.inband_update_policy import InbandUpdatePolicy
 from baremetal_acc.model.lock import LockReading, LockState, Scope
 from baremetal_acc.model.ref import HOST, Ref
-from tests.unit.decide import values
 from tests.unit.locks.documents import NOW, TOP, Tree, device, members
+from tests.unit.planning import values
 
 GPU_0 = f'{TOP}/Systems/HGX/Processors/GPU_0'
 EROT = f'{TOP}/Chassis/HGX_ERoT_GPU_0'

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.bluefield import MISSING, Card, cards, rshim_target
-from baremetal_acc.locks.bluefield_external_host_privilege import ExternalHostPrivilege
-from baremetal_acc.locks.bluefield_host_privilege import HostPrivilege
-from baremetal_acc.locks.bluefield_host_privilege_config import HostPrivilegeConfig
 from baremetal_acc.locks.drive_configuration_lock import ConfigurationLock
 from baremetal_acc.locks.fpga_programmable_from_host import WHOLE, ProgrammableFromHost
-from baremetal_acc.locks.nvidia_inband_update_policy import InbandUpdatePolicy
-from baremetal_acc.locks.nvidia_write_protect_domain import WriteProtectDomain
+from baremetal_acc.locks.nvidia.bluefield import MISSING, Card, cards, rshim_target
+from baremetal_acc.locks.nvidia.bluefield_external_host_privilege import ExternalHostPrivilege
+from baremetal_acc.locks.nvidia.bluefield_host_privilege import HostPrivilege
+from baremetal_acc.locks.nvidia.bluefield_host_privilege_config import HostPrivilegeConfig
+from baremetal_acc.locks.nvidia.inband_update_policy import InbandUpdatePolicy
+from baremetal_acc.locks.nvidia.write_protect_domain import WriteProtectDomain
 from baremetal_acc.locks.write_protected import WriteProtected
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope
 from baremetal_acc.model.ref import BmcName, Ref
-from tests.unit.decide import values
 from tests.unit.locks.documents import NOW, TOP, Tree, device, members
+from tests.unit.planning import values
 
 DPU = BmcName('dpu')
 SYSTEM = '/redfish/v1/Systems/Bluefield'

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.ami_kcs import KcsPolicy
-from baremetal_acc.locks.dell_system_lockdown import SystemLockdown
+from baremetal_acc.locks.ami.kcs import KcsPolicy
+from baremetal_acc.locks.dell.system_lockdown import SystemLockdown
 from baremetal_acc.locks.host_interface import HostInterface
-from baremetal_acc.locks.hpe_virtual_nic import VirtualNic
+from baremetal_acc.locks.hpe.virtual_nic import VirtualNic
 from baremetal_acc.locks.ipmi_host_interface import IpmiHostInterface
-from baremetal_acc.locks.supermicro_sys_lockdown import SysLockdown
+from baremetal_acc.locks.supermicro.sys_lockdown import SysLockdown
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import HOST, Ref
 from tests.mechanisms.switch import Switch, switches
-from tests.unit.decide import values
 from tests.unit.locks.documents import NOW, TOP, Tree, device, members
+from tests.unit.planning import values
 
 MANAGER = f'{TOP}/Managers/BMC'
 INTERFACES = f'{MANAGER}/HostInterfaces'

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.lock import MOST_CLOSED, LockState, Undo, closed_by_us, opened_again, to_be_closed
-from tests.unit.decide import values as v
+from tests.unit.planning import values as v
 
 READING = replace(v.reading(LockState.UNLOCKED), closes='06/0:34')
 OTHER = replace(READING, field='Other', closes='06/0:47')

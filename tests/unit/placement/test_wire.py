@@ -8,7 +8,7 @@ import pytest
 
 from baremetal_acc.errors import PlacementRefused
 from baremetal_acc.model.provider import Provider
-from baremetal_acc.placement import wire
+from baremetal_acc.placement import schemas
 from baremetal_acc.placement.client import Answer
 
 ROOT, CARD, SLOT = 'root', 'card', 'slot'
@@ -31,15 +31,15 @@ def test_what_lies_below_a_root_comes_parents_first() -> None:
         provider(ROOT, 'rack'),
         provider('b', ROOT),
     ]
-    below = wire.below(ROOT, found)
+    below = schemas.below(ROOT, found)
     assert below is not None
     assert ['b', CARD, SLOT] == list(below)
 
 
 def test_without_the_root_there_is_nothing_to_lie_below() -> None:
     """None is not the same as no children."""
-    assert wire.below(ROOT, [provider(CARD, ROOT)]) is None
-    assert {} == wire.below(ROOT, [provider(ROOT, '')])
+    assert schemas.below(ROOT, [provider(CARD, ROOT)]) is None
+    assert {} == schemas.below(ROOT, [provider(ROOT, '')])
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_without_the_root_there_is_nothing_to_lie_below() -> None:
 def test_a_circle_of_providers_is_refused(found: list[Provider]) -> None:
     """Nobody goes round it for ever."""
     with pytest.raises(PlacementRefused, match='no valid tree of providers'):
-        wire.below(ROOT, found)
+        schemas.below(ROOT, found)
 
 
 @pytest.mark.parametrize('amount', [0, -5, 1.5, '1', None])
 def test_an_allocation_is_of_one_or_more(amount: object) -> None:
     """One of less than nothing would let a reshape look for room without end."""
     with pytest.raises(PlacementRefused, match='no valid allocation'):
-        wire.claims(CARD, answer(allocations={'consumer': {'resources': {'PGPU': amount}}}))
+        schemas.claims(CARD, answer(allocations={'consumer': {'resources': {'PGPU': amount}}}))

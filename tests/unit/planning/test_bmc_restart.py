@@ -8,7 +8,7 @@ import pytest
 
 from baremetal_acc.model.inventory import ManagerReading
 from baremetal_acc.planning.bmc_restart import has_restarted, is_another_task
-from tests.unit.decide import values as v
+from tests.unit.planning import values as v
 
 PUSHED = v.NOW
 UP_SINCE = PUSHED - timedelta(days=3)

@@ -10,8 +10,8 @@ from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.job import Flash, ItemState
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.planning.bundle_parts import is_awaited, read_back, told
-from tests.unit.decide import values as v
-from tests.unit.decide.test_bundles import OLDER, ROOT, begun, bundle, tray
+from tests.unit.planning import values as v
+from tests.unit.planning.test_bundles import OLDER, ROOT, begun, bundle, tray
 
 SWITCHES = 'HGX_FW_NVSwitch_*'
 

@@ -9,8 +9,6 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.baseline import Baseline, Match, Rule
-from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.custody import (
@@ -34,10 +32,12 @@ from baremetal_acc.model.measurement import MeasurementState
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.planning.custody import Conditions
+from baremetal_acc.planning.plan import plan
+from baremetal_acc.policy.baseline import Baseline, Match, Rule
 from baremetal_acc.render import custody as custody_words
-from tests.unit.decide import refusal_words
-from tests.unit.decide import test_measurement as measures
-from tests.unit.decide import values as v
+from tests.unit.planning import refusal_words
+from tests.unit.planning import test_attestation as measures
+from tests.unit.planning import values as v
 
 ON, OFF = PowerState.ON, PowerState.OFF
 LIMIT = timedelta(seconds=10)

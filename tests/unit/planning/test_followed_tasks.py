@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.advance import begin
 from baremetal_acc.model.inventory import TaskReading, TaskState
 from baremetal_acc.model.job import Flash, Flow, Item, ItemState, Job, Plan
 from baremetal_acc.planning.followed_tasks import followed, to_follow
-from tests.unit.decide import values as v
+from baremetal_acc.planning.job_transitions import begin
+from tests.unit.planning import values as v
 
 STALL = timedelta(minutes=45)
 LONG_AGO, TASK, OTHER = v.NOW - STALL, v.ref('TaskService/Tasks/9'), v.ref('TaskService/Tasks/10')

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.job import Failed
 from baremetal_acc.model.lock import ResetKind
-from tests.unit.decide import refusal_words
-from tests.unit.decide import values as v
-from tests.unit.run.bench import Bench, Connection, Machine
+from baremetal_acc.planning.plan import plan
+from tests.unit.execution.bench import Bench, Connection, Machine
+from tests.unit.planning import refusal_words
+from tests.unit.planning import values as v
 
 TEXT = 'whether the BMC still shows the cards while the host is off is seen only then; what it hides is not changed'
 

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.advance import begin
-from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.job import Flow, Interference, InterferenceKind, ItemState, Job, Program, Verdict
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import quarantine
-from tests.unit.decide import values as v
+from baremetal_acc.planning.job_transitions import begin
+from baremetal_acc.planning.plan import plan
+from tests.unit.planning import values as v
 
 SLOTS = tuple(v.slot(n).item.ref for n in (0, 1))
 CARD = v.inventory(v.fpga(slots=(v.slot(0), v.slot(1))))

@@ -4,14 +4,14 @@
 
 import pytest
 
-from baremetal_acc.cli import work
-from baremetal_acc.cli.work import Verb
+from baremetal_acc.cli import plan_builder
+from baremetal_acc.cli.plan_builder import Verb
 from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.subject import Subject
 from baremetal_acc.planning.relevance import FIRMWARE, FUNCTIONS, LOCKING, relevant
-from baremetal_acc_ironic import steps
-from tests.unit.decide import values as v
+from baremetal_acc_ironic.steps import definitions
+from tests.unit.planning import values as v
 
 
 def finding(about: str, accelerator=v.GPU) -> Finding:
@@ -56,13 +56,15 @@ def test_what_fails_it_is_about_it_or_is_hidden(kinds, devices, slots, expected)
 @pytest.mark.parametrize(
     ('verb', 'step'),
     [
-        (Verb.APPLY, steps.RECONCILE),
-        (Verb.LOCK, steps.LOCK),
-        (Verb.PROGRAM, steps.PROGRAM),
-        (Verb.UNLOCK, steps.UNLOCK),
+        (Verb.APPLY, definitions.RECONCILE),
+        (Verb.LOCK, definitions.LOCK),
+        (Verb.PROGRAM, definitions.PROGRAM),
+        (Verb.UNLOCK, definitions.UNLOCK),
     ],
 )
 @pytest.mark.parametrize('devices', [None, frozenset({v.GPU}), frozenset({v.FPGA})])
 def test_a_command_fails_by_what_fails_its_step(verb, step, devices):
     """Where one of them was met by what the other one was not, a card could be taken for locked by the command alone."""
-    assert relevant(UNMET, step.concerns, devices) == work.relevant(verb, Verdict(target='node-1', findings=UNMET), devices)
+    assert relevant(UNMET, step.concerns, devices) == plan_builder.relevant(
+        verb, Verdict(target='node-1', findings=UNMET), devices
+    )

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.advance import Patience, begin
 from baremetal_acc.model.inventory import Objection, TaskReading, TaskState
 from baremetal_acc.model.job import Engage, Flash, Flow, Item, ItemState, Job, Plan, Release
 from baremetal_acc.model.lock import LockState, Scope
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import setting_changes
-from tests.unit.decide import values as v
+from baremetal_acc.planning.job_transitions import Patience, begin
+from tests.unit.planning import values as v
 
 PATIENCE = Patience(settle=timedelta(seconds=60), reset=timedelta(seconds=600))
 TICK = timedelta(seconds=1)

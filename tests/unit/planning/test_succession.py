@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.advance import begin
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Engage, Flash, Flow, Item, ItemState, Job, Plan, Program
 from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.planning import succession
-from tests.unit.decide import values as v
+from baremetal_acc.planning.job_transitions import begin
+from tests.unit.planning import values as v
 
 ITEMS = 'UpdateService/FirmwareInventory'
 OLD_ID, NEW_ID = 'Installed-108255-1.0__GPU.1-1', 'Installed-108255-2.0__GPU.1-1'

@@ -10,7 +10,7 @@ import pytest
 from baremetal_acc.model.custody import NO_CUSTODY, Custody, KnownUpdates
 from baremetal_acc.model.inventory import TaskReading, TaskState
 from baremetal_acc.planning import updates
-from tests.unit.decide import values as v
+from tests.unit.planning import values as v
 
 
 def task(number: int, started: str | None = '2026-11-26T12:00:00Z', **changes) -> TaskReading:

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.advance import begin
 from baremetal_acc.model.inventory import TaskReading, TaskState
 from baremetal_acc.model.job import Engage, Flash, Flow, Item, ItemState, Job, Plan, Program
 from baremetal_acc.model.lock import ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import waiting_tasks
-from tests.unit.decide import values as v
+from baremetal_acc.planning.job_transitions import begin
+from tests.unit.planning import values as v
 
 REF = v.ref('UpdateService/FirmwareInventory/GPU_0')
 OTHER = v.ref('UpdateService/FirmwareInventory/GPU_1')

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.bmc.find import known_devices
+from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
+from baremetal_acc.bmc.registry import known_devices
 from baremetal_acc.model.accelerator import COMPUTATIONAL_STORAGE, IdentitySource, Kind
 from baremetal_acc.model.ref import HOST
 from tests.wire.trees.build import H100, ROOT, Machine, ids, link, links

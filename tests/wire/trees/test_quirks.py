@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.devices import shipped
+from baremetal_acc.bmc.device_ids import shipped
 from baremetal_acc.bmc.quirks import Quirks
+from baremetal_acc.bmc.redfish.discovery import Tree
 from baremetal_acc.bmc.redfish.firmware import assign
 from baremetal_acc.bmc.redfish.identify import attributed, identify, identities
 from baremetal_acc.bmc.redfish.parse import Gaps, View
-from baremetal_acc.bmc.redfish.walk import Tree
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import HOST, Ref

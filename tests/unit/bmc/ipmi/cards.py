@@ -4,7 +4,7 @@
 
 import struct
 
-from baremetal_acc.bmc.ipmi.wire import Reply
+from baremetal_acc.bmc.ipmi.command import Reply
 
 
 def zero(data: bytes) -> bytes:

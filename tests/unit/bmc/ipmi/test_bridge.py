@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baremetal_acc.bmc.ipmi.bridge import Bridge, Request, decode
-from baremetal_acc.bmc.ipmi.wire import Reply
+from baremetal_acc.bmc.ipmi.command import Reply
 from baremetal_acc.errors import BmcAnswerInvalid, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
 from tests.unit.bmc.ipmi.cards import Fake
 

@@ -5,7 +5,7 @@
 import pytest
 
 from baremetal_acc.bmc.ipmi import chassis
-from baremetal_acc.bmc.ipmi.wire import NetFn, Reply
+from baremetal_acc.bmc.ipmi.command import NetFn, Reply
 from baremetal_acc.errors import BmcBusy, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.inventory import HostReading, PowerEvent, PowerState
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from baremetal_acc.bmc.ipmi import device, sdr
+from baremetal_acc.bmc.ipmi.command import Reply
 from baremetal_acc.bmc.ipmi.device import DeviceId, Hop, Unread, identify, look, parse, way
-from baremetal_acc.bmc.ipmi.patient import Patience
-from baremetal_acc.bmc.ipmi.wire import Reply
+from baremetal_acc.bmc.ipmi.node_busy_retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcNotAuthorised, BmcUnreachable
 from tests.unit.bmc.ipmi.cards import Fake, board, fru_locator, mc_locator, memory, sensor
 

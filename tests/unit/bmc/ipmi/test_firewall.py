@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baremetal_acc.bmc.api import BmcAddress, Document
-from baremetal_acc.bmc.ipmi import firewall, masks
+from baremetal_acc.bmc.driver import BmcAddress, Document
+from baremetal_acc.bmc.ipmi.command import Reply
 from baremetal_acc.bmc.ipmi.documents import IpmiWriter
-from baremetal_acc.bmc.ipmi.firewall import Firewall, Subset, Table, Write
-from baremetal_acc.bmc.ipmi.wire import Reply
+from baremetal_acc.bmc.ipmi.firmware_firewall import apply, masks
+from baremetal_acc.bmc.ipmi.firmware_firewall.apply import Firewall, Subset, Table, Write
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
     BmcError,
@@ -214,8 +214,8 @@ def read(controller):
 
 def locked(controller):
     """Locked as a job does it; what stopped it, and the record."""
-    writes = firewall.plan(masks.observe(controller))
-    undo = firewall.undo_of(writes)
+    writes = apply.plan(masks.observe(controller))
+    undo = apply.undo_of(writes)
     return masks.perform(controller, writes), undo
 
 
@@ -288,7 +288,7 @@ def test_a_lock_closes_all_that_writes_firmware_to_the_host_and_nothing_else(qua
         assert {0xD4} == {controller.host(subset.netfn, command) for command in TO_CLOSE[subset]}
     verdict = read(controller)
     assert (LockState.LOCKED_REPORTED, (), '') == (verdict.state, verdict.open, verdict.closes)
-    writes = firewall.plan_release(masks.observe(controller), firewall.parse_undo(firewall.encode_undo(undo)))
+    writes = apply.plan_release(masks.observe(controller), apply.parse_undo(apply.encode_undo(undo)))
     assert masks.perform(controller, writes) is None
     assert before == controller.enables
     assert LockState.UNLOCKED == read(controller).state
@@ -302,9 +302,9 @@ def test_set_command_enables_is_closed_by_the_very_last_write():
     assert controller.written.index((OEM, 1)) < controller.written.index((OEM, 0))
     assert [command == 0x60 for _, command, _ in controller.log] == controller.onces
     assert len(controller.written) - 2 == len(set(controller.written)) == 7
-    closed = [w.before - w.after for w in firewall.plan(masks.observe(Controller()))]
+    closed = [w.before - w.after for w in apply.plan(masks.observe(Controller()))]
     assert [TO_CLOSE[APP] - {0x60, 0x62}, {0x62}, {0x60}] == closed[-3:]
-    opened = [(w.subset, w.after - w.before) for w in firewall.plan_release(masks.observe(controller), TO_CLOSE)]
+    opened = [(w.subset, w.after - w.before) for w in apply.plan_release(masks.observe(controller), TO_CLOSE)]
     assert [(APP, {0x60}), (APP, {0x62}), (APP, TO_CLOSE[APP] - {0x60, 0x62})] == opened[:3]
 
 
@@ -317,7 +317,7 @@ def test_the_order_of_writes_leaves_app_on_lun_0_to_the_end():
         for netfn in (0x06, 0x30)
         for lun in (0, 1)
     ]
-    planned = [(w.subset.netfn, w.subset.lun, w.operation) for w in firewall.plan(Firewall(tables=tuple(tables)))]
+    planned = [(w.subset.netfn, w.subset.lun, w.operation) for w in apply.plan(Firewall(tables=tuple(tables)))]
     others = [(0x30, 1, 1), (0x30, 1, 0), (0x30, 0, 1), (0x30, 0, 0)]
     assert [*others, (6, 1, 0), (6, 0, 0), (6, 1, 0), (6, 0, 0)] == planned
 
@@ -329,7 +329,7 @@ def test_only_what_was_open_is_recorded_and_opened_again():
     before = dict(controller.enables)
     _, undo = locked(controller)
     assert TO_CLOSE[APP] - {0x52} == undo[APP]
-    masks.perform(controller, firewall.plan_release(masks.observe(controller), undo))
+    masks.perform(controller, apply.plan_release(masks.observe(controller), undo))
     assert before == controller.enables
 
 
@@ -337,17 +337,17 @@ def test_a_lock_that_holds_needs_no_write():
     """And its record is not lost by engaging again."""
     controller = Controller()
     _, undo = locked(controller)
-    again = firewall.plan(masks.observe(controller))
+    again = apply.plan(masks.observe(controller))
     assert () == again
-    assert undo == firewall.both(undo, firewall.undo_of(again))
+    assert undo == apply.both(undo, apply.undo_of(again))
 
 
 def test_a_record_is_short_text():
     """For a job, or a file."""
     undo = {APP: frozenset({0x52, 0x34}), PICMG: frozenset({0x31}), Subset(netfn=0x0A, lun=2): frozenset({0x12})}
-    assert '06/0:3452 0A/2:12 2C.00/0:31' == firewall.encode_undo(undo)
-    assert undo == firewall.parse_undo('06/0:3452 0A/2:12 2C.00/0:31')
-    assert {} == firewall.parse_undo('')
+    assert '06/0:3452 0A/2:12 2C.00/0:31' == apply.encode_undo(undo)
+    assert undo == apply.parse_undo('06/0:3452 0A/2:12 2C.00/0:31')
+    assert {} == apply.parse_undo('')
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_a_record_is_short_text():
 def test_a_record_that_is_none_is_refused(record):
     """Opening by guessing would be worse."""
     with pytest.raises(StateError, match='cannot be read'):
-        firewall.parse_undo(record)
+        apply.parse_undo(record)
 
 
 def test_all_that_a_controller_lets_be_closed_can_be_opened_again():
@@ -367,15 +367,15 @@ def test_all_that_a_controller_lets_be_closed_can_be_opened_again():
     subsets += [Subset(netfn=0x2C, qualifier=q, lun=lun) for q in (b'\0', b'\x52') for lun in range(4)]
     subsets += [Subset(netfn=0x2E, qualifier=bytes([n, 1, 0]), lun=lun) for n in range(16) for lun in range(4)]
     tables = [Table(subset=s, supported=everything, configurable=everything, enabled=everything) for s in subsets]
-    undo = firewall.undo_of(firewall.plan(Firewall(tables=tuple(tables))))
-    assert undo == firewall.parse_undo(firewall.encode_undo(undo))
+    undo = apply.undo_of(apply.plan(Firewall(tables=tuple(tables))))
+    assert undo == apply.parse_undo(apply.encode_undo(undo))
 
 
 @given(st.text(max_size=40))
 def test_any_text_is_a_record_or_refused(record):
     """No other exception."""
     with suppress(StateError):
-        assert firewall.parse_undo(firewall.encode_undo(firewall.parse_undo(record))) == firewall.parse_undo(record)
+        assert apply.parse_undo(apply.encode_undo(apply.parse_undo(record))) == apply.parse_undo(record)
 
 
 QUALIFIERS = {
@@ -415,8 +415,8 @@ def test_a_qualifier_that_the_maker_wants_is_asked_for(told, holds):
     assert (LockState.LOCKED_REPORTED if holds else LockState.PARTIAL) == verdict.state
     assert (STAYS[OEM] if holds else STAYS[OEM] | TO_CLOSE[OEM]) == controller.enables[HOST, OEM]
     if holds:
-        record = firewall.parse_undo(firewall.encode_undo(undo))
-        assert masks.perform(controller, firewall.plan_release(masks.observe(controller), record)) is None
+        record = apply.parse_undo(apply.encode_undo(undo))
+        assert masks.perform(controller, apply.plan_release(masks.observe(controller), record)) is None
         assert controller.supported(OEM) == controller.enables[HOST, OEM]
     else:
         assert verdict.open[0].startswith('NetFn 30h on LUN 0: Get Command Enables of 30')
@@ -751,22 +751,22 @@ def test_a_command_that_can_be_closed_is_there_whatever_is_said_of_it():
     """Some controllers tell that what is closed is not supported, and some that nothing is."""
     table = Table(subset=APP, supported=frozenset(), configurable=frozenset({0x52}), enabled=frozenset({0x52}))
     assert frozenset({0x52}) == table.open
-    assert LockState.UNLOCKED == firewall.judge(Firewall(tables=(table,))).state
+    assert LockState.UNLOCKED == apply.judge(Firewall(tables=(table,))).state
 
 
 def test_a_command_that_is_open_is_there_whatever_is_said_of_it():
     """Neither supported nor configurable, and open: it read as locked, since nothing was looked for there."""
     table = Table(subset=APP, supported=frozenset({0x34}), configurable=frozenset({0x34}), enabled=frozenset({0x52}))
-    verdict = firewall.judge(Firewall(tables=(table,)))
+    verdict = apply.judge(Firewall(tables=(table,)))
     assert LockState.PARTIAL == verdict.state
     assert ('52h of 06/0 (Master Write-Read)',) == verdict.open == verdict.fixed
-    assert () == firewall.plan(Firewall(tables=(table,)))
+    assert () == apply.plan(Firewall(tables=(table,)))
 
 
 def test_a_release_opens_only_what_can_be_opened():
     """A bit that cannot be changed would have the whole mask refused."""
     table = Table(subset=APP, supported=frozenset({1, 0x52}), configurable=frozenset({0x52}), enabled=frozenset())
-    (write,) = firewall.plan_release(Firewall(tables=(table,)), {APP: frozenset({1, 0x52})})
+    (write,) = apply.plan_release(Firewall(tables=(table,)), {APP: frozenset({1, 0x52})})
     assert frozenset({0x52}) == write.after
 
 
@@ -790,7 +790,7 @@ def test_bits_that_were_changed_before_a_refusal_are_put_back():
     """Some controllers apply as they go; the record still names all that may have been closed."""
     controller = Controller(partial=True)
     before = dict(controller.enables)
-    writes = firewall.plan(masks.observe(controller))
+    writes = apply.plan(masks.observe(controller))
     spoilt = next(n for n, w in enumerate(writes) if w.subset == PICMG)
     controller.fails = {spoilt: 0x80}
     trouble = masks.perform(controller, writes)
@@ -800,7 +800,7 @@ def test_bits_that_were_changed_before_a_refusal_are_put_back():
     assert before[HOST, PICMG] == controller.enables[HOST, PICMG]
     assert (APP, 0) not in controller.written
     assert LockState.PARTIAL == read(controller).state
-    masks.perform(controller, firewall.plan_release(masks.observe(controller), firewall.undo_of(writes)))
+    masks.perform(controller, apply.plan_release(masks.observe(controller), apply.undo_of(writes)))
     assert before == controller.enables
 
 
@@ -812,7 +812,7 @@ def test_a_repair_that_fails_is_told():
             return Reply(0xD4) if self.written else super().write(channel, subset, half, mask, operation)
 
     controller = Stuck(partial=True, fails={0: 0xFF})
-    writes = [w for w in firewall.plan(masks.observe(controller)) if w.subset == PICMG]
+    writes = [w for w in apply.plan(masks.observe(controller)) if w.subset == PICMG]
     trouble = masks.perform(controller, writes)
     assert trouble is not None
     assert (False, 'Set Command Enables of 2C.00/0: refused with completion code FFh') == (trouble.repaired, trouble.says)
@@ -971,7 +971,7 @@ def test_a_controller_that_falls_silent_while_it_is_repaired_leaves_something_un
     """Both of its channel and of ours."""
     for habits in ({'partial': True, 'fails': {0: 0x80}}, {'one_for_all': True}):
         whole = Controller(**habits)
-        writes = [w for w in firewall.plan(masks.observe(whole)) if w.subset == PICMG]
+        writes = [w for w in apply.plan(masks.observe(whole)) if w.subset == PICMG]
         before = len(whole.log)
         masks.perform(whole, writes)
         for at in range(5, len(whole.log) - before):
@@ -1030,7 +1030,7 @@ def test_a_hostile_controller_gets_a_verdict_in_bounded_time(answers):
     with suppress(BmcError):
         found = masks.observe(hostile)
         if found is not None:
-            masks.perform(hostile, firewall.plan(found))
+            masks.perform(hostile, apply.plan(found))
 
 
 @given(
@@ -1042,14 +1042,14 @@ def test_a_hostile_controller_gets_a_verdict_in_bounded_time(answers):
 def test_a_plan_closes_configurable_commands_only_and_opens_none(supported, configurable, enabled, subset):
     """The rest is written back unchanged; what the record opens again is what the plan has closed."""
     table = Table(subset=subset, supported=supported, configurable=configurable, enabled=enabled)
-    writes = firewall.plan(Firewall(tables=(table,)))
+    writes = apply.plan(Firewall(tables=(table,)))
     closed = frozenset().union(*(w.before - w.after for w in writes))
     assert closed <= configurable & enabled
     assert all(w.after <= w.before for w in writes)
     after = Table(subset=subset, supported=supported, configurable=configurable, enabled=enabled - closed)
     assert not after.open & configurable
-    undo = firewall.undo_of(writes)
+    undo = apply.undo_of(writes)
     assert closed == undo.get(subset, frozenset())
-    opened = firewall.plan_release(Firewall(tables=(after,)), undo)
+    opened = apply.plan_release(Firewall(tables=(after,)), undo)
     back = [Write(subset=w.subset, operation=w.operation, before=w.after, after=w.before) for w in reversed(writes)]
     assert back == list(opened)

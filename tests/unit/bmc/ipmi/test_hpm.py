@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baremetal_acc.bmc.ipmi import hpm
-from baremetal_acc.bmc.ipmi.hpm import Command, Rollback, SelfTest, Standing, Status
-from baremetal_acc.bmc.ipmi.hpm_image import ActionKind, Version, parse
-from baremetal_acc.bmc.ipmi.transfer import Block, Stage, begin, block_size, paused, resumed, step, turn
-from baremetal_acc.bmc.ipmi.wire import Reply
+from baremetal_acc.bmc.ipmi.command import Reply
+from baremetal_acc.bmc.ipmi.hpm import commands
+from baremetal_acc.bmc.ipmi.hpm.commands import Command, Rollback, SelfTest, Standing, Status
+from baremetal_acc.bmc.ipmi.hpm.image import ActionKind, Version, parse
+from baremetal_acc.bmc.ipmi.hpm.upload import Block, Stage, begin, block_size, paused, resumed, step, turn
 from baremetal_acc.errors import (
     AccError,
     BmcAnswerInvalid,
@@ -195,8 +195,8 @@ class Controller:
 def started(controller, made=None, size=None):
     """The upload of the image's component."""
     made = made or image()
-    target = hpm.capabilities(controller)
-    (part,) = hpm.components(controller, target)
+    target = commands.capabilities(controller)
+    (part,) = commands.components(controller, target)
     transfer = begin(made, made.uploads[0], target, part.properties, Block(size) if size else block_size(controller))
     controller.log.clear()
     controller.onces.clear()
@@ -216,7 +216,7 @@ def uploaded(controller, made=None, size=None, within=3600):
 
 def standing(**kwargs):
     """A component that runs the old version."""
-    part = hpm.Component(number=2, properties=None, name=None, current=None, rollback=None, deferred=None)
+    part = commands.Component(number=2, properties=None, name=None, current=None, rollback=None, deferred=None)
     old = Version(major=1, minor=4)
     return Standing(**{'status': Status(command=0x35, code=0), 'component': replace(part, current=old), **kwargs})
 
@@ -226,24 +226,24 @@ def standing(**kwargs):
 
 def test_requests_have_the_bytes_of_the_standard():
     """Facts, section 3: the body code first, numbers little-endian."""
-    assert '00' == hpm.encode_plain().hex()
-    assert '000203' == hpm.encode_properties(2, hpm.Selector.ROLLBACK).hex()
-    assert '000401' == hpm.encode_initiate(frozenset({2}), ActionKind.PREPARE).hex()
-    assert '00ff0102' == hpm.encode_block(0xFF, b'\1\2').hex()
-    assert '0000' == hpm.encode_block(0x100, b'').hex()
-    assert '000204030201' == hpm.encode_finish(2, 0x01020304).hex()
-    assert ('00', '0001') == (hpm.encode_activate().hex(), hpm.encode_activate(override_auto_rollback=True).hex())
-    assert ('0002', '0ec00000') == (hpm.encode_hpm2_capabilities().hex(), hpm.encode_lan_parameter(0xC0).hex())
+    assert '00' == commands.encode_plain().hex()
+    assert '000203' == commands.encode_properties(2, commands.Selector.ROLLBACK).hex()
+    assert '000401' == commands.encode_initiate(frozenset({2}), ActionKind.PREPARE).hex()
+    assert '00ff0102' == commands.encode_block(0xFF, b'\1\2').hex()
+    assert '0000' == commands.encode_block(0x100, b'').hex()
+    assert '000204030201' == commands.encode_finish(2, 0x01020304).hex()
+    assert ('00', '0001') == (commands.encode_activate().hex(), commands.encode_activate(override_auto_rollback=True).hex())
+    assert ('0002', '0ec00000') == (commands.encode_hpm2_capabilities().hex(), commands.encode_lan_parameter(0xC0).hex())
 
 
 def test_answers_are_read_as_the_standard_has_them():
     """Facts, section 3."""
-    found = hpm.parse_capabilities(bytes.fromhex('00 00 47 0c 02 03 04 85'), 'b')
+    found = commands.parse_capabilities(bytes.fromhex('00 00 47 0c 02 03 04 85'), 'b')
     assert frozenset({0, 2, 7}) == found.components
     assert [60, 10, 15, 20] == [t.total_seconds() for t in (found.upgrade, found.self_test, found.rollback, found.inaccessible)]
-    features = hpm.Feature.SELF_TEST | hpm.Feature.AUTO_ROLLBACK | hpm.Feature.MANUAL_ROLLBACK
-    assert features | hpm.Feature.AUTO_ROLLBACK_OVERRIDE == found.features
-    general = hpm.parse_general(b'\0\x26', 'b')
+    features = commands.Feature.SELF_TEST | commands.Feature.AUTO_ROLLBACK | commands.Feature.MANUAL_ROLLBACK
+    assert features | commands.Feature.AUTO_ROLLBACK_OVERRIDE == found.features
+    general = commands.parse_general(b'\0\x26', 'b')
     assert (True, True, False, False, True) == (
         general.rollback,
         general.prepare,
@@ -251,16 +251,16 @@ def test_answers_are_read_as_the_standard_has_them():
         general.deferred,
         general.cold_reset,
     )
-    assert WANTED == hpm.parse_version(b'\0' + NEW, 'b')
-    assert hpm.parse_version(b'\0' + NONE, 'b') is None
-    assert 'PYLD FPGA' == hpm.parse_name(b'\0PYLD FPGA\0\0\0', 'b')
-    assert (0x100, 0x20) == hpm.parse_section(bytes.fromhex('00 00010000 20000000'), 'b')
-    assert hpm.parse_section(b'\0', 'b') is None
-    assert hpm.parse_section(bytes(9), 'b') is None
-    assert Status(command=0x31, code=0x80, percent=40) == hpm.parse_status(b'\0\x31\x80\x28', 'b')
-    assert Status(command=0x31, code=0x80) == hpm.parse_status(b'\0\x31\x80\x7f', 'b')
-    assert (0x0102, 0xC4) == hpm.parse_hpm2_capabilities(bytes([0, 2, 1, 2, 1, 0, 0xC4, 1, 0xD0, 1]), 'b')
-    assert 1024 == hpm.parse_lan_parameter(bytes([0x11, 0, 1, 1, 0, 4, 0, 4]), 'b')
+    assert WANTED == commands.parse_version(b'\0' + NEW, 'b')
+    assert commands.parse_version(b'\0' + NONE, 'b') is None
+    assert 'PYLD FPGA' == commands.parse_name(b'\0PYLD FPGA\0\0\0', 'b')
+    assert (0x100, 0x20) == commands.parse_section(bytes.fromhex('00 00010000 20000000'), 'b')
+    assert commands.parse_section(b'\0', 'b') is None
+    assert commands.parse_section(bytes(9), 'b') is None
+    assert Status(command=0x31, code=0x80, percent=40) == commands.parse_status(b'\0\x31\x80\x28', 'b')
+    assert Status(command=0x31, code=0x80) == commands.parse_status(b'\0\x31\x80\x7f', 'b')
+    assert (0x0102, 0xC4) == commands.parse_hpm2_capabilities(bytes([0, 2, 1, 2, 1, 0, 0xC4, 1, 0xD0, 1]), 'b')
+    assert 1024 == commands.parse_lan_parameter(bytes([0x11, 0, 1, 1, 0, 4, 0, 4]), 'b')
 
 
 def test_self_tests_and_rollbacks_are_read_with_their_completion_codes():
@@ -268,26 +268,26 @@ def test_self_tests_and_rollbacks_are_read_with_their_completion_codes():
     results = {(0x80, ''): 'running', (0xD5, ''): 'none', (0xC1, ''): 'none', (0x81, ''): 'failed'}
     results |= {(0, '005500'): 'passed', (0, '005704'): 'failed', (0, '006004'): 'failed'}
     for (code, data), wanted in results.items():
-        assert wanted == hpm.parse_self_test(Reply(code, bytes.fromhex(data)), 'b')[0].value
-    assert 'the self-test failed for component 2' == hpm.parse_self_test(Reply(0, b'\0\x60\4'), 'b')[1]
+        assert wanted == commands.parse_self_test(Reply(code, bytes.fromhex(data)), 'b')[0].value
+    assert 'the self-test failed for component 2' == commands.parse_self_test(Reply(0, b'\0\x60\4'), 'b')[1]
     backs = {0x80: 'running', 0x81: 'failed', 0x82: 'overridden', 0x83: 'denied', 0xD5: 'none'}
     for code, wanted in backs.items():
-        assert wanted == hpm.parse_rollback(Reply(code), 'b')[0].value
-    assert (Rollback.DONE, frozenset({2})) == hpm.parse_rollback(Reply(0, b'\0\4'), 'b')
-    assert (Rollback.NONE, frozenset()) == hpm.parse_rollback(Reply(0, b'\0\0'), 'b')
+        assert wanted == commands.parse_rollback(Reply(code), 'b')[0].value
+    assert (Rollback.DONE, frozenset({2})) == commands.parse_rollback(Reply(0, b'\0\4'), 'b')
+    assert (Rollback.NONE, frozenset()) == commands.parse_rollback(Reply(0, b'\0\0'), 'b')
 
 
 PARSERS = (
-    hpm.parse_capabilities,
-    hpm.parse_general,
-    hpm.parse_version,
-    hpm.parse_name,
-    hpm.parse_section,
-    hpm.parse_status,
-    hpm.parse_hpm2_capabilities,
-    hpm.parse_lan_parameter,
-    lambda data, bmc: hpm.parse_self_test(Reply(0, data), bmc),
-    lambda data, bmc: hpm.parse_rollback(Reply(0, data), bmc),
+    commands.parse_capabilities,
+    commands.parse_general,
+    commands.parse_version,
+    commands.parse_name,
+    commands.parse_section,
+    commands.parse_status,
+    commands.parse_hpm2_capabilities,
+    commands.parse_lan_parameter,
+    lambda data, bmc: commands.parse_self_test(Reply(0, data), bmc),
+    lambda data, bmc: commands.parse_rollback(Reply(0, data), bmc),
 )
 
 
@@ -302,7 +302,7 @@ def test_any_answer_is_read_or_refused_with_a_name(data, body):
 def test_another_body_code_is_no_answer():
     """It was somebody else's command."""
     with pytest.raises(BmcAnswerInvalid, match='Get Upgrade Status: the answer does not have the body code of PICMG'):
-        hpm.parse_status(b'\xdc\x31\x00', 'b')
+        commands.parse_status(b'\xdc\x31\x00', 'b')
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
@@ -311,7 +311,7 @@ def test_another_body_code_is_no_answer():
 def test_components_are_listed_with_what_runs_and_what_waits():
     """The inventory's part."""
     controller = Controller(general=0x3D, versions=[OLD, NEW, NONE])
-    (found,) = hpm.components(controller, hpm.capabilities(controller))
+    (found,) = commands.components(controller, commands.capabilities(controller))
     assert (2, 'PYLD FPGA', '1.04', WANTED, None) == (
         found.number,
         found.name,
@@ -325,14 +325,14 @@ def test_components_are_listed_with_what_runs_and_what_waits():
 def test_a_version_that_the_component_cannot_have_is_not_asked_for():
     """No rollback, nothing deferred."""
     controller = Controller(general=0)
-    hpm.component(controller, 2)
+    commands.component(controller, 2)
     assert [0, 1, 2] == [data[2] for _, _, data in controller.log]
 
 
 def test_what_a_component_refuses_to_say_is_told():
     """81h: not over this interface. 83h: there is no such property, which is no fault."""
     controller = Controller(general=0x11, codes={0: 0x81, 2: 0x83, 3: 0xCC})
-    found = hpm.component(controller, 2)
+    found = commands.component(controller, 2)
     assert (None, None, None) == (found.properties, found.name, found.rollback)
     assert (
         'Get Component Properties of component 2, general: refused with completion code 81h',
@@ -343,15 +343,15 @@ def test_what_a_component_refuses_to_say_is_told():
 @pytest.mark.parametrize('code', [0xC1, 0xC2, 0x81])
 def test_a_controller_without_hpm_1_is_an_ordinary_answer(code):
     """OpenBMC, ipmi_sim, most others."""
-    assert hpm.capabilities(Controller(codes={0: code})) is None
+    assert commands.capabilities(Controller(codes={0: code})) is None
 
 
 def test_a_controller_that_may_not_be_asked_is_an_error():
     """That is not the same as having none."""
     with pytest.raises(BmcNotAuthorised):
-        hpm.capabilities(Controller(codes={0: 0xD4}))
+        commands.capabilities(Controller(codes={0: 0xD4}))
     with pytest.raises(BmcUnreachable):
-        hpm.capabilities(Controller(dropped=frozenset({0})))
+        commands.capabilities(Controller(dropped=frozenset({0})))
 
 
 @pytest.mark.parametrize(
@@ -390,8 +390,8 @@ def test_a_further_component_of_an_image_is_uploaded_without_abort():
     """Abort would throw away what is staged and waits for the same activation."""
     controller = Controller()
     made = image(records=())
-    target = hpm.capabilities(controller)
-    part = hpm.component(controller, 2)
+    target = commands.capabilities(controller)
+    part = commands.component(controller, 2)
     transfer = begin(made, made.uploads[0], target, part.properties, Block(898), further=True)
     controller.log.clear()
     done = turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
@@ -676,7 +676,7 @@ def test_a_backup_is_asked_for_only_where_it_has_to_be():
         controller = Controller(general=general)
         assert uploaded(controller).staged
         assert actions == [data[2] for _, command, data in controller.log if command == 0x31]
-        assert hpm.component(controller, 2).properties.rollback
+        assert commands.component(controller, 2).properties.rollback
 
 
 def test_an_upload_that_is_taken_up_by_a_controller_that_has_restarted_begins_anew():
@@ -719,7 +719,7 @@ def test_a_login_that_fails_leaves_everything_as_it_is():
     assert [3, 1, 23] == [controller.count(command) for command in (0x31, 0x33, 0x32)]
     controller.gone = frozenset({len(controller.log)})
     with pytest.raises(BmcUnreachable) as caught:
-        hpm.activate(controller)
+        commands.activate(controller)
     assert not caught.value.sent
 
 
@@ -795,8 +795,8 @@ def test_a_hostile_controller_ends_an_upload_or_is_led_through_it(answers):
         pass
     assert clock.now < 1000 + 36_000
     try:
-        assert isinstance(hpm.became(hpm.look(Hostile()), 2, Command.ACTIVATE)[0], TaskState)
-        hpm.components(Hostile(), hpm.parse_capabilities(b'\0\0\0\0\0\0\0\xff', 'b'))
+        assert isinstance(commands.became(commands.look(Hostile()), 2, Command.ACTIVATE)[0], TaskState)
+        commands.components(Hostile(), commands.parse_capabilities(b'\0\0\0\0\0\0\0\xff', 'b'))
         assert block_size(Hostile()).size in range(1, 99)
     except BmcError:
         pass
@@ -805,7 +805,7 @@ def test_a_hostile_controller_ends_an_upload_or_is_led_through_it(answers):
 # ------------------------------------------------------------------------------------------ activation and rollback
 
 
-@pytest.mark.parametrize('send', [hpm.activate, hpm.roll_back])
+@pytest.mark.parametrize('send', [commands.activate, commands.roll_back])
 def test_activate_and_rollback_are_sent_once_whatever_comes(send):
     """No answer, a restart, 80h: not known to be done; a refusal is an error."""
     for controller, done in (
@@ -824,9 +824,9 @@ def test_activate_and_rollback_are_sent_once_whatever_comes(send):
 
 def test_nothing_to_activate_is_no_refusal_and_nothing_to_go_back_to_is_one():
     """Some controllers have activated it at the end of Finish; the version that runs decides."""
-    assert not hpm.activate(Controller(codes={0: 0xD5}))
+    assert not commands.activate(Controller(codes={0: 0xD5}))
     with pytest.raises(BmcRefused):
-        hpm.roll_back(Controller(codes={0: 0xD5}))
+        commands.roll_back(Controller(codes={0: 0xD5}))
 
 
 def test_looking_reads_status_self_test_and_rollback():
@@ -836,7 +836,7 @@ def test_looking_reads_status_self_test_and_rollback():
         def write(self, command, data):
             return {0x36: Reply(0, b'\0\x55\0'), 0x37: Reply(0, b'\0\4')}[command]
 
-    seen = hpm.look(After(running=(0x35, 0, 0)))
+    seen = commands.look(After(running=(0x35, 0, 0)))
     assert (None, Status(command=0x35, code=0), SelfTest.PASSED) == (seen.away, seen.status, seen.test)
     assert (Rollback.DONE, frozenset({2})) == (seen.back, seen.rolled_back)
 
@@ -854,16 +854,16 @@ def test_a_self_test_counts_of_a_controller_that_has_one_for_upgrades(features, 
                 return Reply(0, bytes([0, 0, features, 12, 2, 3, 4, 0x04]))
             return super().answer(netfn, command, data)
 
-    assert test is hpm.look(After(running=(0x35, 0, 0))).test
-    assert 'no answer' == hpm.look(After(running=(0x35, 0, 0), dropped=frozenset({3}))).away
-    assert SelfTest.FAILED is hpm.look(After(running=(0x35, 0, 0), codes={3: 0xCC})).test
+    assert test is commands.look(After(running=(0x35, 0, 0))).test
+    assert 'no answer' == commands.look(After(running=(0x35, 0, 0), dropped=frozenset({3}))).away
+    assert SelfTest.FAILED is commands.look(After(running=(0x35, 0, 0), codes={3: 0xCC})).test
 
 
 @pytest.mark.parametrize('code', [0xC0, 0xC3, 0xD3, 0xFF])
 def test_a_controller_that_restarts_is_away(code):
     """That is a reading, not an error."""
-    assert f'it answers {code:02X}h' == hpm.look(Controller(codes={0: code, 1: 0, 2: 0})).away
-    assert 'no answer' == hpm.look(Controller(dropped=frozenset({0}))).away
+    assert f'it answers {code:02X}h' == commands.look(Controller(codes={0: code, 1: 0, 2: 0})).away
+    assert 'no answer' == commands.look(Controller(dropped=frozenset({0}))).away
 
 
 GOES_ON, BAD, LEFT = (Status(command=0x35, code=code) for code in (0x80, 0xCC, 0xD5))
@@ -896,7 +896,7 @@ JUDGED = {
 @pytest.mark.parametrize(('seen', 'state', 'says'), JUDGED.values(), ids=JUDGED)
 def test_what_became_of_an_activation_is_what_the_controller_says(seen, state, says):
     """What goes on counts first, then what failed; and what it does not say is not guessed at."""
-    assert (TaskState(state), says) == hpm.became(seen, 2, Command.ACTIVATE)
+    assert (TaskState(state), says) == commands.became(seen, 2, Command.ACTIVATE)
 
 
 ROLLBACKS = {
@@ -913,14 +913,14 @@ ROLLBACKS = {
 @pytest.mark.parametrize(('seen', 'state'), ROLLBACKS.values(), ids=ROLLBACKS)
 def test_a_rollback_is_told_from_an_activation(seen, state):
     """Its mask is set after a rollback, so that it speaks for it here; a denied one has failed."""
-    assert TaskState(state) is hpm.became(seen, 2, Command.ROLLBACK)[0]
+    assert TaskState(state) is commands.became(seen, 2, Command.ROLLBACK)[0]
 
 
 def test_what_may_not_be_looked_at_is_an_error_and_silence_is_not_guessed_at():
     """D4h ends a look; while components and block sizes are read, no answer is no reading."""
     with pytest.raises(BmcNotAuthorised, match='Get Upgrade Status: refused'):
-        hpm.look(Controller(codes={0: 0xD4, 1: 0, 2: 0}))
+        commands.look(Controller(codes={0: 0xD4, 1: 0, 2: 0}))
     with pytest.raises(BmcUnreachable):
-        hpm.component(Controller(dropped=frozenset({1})), 2)
+        commands.component(Controller(dropped=frozenset({1})), 2)
     with pytest.raises(BmcUnreachable):
         block_size(Controller(dropped=frozenset({0})))

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baremetal_acc.bmc.ipmi import device as identity
-from baremetal_acc.bmc.ipmi import hpm_image
-from baremetal_acc.bmc.ipmi.hpm_image import Action, ActionKind, Device, Feature, Streamed, Upload, Version, fits, parse
+from baremetal_acc.bmc.ipmi.hpm import image as hpm_image
+from baremetal_acc.bmc.ipmi.hpm.image import Action, ActionKind, Device, Feature, Streamed, Upload, Version, fits, parse
 from baremetal_acc.errors import ImageError
 
 FIRMWARE = bytes(range(200)) * 5

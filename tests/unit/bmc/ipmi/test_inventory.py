@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baremetal_acc.bmc import devices
-from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc import device_ids
+from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.ipmi import device, inventory, sdr
 from baremetal_acc.bmc.ipmi.driver import IpmiConnection
-from baremetal_acc.bmc.ipmi.hpm_image import Version
-from baremetal_acc.bmc.ipmi.patient import Patience
-from baremetal_acc.bmc.ipmi.place import place
+from baremetal_acc.bmc.ipmi.endpoint import place
+from baremetal_acc.bmc.ipmi.hpm.image import Version
+from baremetal_acc.bmc.ipmi.node_busy_retry import Patience
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.ref import HOST
 from tests.unit.bmc.ipmi.cards import Fake, area, board, fru_locator, mc_locator, memory, product, sensor
@@ -88,7 +88,7 @@ def test_whatever_a_machine_shows_becomes_devices_and_gaps(data):
     raw = Hostile(data.draw, frus=frus, repository=repository, behind={(0, 0x72): near})
     address = BmcAddress(name=HOST, address='ipmi://192.0.2.1', username='a', password='b', budget=timedelta(minutes=1))
     where = place('x', '192.0.2.1', username='a', password='b')
-    connection = IpmiConnection(address, where, raw, devices.shipped())
+    connection = IpmiConnection(address, where, raw, device_ids.shipped())
     try:
         look = connection.look(NOW)
     except BmcError:
@@ -134,7 +134,7 @@ def found_in(content, *, entity=0x0B, modifier=0, name='Slot 7', known=None, cod
             bytes([code]) if netfn == 10 and command in (0x10, 0x11) and data[0] == 7 else answer(netfn, command, data)
         )
     quiet = Patience(timedelta(0))
-    return inventory.found(device.look(raw, quiet), (), HOST, known or devices.shipped(), None)
+    return inventory.found(device.look(raw, quiet), (), HOST, known or device_ids.shipped(), None)
 
 
 SERVER = memory(board=board(product='Server', serial='S0'))
@@ -184,7 +184,7 @@ def test_an_operator_can_say_that_nothing_is_hidden_there(tmp_path, name, patter
     """By the name of the locator, else by its entity, in a file of devices.d; what is an accelerator by its FRU stays one."""
     table = tmp_path / 'bays.toml'
     table.write_text(f'format = 1\n[[device]]\nkind = "none"\nnames = ["{pattern}"]\n')
-    known = devices.load([table])
+    known = device_ids.load([table])
     more = {'name': name or '', 'code': None if content else 0xC9}
     assert [True] == [gap.hides for gap in found_in(content or CARD, **more).gaps if 'table does not know' not in gap.reason]
     named = found_in(content or CARD, known=known, **more)
@@ -196,7 +196,7 @@ def test_an_operator_can_say_that_nothing_is_hidden_there(tmp_path, name, patter
 def test_a_board_that_is_known_to_be_none_does_not_speak_for_a_product_that_cannot_be_read():
     """A DPU may have the board of a network card."""
     content = memory(board=board(product='MCX653105A', serial='B1'), product=product('Alveo U50', 'P1'), size=256)
-    row = devices.shipped().by_name('MCX653105A')
+    row = device_ids.shipped().by_name('MCX653105A')
     assert row is not None
     assert row.kind is None
     damaged = content[: content[4] * 8 + 6] + b'~' + content[content[4] * 8 + 7 :]
@@ -206,7 +206,7 @@ def test_a_board_that_is_known_to_be_none_does_not_speak_for_a_product_that_cann
 def test_the_board_of_the_bmc_hides_nothing():
     """A blank FRU 0, as many servers have it."""
     raw = Fake(frus={0: b'\xff' * 256, 7: CARD}, repository=(fru_locator(1, fru=7, entity=0x0B),))
-    found = inventory.found(device.look(raw), (), HOST, devices.shipped(), None)
+    found = inventory.found(device.look(raw), (), HOST, device_ids.shipped(), None)
     assert (1, [False]) == (len(found.accelerators), [gap.hides for gap in found.gaps])
 
 
@@ -249,6 +249,6 @@ def test_no_device_is_missed_without_a_gap_that_hides(data):
 
     near = Fake(address=0x72, frus={0: content('P3')}, longest=25, most=24)
     raw = Ill(frus={0: SERVER, 1: content('P1'), 2: content('P2')}, repository=records, behind={(0, 0x72): near})
-    found = inventory.found(device.look(raw, Patience(timedelta(0))), (), HOST, devices.shipped(), None)
+    found = inventory.found(device.look(raw, Patience(timedelta(0))), (), HOST, device_ids.shipped(), None)
     assert 3 == len(found.accelerators) or any(gap.hides for gap in found.gaps)
     assert 3 >= len(found.accelerators)

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.bmc.ipmi.patient import Patience, Patient
-from baremetal_acc.bmc.ipmi.wire import Reply
+from baremetal_acc.bmc.ipmi.command import Reply
+from baremetal_acc.bmc.ipmi.node_busy_retry import Patience, Patient
 
 
 class Controller:

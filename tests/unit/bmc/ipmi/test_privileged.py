@@ -4,8 +4,8 @@
 
 import pytest
 
+from baremetal_acc.bmc.ipmi.command import Reply
 from baremetal_acc.bmc.ipmi.privileged import Privileged
-from baremetal_acc.bmc.ipmi.wire import Reply
 from baremetal_acc.errors import BmcNotAuthorised
 
 

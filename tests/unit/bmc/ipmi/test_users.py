@@ -5,7 +5,7 @@
 import pytest
 
 from baremetal_acc.bmc.ipmi import users
-from baremetal_acc.bmc.ipmi.wire import Reply
+from baremetal_acc.bmc.ipmi.command import Reply
 from baremetal_acc.errors import BmcUnreachable
 from baremetal_acc.model.inventory import Accounts, BmcUser
 

@@ -4,7 +4,7 @@
 
 import pytest
 
-from baremetal_acc.bmc.ipmi.wire import CommandRefused, NetFn, Reply, ask, series
+from baremetal_acc.bmc.ipmi.command import CommandRefused, NetFn, Reply, ask, series
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcNotAuthorised, BmcUnsupported
 
 

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from baremetal_acc.bmc.ipmi.place import Privilege as Wanted
-from baremetal_acc.bmc.ipmi.place import place
+from baremetal_acc.bmc.ipmi.endpoint import Privilege as Wanted
+from baremetal_acc.bmc.ipmi.endpoint import place
 from baremetal_acc.bmc.ipmi.rmcp import Codec
 from baremetal_acc.emulator import fault
 from baremetal_acc.emulator.ipmi.controller import Privilege

@@ -1,0 +1,115 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Check that an HPM.1 image is compatible with a component of a controller. Nothing is changed.
+
+:func:`opened` checks what the image alone shows, without any machine. :func:`judge` compares the image with the controller that
+is to get it.
+"""
+
+import io
+from dataclasses import dataclass
+
+from baremetal_acc.bmc.ipmi import device
+from baremetal_acc.bmc.ipmi.command import Raw
+from baremetal_acc.bmc.ipmi.hpm import commands
+from baremetal_acc.bmc.ipmi.hpm import image as hpm_image
+from baremetal_acc.errors import BmcUnsupported, ImageError
+from baremetal_acc.model.image import Image, Upload
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ref import Ref
+from baremetal_acc.planning.image_selection import same_version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitting:
+    """A compatible image, its part for a component, and that component with its controller's capabilities."""
+
+    image: hpm_image.Image
+    part: hpm_image.Upload
+    target: commands.Capabilities
+    component: commands.Component
+    can: commands.Properties
+
+
+def read(upload: Upload, name: str) -> hpm_image.Image:
+    """Parse the uploaded bytes as an HPM.1 image.
+
+    :param name: of the image, for messages.
+    :raises ImageError: it is not a valid image, is too large, or has changed since it was checked.
+    """
+    if upload.size_bytes > hpm_image.MOST_BYTES:
+        raise ImageError(image=name, what=f'has {upload.size_bytes} bytes, and at most {hpm_image.MOST_BYTES} are taken')
+    stream = upload.open()  # stays open as long as the image, or its firmware, is in use
+    if stream.seek(0, io.SEEK_END) != upload.size_bytes:
+        raise ImageError(image=name, what=f'has another size than the {upload.size_bytes} bytes that were checked')
+    return hpm_image.parse(hpm_image.Streamed(stream, upload.size_bytes, name), name)
+
+
+def begins_as_one(upload: Upload) -> bool:
+    """Whether the first bytes are the signature of an HPM.1 image. The rest is not checked."""
+    with upload.open() as stream:
+        return stream.read(len(hpm_image.SIGNATURE)) == hpm_image.SIGNATURE
+
+
+def opened(image: Image, upload: Upload) -> hpm_image.Image:
+    """Parse an image, and check that it is for one component and has the version of its catalogue entry.
+
+    A controller reports the version in the image's header; the version in the catalogue is therefore compared with that.
+
+    :raises ImageError: a check failed.
+    """
+    found = read(upload, image.name)
+    brings = frozenset(one.component for one in found.uploads)
+    if len(brings) > 1:
+        what = f'brings firmware for component {hpm_image.listed(brings)}, and over IPMI one is written at a time'
+        raise ImageError(image=image.name, what=what, hint='ask its maker for an image of each')
+    version = found.uploads[0].version
+    if version is not None and not same_version(version.text, image.version):
+        what = f'is version {version.text} by its header, as a controller shows it then, and the catalogue says {image.version}'
+        hint = f'write {version.text} into the catalogue, and into the rules that ask for it; or it is another image'
+        raise ImageError(image=image.name, what=what, hint=hint)
+    return found
+
+
+def judge(raw: Raw, ref: Ref, number: int, image: Image, content: hpm_image.Image) -> None:
+    """Check that an image can be written to a component, and that the catalogue's ``apply.reset`` activates it there.
+
+    :param raw: to the component's controller; operator privilege is enough.
+    :param content: the image, from :func:`opened`.
+    :raises BmcUnsupported: a check failed.
+    :raises BmcError: a command was refused, or not answered.
+    """
+    found = fitting(raw, ref, number, content)
+    if found.can.cold_reset and image.reset is ResetKind.NONE:
+        what = (
+            f'what component {number} gets runs only after a payload cold reset, and apply.reset of image {image.name} is none'
+        )
+        hint = 'write apply = { reset = "system-reset" } into its table of the catalogue'
+        raise BmcUnsupported(bmc=raw.label, uri=ref.uri, what=what, hint=hint)
+
+
+def fitting(raw: Raw, ref: Ref, number: int, content: hpm_image.Image) -> Fitting:
+    """Check that an image is for a component. Whether the controller takes an update now is not checked.
+
+    :raises BmcUnsupported: the image is not for this component.
+    """
+
+    def unfit(what: str, hint: str | None = None) -> BmcUnsupported:
+        return BmcUnsupported(bmc=raw.label, uri=ref.uri, what=what, hint=hint)
+
+    brings = frozenset(one.component for one in content.uploads)
+    if brings != {number}:
+        listed = hpm_image.listed(brings)
+        raise unfit(f'image {content.name} brings firmware for component {listed}, and it is to be written to {number} alone')
+    target = commands.capabilities(raw)
+    if target is None:
+        raise unfit('it does not speak HPM.1 any more')
+    differs = hpm_image.fits(content, hpm_image.device(device.identify(raw), target.components))
+    if differs:
+        raise unfit('; '.join(differs), 'the fits of the image in the catalogue may be too wide')
+    seen = commands.component(raw, number) if number in target.components else None
+    if seen is None:
+        raise unfit(f'it has no component {number}')
+    if seen.properties is None:
+        raise unfit(f'what component {number} can could not be read: {"; ".join(seen.unread)}')
+    return Fitting(image=content, part=content.uploads[0], target=target, component=seen, can=seen.properties)

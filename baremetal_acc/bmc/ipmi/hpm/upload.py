@@ -1,0 +1,606 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Upload firmware to a component by HPM.1.
+
+An upload is a :class:`Transfer`, a value. :func:`step` sends one command and returns the next value, so that the caller decides
+when to proceed and when to sleep (:func:`turn` does both). Until Activate Firmware the controller runs what it ran before,
+unless it activates by itself (see :func:`baremetal_acc.bmc.ipmi.hpm.commands.activate`). An upload can be started again at any time,
+with Abort Firmware Upgrade and the first block.
+
+Source: facts/ipmi.md, section 3.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from baremetal_acc.bmc.ipmi.command import AWAY, GROUP_PICMG, NOT_THERE, TOO_LONG, Code, NetFn, Raw, Reply, ask, refusal, series
+from baremetal_acc.bmc.ipmi.hpm.commands import (
+    IN_PROGRESS,
+    LEAST_PATIENCE,
+    NAMES,
+    Capabilities,
+    Command,
+    Properties,
+    encode_block,
+    encode_finish,
+    encode_hpm2_capabilities,
+    encode_initiate,
+    encode_lan_parameter,
+    encode_plain,
+    parse_hpm2_capabilities,
+    parse_lan_parameter,
+    parse_section,
+    parse_status,
+)
+from baremetal_acc.bmc.ipmi.hpm.image import ActionKind, Image, Upload
+from baremetal_acc.errors import BmcError, BmcUnreachable, WriteFailed
+
+POLL = timedelta(seconds=1)
+"""Longest pause between two polls of a command in progress, and the pause before retrying an unreachable controller."""
+
+SOON = timedelta(milliseconds=20)
+"""Pause before the second poll of a command in progress. The first poll is sent at once, and each pause is as long as all
+before.
+
+Some controllers answer "in progress" for every flash page, and have finished by the first poll.
+"""
+
+BUSY_PAUSE = timedelta(milliseconds=100)
+"""Minimum pause before retrying a busy controller: as long as ipmitool waits."""
+
+SAFE_BLOCK = 23
+"""Bytes per block that pass every known bridge (ipmitool's block size behind one)."""
+
+PLAIN_BLOCK = 36
+"""Bytes per block of ipmitool without a bridge: every known controller accepts them."""
+
+_ANEW = 2
+"""How often an upload restarts by itself: once because of its block size, and once because of an outage."""
+
+_LAN_PARAMETERS = 0x02
+"""Get LAN Configuration Parameters, of NetFn Transport; sent for channel Eh, the channel by which it arrives."""
+
+_PAYLOAD_OVERHEAD = 7
+"""Bytes of an IPMI message over LAN besides its data: two addresses, NetFn, sequence number, command, two checksums."""
+
+_BLOCK_OVERHEAD = 2
+"""Body code and block number."""
+
+_OUT_OF_ORDER = frozenset({Code.INVALID_FIELD, 0x82})
+"""Completion codes for a retransmitted block: some controllers have accepted the first copy, and expect the next block."""
+
+_NO_SECTION = bytes([GROUP_PICMG])
+"""The answer to a block that requests no other section of the firmware."""
+
+_AT_NONE = 'it is at no upload any more: it may have restarted, or somebody else has begun or ended one'
+
+_MEANS = {
+    (Command.INITIATE, 0x81): 'it does not take this component for that',
+    (Command.UPLOAD, 0x81): 'it does not take this component, or no more of it',
+    (Command.UPLOAD, 0x82): 'a sum within the block does not fit',
+    (Command.FINISH, 0x81): 'it has got another number of bytes',
+    (Command.FINISH, 0x82): 'the firmware is not what it takes for whole',
+    (Command.FINISH, 0x83): 'the firmware differs from the one that it was compared with',
+    (Command.UPLOAD, Code.NOT_IN_STATE): _AT_NONE,
+    (Command.FINISH, Code.NOT_IN_STATE): _AT_NONE,
+}
+"""Meaning of command-specific completion codes."""
+
+
+class Block(NamedTuple):
+    """Block size with which an upload begins; it backs off from there.
+
+    :ivar told: it is the maximum that the controller has reported.
+    """
+
+    size: int
+    told: bool = False
+
+
+def block_size(raw: Raw) -> Block:
+    """The block size that HPM.2 reports, else the largest that the session can carry.
+
+    :raises BmcUnreachable: the controller does not answer.
+    """
+    longest, told = raw.longest, False
+    try:
+        data = ask(
+            raw,
+            NetFn.GROUP,
+            Command.HPM2_CAPABILITIES,
+            encode_hpm2_capabilities(),
+            what=NAMES[Command.HPM2_CAPABILITIES],
+        )
+        channels, first = parse_hpm2_capabilities(data, raw.label)
+        if channels:
+            what = "Get LAN Configuration Parameters, HPM.2's"
+            data = ask(raw, NetFn.TRANSPORT, _LAN_PARAMETERS, encode_lan_parameter(first), what=what)
+            inbound = parse_lan_parameter(data, raw.label) - _PAYLOAD_OVERHEAD
+            if inbound > SAFE_BLOCK:
+                longest, told = min(longest, inbound), True
+    except BmcUnreachable:
+        raise
+    except BmcError:
+        pass  # without HPM.2 the maximum block size is not reported
+    return Block(max(1, longest - _BLOCK_OVERHEAD), told)
+
+
+class Stage(StrEnum):
+    """Next stage of an upload, in this order."""
+
+    ABORT = 'abort'
+    BACKUP = 'backup'
+    PREPARE = 'prepare'
+    OPEN = 'open'
+    SEND = 'send'
+    FINISH = 'finish'
+    STAGED = 'staged'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """State of the upload of one component, kept in memory only: :func:`paused` encodes the part that is stored.
+
+    :ivar patience: how long one command may be retried or polled.
+    :ivar stages: the stages after ``stage``.
+    :ivar course: all stages to do when the upload restarts.
+    :ivar size: bytes of the next block.
+    :ivar taken: the largest block size that was accepted.
+    :ivar refused: the smallest block size that was too long.
+    :ivar offset: of the next block in the firmware.
+    :ivar end: end of the section to send now.
+    :ivar number: of the next block; its lower eight bits are sent.
+    :ivar sent: bytes that were accepted.
+    :ivar looking: Get Upgrade Status is sent next.
+    :ivar doubt: it is not known whether the last command arrived.
+    :ivar wanted: offset and length of the section that the controller requested in its answer to a block in progress.
+    :ivar anew: how often the upload has restarted by itself.
+    :ivar taken_up: it was resumed, and no command has succeeded since: the controller may have lost the upload by now.
+    :ivar since: when waiting began, by the caller's clock.
+    :ivar pause: how long to wait before the next step.
+    """
+
+    upload: Upload
+    patience: timedelta
+    size: int
+    stage: Stage
+    stages: tuple[Stage, ...]
+    course: tuple[Stage, ...]
+    taken: int = 0
+    refused: int | None = None
+    offset: int = 0
+    end: int = 0
+    number: int = 0
+    sent: int = 0
+    looking: bool = False
+    doubt: bool = False
+    wanted: tuple[int, int] | None = None
+    anew: int = 0
+    taken_up: bool = False
+    since: float | None = None
+    pause: timedelta = timedelta(0)
+
+    @property
+    def staged(self) -> bool:
+        """Whether the controller has all of the firmware, and has accepted it as valid."""
+        return self.stage is Stage.STAGED
+
+    @property
+    def percent(self) -> int:
+        """Percentage of the firmware's bytes that were sent."""
+        return 100 if self.staged else min(99, self.sent * 100 // len(self.upload.firmware))
+
+
+def begin(
+    image: Image, upload: Upload, target: Capabilities, properties: Properties, block: Block, *, further: bool = False
+) -> Transfer:
+    """Create the upload of one component, before its first command.
+
+    The image's backup and prepare actions are done if the component supports them.
+
+    :param block: from :func:`block_size`. No block is larger than a maximum that the controller has reported.
+    :param further: this process has already staged other components of the image for the same activation: the upload then does
+        not begin with Abort Firmware Upgrade, which would discard them.
+    """
+    stages = [Stage.OPEN, Stage.SEND, Stage.FINISH, Stage.STAGED]
+    if properties.prepare and image.asks(ActionKind.PREPARE, upload.component):
+        stages.insert(0, Stage.PREPARE)
+    course = tuple(stages) if further else (Stage.ABORT, *stages)
+    if properties.backup and image.asks(ActionKind.BACKUP, upload.component):
+        stages.insert(0, Stage.BACKUP)
+    if not further:
+        stages.insert(0, Stage.ABORT)
+    return Transfer(
+        upload=upload,
+        patience=max(target.upgrade, target.inaccessible, LEAST_PATIENCE),
+        size=block.size,
+        refused=block.size + 1 if block.told else None,
+        stage=stages[0],
+        stages=tuple(stages[1:]),
+        course=course,
+        end=len(upload.firmware),
+    )
+
+
+def paused(transfer: Transfer, now: float) -> str:
+    """Encode an upload as text; to resume it, the same firmware is needed, and nothing else.
+
+    :param now: by the clock of :func:`turn`. The wait so far is kept; the time until the upload is resumed does not count.
+    """
+    told = {name: getattr(transfer, name) for name in _KEPT}
+    told['patience'] = transfer.patience.total_seconds()
+    told['waited'] = None if transfer.since is None else now - transfer.since
+    return json.dumps(told, separators=(',', ':'))
+
+
+def resumed(upload: Upload, text: str, now: float) -> Transfer | None:
+    """The upload that :func:`paused` has encoded; None where the text cannot be parsed, and the upload has to begin again."""
+    try:
+        told = json.loads(text)
+        waited, wanted = told['waited'], told['wanted']
+        return Transfer(
+            upload=upload,
+            patience=timedelta(seconds=told['patience']),
+            stage=Stage(told['stage']),
+            stages=tuple(Stage(stage) for stage in told['stages']),
+            course=tuple(Stage(stage) for stage in told['course']),
+            taken_up=True,
+            wanted=None if wanted is None else (int(wanted[0]), int(wanted[1])),
+            since=None if waited is None else now - float(waited),
+            **{name: told[name] for name in _KEPT if name not in ('stage', 'stages', 'course', 'wanted')},
+        )
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+
+
+_KEPT = (
+    'stage',
+    'stages',
+    'course',
+    'size',
+    'taken',
+    'refused',
+    'offset',
+    'end',
+    'number',
+    'sent',
+    'looking',
+    'doubt',
+    'wanted',
+    'anew',
+)
+
+
+def turn(
+    raw: Raw, transfer: Transfer, *, clock: Callable[[], float], sleep: Callable[[float], None], within: timedelta
+) -> Transfer:
+    """Continue an upload for about this long, or until it is staged.
+
+    :param clock: monotonic seconds; the same clock for all turns of an upload.
+    :raises WriteFailed: the upload failed; nothing was activated, and it has to begin again.
+    :raises BmcError: an answer of the controller is invalid, or the user lacks the privilege.
+    """
+    until = clock() + within.total_seconds()
+    while not transfer.staged and clock() < until:
+        transfer = _row(raw, transfer, clock, until) if _is_settled(transfer) else step(raw, transfer, clock())
+        if transfer.pause:
+            sleep(transfer.pause.total_seconds())
+    return transfer
+
+
+def step(raw: Raw, transfer: Transfer, now: float) -> Transfer:
+    """Send one command of an upload.
+
+    A block without an answer is sent again with the same number, which marks it as a retransmission. After any other command
+    without an answer, Get Upgrade Status is sent first.
+
+    :raises WriteFailed: as by :func:`turn`.
+    :raises BmcError: as by :func:`turn`.
+    """
+    if transfer.pause:
+        transfer = replace(transfer, pause=timedelta(0))
+    if transfer.staged:
+        return transfer
+    if transfer.looking:
+        return _watch(raw, transfer, now)
+    if transfer.stage is Stage.SEND:
+        return _send(raw, transfer, now)
+    if transfer.stage is Stage.ABORT:
+        return _clear(raw, transfer, now)
+    return _order(raw, transfer, now)
+
+
+def _clear(raw: Raw, transfer: Transfer, now: float) -> Transfer:
+    """Abort a previous upload, where there may be one.
+
+    Some controllers restart after Abort Firmware Upgrade, so it is sent only where it may be needed: the controller's last
+    command belongs to an upload, or is not reported.
+    """
+    try:
+        reply = raw(NetFn.GROUP, Command.STATUS, encode_plain())
+    except BmcUnreachable as exc:
+        return _wait(raw, transfer, now, exc.what)
+    if reply.ok and parse_status(reply.data, raw.label).command not in _OF_UPLOADS:
+        return _done(transfer)
+    return _order(raw, transfer, now)
+
+
+_OF_UPLOADS = frozenset({Command.INITIATE, Command.UPLOAD, Command.FINISH})
+
+
+def _order(raw: Raw, transfer: Transfer, now: float) -> Transfer:
+    """Send the command of a stage other than a block."""
+    command, data = _request(transfer)
+    try:
+        reply = raw(NetFn.GROUP, command, data, once=True)
+    except BmcUnreachable as exc:
+        if not exc.sent:
+            return _wait(raw, transfer, now, exc.what)
+        return _wait(raw, replace(transfer, looking=True, doubt=True), now, exc.what)
+    if reply.ok:
+        return _done(transfer)
+    if reply.code == IN_PROGRESS:
+        return _wait(raw, replace(transfer, looking=True, doubt=False), now, f'{NAMES[command]} goes on', least=_NOW)
+    if reply.code == Code.BUSY:
+        return _wait(raw, transfer, now, 'it is busy', least=BUSY_PAUSE)
+    if reply.code in AWAY:
+        return _wait(raw, replace(transfer, looking=True, doubt=True), now, f'it answered {reply.code:02X}h')
+    if transfer.stage is Stage.ABORT and reply.code != Code.PRIVILEGE:
+        return _done(transfer)  # there was nothing to abort
+    return _after_refusal(raw, transfer, command, reply)
+
+
+def _after_refusal(raw: Raw, transfer: Transfer, command: Command, reply: Reply) -> Transfer:
+    """Restart an upload that a controller has refused, if a restart may help.
+
+    * The controller may have restarted between two turns, and have lost the upload.
+    * The blocks may have been too long, though none was refused: some controllers truncate them, and answer with success.
+
+    :raises WriteFailed: a restart does not help, or was done :data:`_ANEW` times already.
+    """
+    stage = transfer.stage
+    if reply.code != Code.PRIVILEGE and reply.code not in NOT_THERE and transfer.anew < _ANEW:
+        if transfer.taken_up and stage in (Stage.SEND, Stage.FINISH):
+            return _anew(transfer)
+        if stage is Stage.FINISH and reply.code in _NOT_WHOLE and transfer.refused is None and transfer.size > PLAIN_BLOCK:
+            return _anew(replace(transfer, size=PLAIN_BLOCK, taken=PLAIN_BLOCK, refused=PLAIN_BLOCK + 1))
+    raise _failed(raw, transfer, command, reply)
+
+
+_NOT_WHOLE = frozenset({0x81, 0x82})
+"""Completion codes of Finish Firmware Upload."""
+
+
+def _anew(transfer: Transfer) -> Transfer:
+    """Restart the upload from its first stage other than backup. That stage is an Abort, except with ``further``."""
+    return replace(
+        transfer,
+        stage=transfer.course[0],
+        stages=transfer.course[1:],
+        looking=False,
+        doubt=False,
+        wanted=None,
+        anew=transfer.anew + 1,
+        taken_up=False,
+        since=None,
+    )
+
+
+def _request(transfer: Transfer) -> tuple[Command, bytes]:
+    """The command of a stage other than sending blocks."""
+    number = transfer.upload.component
+    if transfer.stage is Stage.ABORT:
+        return Command.ABORT, encode_plain()
+    if transfer.stage is Stage.FINISH:
+        return Command.FINISH, encode_finish(number, transfer.sent)
+    return Command.INITIATE, encode_initiate(frozenset({number}), _ACTIONS[transfer.stage])
+
+
+_ACTIONS = {Stage.BACKUP: ActionKind.BACKUP, Stage.PREPARE: ActionKind.PREPARE, Stage.OPEN: ActionKind.UPLOAD}
+
+
+def _is_settled(transfer: Transfer) -> bool:
+    """Whether whole blocks of a final size, except the last one, can be sent in a row."""
+    goes_on = transfer.stage is Stage.SEND and not transfer.looking and not transfer.pause and transfer.since is None
+    whole = transfer.offset + transfer.size < transfer.end
+    return goes_on and whole and transfer.size == transfer.taken == _next_size(transfer.taken, transfer.refused)
+
+
+def _row(raw: Raw, transfer: Transfer, clock: Callable[[], float], until: float) -> Transfer:
+    """Send whole blocks for about this long, up to the last but one, or to the first whose answer is not a plain success.
+
+    One new :class:`Transfer` covers all of them: this takes 30 microseconds less per block than :func:`step`.
+    """
+    firmware, size = transfer.upload.firmware, transfer.size
+    count, now = 0, clock()
+
+    def blocks() -> Iterator[bytes]:
+        for number, offset in enumerate(range(transfer.offset, transfer.end - size, size), transfer.number):
+            if clock() >= until:
+                return
+            yield encode_block(number, firmware[offset : offset + size])
+
+    def taken(reply: Reply) -> bool:
+        nonlocal count, now
+        if reply.code or reply.data != _NO_SECTION:
+            return False
+        count, now = count + 1, clock()
+        return True
+
+    answer: Reply | BmcUnreachable | None
+    try:
+        answer = series(raw, NetFn.GROUP, Command.UPLOAD, blocks(), taken)
+    except BmcUnreachable as exc:
+        answer = exc
+    done = count * size
+    after = replace(
+        transfer,
+        offset=transfer.offset + done,
+        number=transfer.number + count,
+        sent=transfer.sent + done,
+        taken_up=transfer.taken_up and not count,
+    )
+    return after if answer is None else _heard(raw, after, answer, now)
+
+
+def _send(raw: Raw, transfer: Transfer, now: float) -> Transfer:
+    """Send a block."""
+    return _heard(raw, transfer, _answer(raw, transfer.number, _block(transfer)), now)
+
+
+def _answer(raw: Raw, number: int, block: bytes) -> Reply | BmcUnreachable:
+    """Send a block; its reply, or the error if there is none."""
+    try:
+        return raw(NetFn.GROUP, Command.UPLOAD, encode_block(number, block))
+    except BmcUnreachable as exc:
+        return exc
+
+
+def _heard(raw: Raw, transfer: Transfer, reply: Reply | BmcUnreachable, now: float) -> Transfer:
+    """The next state after the reply to a block."""
+    if isinstance(reply, BmcUnreachable):
+        if not reply.sent:
+            return _wait(raw, transfer, now, reply.what)
+        if not transfer.sent and transfer.size > SAFE_BLOCK:  # a long block may get lost: restart with shorter ones
+            smaller = max(SAFE_BLOCK, transfer.size // 4)
+            opened = replace(transfer, size=smaller, stage=Stage.OPEN, stages=(Stage.SEND, Stage.FINISH, Stage.STAGED))
+            return _wait(raw, opened, now, reply.what)
+        return _wait(raw, replace(transfer, doubt=True), now, reply.what)
+    if reply.ok:
+        return _taken(raw, transfer, parse_section(reply.data, raw.label))
+    if reply.code == IN_PROGRESS:
+        wanted = parse_section(reply.data, raw.label) if reply.data else None
+        return _wait(
+            raw,
+            replace(transfer, looking=True, doubt=False, wanted=wanted),
+            now,
+            f'{NAMES[Command.UPLOAD]} goes on',
+            least=_NOW,
+        )
+    if reply.code in _OUT_OF_ORDER and (reply.again or transfer.doubt):
+        return _taken(raw, transfer, None)  # Finish Firmware Upload checks that all blocks arrived
+    length = len(_block(transfer))
+    if reply.code in TOO_LONG and length > max(1, transfer.taken):
+        smaller = transfer.taken + (length - transfer.taken) // 2
+        return replace(transfer, size=smaller, refused=length)
+    if reply.code == Code.BUSY:
+        return _wait(raw, transfer, now, f'it answered {reply.code:02X}h', least=BUSY_PAUSE)
+    if reply.code in AWAY:
+        return _wait(raw, replace(transfer, doubt=True), now, f'it answered {reply.code:02X}h')
+    return _after_refusal(raw, transfer, Command.UPLOAD, reply)
+
+
+def _block(transfer: Transfer) -> bytes:
+    return transfer.upload.firmware[transfer.offset : min(transfer.offset + transfer.size, transfer.end)]
+
+
+def _next_size(taken: int, refused: int | None) -> int:
+    """The next block size to try, between the accepted and the refused one, until they are close to each other."""
+    return taken if refused is None or refused - taken <= max(1, taken // 32) else (taken + refused) // 2
+
+
+def _taken(raw: Raw, transfer: Transfer, section: tuple[int, int] | None) -> Transfer:
+    """The next state after a block was accepted.
+
+    A controller may skip sections of the firmware, but it never gets more bytes than the firmware has.
+    """
+    length = len(_block(transfer))
+    size, taken = transfer.size, transfer.taken
+    if length == size:
+        taken = max(taken, size)
+        size = _next_size(taken, transfer.refused)
+    sent, offset, end = transfer.sent + length, transfer.offset + length, transfer.end
+    if section is not None:
+        offset, end = section[0], sum(section)
+        whole = len(transfer.upload.firmware)
+        if offset == end or end > whole or sent + (end - offset) > whole:
+            what = f'it asks for {section[1]} bytes from {section[0]} after {sent} of {whole} were sent'
+            raise WriteFailed([_sentence(transfer, what)], hint=_AGAIN)
+    transfer = replace(
+        transfer,
+        size=size,
+        taken=taken,
+        sent=sent,
+        offset=offset,
+        end=end,
+        number=transfer.number + 1,
+        looking=False,
+        doubt=False,
+        wanted=None,
+        taken_up=False,
+        since=None,
+    )
+    return transfer if offset < end else _done(transfer)
+
+
+def _watch(raw: Raw, transfer: Transfer, now: float) -> Transfer:
+    """Poll the outcome of the last command."""
+    command = Command.UPLOAD if transfer.stage is Stage.SEND else _request(transfer)[0]
+    try:
+        reply = raw(NetFn.GROUP, Command.STATUS, encode_plain())
+    except BmcUnreachable as exc:
+        return _wait(raw, transfer, now, exc.what)
+    if reply.code == Code.BUSY or reply.code in AWAY:
+        return _wait(raw, transfer, now, f'it answered {reply.code:02X}h')
+    if not reply.ok:
+        raise _failed(raw, transfer, Command.STATUS, reply)
+    status = parse_status(reply.data, raw.label)
+    if status.code == IN_PROGRESS:
+        return _wait(raw, transfer, now, f'{NAMES[command]} goes on', least=SOON)
+    if transfer.doubt and not (transfer.stage is Stage.FINISH and status.command == command):
+        return _wait(raw, replace(transfer, looking=False, doubt=False), now, f'{NAMES[command]} was not answered')
+    if status.code != Code.OK and transfer.stage is not Stage.ABORT:
+        return _after_refusal(raw, transfer, command, Reply(status.code))
+    return _taken(raw, transfer, transfer.wanted) if transfer.stage is Stage.SEND else _done(transfer)
+
+
+def _done(transfer: Transfer) -> Transfer:
+    """Go to the next stage."""
+    transfer = replace(
+        transfer,
+        stage=transfer.stages[0],
+        stages=transfer.stages[1:],
+        looking=False,
+        doubt=False,
+        taken_up=False,
+        since=None,
+    )
+    if transfer.stage is not Stage.SEND:
+        return transfer
+    return replace(transfer, offset=0, end=len(transfer.upload.firmware), number=0, sent=0)
+
+
+_NOW = timedelta(0)
+
+
+def _wait(raw: Raw, transfer: Transfer, now: float, why: str, *, least: timedelta = POLL) -> Transfer:
+    """Set a pause before the next step, or fail if the timeout is used up.
+
+    :param least: the shortest pause. Each pause is as long as the wait before it, up to :data:`POLL`.
+    """
+    since = now if transfer.since is None else transfer.since
+    if now - since > transfer.patience.total_seconds():
+        what = f'{why}, for longer than the {transfer.patience.total_seconds():.0f} s that it is given'
+        raise WriteFailed([_sentence(transfer, what)], hint=_AGAIN)
+    return replace(transfer, since=since, pause=min(POLL, max(least, timedelta(seconds=now - since))))
+
+
+_AGAIN = 'nothing of it is activated; it has to be uploaded again from the beginning'
+
+
+def _failed(raw: Raw, transfer: Transfer, command: Command, reply: Reply) -> Exception:
+    """The error for a command of an upload that failed."""
+    if reply.code == Code.PRIVILEGE or reply.code in NOT_THERE:
+        return refusal(raw, NAMES[command], reply)
+    means = _MEANS.get((command, reply.code))
+    what = f'{NAMES[command]} ended with completion code {reply.code:02X}h' + (f': {means}' if means else '')
+    return WriteFailed([_sentence(transfer, what)], hint=_AGAIN)
+
+
+def _sentence(transfer: Transfer, what: str) -> str:
+    """Prefix a message with the stage of the upload. The caller adds the BMC and the component."""
+    return f'upload ({transfer.stage}): {what}'

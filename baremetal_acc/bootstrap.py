@@ -1,0 +1,266 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Build the tools of a job (drivers, locks, baseline, catalogue, image store) from the operator's configuration.
+
+Every shell builds its :class:`~baremetal_acc.execution.Tools` here and adds its own hooks.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from baremetal_acc.bmc import registry as find_driver
+from baremetal_acc.bmc.driver import BmcAddress, ImageServer
+from baremetal_acc.config.options import GROUP
+from baremetal_acc.config.settings import Settings
+from baremetal_acc.errors import DocumentError
+from baremetal_acc.execution import Attestor, Tools
+from baremetal_acc.images import address, load
+from baremetal_acc.images.address import Origin
+from baremetal_acc.images.deny import Denial
+from baremetal_acc.images.fetch import Web
+from baremetal_acc.images.load import Loaded, Trusting
+from baremetal_acc.images.serials import Serials
+from baremetal_acc.images.store import FileStore, Store, WebStore
+from baremetal_acc.locks import registry as find_locks
+from baremetal_acc.model.certificate import Paper
+from baremetal_acc.model.image import Image, SignatureDemand
+from baremetal_acc.planning.job_transitions import Patience
+from baremetal_acc.policy import baseline
+from baremetal_acc.policy.baseline import Baseline
+from baremetal_acc.scheduling.schedulable import unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Documents:
+    """The operator's baseline and catalogue, as they were read.
+
+    :ivar folders: folders that images may be read from; ``hosts``: servers that they may be fetched from.
+    :ivar path: of the catalogue, for messages; ``expires``: when it expires, None for never; ``denials``: its deny-list.
+    :ivar trust: who may sign images; None where no trust roots are configured for them.
+    :ivar papers: name and digest of the baseline and the catalogue, for hand-over certificates; None where one was not read.
+    :ivar remarks: warnings about what is no error in the documents, and probably a mistake.
+    """
+
+    baseline: Baseline
+    catalogue: tuple[Image, ...]
+    folders: tuple[Path, ...]
+    hosts: frozenset[Origin] = frozenset()
+    path: str = 'the catalogue'
+    expires: datetime | None = None
+    denials: tuple[Denial, ...] = ()
+    trust: Trusting | None = None
+    papers: tuple[Paper, Paper] | None = None
+    remarks: tuple[str, ...] = ()
+
+
+def documents(settings: Settings, *, images: bool = True, arguments: bool = False, rules: bool = True) -> Documents:
+    """Read the baseline and the catalogue.
+
+    :param arguments: the command line has arguments that override the options; messages name them.
+    :param images: read the catalogue, too. Without it there are no images, and a caller that only locks does not depend on a
+        valid catalogue.
+    :param rules: the baseline has to exist. Otherwise a missing baseline is one without rules, and the catalogue is not read
+        then: a caller that only reads machines needs neither.
+    :raises DocumentError: one is missing or wrong, or a trust root or an option about images is.
+    :raises CatalogueRefused: the catalogue is not signed as it has to be, or is older than one that was used before.
+    """
+    if not rules and not settings.baseline.exists():
+        return Documents(baseline=baseline.Baseline(rules=()), catalogue=(), folders=())
+    text = _text(settings.baseline, _named(settings, 'baseline', arguments=arguments))
+    read = baseline.parse(text, str(settings.baseline), now=datetime.now(UTC))
+    if not images:
+        return Documents(baseline=read, catalogue=(), folders=())
+    loaded = catalogue(settings, trusting(settings), datetime.now(UTC), arguments=arguments)
+    found = loaded.catalogue
+    return Documents(
+        baseline=read,
+        catalogue=found.images,
+        folders=folders(settings),
+        hosts=hosts(settings),
+        path=found.path,
+        expires=found.expires,
+        denials=found.denials,
+        trust=trusting_images(settings),
+        papers=(
+            Paper(name=settings.baseline.name, digest=f'sha256:{hashlib.sha256(text.encode()).hexdigest()}'),
+            Paper(name=Path(found.path).name, digest=loaded.digest),
+        ),
+        remarks=tuple(
+            f'{settings.baseline}: rule {rule}: takes names {name!r}, and {found.path} has no such function: it promises '
+            'nothing'
+            for rule, name in unknown(read, found.images)
+        ),
+    )
+
+
+def catalogue(settings: Settings, trust: Trusting | None, now: datetime, *, arguments: bool = False) -> Loaded:
+    """Read the catalogue, and verify its signature and its serial.
+
+    :param arguments: as of :func:`documents`.
+    :raises DocumentError: it is missing or wrong.
+    :raises CatalogueRefused: it is not signed as it has to be, or is older than one that was used before.
+    """
+    kept = settings.catalogue_serial_file
+    return load.load(
+        settings.catalogue,
+        trust=trust,
+        demand=settings.catalogue_signature or (SignatureDemand.OPTIONAL if trust is None else SignatureDemand.REQUIRED),
+        serials=None if kept is None else Serials(path=kept),
+        now=now,
+        hint=_named(settings, 'catalogue', arguments=arguments),
+    )
+
+
+def trusting(settings: Settings) -> Trusting | None:
+    """Return who may sign the catalogue, by the trust roots; None where there are none.
+
+    :raises DocumentError: a trust root is missing or wrong.
+    """
+    return _trusting(settings.trust_roots)
+
+
+def trusting_images(settings: Settings) -> Trusting | None:
+    """Return who may sign images; None where there are no trust roots.
+
+    Whoever vouches for the bytes of an image need not be trusted with the catalogue, which says what images fit and what is
+    denied.
+
+    :raises DocumentError: a trust root is missing or wrong.
+    """
+    return _trusting(settings.image_trust_roots or settings.trust_roots)
+
+
+def _trusting(roots: Sequence[Path]) -> Trusting | None:
+    if not roots:
+        return None
+    # Imported here, as the import is slow and is not needed without trust roots.
+    from baremetal_acc.images.trust.roots import trust
+
+    return trust(roots)
+
+
+def attesting(settings: Settings) -> Attestor | None:
+    """Return what checks the signed measurements of devices (SPDM); None where no root of a device maker is pinned.
+
+    :raises DocumentError: a root is missing or wrong.
+    """
+    roots = settings.spdm_trust_roots
+    if not roots:
+        return None
+    # Imported here, as the import is slow and is not needed without roots.
+    from baremetal_acc.images.spdm.signed_measurements import attestor
+
+    return attestor(map(str, roots))
+
+
+def folders(settings: Settings) -> tuple[Path, ...]:
+    """Return the folders that images may be read from."""
+    return (settings.catalogue.parent, *settings.image_folders)
+
+
+def hosts(settings: Settings) -> frozenset[Origin]:
+    """Return the servers that images may be fetched from.
+
+    :raises DocumentError: an entry of ``image_hosts`` is no server.
+    """
+    return frozenset(_origin(entry) for entry in settings.image_hosts)
+
+
+def store(settings: Settings, read: Documents) -> Store:
+    """Return the image store: it reads images from folders, or fetches them from servers."""
+    web = Web(hosts=read.hosts, authorities=_text_of(settings.image_ca), timeout=settings.image_timeout)
+    return Store(
+        files=FileStore(folders=read.folders, largest=settings.image_max_size),
+        web=WebStore(web=web, largest=settings.image_max_size),
+        trust=read.trust,
+        signatures=settings.image_signature,
+        catalogue=read.path,
+        expires=read.expires,
+        denials=read.denials,
+    )
+
+
+def patience(settings: Settings) -> Patience:
+    """Return the timeouts of jobs."""
+    return Patience(
+        poll=settings.poll_interval,
+        settle=settings.settle_timeout,
+        stall=settings.stall_timeout,
+        reset=settings.reset_timeout,
+        claims=settings.claims_timeout,
+        person=settings.person_timeout,
+        blind=settings.custody_blind_limit,
+    )
+
+
+def image_server(settings: Settings) -> ImageServer | None:
+    """Return where BMCs may fetch images from this machine (SimpleUpdate); None when they may not."""
+    if settings.image_server_host is None:
+        return None
+    return ImageServer(
+        host=settings.image_server_host,
+        listen=settings.image_server_listen,
+        ports=settings.image_server_ports,
+        certificate=_text_of(settings.image_server_certificate),
+        key=_text_of(settings.image_server_key),
+    )
+
+
+def tuned(address: BmcAddress, settings: Settings) -> BmcAddress:
+    """Return an address with the operator's settings for requests to BMCs."""
+    return replace(
+        address,
+        timeout=settings.bmc_timeout,
+        budget=settings.bmc_budget,
+        concurrency=settings.bmc_concurrency,
+        basic_auth=settings.bmc_basic_auth,
+        images=image_server(settings),
+    )
+
+
+def tools(settings: Settings, read: Documents) -> Tools:
+    """Build tools with every driver and lock mechanism that is installed.
+
+    The shell adds its hooks by :func:`dataclasses.replace`.
+    """
+    return Tools(
+        connect=find_driver.connecting(settings.devices),
+        mechanisms=find_locks.mechanisms(),
+        baseline=read.baseline,
+        catalogue=read.catalogue,
+        images=store(settings, read),
+        attestor=attesting(settings),
+        patience=patience(settings),
+        papers=read.papers,
+    )
+
+
+def _origin(entry: str) -> Origin:
+    try:
+        return address.origin(entry)
+    except ValueError:
+        hint = 'write HOST or HOST:PORT, or http://HOST:PORT for a server without TLS'
+        raise DocumentError(path=f'option [{GROUP}] image_hosts', what=f'{entry!r} is no server', hint=hint) from None
+
+
+def _named(settings: Settings, name: str, *, arguments: bool) -> str:
+    """Say which option or argument sets a file, as a hint."""
+    if arguments and name in settings.from_arguments:
+        return f'--{name} names it'
+    return f'option [{GROUP}] {name} names it' + (f', --{name} another one' if arguments else '')
+
+
+def _text_of(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _text(path: Path, hint: str) -> str:
+    try:
+        return path.read_bytes().decode('utf-8')  # not read_text: its digest covers the line ends
+    except OSError as exc:
+        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
+    except UnicodeDecodeError:
+        raise DocumentError(path=str(path), what='is not UTF-8') from None

@@ -1,0 +1,401 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc catalogue``: check, show and sign the catalogue of firmware and function images. No BMC is contacted."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from baremetal_acc import atomic_file, bootstrap
+from baremetal_acc.cli import exits, session
+from baremetal_acc.cli.commands import package
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.output import text
+from baremetal_acc.cli.output.report import Report, ReportCommand
+from baremetal_acc.config.options import GROUP
+from baremetal_acc.errors import DocumentError, ImageError, UsageError
+from baremetal_acc.images import catalogue as document
+from baremetal_acc.images import deny, load
+from baremetal_acc.images.catalogue import Catalogue
+from baremetal_acc.images.load import Loaded
+from baremetal_acc.images.store import Store
+from baremetal_acc.model.image import Image, SignatureDemand
+from baremetal_acc.model.toml import did_you_mean
+from baremetal_acc.policy.baseline import Baseline
+
+if TYPE_CHECKING:
+    from baremetal_acc.images.trust.signature import Signer
+
+FORMAT = 1
+
+PASSPHRASE_VARIABLE = 'BAREMETAL_ACC_KEY_PASSPHRASE'  # noqa: S105 - the name of a variable
+
+Json = dict[str, Any]
+
+
+class Check(ReportCommand):
+    """Say whether every image of the catalogue could be written now: its bytes, its digest, signatures, and its way back.
+
+    Exit code 0: all of them, but for those that the catalogue denies; 4: a plan that needs one of the others would be refused.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options for the catalogue and the output."""
+        _add_arguments(parser)
+        parser.add_argument('--unmet', action='store_true', help='print only what is wrong (table, csv and value)')
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Open every image as a job would."""
+        loaded, store = _loaded(arguments)
+        images = {image.name: image for image in loaded.catalogue.images}
+        errors = {name: _openable(image, store) for name, image in images.items()}
+        bodies = []
+        for image in images.values():
+            wrong = [] if errors[image.name] is None or image.denied is not None else [str(errors[image.name])]
+            if image.denied is None and image.restore is not None and errors[image.restore] is not None:
+                wrong.append(f'image {image.name}: nothing to go back to: {errors[image.restore]}')
+            if image.denied is None:
+                # An image that cannot be opened was reported above.
+                back = None if image.restore is None or errors[image.restore] is not None else images[image.restore]
+                wrong += _never_planned(image, back)
+            state = 'denied' if image.denied is not None else 'wrong' if wrong else 'good'
+            bodies.append({**_image(image), 'state': state, 'errors': wrong})
+            for one in wrong if not _expired(loaded.catalogue) else ():
+                text.error(one)
+        if _expired(loaded.catalogue):
+            # Once for all of its images.
+            text.error(f'{loaded.catalogue.path}: none of its images is good, for it has expired')
+        return Report(
+            document={'format': FORMAT, 'catalogue': _catalogue(loaded), 'images': bodies},
+            columns=('Image', 'Kind', 'Version', 'State', 'Why'),
+            rows=tuple(_checked(body) for body in bodies if body['state'] == 'wrong' or not arguments.unmet),
+            code=exits.worst(Exit.REFUSED if body['errors'] else Exit.HOLDS for body in bodies),
+        )
+
+
+class Show(ReportCommand):
+    """Print what the catalogue holds, once it has proven whose it is. The images themselves are not read.
+
+    With a PLDM package in its place: what that says of itself, its devices and its components. Nobody has vouched for it.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options for the catalogue or the PLDM package."""
+        _add_arguments(parser, 'CATALOGUE|PACKAGE', 'the file; the same as --catalogue; or a PLDM package: FILE.fwpkg')
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Read and print the catalogue, or the package."""
+        if arguments.file and package.is_one(Path(arguments.file)):
+            _named(arguments)
+            return package.report(Path(arguments.file))
+        loaded, _ = _loaded(arguments)
+        bodies = [_image(image) for image in loaded.catalogue.images]
+        return Report(
+            document={'format': FORMAT, 'catalogue': _catalogue(loaded), 'images': bodies},
+            columns=('Image', 'Kind', 'Component', 'Version', 'Security version', 'Size', 'Restore', 'Denied'),
+            rows=tuple(
+                (
+                    body['name'],
+                    body['kind'],
+                    body['component'],
+                    body['version'],
+                    body['security_version'],
+                    body['size'],
+                    body['restore'],
+                    body['denied'],
+                )
+                for body in bodies
+            ),
+            code=Exit.HOLDS,
+        )
+
+
+class Sign(ReportCommand):
+    """Sign the catalogue, or images of it, with a private key that only its owner can read.
+
+    The signature of the catalogue goes into a file beside it, whose name ends with .sig; that of an image into the file that
+    the catalogue names. Whoever checks needs the public key, or the CA of the certificate, among the trust_roots of his
+    configuration.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options for the key and for what is signed."""
+        _add_arguments(parser)
+        who = parser.add_argument_group('who signs')
+        who.add_argument(
+            '--key',
+            metavar='FILE',
+            required=True,
+            help=f'private key in PEM, mode 0600; its passphrase comes from ${PASSPHRASE_VARIABLE}, else you are asked',
+        )
+        who.add_argument('--certificate', metavar='FILE', help="PEM: the signer's certificate, then those in between")
+        what = parser.add_argument_group('what is signed')
+        what.add_argument(
+            '--image',
+            action='append',
+            default=[],
+            metavar='NAME',
+            help='sign this image and not the catalogue; its bytes are compared with its digest first; can be repeated',
+        )
+        what.add_argument(
+            '--add', action='store_true', help='keep the signatures that are there: by others, and over what was signed before'
+        )
+
+    def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
+        """The columns of the table."""
+        return ('Signed', 'File', 'Signer')
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Check what is to be signed, and sign it."""
+        from baremetal_acc.images.trust import signature
+
+        settings = session.configuration(_named(arguments), os.environ).settings
+        path = settings.catalogue
+        data = load.read(path, None if arguments.catalogue else f'option [{GROUP}] catalogue names it')
+        try:
+            found = document.read(data.decode('utf-8'), str(path))
+        except UnicodeDecodeError:
+            raise DocumentError(path=str(path), what='is not UTF-8') from None
+        now = datetime.now(UTC)
+        todo: list[tuple[str, Path, bytes]] = []
+        if arguments.image:
+            read = bootstrap.Documents(
+                baseline=Baseline(rules=()), catalogue=(), folders=bootstrap.folders(settings), hosts=bootstrap.hosts(settings)
+            )
+            store = bootstrap.store(settings, read)
+            for image in _chosen(found, arguments.image):
+                todo.append((f'image {image.file}', _signature_file(image, read.folders), signature.image_statement(image)))
+                _readable(image, store)
+        else:
+            _signable(found, now)
+            todo.append(('catalogue', path.with_name(path.name + load.SUFFIX), signature.catalogue_statement(data)))
+        signer = _signer(arguments, now)
+        trust = bootstrap.trusting_images(settings) if arguments.image else bootstrap.trusting(settings)
+        bodies = []
+        for what, beside, statement in todo:
+            kept = None
+            if arguments.add and beside.exists():
+                kept = load.read(beside, limit=signature.MAX_SIZE).decode('utf-8', 'replace'), str(beside)
+            made = signer.file(statement, kept)
+            if trust is not None:
+                try:
+                    trust.check(statement, made, str(beside), now)
+                except signature.Untrusted as exc:
+                    text.warn(f'{beside}: no trust root of this configuration accepts it: {exc}')
+            _write(beside, made)
+            bodies.append({'what': what, 'file': str(beside), 'signer': signer.name})
+        return Report(
+            document={'format': FORMAT, 'signed': bodies},
+            columns=self.columns(arguments),
+            rows=tuple((body['what'], body['file'], body['signer']) for body in bodies),
+            code=Exit.HOLDS,
+            done=tuple(f'{body["what"]}: signed in {body["file"]}' for body in bodies),
+        )
+
+
+def _add_arguments(
+    parser: argparse.ArgumentParser, metavar: str = 'CATALOGUE', explained: str = 'the file; the same as --catalogue'
+) -> None:
+    which = parser.add_argument_group('catalogue')
+    which.add_argument('file', nargs='?', metavar=metavar, help=explained)
+    which.add_argument('--catalogue', metavar='FILE', help='the file; wins over the configuration')
+    which.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
+
+
+def _named(arguments: argparse.Namespace) -> argparse.Namespace:
+    """The arguments with the catalogue's path in ``catalogue``, by whichever argument it was given.
+
+    :raises UsageError: it was given twice.
+    """
+    if arguments.file and arguments.catalogue:
+        raise UsageError(argument='--catalogue', what=f'and {arguments.file} exclude each other')
+    arguments.catalogue = arguments.file or arguments.catalogue
+    return arguments
+
+
+def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, Store]:
+    """Read the catalogue, report who signed it, and make the store of its images."""
+    settings = session.configuration(_named(arguments), os.environ).settings
+    now = datetime.now(UTC)
+    trust = bootstrap.trusting(settings)
+    loaded = bootstrap.catalogue(settings, trust, now, arguments=True)
+    found = loaded.catalogue
+    if loaded.signer is not None:
+        text.note(f'{found.path}: signed by {loaded.signer}')
+    elif trust is None:
+        text.note(f'{found.path}: nobody has looked who signed it, for option [{GROUP}] trust_roots names none')
+    else:
+        text.note(f'{found.path}: nobody has signed it, and option [{GROUP}] catalogue_signature does not ask for it')
+    if _expired(found):
+        text.warn(f'{found.path} has expired at {found.expires:%Y-%m-%d %H:%M:%S}Z: no image of it is written any more')
+    read = bootstrap.Documents(
+        baseline=Baseline(rules=()),
+        catalogue=found.images,
+        folders=bootstrap.folders(settings),
+        hosts=bootstrap.hosts(settings),
+        path=found.path,
+        expires=found.expires,
+        denials=found.denials,
+        trust=bootstrap.trusting_images(settings),
+    )
+    return loaded, bootstrap.store(settings, read)
+
+
+def _expired(found: Catalogue) -> bool:
+    return found.expires is not None and found.expires <= datetime.now(UTC)
+
+
+def _never_planned(image: Image, restore: Image | None) -> list[str]:
+    """The reasons why every plan that needs the image is refused, whatever its device is."""
+    found = []
+    if not any(fit.pci or fit.part_number or fit.software_id for fit in image.fits):
+        found.append(f'image {image.name}: its fits are vendor and model only: name pci, part_number or software_id')
+    if restore is None:
+        return found
+    if not deny.overlap(image.component.casefold(), restore.component.casefold()):
+        what = f'restore image {restore.name} is for component {restore.component}, and not for {image.component}'
+        found.append(f'image {image.name}: nothing to go back to: {what}')
+    if not deny.share_devices(image.fits, restore.fits):
+        what = f'restore image {restore.name} fits no device that image {image.name} fits'
+        found.append(f'image {image.name}: nothing to go back to: {what}')
+    return found
+
+
+def _openable(image: Image, store: Store) -> ImageError | None:
+    """Why a job would refuse the image; None where it would not. An image with an HPM.1 header has to be valid for IPMI."""
+    from baremetal_acc.bmc.ipmi.hpm import compatibility
+
+    try:
+        upload = store.open(image)
+        if compatibility.begins_as_one(upload):
+            compatibility.opened(image, upload)
+        return None
+    except ImageError as exc:
+        return exc
+
+
+def _readable(image: Image, store: Store) -> None:
+    """Check that the bytes of an image are what the catalogue says. Its signature is not checked: it is about to be made.
+
+    :raises ImageError: they are not.
+    """
+    with replace(store, signatures=SignatureDemand.OPTIONAL).open(replace(image, signature=None)).open():
+        pass
+
+
+def _chosen(found: Catalogue, names: Iterable[str]) -> list[Image]:
+    by_name = {image.file: image for image in found.images}
+    for name in names:
+        if name not in by_name:
+            raise UsageError(argument='--image', what=f'{found.path} has no image {name!r}', hint=did_you_mean(name, by_name))
+    return [by_name[name] for name in dict.fromkeys(names)]
+
+
+def _signature_file(image: Image, folders: Iterable[Path]) -> Path:
+    """The path of an image's signature, which has to be in a folder that images may be in.
+
+    :raises UsageError: the catalogue names no path for it, or one that must not be written.
+    """
+    if image.signature is None:
+        hint = f'write signature = "{image.file}{load.SUFFIX}" into its table'
+        raise UsageError(argument='--image', what=f'{image.file} names no file for its signature', hint=hint)
+    if '://' in image.signature:
+        raise UsageError(argument='--image', what=f'the signature of {image.file} lies on a server; sign it with a path there')
+    path = Path(os.path.realpath(image.signature))
+    if not any(path.is_relative_to(os.path.realpath(folder)) for folder in folders):
+        raise UsageError(argument='--image', what=f'{path} is outside the folders that images may lie in')
+    if path.suffix != load.SUFFIX:
+        raise UsageError(argument='--image', what=f'{path} does not end with {load.SUFFIX}: it might be something else')
+    return path
+
+
+def _signable(found: Catalogue, now: datetime) -> None:
+    """Check that a catalogue has what a signed catalogue needs: a serial, and an end that is not over.
+
+    :raises DocumentError: one is missing, or the catalogue has expired.
+    """
+    if found.serial is None or found.expires is None:
+        what = f'{"serial" if found.serial is None else "expires"} is missing: a signed catalogue could be used again for ever'
+        raise DocumentError(path=found.path, line=1, what=what, hint='serial = 1, expires = 2027-01-31T00:00:00Z')
+    if found.expires <= now:
+        raise DocumentError(path=found.path, what=f'has expired at {found.expires:%Y-%m-%d %H:%M:%S}Z')
+
+
+def _signer(arguments: argparse.Namespace, now: datetime) -> 'Signer':
+    from baremetal_acc.images.trust import signing
+
+    key, chain = Path(arguments.key), Path(arguments.certificate) if arguments.certificate else None
+    try:
+        return signing.signer(key, chain, None, now)
+    except TypeError:
+        return signing.signer(key, chain, _passphrase(key, os.environ), now)
+
+
+def _passphrase(key: Path, environ: Mapping[str, str]) -> bytes:
+    found = environ.get(PASSPHRASE_VARIABLE)
+    if not found and sys.stdin.isatty():
+        found = text.ask(f'Passphrase of {key}: ')
+    if not found:
+        raise UsageError(argument='--key', what=f'{key} has a passphrase', hint=f'set {PASSPHRASE_VARIABLE}')
+    return found.encode(errors='surrogateescape')  # the very bytes of the environment variable
+
+
+def _write(path: Path, content: str) -> None:
+    try:
+        atomic_file.write(path, content.encode(), mode=0o644)
+    except OSError as exc:
+        raise UsageError(argument=str(path), what=f'cannot be written: {exc.strerror}') from exc
+
+
+# -------------------------------------------------------------------------------------------------------------- documents
+
+
+def _catalogue(loaded: Loaded) -> Json:
+    found = loaded.catalogue
+    return {
+        'path': found.path,
+        'digest': loaded.digest,
+        'signer': loaded.signer,
+        'serial': found.serial,
+        'expires': None if found.expires is None else f'{found.expires:%Y-%m-%dT%H:%M:%SZ}',
+        'denials': [
+            {
+                'reason': d.reason,
+                'component': d.component,
+                'version': d.version,
+                'digest': None if d.digest is None else str(d.digest),
+            }
+            for d in found.denials
+        ],
+    }
+
+
+def _image(image: Image) -> Json:
+    return {
+        'name': image.name,
+        'kind': image.kind.value,
+        'component': image.component,
+        'version': image.version,
+        'security_version': image.security_version,
+        'source': image.source,
+        'size': image.size_bytes,
+        'digest': str(image.digest),
+        'signature': image.signature,
+        'reset': image.reset.value,
+        'order': image.order,
+        'via': list(image.via),
+        'restore': image.restore,
+        'bundle': None if image.bundle is None else image.bundle.name,
+        'function': image.function,
+        'denied': image.denied,
+    }
+
+
+def _checked(body: Json) -> tuple[Any, ...]:
+    why = tuple(body['errors']) or body['denied']
+    return (body['name'], body['kind'], body['version'], body['state'], why)

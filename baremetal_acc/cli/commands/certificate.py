@@ -1,0 +1,498 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc certificate``: issue, show, verify and extract the signed hand-over certificate of a node.
+
+Only ``issue`` speaks to a BMC, and writes nothing to it. The other verbs need no network and no Ironic. Only ``issue`` needs
+configuration; ``verify`` reads the configuration for trusted keys where ``--trust`` names none.
+"""
+
+import argparse
+import json
+import os
+import sys
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from baremetal_acc import atomic_file
+from baremetal_acc.certificates import envelope
+from baremetal_acc.certificates import statement as decide
+from baremetal_acc.certificates.envelope import Sealer
+from baremetal_acc.certificates.folder import Folder
+from baremetal_acc.cli import exits, plan_builder, session
+from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.output import documents, text
+from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed
+from baremetal_acc.cli.output.results import warn_of_waivers
+from baremetal_acc.config.options import GROUP
+from baremetal_acc.errors import AccError, CertificateInvalid, DocumentError, UsageError
+from baremetal_acc.model.certificate import (
+    Certificate,
+    CertifiedAccelerator,
+    CertifiedCustody,
+    CertifiedFunction,
+    CertifiedNode,
+    Paper,
+    document,
+)
+from baremetal_acc.model.custody import CardCustody, Chain
+from baremetal_acc.model.job import Flow
+from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
+from baremetal_acc.render import custody, findings
+
+FORMAT = 1
+
+STDIN = '-'
+
+_KEY = 'baremetal_acc'
+"""Key in Ironic's ``driver_internal_info`` under which the plugin stores the state of a node."""
+
+_MOST = 8 * 1024 * 1024
+"""The most bytes that are read of a node as Ironic's API shows it."""
+
+_KEPT = ('Target', 'Lifecycle', 'Deployment', 'Key', 'File')
+
+_LONGEST = timedelta(days=3650)
+
+Json = dict[str, Any]
+
+
+class Issue(ReportCommand):
+    """Look at targets, verify them, and sign what was proven. Writes nothing to a BMC.
+
+    Locks have to be engaged by us and read back: what is merely found closed is not certified, whatever a rule accepts. The
+    certificate is of the lifecycle that the state folder has of the target (apply --new-lifecycle begins the next one).
+    Exit code 0: issued; 3: something is not met, and there is no certificate.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options for targets, the signing key and the output."""
+        session.add_arguments(parser, writes=False)
+        signing = parser.add_argument_group('certificate')
+        signing.add_argument('--key', metavar='FILE', help='Ed25519 key in PEM, mode 0600; wins over the configuration')
+        where = signing.add_mutually_exclusive_group()
+        where.add_argument('--out', metavar='FILE', help='write the certificate of the one target there')
+        where.add_argument('--folder', metavar='DIR', help='keep certificates there; wins over the configuration')
+        signing.add_argument('--deployment', metavar='ID', help='what you call this hand-over (default: a new UUID)')
+        signing.add_argument('--days', metavar='N', help='days after which it holds no more (default: it has no such end)')
+
+    def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
+        """The columns of the table."""
+        return _KEPT
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Issue a certificate for every target."""
+        using = session.begin(arguments, writes=False)
+        settings = using.settings
+        key = arguments.key or settings.certificate_key
+        if not key:
+            hint = f'make one: {envelope.HOW} -out FILE'
+            raise UsageError(argument='--key', what=f'and option [{GROUP}] certificate_key name no key', hint=hint)
+        by = envelope.load(Path(key))
+        folder = Path(arguments.folder) if arguments.folder else settings.certificate_folder
+        folder = None if arguments.out else folder
+        if arguments.out is None and folder is None:
+            raise UsageError(argument='--out', what='or --folder has to say where the certificate goes')
+        if arguments.out is not None and len(using.entries) > 1:
+            raise UsageError(argument='--out', what=f'is one file, and {len(using.entries)} targets are meant')
+        if arguments.deployment is not None and len(using.entries) > 1:
+            raise UsageError(argument='--deployment', what=f'is one hand-over, and {len(using.entries)} targets are meant')
+        lasting = _lasting(arguments.days)
+        tools = using.tools()
+        targets = {e.name: using.attempt(e) for e in using.entries}
+
+        def one(entry: TargetEntry) -> Json:
+            judged = plan_builder.judged(using, entry, tools, targets[entry.name])
+            lifecycle = judged.state.lifecycle
+            baseline, catalogue = tools.papers or (Paper(name='', digest=''),) * 2
+            issued = datetime.now(UTC)
+            certificate = decide.issue(
+                findings.with_measurements_compared(judged.inventory, tools.catalogue),
+                judged.verdict,
+                tools.baseline,
+                judged.target.node,
+                judged.state.engagements,
+                decide.Occasion(
+                    node=CertifiedNode(uuid=entry.node, name=entry.name),
+                    lifecycle=lifecycle,
+                    proven_in=lifecycle,
+                    flow=Flow.CLI,
+                    deployment=arguments.deployment or str(uuid.uuid4()),
+                    issued=issued,
+                    expires=None if lasting is None else issued + lasting,
+                    issuer=f'baremetal-acc {metadata.version(text.PROGRAM)} of {_user()} at {os.uname().nodename}',
+                    key=by.name,
+                    requester=_user(),
+                    baseline=baseline,
+                    catalogue=catalogue,
+                    known=judged.tools.known,
+                    custody=judged.custody,
+                ),
+                findings.sentence,
+            )
+            warn_of_waivers(entry, judged.verdict)
+            return _keep(entry.name, certificate, by, arguments.out, folder)
+
+        bodies, codes = [], []
+        for entry, found in each(using.entries, one):
+            if isinstance(found, AccError):
+                bodies.append({**_nothing(entry.name), 'error': documents.failure(found)})
+                codes.append(failed(entry.name, found))
+            else:
+                bodies.append(found)
+                codes.append(Exit.HOLDS)
+        return Report(
+            document={'format': FORMAT, 'certificates': bodies},
+            columns=self.columns(arguments),
+            rows=tuple((b['target'], b['lifecycle'], b['deployment'], b['key'], b['file']) for b in bodies),
+            code=exits.worst(codes),
+            done=tuple(f'{b["target"]}: its certificate is {b["file"]}' for b in bodies if b['file'] is not None),
+        )
+
+
+class Show(ReportCommand):
+    """Print what a certificate says. Nothing of it is checked: verify does that."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the argument that names the certificate."""
+        _add_file(parser)
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Read and print the certificate."""
+        data = _read(arguments.file, envelope.MAX_SIZE + 1)
+        certificate = envelope.unchecked(data)
+        text.note(f'{_label(arguments.file)}: shown as it is, by whomever it was signed: certificate verify checks it')
+        return Report(
+            document={
+                'format': FORMAT,
+                'digest': envelope.digest(data.removesuffix(b'\n')),
+                'checked': False,
+                'certificate': document(certificate),
+            },
+            columns=('Device', 'What', 'Found', 'Rule'),
+            rows=tuple(_rows(certificate)),
+            code=Exit.HOLDS,
+        )
+
+
+class Verify(ReportCommand):
+    """Check a certificate offline: who signed it, whether it is of this node and this life, and what it proves and does not.
+
+    Exit code 0: it holds; 3: it does not, and each reason is told.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options for the certificate, the trusted keys, and the expected node, lifecycle and deployment."""
+        _add_file(parser)
+        parser.add_argument(
+            '--trust',
+            action='append',
+            default=[],
+            metavar='FILE',
+            help='Ed25519 public key of an issuer in PEM; can be repeated (default: certificate_trust and certificate_key '
+            'of the configuration)',
+        )
+        parser.add_argument('--node', metavar='UUID', help='it has to be of this node (of a target without UUID: its name)')
+        parser.add_argument('--lifecycle', metavar='N', help='and of this lifecycle of the node')
+        parser.add_argument('--deployment', metavar='ID', help='and of this deployment')
+        parser.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Verify the certificate."""
+        trust = _trust(arguments)
+        lifecycle = None if arguments.lifecycle is None else _number('--lifecycle', arguments.lifecycle)
+        data = _read(arguments.file, envelope.MAX_SIZE + 1)
+        label = _label(arguments.file)
+        try:
+            certificate = envelope.opened(data, trust)
+        except CertificateInvalid as exc:
+            text.error(f'{label}: {exc}')
+            return _judged(data, None, (exc.message,))
+        asked = {'node': arguments.node, 'lifecycle': lifecycle, 'deployment': arguments.deployment}
+        reasons = decide.holds(certificate, now=datetime.now(UTC), **asked)
+        for reason in reasons:
+            text.error(f'{label}: {reason}')
+        missing = [f'--{name}' for name, value in asked.items() if value is None]
+        if missing and not reasons:
+            name = certificate.node.uuid or certificate.node.name
+            text.warn(
+                f'{label}: it is of node {name}, lifecycle {certificate.lifecycle}, deployment {certificate.deployment}; '
+                f'{", ".join(missing)} did not ask whether that is the one that is meant'
+            )
+        return _judged(data, certificate, reasons)
+
+
+class Extract(ReportCommand):
+    """Take the certificate out of what Ironic shows of a node: baremetal node show -f json NODE.
+
+    Nothing of it is checked but that it is what was issued: verify does the rest.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options for the node's JSON and the output file."""
+        _add_file(parser, 'what Ironic shows of the node, in JSON')
+        parser.add_argument('--out', metavar='FILE', required=True, help='write the certificate there')
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Find the certificate in the node, and write it to the file."""
+        label = _label(arguments.file)
+        kept = _kept(_read(arguments.file, _MOST), label)
+        packed, digest = kept.get('packed'), kept.get('digest')
+        if not isinstance(packed, str):
+            where = kept.get('where')
+            places = [str(place) for place in where] if isinstance(where, list) else []
+            hint = f'it is kept at {", ".join(places)}' if places else None
+            raise CertificateInvalid('the certificate itself is not kept with the node', where=label, hint=hint)
+        data = envelope.unpacked(packed)
+        if envelope.digest(data) != digest:
+            raise CertificateInvalid(f'it is {envelope.digest(data)}, and {digest} was issued', where=label)
+        certificate = envelope.unchecked(data)
+        if kept.get('superseded') is not False:
+            text.warn(f'{label}: the certificate is over: the node has come back since')
+        _write(Path(arguments.out), data + b'\n')
+        body = _body(certificate.node.name, certificate, data, arguments.out)
+        return Report(
+            document={'format': FORMAT, 'certificates': [body]},
+            columns=_KEPT,
+            rows=((body['target'], body['lifecycle'], body['deployment'], body['key'], body['file']),),
+            code=Exit.HOLDS,
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------------- arguments
+
+
+def _add_file(parser: argparse.ArgumentParser, what: str = 'the certificate') -> None:
+    parser.add_argument('file', metavar='FILE', help=f'{what}; {STDIN} for standard input')
+
+
+def _label(file: str) -> str:
+    return 'standard input' if file == STDIN else file
+
+
+def _read(file: str, limit: int) -> bytes:
+    """The bytes of a file, or of standard input.
+
+    :raises DocumentError: the file cannot be read, or is longer than the limit.
+    """
+    try:
+        if file == STDIN:
+            data = sys.stdin.buffer.read(limit + 1)
+        else:
+            with open(file, 'rb') as stream:
+                data = stream.read(limit + 1)
+    except OSError as exc:
+        raise DocumentError(path=_label(file), what=f'cannot be read: {exc.strerror}') from exc
+    if len(data) > limit:
+        raise DocumentError(path=_label(file), what=f'longer than {limit} bytes')
+    return data
+
+
+def _trust(arguments: argparse.Namespace) -> Mapping[str, Any]:
+    """The public keys of trusted issuers: those of ``--trust``, else those of the configuration.
+
+    :raises UsageError: there is none. ``DocumentError``: a key cannot be read.
+    """
+    if arguments.trust:
+        return envelope.trusted([Path(path) for path in arguments.trust])
+    settings = session.configuration(arguments, os.environ).settings
+    found = envelope.trusted(settings.certificate_trust)
+    if settings.certificate_key is not None:
+        found |= envelope.load(settings.certificate_key).trust
+    if not found:
+        hint = 'the issuer has it: openssl pkey -in KEY -pubout'
+        raise UsageError(argument='--trust', what='names no public key of an issuer, and the configuration neither', hint=hint)
+    return found
+
+
+def _lasting(given: str | None) -> timedelta | None:
+    if given is None:
+        return None
+    days = _number('--days', given)
+    if not 1 <= days <= _LONGEST.days:
+        raise UsageError(argument='--days', what=f'{days} is not between 1 and {_LONGEST.days}')
+    return timedelta(days=days)
+
+
+def _number(argument: str, given: str) -> int:
+    if not given.isascii() or not given.isdecimal() or len(given) > 9:
+        raise UsageError(argument=argument, what=f'{given!r} is no whole number')
+    return int(given)
+
+
+def _user() -> str:
+    """Login name of the user that runs this command, as the operating system knows it."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f'user {os.getuid()}'
+
+
+def _kept(data: bytes, label: str) -> Json:
+    """The certificate's entry in the state that the plugin stores with a node.
+
+    :raises DocumentError: the data is not JSON.
+    :raises CertificateInvalid: the node has no such entry.
+    """
+    try:
+        shown = json.loads(data)
+    except (ValueError, RecursionError):
+        raise DocumentError(path=label, what='is no JSON', hint='baremetal node show -f json NODE writes it') from None
+    for key in ('driver_internal_info', _KEY, 'certificate'):
+        shown = shown.get(key) if isinstance(shown, dict) else None
+    if not isinstance(shown, dict):
+        raise CertificateInvalid('Ironic keeps no certificate with this node', where=label)
+    return shown
+
+
+# ------------------------------------------------------------------------------------------------------------------ results
+
+
+def _keep(target: str, certificate: Certificate, by: Sealer, out: str | None, folder: Path | None) -> Json:
+    """Sign a certificate, store it, read it back, and check that the signature is valid and nothing has changed."""
+    data = envelope.seal(certificate, by)
+    if folder is not None:
+        kept = Folder(root=folder)
+        path = str(kept.put(certificate.reference, data))
+        found = kept.get(certificate.reference)
+    else:
+        path = str(out)
+        _write(Path(path), data + b'\n')
+        found = _read(path, envelope.MAX_SIZE + 1)
+    if envelope.opened(found, by.trust) != certificate:
+        raise CertificateInvalid('what is read there is not what was written', where=path)
+    return _body(target, certificate, data, path)
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        atomic_file.write(path, data, mode=0o644)
+    except OSError as exc:
+        raise UsageError(argument='--out', what=f'{path} cannot be written: {exc.strerror}') from exc
+
+
+def _nothing(target: str) -> Json:
+    names = ('file', 'digest', 'key', 'node', 'lifecycle', 'deployment', 'issued', 'expires')
+    return {'target': target, **dict.fromkeys(names), 'error': None}
+
+
+def _body(target: str, certificate: Certificate, data: bytes, file: str) -> Json:
+    shown = document(certificate)
+    return {
+        **_nothing(target),
+        'file': file,
+        'digest': envelope.digest(data),
+        'node': shown['node'],
+        **{name: shown[name] for name in ('key', 'lifecycle', 'deployment', 'issued', 'expires')},
+    }
+
+
+def _judged(data: bytes, certificate: Certificate | None, reasons: tuple[str, ...]) -> Report:
+    """The report on a certificate.
+
+    :param certificate: None where no trusted issuer has signed it; then nothing of its content is printed.
+    """
+    claims = None if certificate is None else decide.claims(certificate)
+    good = claims if not reasons else None
+    shown = None if certificate is None else document(certificate)
+    names = ('node', 'lifecycle', 'deployment', 'issued', 'expires', 'issuer', 'key', 'requester', 'exposure')
+    body: Json = {
+        'format': FORMAT,
+        'digest': envelope.digest(data.removesuffix(b'\n')),
+        'holds': not reasons,
+        'reasons': list(reasons),
+        **{name: None if shown is None else shown[name] for name in names},
+        'proves': [] if good is None else list(good.proves),
+        'does_not_prove': [] if good is None else list(good.does_not_prove),
+    }
+    rows: list[tuple[str, str]] = [('holds', 'yes' if not reasons else 'NO')]
+    rows += [('because', reason) for reason in reasons]
+    if certificate is not None:
+        rows += [
+            ('node', certificate.node.name if certificate.node.uuid is None else certificate.node.uuid),
+            ('lifecycle', str(certificate.lifecycle)),
+            ('deployment', certificate.deployment),
+            ('expires', _NO_END if certificate.expires is None else _time(certificate.expires)),
+            ('signed with', certificate.key),
+        ]
+    rows += [('proves', sentence) for sentence in body['proves']]
+    rows += [('does not prove', sentence) for sentence in body['does_not_prove']]
+    return Report(document=body, columns=('What', 'Found'), rows=tuple(rows), code=Exit.NOT_MET if reasons else Exit.HOLDS)
+
+
+def _rows(c: Certificate) -> list[tuple[Any, ...]]:
+    """The content of a certificate as rows of a table."""
+    rows: list[tuple[Any, ...]] = [
+        (c.node.name, 'node', c.node.uuid or f'{c.node.name}, a target without UUID', None),
+        (c.node.name, 'lifecycle', c.lifecycle, None),
+        (c.node.name, 'deployment', c.deployment, None),
+        (c.node.name, 'looked', _time(c.looked), None),
+        (c.node.name, 'issued', _time(c.issued), None),
+        (c.node.name, 'expires', _NO_END if c.expires is None else _time(c.expires), None),
+        (c.node.name, 'issuer', c.issuer, None),
+        (c.node.name, 'key', c.key, None),
+        (c.node.name, 'requester', c.requester or 'not known', None),
+        (c.node.name, 'baseline', f'{c.baseline.name} ({c.baseline.digest})', None),
+        (c.node.name, 'catalogue', f'{c.catalogue.name} ({c.catalogue.digest})', None),
+        (c.node.name, 'exposure', c.exposure, None),
+    ]
+    for card in c.accelerators:
+        rows += [(card.label, 'serial number', card.serial or 'not shown', None), (card.label, 'id', card.id, None)]
+        rows += [(card.label, f'firmware {f.id or "of the device"}', f.version, f.rule or _NO_RULE) for f in card.firmware]
+        rows += [(card.label, f'function {f.slot or ""}'.rstrip(), *_function(f)) for f in card.functions]
+        rows += [
+            (card.label, f'lock {p.path}', p.state, p.rule if p.demanded else f'not demanded ({p.rule})') for p in card.paths
+        ]
+        if card.custody is not None:
+            said = card.custody
+            rows.append((card.label, 'custody', _custody(card, said, c.issued), f'{said.demand} ({said.rule})'))
+        rows += [(card.label, f'measured by {m.integrity}', _measured(m), None) for m in card.measurements]
+        if not card.measurements:
+            rows.append((card.label, 'measured', 'by nobody', None))
+    rows += [(w.label, f'waiver of {w.path}', f'{w.role} until {_time(w.expires)}: {w.reason}', w.rule) for w in c.waivers]
+    rows += [(c.node.name, 'relaxed', r.text, r.rule) for r in c.relaxations]
+    rows += [(c.node.name, 'not read', f'{" ".join(filter(None, (str(g.ref), g.field)))}: {g.reason}', None) for g in c.gaps]
+    return rows
+
+
+_NO_END = 'with the lifecycle: it has no other end'
+
+_NO_RULE = 'none: it was compared with nothing'
+
+
+def _function(f: CertifiedFunction) -> tuple[str, str]:
+    return f.name or f.id or 'empty', f.rule or _NO_RULE
+
+
+def _custody(card: CertifiedAccelerator, said: CertifiedCustody, at: datetime) -> str:
+    """The chain of custody of a card in words, as ``custody show`` prints it."""
+    if said.origin is None or said.begun is None:
+        return custody.explain(CardCustody(accelerator=card.id), at)
+    chain = Chain(
+        accelerator=card.id,
+        origin=said.origin,
+        begun=said.begun,
+        by=said.by,
+        until=said.until,
+        reason=said.reason,
+        intervals=said.intervals,
+        broken=said.broken,
+        covers_own_processor=said.covers_own_processor,
+    )
+    return custody.explain(CardCustody(accelerator=card.id, chain=chain), at)
+
+
+def _measured(m: MeasurementReading) -> str:
+    """The state of a measurement, and the reason for it. Certificates of earlier versions have no reason."""
+    why = m.reason or ('nothing says what it was compared with' if m.state is MeasurementState.PROVEN else '')
+    return ': '.join(filter(None, (m.state, why)))
+
+
+def _time(at: datetime) -> str:
+    return f'{at:%Y-%m-%d %H:%M:%S}Z'

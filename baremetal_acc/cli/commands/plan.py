@@ -1,0 +1,28 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc plan``: print what ``apply`` would flash, program and lock, by which rules, and what it would refuse."""
+
+import argparse
+from typing import ClassVar
+
+from baremetal_acc.cli.commands.apply import add_lifecycle_arguments, with_lifecycle
+from baremetal_acc.cli.plan_builder import Request
+from baremetal_acc.cli.write_command import PlanCommand
+
+
+class Plan(PlanCommand):
+    """Print what has to be done until targets hold to the baseline. Writes nothing to a BMC.
+
+    Exit code 0: nothing, and everything holds; 3: something is to be done, or does not hold; 4: the plan holds refusals, and
+    apply would do nothing at all.
+    """
+
+    WRITES: ClassVar[bool] = False
+
+    def add_own_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options of ``apply`` that change the plan."""
+        add_lifecycle_arguments(parser)
+
+    def request(self, arguments: argparse.Namespace) -> Request:
+        """The request that ``apply`` would get."""
+        return with_lifecycle(super().request(arguments), arguments)

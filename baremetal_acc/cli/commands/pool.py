@@ -1,0 +1,294 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc pool``: keep as many free FPGA regions with each function as the pool file says, by reprogramming others."""
+
+import argparse
+import functools
+import os
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from cliff import command
+
+from baremetal_acc.cli import exits, publisher, session
+from baremetal_acc.cli.commands import pool_demand
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.output import text
+from baremetal_acc.cli.output.report import Report, ReportCommand, strict
+from baremetal_acc.cli.session import Configuration
+from baremetal_acc.cli.state import folder
+from baremetal_acc.config.options import GROUP
+from baremetal_acc.config.settings import Settings
+from baremetal_acc.errors import DocumentError, UsageError
+from baremetal_acc.placement.node_withdrawal import Shelf
+from baremetal_acc.pools import sources
+from baremetal_acc.pools.demand import Desk
+from baremetal_acc.pools.journal import Journal
+from baremetal_acc.pools.moves import Ended
+from baremetal_acc.pools.nodes import NO_REGIONS
+from baremetal_acc.pools.state_machine import Act
+from baremetal_acc.pools.steering import Look, Steering
+from baremetal_acc.scheduling import pools
+from baremetal_acc.scheduling.pools import Machine, Move, Pools
+
+COLUMNS = ('Machine', 'Region', 'Holds', 'Becomes', 'Why')
+
+FORMAT = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that ``plan``, ``apply`` and ``watch`` share."""
+    parser.add_argument('--pools', metavar='FILE', help='pool file; wins over the configuration')
+    parser.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
+
+
+def state_folder(settings: Settings, environ: Mapping[str, str]) -> Path:
+    """The folder in which unfinished moves and demands are stored."""
+    return settings.state_dir or folder(environ)
+
+
+def read(path: Path) -> Pools:
+    """Read and parse the pool file.
+
+    :raises DocumentError: the file is missing or wrong.
+    """
+    try:
+        found = path.read_bytes()
+    except OSError as exc:
+        hint = f'--pools or [{GROUP}] pools names it'
+        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from None
+    try:
+        return pools.parse(found.decode(), str(path))
+    except UnicodeDecodeError:
+        raise DocumentError(path=str(path), what='is not UTF-8', hint='save it as UTF-8') from None
+
+
+def begin(
+    arguments: argparse.Namespace, environ: Mapping[str, str] | None = None, *, writes: bool = True
+) -> tuple[Steering, Desk, Configuration]:
+    """Build what the pool commands work with, from their arguments.
+
+    :param writes: report and store the progress of demands.
+    :raises AccError: a file or an option is wrong.
+    """
+    from baremetal_acc.pools.connect import connect  # the SDK takes its time to import
+
+    environ = os.environ if environ is None else environ
+    using = session.configuration(arguments, environ)
+    settings = using.settings
+    path = Path(arguments.pools) if arguments.pools else settings.pools
+    read(path)  # so that an error in the file is found before any service is contacted
+    desk = pool_demand.desk(using, environ)
+    ironic, shelf = connect(using.conf, say=text.note), Shelf(publisher.client(using.conf))
+    desk.on_offer = shelf.on_offer
+    steering = Steering(
+        ironic=ironic,
+        shelf=shelf,
+        journal=Journal(root=state_folder(settings, environ) / 'pool'),
+        pools=lambda: read(path),
+        say=text.note,
+        warn=text.warn,
+        sources=(desk.turn if writes else desk.look,),
+        called=desk.called,
+        poll=min(settings.poll_interval, timedelta(seconds=5)),
+        settles=max(settings.settle_timeout, timedelta(seconds=120)),
+    )
+    return steering, desk, using
+
+
+class Plan(ReportCommand):
+    """Print which free regions would be given another function, and which goals cannot be reached and why. Writes nothing.
+
+    Exit code 0: every pool has its goal, and nobody waits; 3: something is to be done, or cannot be done now.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options for the pool file and the configuration."""
+        add_arguments(parser)
+
+    def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
+        """The columns of the table."""
+        return COLUMNS
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Read the nodes of the fleet from Ironic and placement, and print a plan."""
+        steering, _, _ = begin(arguments, writes=False)
+        look = steering.look()
+        _told(look)
+        if look.plan.moves:
+            text.note('nothing was done; pool apply does it')
+        wanting = look.plan.moves or look.plan.short
+        return _report(look, (), Exit.NOT_MET if wanting else Exit.HOLDS)
+
+
+class Apply(ReportCommand):
+    """Give free regions another function, as pool plan prints it, and wait until they can be claimed as that.
+
+    Machines of which anything is claimed are never touched: a claim that is made meanwhile cancels what is planned for its
+    machine. What another call has left unfinished is gone on with first. Exit code 0: every pool has its goal, and nobody
+    waits; 3: not all goals could be reached now; 6: a machine failed, or is not back yet.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options for the pool file and the configuration."""
+        add_arguments(parser)
+
+    def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
+        """The columns of the table."""
+        return COLUMNS
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Make one plan, and execute it to its end."""
+        steering, _, _ = begin(arguments)
+        with _signals(steering.stop):
+            look, ended = steering.apply()
+        _told(look)
+        codes = [_code(e) for e in ended]
+        if look.plan.short:
+            codes.append(Exit.NOT_MET)
+        if steering.stop.is_set():
+            codes.append(Exit.INTERRUPTED)
+        return _report(look, ended, exits.worst(codes))
+
+
+class Watch(command.Command):
+    """Do what pool apply does, round after round. A changed pool file counts from the next round on.
+
+    Ctrl-C and SIGTERM end it: what is under way goes on with the next pool apply or pool watch.
+    """
+
+    app_dist_name = text.PROGRAM
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The parser, with the options for the pool file, the configuration and the interval."""
+        parser = strict(super().get_parser(prog_name))
+        add_arguments(parser)
+        parser.add_argument('--interval', type=float, default=30.0, metavar='SECONDS', help='between two rounds (default: 30)')
+        return parser
+
+    def get_epilog(self) -> str:
+        """No epilog: cliff's own reads the metadata of every installed package."""
+        return ''
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Do the work of the command. Called by cliff."""
+        if not 0.1 <= parsed_args.interval <= 86400:
+            raise UsageError(argument='--interval', what='0.1 to 86400 seconds are possible')
+        steering, desk, using = begin(parsed_args)
+        desk.catalogue = functools.partial(pool_demand.functions, using.settings)
+        with _signals(steering.stop), sources.listening(using.conf, desk) as heard:
+            text.note('watches the pools' if heard is None else f'watches the pools, and takes {heard}')
+            steering.watch(timedelta(seconds=parsed_args.interval))
+        text.note('ended')
+        return Exit.HOLDS
+
+
+@contextmanager
+def _signals(stop: threading.Event) -> Iterator[None]:
+    """Let SIGTERM and Ctrl-C stop moves where they are; they are stored. A second Ctrl-C ends at once, which is safe too."""
+
+    def ending(number: int, frame: object) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        # Nothing is printed here: the interrupted code may itself be printing, and Python does not allow a nested print.
+        stop.set()
+
+    before = {number: signal.signal(number, ending) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if stop.is_set():
+            text.note('ends: what is under way stays stored, and goes on with the next pool apply or pool watch')
+
+
+def _code(ended: Ended) -> Exit:
+    match ended.act:
+        case Act.DONE:
+            return Exit.HOLDS
+        case Act.CANCELLED | Act.LEFT:
+            return Exit.NOT_MET
+        case _:
+            return Exit.WRITE_FAILED
+
+
+def _told(look: Look) -> None:
+    for short in look.plan.short:
+        text.note(str(short))
+    without = sum(m.busy == NO_REGIONS for m in look.machines)
+    if without:
+        text.note(f'{without} machines have no regions that are known: clean them, or inspect them, if they have')
+
+
+def _report(look: Look, ended: Sequence[Ended], code: Exit) -> Report:
+    moves = {m.machine: m for m in look.plan.moves}
+    results = {e.move.machine: e for e in ended}
+    document = {
+        'format': FORMAT,
+        'machines': [_machine(m) for m in look.machines],
+        'moves': [_move(m, results.get(m.machine)) for m in moves.values()],
+        'resumed': [_move(e.move, e) for e in ended if e.move is not moves.get(e.move.machine)],
+        'short': [{'who': s.who, 'function': s.function, 'missing': s.missing, 'why': s.why} for s in look.plan.short],
+    }
+    return Report(document=document, columns=COLUMNS, rows=tuple(_rows(look, results)), code=code, done=tuple(map(str, ended)))
+
+
+def _machine(machine: Machine) -> dict[str, Any]:
+    return {
+        'node': machine.uuid,
+        'name': machine.name,
+        'resource_class': machine.resource_class,
+        'owner': machine.owner,
+        'busy': machine.busy,
+        'regions': [
+            {
+                'provider': r.provider,
+                'accelerator': r.accelerator,
+                'slot': r.slot_id,
+                'function': r.function,
+                'takes': sorted(r.takes),
+                'changed': None if r.changed is None else r.changed.isoformat(),
+                'coming': r.coming,
+            }
+            for r in machine.regions
+        ],
+    }
+
+
+def _move(move: Move, ended: Ended | None) -> dict[str, Any]:
+    return {
+        'node': move.machine,
+        'name': move.name,
+        'changes': [
+            {
+                'provider': c.provider,
+                'accelerator': c.accelerator,
+                'slot': c.slot_id,
+                'was': c.was,
+                'function': c.function,
+                'why': c.why,
+            }
+            for c in move.changes
+        ],
+        'outcome': None if ended is None else ended.outcome,
+        'reason': None if ended is None or not ended.why else ended.why,
+    }
+
+
+def _rows(look: Look, ended: Mapping[str, Ended]) -> Iterable[tuple[Any, ...]]:
+    changes = {c.provider: c for m in look.plan.moves for c in m.changes}
+    for machine in look.machines:
+        for region in machine.regions:
+            change = changes.get(region.provider)
+            why = machine.busy
+            if change is not None:
+                result = ended.get(machine.uuid)
+                why = change.why if result is None else f'{change.why}: {result.outcome}'
+            becomes = region.coming if change is None else change.function
+            yield machine.name, f'{region.slot_id} of {region.accelerator}', region.function, becomes, why

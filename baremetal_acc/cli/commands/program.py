@@ -1,0 +1,41 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc program``: program functions into the reconfiguration slots of FPGAs; firmware is never written."""
+
+import argparse
+from dataclasses import replace
+from typing import ClassVar
+
+from baremetal_acc.cli.plan_builder import Request, Verb
+from baremetal_acc.cli.write_command import PlanCommand
+from baremetal_acc.errors import UsageError
+
+
+class Program(PlanCommand):
+    """Put functions into reconfiguration slots of a target. A dry run unless --execute is given.
+
+    Only function images are ever written by this, never firmware. Locks that stand in the way are released and engaged again.
+    """
+
+    VERB: ClassVar[Verb] = Verb.PROGRAM
+
+    def add_own_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the option that says which function is programmed into which slot."""
+        parser.add_argument(
+            '--slot',
+            action='append',
+            required=True,
+            metavar='PATTERN=FUNCTION',
+            help='shell pattern over SlotIds, and the function of the catalogue; can be repeated, the first that matches wins',
+        )
+
+    def request(self, arguments: argparse.Namespace) -> Request:
+        """The request that the arguments describe."""
+        return replace(super().request(arguments), functions=tuple(_pair(text) for text in arguments.slot))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    pattern, equals, function = (part.strip() for part in text.partition('='))
+    if not (pattern and equals and function):
+        raise UsageError(argument='--slot', what=f'{text!r} is no PATTERN=FUNCTION', hint='for example "Slot*=gzip"')
+    return pattern, function

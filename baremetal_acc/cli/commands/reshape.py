@@ -1,0 +1,215 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc reshape``: move inventory and allocations in placement from a root provider to nested providers, or back."""
+
+import argparse
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from baremetal_acc.cli import exits, publisher, session
+from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli.commands import publish
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.output import documents, text
+from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed
+from baremetal_acc.errors import AccError, PlacementUnreachable, Refused, UsageError
+from baremetal_acc.model.reshape import Move, Reshape
+from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.placement.reshape import Reshaper, ReshapeRefused, Reshaping, Wish
+from baremetal_acc.render.reshape_refusals import sentences
+from baremetal_acc.scheduling import reshape
+
+COLUMNS = ('Target', 'Step', 'What', 'Done')
+
+_NAME = re.compile(r'[A-Z0-9_]{1,255}')
+
+_FORM = 'FLAT, FLAT=NESTED or FLAT=NESTED:TRAIT, such as CUSTOM_BIG_GPU=PGPU:CUSTOM_ACC_GPU_ACME_X1'
+
+
+class Plan(ReportCommand):
+    """Print what would move from the roots of nodes to their devices' own providers, or back. Writes nothing.
+
+    Exit code 0: nothing; 3: something; 4: it is refused, and apply would do nothing at all.
+    """
+
+    WRITES: ClassVar[bool] = False
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options for targets, resource classes and direction."""
+        session.add_arguments(parser, writes=self.WRITES)
+        parser.add_argument(
+            '--class',
+            action='append',
+            default=[],
+            dest='classes',
+            metavar='FLAT[=NESTED[:TRAIT]]',
+            help='only this class of the root; what it is of the devices, if that has another name; and a trait of the devices '
+            'that are meant. Can be repeated (default: all classes that publish uses)',
+        )
+        parser.add_argument('--back', action='store_true', help="from the devices' providers to the root; asks no BMC")
+
+    def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
+        """The columns of the table."""
+        return COLUMNS
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Read every target and its providers in placement, and plan or apply the reshape."""
+        moves = tuple(parse(word) for word in arguments.classes)
+        check(moves)
+        using = session.begin(arguments, writes=self.WRITES)
+        client = publisher.client(using.conf)
+        reshaper = Reshaper(client, Publisher(client))
+        tools = None if arguments.back else using.tools()
+        targets = {} if tools is None else {e.name: using.attempt(e) for e in using.entries}
+
+        def one(entry: TargetEntry) -> Reshaping:
+            root = publish.node_of(entry)
+            tree = None if tools is None else publish.wanted(entry, using, tools, targets[entry.name])
+            wish = Wish(root_uuid=root, wanted=tree, moves=moves, own=reshape.node_class(entry.resource_class))
+            try:
+                return reshaper.apply(wish) if self.WRITES else reshaper.plan(wish)
+            except ReshapeRefused as exc:
+                raise Refused(sentences(exc.reshape)) from exc
+            except PlacementUnreachable as exc:
+                raise with_reasons(exc) from exc.__cause__
+
+        bodies, codes = [], []
+        for entry, found in each(using.entries, one):
+            bodies.append(self._body(entry, found, back=arguments.back))
+            if isinstance(found, AccError):
+                codes.append(failed(entry.name, found))
+                continue
+            made = found.reshape
+            for reason in sentences(made):
+                text.error(f'{entry.name}: refused: {reason}')
+            for name in made.absent:
+                where = 'the providers of its devices have' if arguments.back else 'its root has'
+                text.note(f'{entry.name}: {where} no {name} that could be moved')
+            if made.moves:
+                text.note(f'{entry.name}: {_about_nova(made, back=arguments.back)}')
+            codes.append(self._code(made))
+        if Exit.NOT_MET in codes:
+            text.note('nothing was sent; reshape apply does it')
+        return Report(
+            document=documents.document(bodies),
+            columns=self.columns(arguments),
+            rows=tuple(row for body in bodies for row in _rows(body)),
+            code=exits.worst(codes),
+            done=tuple(f'{b["target"]}: {len(b["moves"])} inventories were moved' for b in bodies if b['executed']),
+        )
+
+    def _code(self, made: Reshape) -> Exit:
+        if made.refusals:
+            return Exit.REFUSED
+        return Exit.NOT_MET if made.moves and not self.WRITES else Exit.HOLDS
+
+    def _body(self, entry: TargetEntry, found: Reshaping | AccError, *, back: bool) -> dict[str, Any]:
+        error = found if isinstance(found, AccError) else None
+        made = found.reshape if isinstance(found, Reshaping) else None
+        refusals = sentences(made) if made is not None else error.reasons if isinstance(error, Refused) else ()
+        return {
+            'target': entry.name,
+            'node': entry.node,
+            'back': back,
+            'executed': self.WRITES and error is None,
+            'calls': [] if isinstance(found, AccError) else list(publish.documents(found.calls)),
+            'moves': [] if made is None else list(_moves(made)),
+            'claims': [] if made is None else list(_claims(made)),
+            'stays': [] if made is None else list(made.stays),
+            'refusals': list(refusals),
+            'error': documents.failure(error),
+        }
+
+
+class Apply(Plan):
+    """Move what the roots of nodes offer to their devices' own providers, or back, with the claims on it: all or nothing.
+
+    Exit code 0: done, or nothing to do; 4: it is refused and nothing was done. Stop nova-compute of the node meanwhile.
+    """
+
+    WRITES: ClassVar[bool] = True
+
+
+def _about_nova(made: Reshape, *, back: bool) -> str:
+    """What to change in nova-compute's provider.yaml, so that Nova neither undoes the reshape nor publishes inventory twice."""
+    if back:
+        names = ', '.join(m.target_class for m in made.moves)
+        return (
+            f'let provider.yaml of its nova-compute say {names} before that starts again, else Nova deletes it; and set '
+            f'[baremetal_acc] publish = false, else the next publication offers all of it twice'
+        )
+    names = ', '.join(m.source_class for m in made.moves)
+    return f'take {names} out of provider.yaml of its nova-compute before that starts again, else Nova offers all of it twice'
+
+
+def _moves(made: Reshape) -> Iterable[dict[str, Any]]:
+    for moved in made.moves:
+        yield {
+            'resource_class': moved.source_class,
+            'becomes': moved.target_class,
+            'before': moved.before,
+            'after': moved.after,
+            'claimed': moved.claimed,
+            'reserved': moved.reserved,
+        }
+
+
+def _claims(made: Reshape) -> Iterable[dict[str, Any]]:
+    for shift in made.shifts:
+        yield {
+            'consumer': shift.consumer,
+            'amount': shift.amount,
+            'resource_class': shift.source_class,
+            'provider': shift.source,
+            'becomes': shift.target_class,
+            'of': shift.target,
+        }
+
+
+def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
+    done = 'yes' if body['executed'] else 'no'
+    where = 'devices -> root' if body['back'] else 'root -> devices'
+    rows = [(c['call'], c['text']) for c in body['calls']]
+    for m in body['moves']:
+        kept = f', {m["reserved"]} reserved' if m['reserved'] else ''
+        what = f'{m["resource_class"]} {m["before"]} -> {m["becomes"]} {m["after"]} ({where}), {m["claimed"]} claimed{kept}'
+        rows.append(('inventory', what))
+    rows.extend(
+        ('claim', f'{c["consumer"]}: {c["amount"]} {c["resource_class"]} of {c["provider"]} -> {c["becomes"]} of {c["of"]}')
+        for c in body['claims']
+    )
+    return [(body['target'], step, what, done) for step, what in rows]
+
+
+def parse(text: str) -> Move:
+    """Parse a move as an operator writes it: ``FLAT``, ``FLAT=NESTED`` or ``FLAT=NESTED:TRAIT``.
+
+    :raises UsageError: the text has another form.
+    """
+    flat, equals, rest = text.partition('=')
+    nested, colon, trait = rest.partition(':')
+    names = (flat, nested, trait)[: 1 + bool(equals) + bool(colon)]
+    if not all(map(_NAME.fullmatch, names)):
+        raise UsageError(argument=f'--class {text[:80]!r}', what='names no class', hint=f'write {_FORM}')
+    return Move(flat=flat, nested=nested or flat, trait=trait or None)
+
+
+def check(moves: Iterable[Move]) -> None:
+    """Check that each resource class of the root is moved once only.
+
+    :raises UsageError: a class is named twice.
+    """
+    for flat, times in Counter(m.flat for m in moves).items():
+        if times > 1:
+            raise UsageError(
+                argument=f'--class {flat}', what='is named twice', hint='a class of the root becomes one other class'
+            )
+
+
+def with_reasons(exc: PlacementUnreachable) -> PlacementUnreachable:
+    """The error, with the reasons of an earlier refusal of the reshape where that is its cause."""
+    if not isinstance(exc.__cause__, ReshapeRefused):
+        return exc
+    return PlacementUnreachable(f'{exc.message} ({"; ".join(sentences(exc.__cause__.reshape))})', hint=exc.hint)

@@ -1,0 +1,122 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Remember the highest serial of each catalogue, so that an older catalogue is refused although its signature is good.
+
+For every catalogue, by its path, the database holds the highest serial of a signed version and the highest one of an unsigned
+version. A signed catalogue is compared with signed ones alone: else anybody who could write the file once, where signatures are
+optional, could lock out the operator's own catalogue with a serial that is too high to follow.
+"""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+from baremetal_acc.errors import StateError
+from baremetal_acc.images.refused import CatalogueRefused
+from baremetal_acc.state_file import Earlier, StateFile
+
+_TABLES = """
+CREATE TABLE serial (
+    catalogue TEXT NOT NULL, signed INTEGER NOT NULL, serial INTEGER NOT NULL, digest TEXT NOT NULL,
+    PRIMARY KEY (catalogue, signed)
+)
+"""
+_UNNOTICED = 'a catalogue that is older than the last one is then not noticed'
+_OF_CATALOGUE = 'SELECT signed, serial, digest FROM serial WHERE catalogue = ?'
+_REMEMBER = 'INSERT OR REPLACE INTO serial (catalogue, signed, serial, digest) VALUES (?, ?, ?, ?)'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serials:
+    """The database of serials.
+
+    :ivar path: the configured path; the database has its name with the suffix ``.sqlite``. Earlier releases kept a JSON file at
+        the path itself.
+    """
+
+    path: Path
+
+    def accept(self, catalogue: Path, serial: int | None, digest: str, *, signed: bool) -> None:
+        """Store the serial of a catalogue, unless it is lower than one that was seen.
+
+        :param digest: digest of the catalogue's bytes. A signed catalogue has one content for each serial.
+        :raises CatalogueRefused: the serial is lower, or another content with the same serial was seen.
+        :raises StateError: the database cannot be used.
+        """
+        # One name for each spelling. Links are not resolved, so that a link cannot be changed to lead to an older file.
+        name = _key(os.path.normpath(catalogue.absolute()))
+        file = self._file()
+        if self._is_known(file.select(_OF_CATALOGUE, name), name, serial, digest, signed=signed):
+            return
+        with file.writing() as db:
+            # Another process may have seen a newer one in between.
+            if not self._is_known(db.execute(_OF_CATALOGUE, (name,)), name, serial, digest, signed=signed):
+                db.execute(_REMEMBER, (name, signed, serial, digest))
+                if signed:
+                    db.execute('DELETE FROM serial WHERE catalogue = ? AND NOT signed', (name,))
+
+    def _is_known(self, found: Iterable[Any], name: str, serial: int | None, digest: str, *, signed: bool) -> bool:
+        """Tell whether this serial is stored already.
+
+        :param found: the rows of this catalogue.
+        :raises CatalogueRefused: the catalogue must not be used.
+        """
+        rows = {bool(row[0]): row[1:] for row in found}
+        ours, others = rows.get(True), rows.get(False)
+        before = [one for one in (ours, None if signed else others) if one is not None]
+        seen = max((one[0] for one in before), default=-1)
+        hint = f'if that is right, remove its entry from {self._file().path} (table serial)'
+        if serial is None and before:
+            raise CatalogueRefused(path=name, what=f'has no serial, and serial {seen} was seen before', hint=hint)
+        if serial is None:
+            return True
+        if serial < seen:
+            raise CatalogueRefused(path=name, what=f'has serial {serial}, and serial {seen} was seen before', hint=hint)
+        this = (serial, digest)
+        if signed and serial == seen and this != ours:
+            what = f'has serial {serial} as another one that was seen before'
+            raise CatalogueRefused(path=name, what=what, hint='raise the serial with every change')
+        return this == ours and others is None if signed else this == others
+
+    def _file(self) -> StateFile:
+        path, old = self.path.with_suffix('.sqlite'), self.path
+        if old == path:
+            old = path.with_suffix('.json')
+        return StateFile(
+            path=path,
+            tables=_TABLES,
+            risk='bring back an older catalogue',
+            lost=f'restore it, or move {path} away to begin anew; {_UNNOTICED}',
+            elsewhere='[baremetal_acc] catalogue_serial_file names it; else the command line keeps it below XDG_STATE_HOME',
+            earlier=Earlier(at=old, documents=(escape(old.name),), locks=f'{escape(old.name)}.lock', take=_take),
+        )
+
+
+def _key(path: str) -> str:
+    """Return a path as text for SQLite: bytes that are no UTF-8 are escaped."""
+    return path.encode('utf-8', 'backslashreplace').decode()
+
+
+def _take(db: sqlite3.Connection, path: Path, data: bytes) -> None:
+    """Take over the JSON file of an earlier release.
+
+    :raises StateError: the file does not contain serials.
+    """
+    try:
+        raw: Any = json.loads(data)
+        rows = [(_key(name), signed, one['serial'], one['digest']) for key, signed in _KEYS for name, one in raw[key].items()]
+        if raw['format'] != 1 or not all(type(row[2]) is int and isinstance(row[3], str) for row in rows):
+            raise ValueError
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        hint = f'move {path} away to begin anew; {_UNNOTICED}'
+        raise StateError(f'{path}: cannot be used: it is no file of serials', hint=hint) from None
+    db.executemany(_REMEMBER, rows)
+
+
+_KEYS = (('catalogues', True), ('unsigned', False))
+"""The keys of the JSON file that hold serials, and whether these were signed."""

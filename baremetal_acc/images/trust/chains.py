@@ -1,0 +1,195 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Check an X.509 certificate chain from the signer up to a root that the operator trusts, for code signers and for devices.
+
+Stricter than RFC 5280, which covers more than a signature on a document needs: name constraints, policies and other paths than
+the given one are not supported. ``cryptography.x509.verification`` would accept fewer signers and fewer devices: no CA with an
+Ed25519 key and no certificate that is signed with a SHA-3 digest, whatever the policy:
+tests/unit/images/test_library_chains.py.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
+
+from baremetal_acc.images.trust.keys import Untrusted, usable
+
+MOST = 5
+"""Most certificates in a chain."""
+
+_SHA2 = frozenset({'sha256', 'sha384', 'sha512'})
+
+_KNOWN_CRITICAL = frozenset(
+    {
+        ExtensionOID.BASIC_CONSTRAINTS,
+        ExtensionOID.KEY_USAGE,
+        ExtensionOID.EXTENDED_KEY_USAGE,
+        ExtensionOID.SUBJECT_ALTERNATIVE_NAME,
+    }
+)
+"""Critical extensions that are checked here, or that do not limit what a signature is for."""
+
+E = TypeVar('E', bound=x509.ExtensionType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The demands of one use of certificates.
+
+    :ivar holder: the kind of holder of the first certificate.
+    :ivar root: the kind of the last certificate.
+    :ivar it: what reasons call the first certificate; None: its name.
+    :ivar purpose: returns why a first certificate of these purposes is not acceptable; None where it is.
+    :ivar digests: digests that are accepted in signatures of certificates.
+    :ivar describes: prefixes of extensions that only describe the holder, critical or not.
+    :ivar names_usage: a CA certificate needs a key usage that allows it to sign certificates; False: a missing key usage is
+        accepted.
+    """
+
+    holder: str
+    root: str
+    it: str | None = None
+    purpose: Callable[[frozenset[str]], str | None]
+    digests: frozenset[str] = _SHA2
+    describes: tuple[str, ...] = ()
+    names_usage: bool = True
+
+
+def _signs_code(purposes: frozenset[str]) -> str | None:
+    """Demand the purpose of code signing: another certificate of the same CA is not enough."""
+    if ExtendedKeyUsageOID.CODE_SIGNING.dotted_string not in purposes:
+        return 'is not for code signing'
+    return None
+
+
+SIGNER = Profile(holder='signer', root='trust root', it='it', purpose=_signs_code)
+"""The demands on signers of catalogues and images."""
+
+
+def decoded(encoded: tuple[bytes, ...]) -> tuple[x509.Certificate, ...]:
+    """Return the certificates of these DER bytes.
+
+    :raises Untrusted: a certificate cannot be read.
+    """
+    try:
+        return tuple(x509.load_der_x509_certificate(one) for one in encoded)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise Untrusted('holds a certificate that cannot be read') from None
+
+
+def check(chain: tuple[x509.Certificate, ...], authorities: tuple[x509.Certificate, ...], now: datetime) -> None:
+    """Check that a signer's chain is valid now, each certificate issued by the next one, and the last one by a trust root.
+
+    :raises Untrusted: a check fails.
+    """
+    if chain[-1] in authorities:
+        chain = chain[:-1]
+        if not chain:
+            raise Untrusted('it is the certificate of a CA, not of a signer')
+    check_path((*chain, anchor(chain[-1], authorities, now, SIGNER)), now, SIGNER)
+
+
+def anchor(
+    top: x509.Certificate, authorities: tuple[x509.Certificate, ...], now: datetime, profile: Profile
+) -> x509.Certificate:
+    """Return the root that issued this certificate.
+
+    :raises Untrusted: no root issued it.
+    """
+    roots = [a for a in authorities if a.subject == top.issuer and issued(top, a, profile)]
+    if not roots:
+        raise Untrusted(f'{name_of(top)} was issued by no {profile.root}')
+    # A renewed CA has two certificates of one key: the valid one counts.
+    return next((a for a in roots if is_valid(a, now)), roots[0])
+
+
+def check_path(path: tuple[x509.Certificate, ...], now: datetime, profile: Profile) -> None:
+    """Check that each certificate is valid now and issued by the next one, and that the first one is its holder's.
+
+    It is not checked whether the last certificate is trusted.
+
+    :raises Untrusted: a check fails.
+    """
+    for depth, certificate in enumerate(path):
+        name = profile.it if depth == 0 and profile.it else name_of(certificate)
+        if not is_valid(certificate, now):
+            until = f'{certificate.not_valid_before_utc:%Y-%m-%d %H:%M}Z to {certificate.not_valid_after_utc:%Y-%m-%d %H:%M}Z'
+            raise Untrusted(f'{name} is valid from {until} only')
+        critical = [e.oid.dotted_string for e in certificate.extensions if e.critical and e.oid not in _KNOWN_CRITICAL]
+        unknown = [oid for oid in critical if not oid.startswith(profile.describes)]
+        if unknown:
+            raise Untrusted(f'{name} demands what is not understood here (critical extension {unknown[0]})')
+        if depth > 0:
+            _check_issuer(certificate, depth - 1, name, profile)
+            if not issued(path[depth - 1], certificate, profile):
+                raise Untrusted(f'{name_of(path[depth - 1])} was not issued by {name}')
+    check_leaf(path[0], profile)
+
+
+def _check_issuer(certificate: x509.Certificate, below: int, name: str, profile: Profile) -> None:
+    """Check that a certificate may issue certificates, with so many others between it and the first one."""
+    usable(certificate.public_key())
+    basic, usage = extension(certificate, x509.BasicConstraints), extension(certificate, x509.KeyUsage)
+    may_sign = not profile.names_usage if usage is None else usage.key_cert_sign
+    if basic is None or not basic.ca:
+        raise Untrusted(f'{name} may not issue certificates: it has no basicConstraints CA:TRUE')
+    if not may_sign:
+        raise Untrusted(f'{name} may not issue certificates: it has no keyUsage keyCertSign')
+    if basic.path_length is not None and basic.path_length < below:
+        raise Untrusted(f'{name} allows fewer certificates below it')
+
+
+def check_leaf(certificate: x509.Certificate, profile: Profile) -> None:
+    """Check that a certificate is its holder's, and is for signatures and their purpose.
+
+    :raises Untrusted: it is not.
+    """
+    name = profile.it or name_of(certificate)
+    basic, usage = extension(certificate, x509.BasicConstraints), extension(certificate, x509.KeyUsage)
+    if basic is not None and basic.ca:
+        raise Untrusted(f'{name} is the certificate of a CA, not of a {profile.holder}')
+    if usage is None or not usage.digital_signature:
+        raise Untrusted(f'{name} is not for digital signatures')
+    purposes = extension(certificate, x509.ExtendedKeyUsage)
+    wrong = profile.purpose(frozenset(p.dotted_string for p in purposes or ()))
+    if wrong is not None:
+        raise Untrusted(f'{name} {wrong}')
+
+
+def is_valid(certificate: x509.Certificate, now: datetime) -> bool:
+    """Tell whether a certificate is valid at that time."""
+    return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
+
+
+def issued(certificate: x509.Certificate, issuer: x509.Certificate, profile: Profile) -> bool:
+    """Tell whether a certificate has a signature of the issuer, over an accepted digest."""
+    algorithm = certificate.signature_hash_algorithm
+    if algorithm is not None and algorithm.name not in profile.digests:
+        return False
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def extension(certificate: x509.Certificate, kind: type[E]) -> E | None:
+    """Return an extension of a certificate; None where it has none of that kind."""
+    try:
+        return certificate.extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        return None
+
+
+def name_of(certificate: x509.Certificate) -> str:
+    """Return the subject of a certificate on one line of bounded length."""
+    try:
+        text = certificate.subject.rfc4514_string()
+    except ValueError:
+        text = ''
+    return ''.join(c if c.isprintable() else '?' for c in text)[:200] or 'a certificate without a name'

@@ -1,0 +1,132 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Read the operator's trust roots: Ed25519 public keys and CA certificates in PEM files and folders."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from baremetal_acc.errors import DocumentError
+from baremetal_acc.images.trust import chains
+from baremetal_acc.images.trust.keys import MAX_SIZE, fingerprint
+from baremetal_acc.images.trust.signature import Trust
+
+_SUFFIXES = ('.pem', '.crt', '.pub')
+"""Suffixes of the files that are read in a folder of trust roots."""
+
+_PEM = re.compile(r'-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----', re.DOTALL)
+
+
+def trust(paths: Sequence[Path]) -> Trust:
+    """Return the trust roots in these files and folders.
+
+    :raises DocumentError: a file cannot be read, contains something else, or contains no trust root.
+    """
+    keys: dict[str, ed25519.Ed25519PublicKey] = {}
+    authorities: list[x509.Certificate] = []
+    for path in _files(paths):
+        text = _read(path)
+        blocks = list(_PEM.finditer(text))
+        if not blocks:
+            raise DocumentError(path=str(path), what='holds no public key and no certificate in PEM')
+        for block in blocks:
+            line = text.count('\n', 0, block.start()) + 1
+            try:
+                match block[1]:
+                    case 'PUBLIC KEY':
+                        key = serialization.load_pem_public_key(block[0].encode())
+                        if not isinstance(key, ed25519.Ed25519PublicKey):
+                            raise ValueError('a public key that is a trust root is an Ed25519 key; others need a certificate')
+                        keys[fingerprint(key)] = key
+                    case 'CERTIFICATE':
+                        authorities.append(_authority(x509.load_pem_x509_certificate(block[0].encode())))
+                    case kind if 'PRIVATE' in kind:
+                        raise ValueError('a private key: it belongs to the signer alone, never to those who check')
+                    case _:
+                        raise ValueError('neither a public key nor a certificate')
+            except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as exc:
+                raise DocumentError(path=str(path), line=line, what=f'no trust root: {exc}') from None
+    return Trust(keys=keys, authorities=tuple(authorities))
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if not path.is_dir():
+            _check_around(path)
+            yield path
+            continue
+        try:
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                # Whoever may add a file here becomes a trusted signer; a sticky bit does not prevent that.
+                _check(path, os.fstat(folder), 'write there')
+                names = os.listdir(folder)
+            finally:
+                os.close(folder)
+        except OSError as exc:
+            raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
+        found = sorted(p for p in map(path.joinpath, names) if p.suffix in _SUFFIXES and not p.name.startswith('.'))
+        if not found:
+            raise DocumentError(path=str(path), what=f'holds no trust root: no file that ends with {", ".join(_SUFFIXES)}')
+        for one in found:
+            if one.is_symlink():
+                _check_around(one)
+            yield one
+
+
+def _check_around(path: Path) -> None:
+    """Check the folder of a file: whoever may write it can replace the file, unless the sticky bit protects it.
+
+    :raises DocumentError: others may write the folder.
+    """
+    folder = Path(os.path.realpath(path)).parent
+    try:
+        found = folder.stat()
+    except OSError:
+        return  # the error is raised when the file is read
+    if not found.st_mode & stat.S_ISVTX:
+        _check(folder, found, 'write there')
+
+
+def _check(path: Path, found: os.stat_result, do: str) -> None:
+    """Check that only root and the user of this process may write a file or folder.
+
+    :raises DocumentError: others may.
+    """
+    if found.st_uid not in (0, os.geteuid()) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        what = f'others may {do}, and could sign in your name'
+        hint = f'give it to root, and chmod go-w {path}'
+        raise DocumentError(path=str(path), what=what, hint=hint)
+
+
+def _read(path: Path) -> str:
+    hint = 'option [baremetal_acc] trust_roots, image_trust_roots or spdm_trust_roots names it'
+    try:
+        with open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as stream:
+            found = os.fstat(stream.fileno())
+            data = stream.read(MAX_SIZE + 1) if stat.S_ISREG(found.st_mode) else b''
+    except OSError as exc:
+        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
+    if not stat.S_ISREG(found.st_mode):
+        raise DocumentError(path=str(path), what='is no regular file', hint=hint)
+    _check(path, found, 'write it')
+    if len(data) > MAX_SIZE:
+        raise DocumentError(path=str(path), what=f'longer than {MAX_SIZE} bytes', hint=hint)
+    return data.decode('latin-1')  # around the blocks, tools write names in any alphabet
+
+
+def _authority(certificate: x509.Certificate) -> x509.Certificate:
+    basic = chains.extension(certificate, x509.BasicConstraints)
+    if basic is None or not basic.ca:
+        raise ValueError(
+            'a certificate that is a trust root is that of a CA; to trust one signer give his Ed25519 public key instead '
+            '(openssl x509 -pubkey)'
+        )
+    return certificate

@@ -1,0 +1,174 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Create and check signature files of catalogues and images, by Ed25519 keys or X.509 certificates.
+
+A signature counts when its key is a trust root, or its certificates lead to one. It is in a file of its own, next to the signed
+file::
+
+    format = 1
+    [[signature]]
+    key = "sha256:..."          # SHA-256 of the public key (SubjectPublicKeyInfo, DER): for a key that is a trust root itself
+    certificates = ["..."]      # or this: the signer's certificate and those in between, base64 of DER, each issued by the next
+    value = "..."               # base64
+
+The kind of the key determines the algorithm; nothing in the file chooses it. The signed bytes begin with a line that names the
+purpose, so that a signature over a catalogue is none over an image.
+"""
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from baremetal_acc.errors import DocumentError
+from baremetal_acc.images.trust import chains
+from baremetal_acc.images.trust.keys import MAX_SIZE, PrivateKey, PublicKey, Untrusted, fingerprint, sign, usable, verify
+from baremetal_acc.model import toml
+from baremetal_acc.model.image import Image
+
+__all__ = ['FORMAT', 'MAX_SIZE', 'Signer', 'Trust', 'Untrusted', 'catalogue_statement', 'fingerprint', 'image_statement']
+
+FORMAT = 1
+
+_MOST_SIGNATURES = 16
+
+_FINGERPRINT = re.compile(r'sha256:[0-9a-f]{64}')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signature:
+    key: str | None
+    certificates: tuple[bytes, ...]
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """The trust roots of the operator.
+
+    :ivar keys: public keys by their SHA-256.
+    """
+
+    keys: dict[str, ed25519.Ed25519PublicKey]
+    authorities: tuple[x509.Certificate, ...]
+
+    def check(self, statement: bytes, text: str, path: str, now: datetime) -> str:
+        """Check that at least one signature of a file is by a trusted signer, and over these very bytes.
+
+        :param text: the signature file; ``path`` names it in messages.
+        :returns: who signed.
+        :raises Untrusted: none is. ``DocumentError``: the text is no signature file.
+        """
+        reasons = []
+        for n, one in enumerate(_parse(text, path)):
+            try:
+                key, who = self._signer(one, now)
+                verify(key, one.value, statement)
+            except Untrusted as exc:
+                reasons.append(f'signature[{n}] {exc}')
+            else:
+                return who
+        raise Untrusted('; '.join(reasons))
+
+    def _signer(self, one: _Signature, now: datetime) -> tuple[PublicKey, str]:
+        if one.key is not None:
+            if one.key not in self.keys:
+                raise Untrusted(f'is by the key {one.key}, which is no trust root')
+            return self.keys[one.key], f'key {one.key}'
+        chain = chains.decoded(one.certificates)
+        leaf, name = chain[0], chains.name_of(chain[0])
+        try:
+            chains.check(chain, self.authorities, now)
+            key = usable(leaf.public_key())
+        except Untrusted as exc:
+            raise Untrusted(f'is by {name}: {exc}') from None
+        except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as exc:
+            raise Untrusted(f'is by {name}: a certificate is malformed ({type(exc).__name__})') from None
+        return key, name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signer:
+    """A private key, with the certificates of its holder."""
+
+    key: PrivateKey
+    certificates: tuple[x509.Certificate, ...] = ()
+
+    def __repr__(self) -> str:
+        return f'<Signer {self.name}>'
+
+    @property
+    def name(self) -> str:
+        """The signer's name, as :meth:`Trust.check` returns it."""
+        return chains.name_of(self.certificates[0]) if self.certificates else f'key {fingerprint(self.key.public_key())}'
+
+    def file(self, statement: bytes, kept: tuple[str, str] | None = None) -> str:
+        """Return a signature file over these bytes.
+
+        :param kept: text and path of another signature file, whose signatures are taken over, as many as a file may hold: those
+            of other signers, and this signer's over the earlier content, so that the signature file can be replaced before the
+            signed file.
+        :raises DocumentError: the other file is no signature file.
+        """
+        encoded = tuple(c.public_bytes(serialization.Encoding.DER) for c in self.certificates)
+        key = None if encoded else fingerprint(self.key.public_key())
+        mine = _Signature(key=key, certificates=encoded, value=sign(self.key, statement))
+        others = () if kept is None else _parse(*kept)
+        parts = [_text(one) for one in dict.fromkeys((mine, *others))]
+        return '\n'.join((f'format = {FORMAT}\n', *parts[:_MOST_SIGNATURES]))
+
+
+def _text(one: _Signature) -> str:
+    def encoded(data: bytes) -> str:
+        return f'"{base64.b64encode(data).decode()}"'
+
+    certificates = ', '.join(encoded(c) for c in one.certificates)
+    who = f'certificates = [{certificates}]' if one.key is None else f'key = "{one.key}"'
+    return f'[[signature]]\n{who}\nvalue = {encoded(one.value)}\n'
+
+
+def catalogue_statement(data: bytes) -> bytes:
+    """Return the signed bytes of a catalogue: a line with the purpose, and the bytes of the file."""
+    return b'baremetal-acc catalogue 1\n' + data
+
+
+def image_statement(image: Image) -> bytes:
+    """Return the signed bytes of an image: a line with the purpose, then its name, size and digest, a line each."""
+    return f'baremetal-acc image 1\n{image.file}\n{image.size_bytes}\n{image.digest}\n'.encode()
+
+
+def _parse(text: str, path: str) -> tuple[_Signature, ...]:
+    document = toml.read(text, path, format_version=FORMAT)
+    tables = document.tables('signature')
+    document.finish()
+    if not tables:
+        raise DocumentError(path=path, what='holds no [[signature]]')
+    if len(tables) > _MOST_SIGNATURES:
+        raise DocumentError(path=path, what=f'holds more than {_MOST_SIGNATURES} signatures')
+    found = []
+    for table in tables:
+        key, certificates = table.string('key'), table.strings('certificates')
+        value = _bytes(table, 'value', table.required_string('value'))
+        table.finish()
+        if key is not None and not _FINGERPRINT.fullmatch(key):
+            raise table.error('key', 'is no SHA-256 of a public key like "sha256:..."')
+        if (key is None) is (not certificates):
+            raise table.error(None, 'names either key or certificates')
+        if certificates and len(certificates) > chains.MOST:
+            raise table.error('certificates', f'more than {chains.MOST}')
+        encoded = tuple(_bytes(table, 'certificates', one) for one in certificates or ())
+        found.append(_Signature(key=key, certificates=encoded, value=value))
+    return tuple(found)
+
+
+def _bytes(table: toml.Table, key: str, text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        raise table.error(key, 'no base64') from None

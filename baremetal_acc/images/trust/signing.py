@@ -1,0 +1,94 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Load a private key, with its certificates, for signing catalogues and images."""
+
+import os
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from baremetal_acc.errors import DocumentError
+from baremetal_acc.images.trust import chains
+from baremetal_acc.images.trust.keys import MAX_SIZE, PrivateKey, Untrusted, fingerprint, usable
+from baremetal_acc.images.trust.signature import Signer
+
+
+def signer(key: Path, certificates: Path | None, passphrase: bytes | None, now: datetime | None = None) -> Signer:
+    """Load a signer from the file of a private key.
+
+    :param certificates: PEM: the signer's certificate, then those in between. Whether they lead to a trust root is not checked
+        here.
+    :param now: time at which the certificates have to be valid; None: now.
+    :raises DocumentError: the key cannot be read, others may read it, it does not belong to the certificate, or no verifier
+        would accept the certificates. ``TypeError``: a passphrase is missing, or was given although none is needed.
+    """
+    private = _private_key(key, passphrase)
+    if certificates is None:
+        if not isinstance(private, ed25519.Ed25519PrivateKey):
+            what = 'is no Ed25519 key: only those sign without a certificate'
+            raise DocumentError(
+                path=str(key), what=what, hint='give --certificate, or make one: openssl genpkey -algorithm ed25519'
+            )
+        return Signer(key=private)
+    try:
+        chain = tuple(x509.load_pem_x509_certificates(certificates.read_bytes()))
+        chains.check_leaf(chain[0], chains.SIGNER)
+        same = fingerprint(usable(chain[0].public_key())) == fingerprint(private.public_key())
+    except OSError as exc:
+        raise DocumentError(path=str(certificates), what=f'cannot be read: {exc.strerror}') from exc
+    except Untrusted as exc:
+        raise DocumentError(path=str(certificates), what=f'nobody would accept the first certificate: {exc}') from None
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension):
+        raise DocumentError(path=str(certificates), what='holds no certificate in PEM that can be read') from None
+    if not same:
+        what = f'the first certificate is of another key than that of {key}'
+        raise DocumentError(path=str(certificates), what=what, hint="the signer's own certificate comes first")
+    if len(chain) > chains.MOST:
+        raise DocumentError(path=str(certificates), what=f'holds more than {chains.MOST} certificates')
+    try:
+        chains.check_path(chain, datetime.now(UTC) if now is None else now, chains.SIGNER)
+    except Untrusted as exc:
+        hint = 'give a chain that is good now, each certificate issued by the next one'
+        raise DocumentError(path=str(certificates), what=f'nobody would accept a signature by it: {exc}', hint=hint) from None
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as exc:
+        raise DocumentError(path=str(certificates), what=f'a certificate is malformed ({type(exc).__name__})') from None
+    return Signer(key=private, certificates=chain)
+
+
+def _private_key(path: Path, passphrase: bytes | None) -> PrivateKey:
+    try:
+        with open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise DocumentError(path=str(path), what='is no regular file')
+            data = stream.read(MAX_SIZE + 1)
+    except OSError as exc:
+        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
+    if b'PRIVATE KEY-----' not in data:
+        what = 'holds no private key that can be read in PEM'
+        hint = '--key names the file of the private key, --certificate that of its chain'
+        raise DocumentError(path=str(path), what=what, hint=hint)
+    if mode & (stat.S_IRWXG | stat.S_IRWXO | stat.S_IXUSR):
+        what = f'holds a private key, and others may use the file (mode {stat.S_IMODE(mode):04o})'
+        raise DocumentError(path=str(path), what=what, hint=f'chmod 600 {path}')
+    try:
+        key = serialization.load_pem_private_key(data, passphrase)
+        usable(key.public_key())
+    except (ValueError, UnsupportedAlgorithm):
+        what = 'holds no private key that can be read'
+        if passphrase is None:
+            raise DocumentError(
+                path=str(path), what=f'{what} in PEM', hint='see what it is: openssl pkey -noout -text'
+            ) from None
+        hint = f'it was asked for, or is that of $BAREMETAL_ACC_KEY_PASSPHRASE; openssl pkey -noout -in {path} tries one'
+        raise DocumentError(path=str(path), what=f'{what} or the passphrase is wrong', hint=hint) from None
+    except Untrusted as exc:
+        raise DocumentError(path=str(path), what=str(exc)) from None
+    if not isinstance(key, PrivateKey):
+        raise DocumentError(path=str(path), what='holds a key of a kind that cannot sign')
+    return key

@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Decide which resource class of a node baseline rules go by: only one that an operator has accepted.
+
+Ironic lets every member of the project that leases a node change its ``resource_class`` (rule ``baremetal:node:update``), and a
+rule may apply to one class only. So the class that a node has now selects no rule by itself; :mod:`baremetal_acc_ironic.authorization.accepted_values`
+says when a class is accepted.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from baremetal_acc.model.job import Flow
+from baremetal_acc.policy.baseline import Baseline, NodeFacts
+from baremetal_acc_ironic.authorization import accepted_values, rights
+from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.steps import definitions
+from baremetal_acc_ironic.steps.definitions import Step
+
+
+def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
+    """Return the node state with the class that rules go by from this step on; a new one is stored at once.
+
+    Automated cleaning accepts the first class only, since whoever may have a node cleaned, such as an admin of the project that
+    leases it, would select the rules by that; the same holds for a public runbook that the owner's project asks for.
+    """
+    node = task.node
+    shown, was = node.resource_class or '', mind.resource_class
+    if shown == was or not accepted_values.takes(task, mind, step, flow, known=was is not None):
+        return mind
+    if was is not None or accepted_values.tenants_met(node, mind):
+        told = f'rules go by resource_class {shown!r} from now on, by {was or None!r} no more'
+        provision_state.told(node, told, user=rights.begun_by(task, mind, flow).user)
+    node_state.store(node, replace(node_state.load(node), resource_class=shown))
+    return replace(mind, resource_class=shown)
+
+
+def contested(node: Any, facts: NodeFacts, baseline: Baseline) -> tuple[str, ...]:
+    """Return why the node fails although every rule is met: the class that it has now would select other rules.
+
+    While no class was accepted, the operator may have meant another class than the node has: any rule for a class that asks for
+    something may have been meant for the node.
+
+    :param facts: with the class that rules go by.
+    """
+    shown = replace(facts, resource_class=node.resource_class or None)
+    apart = {r.name for r in baseline.rules if r.match.node(facts) is not r.match.node(shown)}
+    if node_state.load(node).resource_class is not None:
+        rules = [r.name for r in baseline.rules if r.name in apart]
+        if not rules:
+            return ()
+        return (
+            f'resource_class is {shown.resource_class!r}, rules go by {facts.resource_class!r}, and these tell them apart: '
+            f'{", ".join(rules)} (if the new one is right, run {definitions.RECONCILE.name} in manual cleaning, which takes it; else '
+            f'set it back)',
+        )
+    meant = {r.name for r in baseline.rules if r.match.resource_class is not None and accepted_values.asks_for_more(r)}
+    rules = [r.name for r in baseline.rules if r.name in apart | meant]
+    if not rules:
+        return ()
+    return (
+        f'resource_class is {shown.resource_class!r}, no operator has taken it, so rules go by none, and these ask for one: '
+        f'{", ".join(rules)} (see that it is right, and let a system administrator run {definitions.RECONCILE.name} in manual '
+        'cleaning or service, which takes it)',
+    )

@@ -1,0 +1,80 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Decide which traits of a node baseline rules go by: our own, and those that an operator has accepted.
+
+Ironic lets admins of the project that owns a node set its traits (rule ``baremetal:node:traits:set``), and a rule may apply to
+nodes with a trait only. So the traits that a node has now select no rule by themselves; :mod:`baremetal_acc_ironic.authorization.accepted_values` says
+when traits are accepted.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from baremetal_acc.model.job import Flow
+from baremetal_acc.policy.baseline import Baseline
+from baremetal_acc.scheduling.providers import PREFIX
+from baremetal_acc_ironic.authorization import accepted_values, rights
+from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.target import shown_traits as shown
+from baremetal_acc_ironic.state.target import traits as goes_by
+from baremetal_acc_ironic.steps import definitions
+from baremetal_acc_ironic.steps.definitions import Step
+
+
+def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
+    """Return the node state with the traits that rules go by from this step on; new ones are stored at once.
+
+    A node of an earlier version was reconciled by the traits that it has, and keeps them.
+    """
+    node = task.node
+    now, was = shown(node, mind), goes_by(node, mind)
+    before = node_state.settled_before(mind)
+    if mind.taken is not None and now == was:
+        return mind
+    known = mind.taken is not None or before
+    if accepted_values.takes(task, mind, step, flow, known=known):
+        if now != was and (known or accepted_values.tenants_met(node, mind)):
+            told = f'rules go by traits {_listed(now)} from now on, by {_listed(was)} no more'
+            provision_state.told(node, told, user=rights.begun_by(task, mind, flow).user)
+        was = now
+    elif mind.taken is not None or not before:
+        return mind
+    node_state.store(node, replace(node_state.load(node), taken=was))
+    return replace(mind, taken=was)
+
+
+def contested(node: Any, mind: Memory, baseline: Baseline) -> tuple[str, ...]:
+    """Return why the node fails although every rule is met: its traits would select other rules.
+
+    While none were accepted, the operator may have set other traits than the node has: any rule for a trait that asks for
+    something may have been meant for the node, unless the trait is one that we set.
+    """
+    now, goes = shown(node, mind), goes_by(node, mind)
+    apart = {r.name for r in baseline.rules if r.match.traits & (now ^ goes)}
+    if mind.taken is not None or node_state.settled_before(mind):
+        rules = [r.name for r in baseline.rules if r.name in apart]
+        if not rules:
+            return ()
+        return (
+            f'the node has traits {_listed(now)}, rules go by {_listed(goes)}, and these rules ask for them: '
+            f'{", ".join(rules)} (if the new ones are right, let a system administrator run {definitions.RECONCILE.name} in manual '
+            'cleaning or service, which takes them; else set them back)',
+        )
+    meant = {
+        r.name
+        for r in baseline.rules
+        if accepted_values.asks_for_more(r) and any(t not in mind.traits and not t.startswith(PREFIX) for t in r.match.traits)
+    }
+    rules = [r.name for r in baseline.rules if r.name in apart | meant]
+    if not rules:
+        return ()
+    return (
+        f'the node has traits {_listed(now)}, no operator has taken them, so rules go by none, and these rules ask for some: '
+        f'{", ".join(rules)} (see that they are right, and let a system administrator run {definitions.RECONCILE.name} in manual '
+        'cleaning or service, which takes them)',
+    )
+
+
+def _listed(traits: frozenset[str]) -> str:
+    return ', '.join(sorted(traits)) or 'none'

@@ -1,0 +1,192 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Collect the facts by which the gate decides on a host start of an Ironic node, and build the texts of its refusals.
+
+The facts come from the node as the database has it, so that Ironic's API can ask as well. Only the conductor knows whether
+Ironic boots a ramdisk next; the API takes no power request in the states in which that counts.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from ironic.common import states
+from oslo_log import log
+
+from baremetal_acc.errors import StaleJob
+from baremetal_acc.model.job import Flow
+from baremetal_acc.planning.job_transitions import current
+from baremetal_acc.render import troubles
+from baremetal_acc_ironic.authorization import interface_overrides, requester
+from baremetal_acc_ironic.authorization.requester import Requester
+from baremetal_acc_ironic.host_power import gate
+from baremetal_acc_ironic.host_power.gate import Obstacle, Reason, Refused, Situation
+from baremetal_acc_ironic.state import node_state, provision_state, quarantine
+from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.steps import definitions
+
+LOG = log.getLogger(__name__)
+
+STARTING = frozenset({states.POWER_ON, states.REBOOT, states.SOFT_REBOOT})
+"""Power states of Ironic's API that start a host or restart it."""
+
+
+def remembered(node: Any) -> Memory | None:
+    """Load the node state; None if it cannot be read."""
+    try:
+        return node_state.load(node)
+    except StaleJob as exc:
+        LOG.warning('%s', exc)
+        return None
+
+
+def refusal(node: Any, wanted: str, who: Requester | None) -> str | None:
+    """Return why a power request for a node is refused; None if the conductor may be asked.
+
+    :param who: the requester, from :func:`requester.of`.
+    """
+    if wanted not in STARTING:
+        return None
+    stands = situation(node, who)
+    found = gate.decide(stands)
+    return text(node, wanted, stands, found) if isinstance(found, Refused) else None
+
+
+def situation(node: Any, who: Requester | None, *, ramdisk: bool = False) -> Situation:
+    """Collect the facts about a node whose host is to be started.
+
+    :param ramdisk: Ironic boots the operator's ramdisk next; only a conductor knows.
+    """
+    return Situation(
+        state=node.provision_state,
+        mind=remembered(node),
+        overrides=interface_overrides.standing(node.instance_info),
+        verified=_verified(node),
+        ramdisk=ramdisk,
+        leased=node.instance_uuid is not None or node.lessee is not None,
+        operator=requester.is_operator(who),
+        now=datetime.now(UTC),
+    )
+
+
+def _verified(node: Any) -> bool:
+    """Whether the deploy that is under way has passed our verification: a step that fails ends the deploy."""
+    info = node.driver_internal_info
+    before = (info.get('deploy_steps') or [])[: info.get('deploy_step_index') or 0]
+    return any((s.get('interface'), s.get('step')) == ('firmware', definitions.VERIFY.name) for s in before)
+
+
+# ------------------------------------------------------------------------------------------------------------------ texts
+
+
+def text(node: Any, wanted: str, situation: Situation, refused: Refused) -> str:
+    """Return the text of a refusal: what is refused, why, and what to do."""
+    reasons = '; '.join(_SAYS[obstacle](node, situation) for obstacle in refused.obstacles)
+    return f'node {node.name or node.uuid}: {wanted} is refused: {reasons}{_way_back(situation, refused)}'
+
+
+def _mind(situation: Situation) -> Memory:
+    return situation.mind or Memory()
+
+
+def _writing(_node: Any, situation: Situation) -> str:
+    job = _mind(situation).job
+    if job is None:
+        return 'a job works on its accelerators'
+    at = current(job)
+    return (
+        f'{job.step.split("#", 1)[0]} works on its accelerators '
+        f'(stage {"end" if at is None else at.name.lower()}, since {job.created:%Y-%m-%d %H:%M:%S} UTC, '
+        f'until {job.deadline:%Y-%m-%d %H:%M:%S} UTC at the latest)'
+    )
+
+
+def _opened(_node: Any, situation: Situation) -> str:
+    opened = _mind(situation).opened
+    return (
+        'locks of its accelerators are open'
+        if opened is None
+        else f'locks of its accelerators are open since {opened.since:%Y-%m-%d %H:%M:%S} UTC ({opened.why})'
+    )
+
+
+def _lost(_node: Any, situation: Situation) -> str:
+    watched = _mind(situation).watched
+    texts = [] if watched is None else [troubles.sentence(a.trouble) for a in watched.alarms]
+    return f'a lock that was closed at the hand-over is not any more: {"; ".join(texts[:3])}'
+
+
+def _ended(_node: Any, situation: Situation) -> str:
+    allowed = _mind(situation).start_allowed
+    until = '' if allowed is None else f' at {allowed.until:%Y-%m-%d %H:%M:%S} UTC'
+    return f'what {definitions.ALLOW_START.name} has allowed ended{until}'
+
+
+_SAYS: Mapping[Obstacle, Callable[[Any, Situation], str]] = {
+    Obstacle.UNREADABLE: lambda _n, _s: 'what is under way on its accelerators is unknown',
+    Obstacle.WRITING: _writing,
+    Obstacle.OVERRIDDEN: lambda _n, s: interface_overrides.text(s.overrides),
+    Obstacle.STATE: lambda _n, s: f'nothing starts the host of a node that is {s.state}',
+    Obstacle.UNPROVEN: lambda _n, _s: 'no verification has proven the locks of its accelerators closed for this deployment',
+    Obstacle.UNVERIFIED: lambda _n, _s: f'this deploy has not passed {definitions.VERIFY.name}',
+    Obstacle.UNWRITTEN: lambda _n, s: f'nobody can say what {", ".join(sorted(_mind(s).exposed))} runs',
+    Obstacle.OPENED: _opened,
+    Obstacle.QUARANTINED: lambda _n, s: '; '.join(quarantine.reasons(_mind(s))),
+    Obstacle.LOCK_LOST: _lost,
+    Obstacle.NO_RAMDISK: lambda _n, s: f"the node is {s.state}, and Ironic does not boot the operator's ramdisk",
+    Obstacle.NOT_ALLOWED: lambda _n, s: f'the node is {s.state}, nothing is proven of it, and no operator has allowed it',
+    Obstacle.ALLOWANCE_ENDED: _ended,
+    Obstacle.LEASED: lambda _n, _s: 'the node has an instance or a lessee',
+    Obstacle.NOT_AN_OPERATOR: lambda _n, _s: 'who asks does not have the scope of the system',
+}
+
+_TENANTS = frozenset({Obstacle.UNPROVEN, Obstacle.OPENED, Obstacle.LOCK_LOST})
+_FREE = frozenset({Obstacle.NOT_ALLOWED, Obstacle.ALLOWANCE_ENDED})
+
+
+def _way_back(situation: Situation, refused: Refused) -> str:
+    found = set(refused.obstacles)
+    if Obstacle.QUARANTINED in found:
+        return f' (first {quarantine.WAY_BACK[Flow.SERVICE]})'
+    if situation.state == states.DEPLOYFAIL:
+        return ' (deploy the node again, or undeploy it)'
+    if Obstacle.UNWRITTEN in found:
+        return (
+            f' (service the node with {definitions.RECONCILE.name} first, which writes these again, or undeploy and clean it)'
+        )
+    if found & _TENANTS:
+        return f' (service the node with {definitions.LOCK.name} first)'
+    if found & _FREE:
+        return (
+            f' (deploy the node; or let a system administrator allow it, by {definitions.ALLOW_START.name} in manual cleaning)'
+        )
+    return ''.join(f' ({_WAYS[obstacle]})' for obstacle in refused.obstacles[:1] if obstacle in _WAYS)
+
+
+_WAYS: Mapping[Obstacle, str] = {
+    Obstacle.UNVERIFIED: f'nothing may start the host before {definitions.VERIFY.name}: let what needs a start come after it',
+    Obstacle.NO_RAMDISK: (
+        'let Ironic boot its ramdisk by the deploy and boot interface of the node, with a boot device that its BMC keeps and '
+        'the boot mode that the host has already; or leave out what needs a start, as disable_ramdisk does'
+    ),
+    Obstacle.STATE: 'wait until the node is in another state',
+    Obstacle.UNREADABLE: 'see the log of the conductor',
+    Obstacle.LEASED: 'take instance and lessee from the node first',
+    Obstacle.NOT_AN_OPERATOR: 'ask with a token of system scope',
+}
+
+
+def note(task: Any, wanted: str, reason: Reason) -> None:
+    """Record a start that an operator has allowed although nothing is proven, before the host is started.
+
+    Unless the operator vouches for what boots, the cards are marked as exposed: the next cleaning writes them again.
+    """
+    mind = node_state.load(task.node)
+    allowed = mind.start_allowed
+    if reason is not Reason.ALLOWED or allowed is None:
+        return
+    what = f'allowed until {allowed.until:%Y-%m-%d %H:%M:%S} UTC by {allowed.by}, who '
+    what += 'vouches for what boots' if allowed.vouched else 'does not vouch for it: the next cleaning writes the cards again'
+    provision_state.told(task.node, f'{wanted}: {what} ({allowed.why})')
+    if not allowed.vouched:
+        node_state.store(task.node, interface_overrides.exposed(task.node, node_state.load(task.node)))

@@ -1,0 +1,406 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Periodic: withdraw from placement what unavailable nodes offer, and publish it again once a node is available.
+
+A node goes to maintenance, fails, is moved to manageable, is adopted: none of this runs a step of ours, and a device can be
+claimed without its machine. So a periodic compares the state of each node (:mod:`baremetal_acc.scheduling.node_availability`) with what
+placement was last sent, which is stored with the node. For a node at rest this needs no request to placement or to a BMC.
+
+Before anything is published again, the whole node is read and verified: an operator may have put it into maintenance to swap a
+card. A node that a tenant has had, and that was not cleaned since, is not published, whatever its BMC reports. What a pool has
+withdrawn stays withdrawn: only what was withdrawn here, or by a step, is published again.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ironic.common import exception
+from oslo_log import log
+
+from baremetal_acc import execution
+from baremetal_acc.errors import AccError, InventoryInUse, NotMet
+from baremetal_acc.model.job import ItemState, Job, Plan, Publish
+from baremetal_acc.planning.plan import Part
+from baremetal_acc.scheduling.node_availability import FLOWS, Due, Standing, due, unfit
+from baremetal_acc.scheduling.schedulable import supply
+from baremetal_acc_ironic import opts, placement, settings
+from baremetal_acc_ironic.authorization import exposure, resource_class, traits
+from baremetal_acc_ironic.periodics.workers import clock_of, workers
+from baremetal_acc_ironic.state import handover, node_state, provision_state
+from baremetal_acc_ironic.state.node_state import Memory, Withdrawn
+from baremetal_acc_ironic.state.target import target as target_of
+from baremetal_acc_ironic.steps import definitions
+from baremetal_acc_ironic.steps.job_context import seen
+from baremetal_acc_ironic.steps.job_context import tools as tools_of
+
+LOG = log.getLogger(__name__)
+
+NAME = 'fitness'
+"""Name of this reader in drift reports."""
+
+AT_A_TIME = 50
+"""Nodes that are begun in one round: a hundred thousand that change at once must not keep a conductor from everything else."""
+
+LONGEST = {Due.WITHDRAW: timedelta(minutes=5), Due.OFFER: timedelta(minutes=30)}
+"""Longest pause before a failed request is retried. Publishing again takes a full read of the BMCs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Late:
+    """A failed update of placement, to be retried.
+
+    :ivar standing: the node's Ironic state at that time.
+    :ivar at: when it is retried, if the node's state is still the same.
+    :ivar pause: the pause before that; doubled by each further failure.
+    """
+
+    standing: Standing
+    at: datetime
+    pause: timedelta
+    why: str
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What one conductor keeps in memory about its rounds.
+
+    :ivar mine: nodes of this conductor about which placement may have been sent something.
+    :ivar gone: nodes that were deleted, and of which placement may still have providers.
+    :ivar others: nodes that have another firmware interface by now, with their instance, which placement may still offer: none
+        of our steps will ever withdraw them. ``quiet`` are those that were withdrawn since.
+    :ivar late: failed updates, by node.
+    :ivar burying: a worker is dealing with ``gone`` and ``others``.
+    """
+
+    mine: set[str] = field(default_factory=set)
+    gone: dict[str, Late | None] = field(default_factory=dict)
+    others: dict[str, str | None] = field(default_factory=dict)
+    quiet: set[str] = field(default_factory=set)
+    late: dict[str, Late] = field(default_factory=dict)
+    burying: bool = False
+
+
+_CONDUCTORS: 'WeakKeyDictionary[Any, Rounds]' = WeakKeyDictionary()
+
+_GONE = Standing(state='')
+
+_SAY = frozenset(name for name, step in definitions.STEPS.items() if Part.PUBLISH in step.parts)
+"""Steps of ours that publish to placement."""
+
+
+def rounds_of(manager: Any) -> Rounds:
+    """Return the rounds of one conductor."""
+    return _CONDUCTORS.setdefault(manager, Rounds())
+
+
+def tick() -> float:
+    """Return the seconds between two rounds."""
+    return settings.guest().fitness_interval.total_seconds() or 60.0
+
+
+def on() -> bool:
+    """Whether the periodic is enabled: publishing is on, and its interval is not 0."""
+    return placement.is_wanted() and bool(settings.guest().fitness_interval)
+
+
+def hand_out(manager: Any, context: Any, now: datetime) -> None:
+    """Begin what is due. This asks the database once, and neither placement nor a BMC."""
+    if not on():
+        return
+    rounds = rounds_of(manager)
+    fields = [
+        'firmware_interface',
+        'provision_state',
+        'maintenance',
+        'retired',
+        'instance_uuid',
+        'reservation',
+        'driver_internal_info',
+    ]
+    mine: set[str] = set()
+    others: dict[str, str | None] = {}
+    waiting = []
+    for uuid, _driver, _group, name, state, maintenance, retired, instance, reservation, info in manager.iter_nodes(
+        fields=fields
+    ):
+        if not node_state.known(info):
+            continue  # nothing was ever published of it
+        if name not in opts.HARDWARE_TYPES:
+            others[uuid] = instance
+            continue
+        mine.add(uuid)
+        if reservation is not None or node_state.busy(info):
+            continue
+        standing = _standing(state, maintenance, retired, instance, info)
+        withdrawn, doubtful = node_state.withdrawn(info)
+        if due(standing, withdrawn=withdrawn, doubtful=doubtful) is Due.NOTHING:
+            rounds.late.pop(uuid, None)
+        elif not _later(rounds.late.get(uuid), standing, now):
+            waiting.append(uuid)
+    _forget(manager, rounds, mine)
+    if waiting:
+        turn = partial(look_after, rounds=rounds)
+        workers(manager).hand_out(
+            manager, context, waiting[:AT_A_TIME], turn, 'telling placement what is on offer', watching=True
+        )
+    rounds.quiet &= others.keys()
+    rounds.others = {uuid: instance for uuid, instance in others.items() if uuid not in rounds.quiet}
+    if (rounds.gone or any(not _later(rounds.late.get(u), _GONE, now) for u in rounds.others)) and not rounds.burying:
+        _begin_burial(manager, rounds, now)
+
+
+def _later(late: Late | None, standing: Standing, now: datetime) -> bool:
+    """Whether a try has failed, the node's state is the same since, and it is not yet time to retry."""
+    return late is not None and late.standing == standing and now < late.at
+
+
+def _failed(uuid: str, standing: Standing, what: Due, why: str, before: Late | None) -> Late:
+    """Log a new reason once, and return when the next try is due, after a pause that grows."""
+    first = timedelta(seconds=tick())
+    same = before is not None and before.standing == standing
+    pause = min(before.pause * 2 if same and before is not None else first, max(LONGEST[what], first))
+    if not same or before is None or before.why != why:
+        LOG.warning('Node %s: placement cannot be told what is on offer: %s', uuid, why)
+    return Late(standing=standing, at=datetime.now(UTC) + pause, pause=pause, why=why)
+
+
+# --------------------------------------------------------------------------------------------------------------- one node
+
+
+def standing_of(node: Any) -> Standing:
+    """Return the facts of an Ironic node on which its availability depends."""
+    return _standing(node.provision_state, node.maintenance, node.retired, node.instance_uuid, node.driver_internal_info)
+
+
+def _standing(state: str, maintenance: Any, retired: Any, instance: str | None, info: Mapping[str, Any] | None) -> Standing:
+    return Standing(
+        state=state,
+        maintenance=bool(maintenance),
+        retired=bool(retired),
+        claimed=instance is not None,
+        exposed=node_state.exposed(info),
+        said=state in FLOWS and _said(info or {}),
+    )
+
+
+def _said(info: Mapping[str, Any]) -> bool:
+    """Whether one of the steps of this cleaning, up to the present one, publishes to placement."""
+    begun = (info.get('clean_steps') or [])[: (info.get('clean_step_index') or 0) + 1]
+    return any(s.get('interface') == 'firmware' and s.get('step') in _SAY for s in begun)
+
+
+def look_after(task: Any, rounds: Rounds) -> None:
+    """Do what is due for one node. The task shares the node's lock."""
+    node = task.node
+    standing = standing_of(node)
+    what = Due.WITHDRAW
+    try:
+        mind = node_state.load(node)
+        shelf = mind.shelf.withdrawn
+        what = due(standing, withdrawn=shelf is not None, doubtful=shelf is not None and shelf.doubtful)
+        if mind.job is not None or what is Due.NOTHING:
+            return
+        if what is Due.WITHDRAW:
+            _withdraw(task, standing)
+        else:
+            _offer(task, mind, standing)
+        rounds.late.pop(node.uuid, None)
+    except exception.NodeNotFound:
+        LOG.info('A node was deleted while placement was told what it offers')
+    except exception.NodeLocked:
+        LOG.debug('Node %s: somebody works on it; what is on offer is looked at in the next round', node.uuid)
+    except AccError as exc:
+        rounds.late[node.uuid] = _failed(node.uuid, standing, what, str(exc), rounds.late.get(node.uuid))
+    except Exception as exc:
+        LOG.exception('Node %s: what it offers met an unexpected error', node.uuid)
+        rounds.late[node.uuid] = _failed(node.uuid, standing, what, str(exc), rounds.late.get(node.uuid))
+
+
+def _still(task: Any, standing: Standing) -> Memory | None:
+    """Lock the node exclusively; None if its state is not the one that was read before."""
+    task.upgrade_lock(retry=True)
+    mind = node_state.load(task.node)
+    if mind.job is not None or standing_of(task.node) != standing:
+        LOG.debug('Node %s: it stands otherwise now; the next round looks anew', task.node.uuid)
+        return None
+    return mind
+
+
+def _withdraw(task: Any, standing: Standing) -> None:
+    why = unfit(standing)
+    if _still(task, standing) is None or why is None:
+        return
+    node = task.node  # as loaded under the exclusive lock
+    held = None
+    changed = True
+    try:
+        changed = placement.withdraw(node.uuid, node.instance_uuid, partial(node_state.held, node))
+    except InventoryInUse as exc:
+        held = exc.message  # all else is withdrawn, and this is reserved: nobody can claim it once it is released
+    node_state.store(node, told(node_state.load(node), Withdrawn(since=datetime.now(UTC), why=why)))
+    if changed:
+        provision_state.told(node, f'nothing of its accelerators is on offer any more: {why}' + (f'; {held}' if held else ''))
+    if held:
+        LOG.warning('Node %s: %s, and still %s', node.uuid, why, held)
+
+
+def _offer(task: Any, mind: Memory, standing: Standing) -> None:
+    """Read the inventory, verify it, and publish what is met."""
+    _refuse(task, mind)
+    placement.ready(task.node.uuid)  # before any BMC is read
+    clock = clock_of(task)
+    now = datetime.now(UTC)
+    inventory, verdict = execution.check(
+        target_of(task), tools_of(task, mind, clock=clock), mind.evidence, now, lifecycle=mind.lifecycle
+    )
+    again = _still(task, standing)
+    if again is None:
+        return
+    node = task.node  # as loaded under the exclusive lock
+    mine = (mind.lifecycle, mind.evidence, mind.opened, mind.quarantined, mind.shelf)
+    if mine != (again.lifecycle, again.evidence, again.opened, again.quarantined, again.shelf):
+        return
+    tools = tools_of(task, again, clock=clock)
+    if tools.placement is None:
+        return
+    why = (*resource_class.contested(node, target_of(task).node, tools.baseline), *exposure.contested(node, again))
+    why += traits.contested(node, again, tools.baseline)
+    if why:
+        raise NotMet(why)
+    made = supply(inventory, verdict, tools.baseline, target_of(task).node, tools.catalogue, left=tools.left)
+    # If this process ends from here on, the node counts neither as withdrawn nor as published.
+    shelf = again.shelf
+    if shelf.withdrawn is not None:
+        node_state.store(node, told(again, replace(shelf.withdrawn, doubtful=True)))
+    tools.placement.publish(inventory, verdict, made)
+    last = seen(task, node_state.load(node), tools, inventory, verdict, again.evidence, by=NAME)
+    node_state.store(node, told(last, None))
+    unmet = sorted({f.label for f in verdict.unmet})
+    more = f'; not of {", ".join(unmet)}, of which something does not hold' if unmet else ''
+    was = shelf.withdrawn
+    since = '' if was is None else f' (it was withdrawn since {was.since:%Y-%m-%d %H:%M:%S} UTC: {was.why})'
+    provision_state.told(node, f'what holds up of its accelerators is on offer again{since}{more}')
+
+
+def _refuse(task: Any, mind: Memory) -> None:
+    """Refuse to publish a node that a tenant has had and that was not cleaned since.
+
+    An inventory read cannot tell what the tenant has done to it.
+
+    :raises NotMet: the node was not cleaned since, or its locks are open.
+    """
+    why = []
+    if mind.handed_over or mind.shelf.unsorted or handover.came_back(mind) or mind.exposed or mind.anew:
+        why.append('somebody has had the node, and it was not cleaned since')
+    if mind.opened is not None:
+        why.append(f'locks are open since {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
+    if why:
+        raise NotMet(why, hint='clean the node')
+
+
+# -------------------------------------------------------------------------------------------------- what jobs have published
+
+
+def told(mind: Memory, what: Withdrawn | None) -> Memory:
+    """Return the node state with what was withdrawn from placement last."""
+    return replace(mind, shelf=replace(mind.shelf, withdrawn=what))
+
+
+def close(task: Any, mind: Memory, made: Plan) -> None:
+    """Withdraw what a node offers before a publishing job of its cleaning begins, whatever devices that job touches.
+
+    A node may be cleaned right after it was made manageable, before a round has come by, and nothing of it may be available
+    until it was verified. If placement cannot be asked, the job itself withdraws what it touches, and waits for that.
+    """
+    shelf = mind.shelf.withdrawn
+    offered = shelf is None or shelf.doubtful
+    if placement.is_wanted() and offered and task.node.provision_state in FLOWS and _publishes(made):
+        try:
+            placement.withdraw(task.node.uuid, task.node.instance_uuid, partial(node_state.held, task.node))
+        except AccError as exc:
+            LOG.warning('Node %s: what it offers stays until it was cleaned: %s', task.node.uuid, exc)
+
+
+def begun(mind: Memory, made: Plan) -> Memory:
+    """Return the node state when a job begins: one that publishes, and is cut off, may have published anything."""
+    return told(mind, None) if _publishes(made) else mind
+
+
+def _publishes(made: Plan) -> bool:
+    return any(isinstance(a, Publish) for a in made.actions)
+
+
+def ended(task: Any, mind: Memory, job: Job) -> Memory:
+    """Return the node state when a job has ended, with what the job itself has sent to placement."""
+    if not any(isinstance(i.action, Publish) and i.state is ItemState.DONE for i in job.items):
+        return mind
+    if job.reasons:
+        return told(mind, Withdrawn(since=datetime.now(UTC), why=f'{job.step.split("#", 1)[0]} failed'))
+    if task.node.provision_state in provision_state.TENANT_STATES:
+        return told(mind, Withdrawn(since=datetime.now(UTC), why='somebody has the node'))
+    return told(mind, None)
+
+
+# ------------------------------------------------------------------------------------------------------------ deleted nodes
+
+
+def _forget(manager: Any, rounds: Rounds, mine: set[str]) -> None:
+    """Distinguish deleted nodes from those that another conductor has now."""
+    missing = rounds.mine - mine
+    rounds.mine = mine
+    for uuid in rounds.late.keys() - mine - rounds.others.keys():
+        rounds.late.pop(uuid, None)
+    if not missing:
+        return
+    left = {row[0] for row in manager.dbapi.get_nodeinfo_list(columns=['uuid'], filters={'uuid_in': sorted(missing)})}
+    for uuid in missing - left:
+        LOG.info('Node %s was deleted: what placement has of its accelerators is taken away', uuid)
+        rounds.gone.setdefault(uuid, None)
+
+
+def _silence(rounds: Rounds, now: datetime) -> None:
+    """Withdraw nodes that have another firmware interface by now: they are deployed without our verification."""
+    ready = [(uuid, instance) for uuid, instance in rounds.others.items() if not _later(rounds.late.get(uuid), _GONE, now)]
+    for uuid, instance in ready[:AT_A_TIME]:
+        try:
+            with contextlib.suppress(InventoryInUse):  # what is claimed stays, reserved
+                if placement.withdraw(uuid, instance, lambda: None):
+                    LOG.warning('Node %s has another firmware interface now: nothing of its accelerators is on offer', uuid)
+        except AccError as exc:
+            rounds.late[uuid] = _failed(uuid, _GONE, Due.WITHDRAW, str(exc), rounds.late.get(uuid))
+        else:
+            rounds.late.pop(uuid, None)
+            rounds.quiet.add(uuid)
+
+
+def _begin_burial(manager: Any, rounds: Rounds, now: datetime) -> None:
+    rounds.burying = True
+    try:
+        manager._spawn_worker(_bury, rounds, now, _allow_reserved_pool=False)
+    except exception.NoFreeConductorWorker:
+        rounds.burying = False
+        LOG.warning('No worker of Ironic is free to tell placement of nodes that were deleted: next time')
+
+
+def _bury(rounds: Rounds, now: datetime) -> None:
+    """Delete the providers below nodes that were deleted, and withdraw nodes that have another firmware interface by now.
+
+    Nova deletes the providers of a deleted node too, but leaves them where some of them are allocated.
+    """
+    try:
+        ready = [uuid for uuid, late in rounds.gone.items() if not _later(late, _GONE, now)]
+        for uuid in ready[:AT_A_TIME]:
+            try:
+                placement.delete(uuid)
+            except AccError as exc:
+                rounds.gone[uuid] = _failed(uuid, _GONE, Due.WITHDRAW, str(exc), rounds.gone[uuid])
+            else:
+                del rounds.gone[uuid]
+        _silence(rounds, now)
+    finally:
+        rounds.burying = False

@@ -1,0 +1,250 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Periodic: engage all locks again after a job whose step is gone: aborted, undeployed, timed out, or cut off by a crash.
+
+The job is never resumed. If it had released or written anything, the host is kept off where somebody else's code could run, all
+locks are engaged again and read back, and the node goes to maintenance with the reason. Cleaning then restores everything else.
+A host that was powered off for that is not powered on again with a quarantined card.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from ironic.common import exception, states
+from oslo_log import log
+from oslo_utils import uuidutils
+
+from baremetal_acc import execution
+from baremetal_acc.errors import AccError, StaleJob
+from baremetal_acc.execution import Tools, custody_feed, lifecycle
+from baremetal_acc.execution.login_tracker import Credentials
+from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.job import Action, Engage, Flow, ItemState, Job, Plan, Reset, ResetPurpose, Wait
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ref import HOST
+from baremetal_acc.planning import interference
+from baremetal_acc.planning.job_transitions import begin
+from baremetal_acc.planning.plan import Part, plan
+from baremetal_acc.render import findings
+from baremetal_acc_ironic import settings
+from baremetal_acc_ironic.periodics.workers import clock_of
+from baremetal_acc_ironic.reporting import drift
+from baremetal_acc_ironic.state import handover, node_state, provision_state
+from baremetal_acc_ironic.state.node_state import Memory, Opened
+from baremetal_acc_ironic.state.target import target as target_of
+from baremetal_acc_ironic.steps import definitions, runner
+from baremetal_acc_ironic.steps.job_context import tools as tools_of
+
+LOG = log.getLogger(__name__)
+
+NAME = 'recovery'
+"""Name of a recovery job."""
+
+STATES = (
+    states.CLEANFAIL,
+    states.DEPLOYFAIL,
+    states.SERVICEFAIL,
+    states.INSPECTFAIL,
+    states.ADOPTFAIL,
+    states.RESCUEFAIL,
+    states.UNRESCUEFAIL,
+    states.ERROR,
+    states.ACTIVE,
+    states.RESCUE,
+    states.AVAILABLE,
+    states.MANAGEABLE,
+)
+"""Provision states in which a node stays and none of our steps can run."""
+
+
+def recover(task: Any) -> None:
+    """Run one turn of the recovery of a node. The task holds the node exclusively.
+
+    :raises NodeLocked: the task does not hold the node any more; nothing else is raised.
+    """
+    node = task.node
+    if node.provision_state not in STATES:
+        return
+    try:
+        mind = node_state.load(node)
+        job = mind.job
+        if job is None:
+            return
+        if job.step != NAME and (job.ended or not runner.touched(job)):
+            if not job.ended:
+                provision_state.told(node, f'{job.step} was interrupted before it changed anything')
+            node_state.store(node, replace(mind, job=None, unplanned=False))
+        elif _elsewhere(task, mind, job):
+            LOG.debug('Node %s: its job was begun on another machine', node.uuid)
+        elif job.step == NAME:
+            _turn(task, mind, job)
+        else:
+            _begin(task, mind, job)
+    except exception.NodeNotFound:
+        LOG.info('A node was deleted while its accelerators were worked on')
+    except exception.NodeLocked:
+        raise  # the conductor that holds the node now decides
+    except Exception as exc:
+        LOG.warning('Node %s: locks are not back yet: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
+        _maintain(node, f'work on accelerators was interrupted, and the locks are not back yet: {exc}')
+
+
+def _elsewhere(task: Any, mind: Memory, job: Job) -> bool:
+    """Whether the node's BMCs have other addresses than when the job was begun.
+
+    Nothing is done then, and that is reported once. The job stays: with the old address back it is recovered. A step that takes
+    over begins again at the present addresses.
+    """
+    try:
+        execution.bound(job, target_of(task))
+    except StaleJob as exc:
+        why = exc.message
+        if mind.opened is None or mind.opened.why != why:
+            hint = f'give the old address back, or run {definitions.LOCK.name} or {definitions.RECONCILE.name}: they begin anew'
+            provision_state.told(task.node, why)
+            _maintain(task.node, f'{why} ({hint})')
+            node_state.store(task.node, replace(mind, opened=Opened(since=runner.now(), why=why)))
+        return True
+    return False
+
+
+def _begin(task: Any, mind: Memory, job: Job) -> None:
+    """Plan to engage all locks, with the host off where somebody else's code could run."""
+    node = task.node
+    why = f'{job.step} ({job.flow}) was interrupted while it was writing'
+    marked = handover.interfered(replace(mind, opened=mind.opened or Opened(since=runner.now(), why=why)), job)
+    node_state.store(node, marked)
+    target = target_of(task)
+    tools = tools_of(task, marked, images=False)  # no catalogue: a wrong one must not keep a lock open
+    inventory = _seen(task, marked, job, tools)
+    marked = drift.looked(task, marked, inventory, NAME, job.items)
+    marked = handover.meanwhile(task, marked, inventory, tools)
+    met = interference.looked(job, inventory, tools.baseline, target.node, runner.now(), interference.tail(tools.patience.poll))
+    marked = handover.interfered(marked, met)
+    handover.tell_interference(task, job.interferences, met)
+    before = marked.quarantined
+    marked = marked.after(job, inventory, runner.now(), met=False, whole=False)
+    made = plan(inventory, tools.baseline, target.node, tools.catalogue, parts=frozenset({Part.LOCK}), hold=True)
+    host = inventory.bmc(HOST)
+    actions: list[Action] = list(made.actions)
+    suspect = bool(met.suspect) or marked.exposed != mind.exposed
+    if (node.provision_state in provision_state.TENANT_STATES or suspect) and host is not None and host.system is not None:
+        actions = [a for a in actions if not (isinstance(a, Reset) and a.system == host.system)]
+        off = Reset(system=host.system, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=(why,))
+        actions.insert(0, off)
+        if host.power is PowerState.ON or _owes_power(job):
+            kind = max((a.needs for a in actions if isinstance(a, Engage)), key=list(ResetKind).index, default=ResetKind.NONE)
+            actions.append(Reset(system=host.system, purpose=ResetPurpose.RESUME, kind=kind, why=('give the host back',)))
+    if suspect:
+        actions = [a for a in actions if not (isinstance(a, Reset) and a.purpose is ResetPurpose.RESUME)]
+    if marked.quarantined:
+        actions = [a for a in actions if not (isinstance(a, Reset) and a.purpose is ResetPurpose.RESUME)]
+    new = begin(
+        Plan(target=made.target, actions=tuple(actions), parallel=made.parallel),
+        identity=uuidutils.generate_uuid(),
+        node=node.uuid,
+        flow=Flow.SERVICE if node.provision_state in provision_state.TENANT_STATES else Flow.CLEAN,
+        step=NAME,
+        lifecycle=mind.lifecycle,
+        now=runner.now(),
+        timeout=settings.core().job_timeout,
+        requester=job.requester,
+        demands_met=False,
+    )
+    provision_state.told(node, f'{why}: all locks are engaged again')
+    new_ones = [q for q in marked.quarantined if q not in before]
+    _maintain(node, ' '.join([f'{why}; its locks are being engaged again', *(q.why for q in new_ones)]))
+    # A host that has run is read again once it is off.
+    held_off = () if met.interferences else job.held_off
+    new = replace(new, held_off=held_off)
+    proof = runner.evidence(marked, new.flow)
+    kept = custody_feed.looked(job.custody, inventory, target, tools, proof, lifecycle=mind.lifecycle, by=runner.now())
+    new = lifecycle.begun(new, kept, made, inventory, target, tools)
+    node_state.store(node, replace(marked, job=replace(new, undos=job.undos)))
+
+
+def _seen(task: Any, mind: Memory, job: Job, tools: Tools) -> Inventory:
+    """Read the inventory.
+
+    A BMC that refuses our credentials is tried again without end, at growing intervals: what is open there stays open until
+    then.
+
+    :raises AccError: a BMC cannot be read.
+    """
+    credentials = Credentials(job.turned_away, tools.connect, runner.now(), most=None)
+    try:
+        return execution.observe(target_of(task), replace(tools, connect=credentials.connect), runner.now())
+    finally:
+        if credentials.noted() != job.turned_away:
+            node_state.store(task.node, replace(mind, job=replace(job, turned_away=credentials.noted())))
+
+
+def _owes_power(job: Job) -> bool:
+    """Whether the job powered the host off and would have powered it on again."""
+    done = {a.purpose for i in job.items if isinstance(a := i.action, Reset) and i.state is ItemState.DONE}
+    planned = {a.purpose for i in job.items if isinstance(a := i.action, Reset)}
+    return ResetPurpose.HOLD in done and ResetPurpose.RESUME in planned - done
+
+
+def _turn(task: Any, mind: Memory, job: Job) -> None:
+    final: list[Inventory] = []
+    clock = clock_of(task)
+    tools = tools_of(
+        task,
+        mind,
+        clock=clock,
+        images=False,
+        save=lambda changed: node_state.store(task.node, handover.interfered(replace(mind, job=changed), changed)),
+        observed=lambda inventory, _: final.append(inventory),
+    )
+    target = target_of(task)
+    for _ in range(runner.TURNS):
+        before = job.interferences
+        job, came = execution.tick(job, target, tools, runner.now())
+        handover.tell_interference(task, before, job)
+        if not isinstance(came, Wait):
+            for inventory in final[-1:]:
+                mind = drift.looked(task, mind, inventory, NAME, job.items)
+            _end(task, mind, job)
+            return
+        if came.delay > timedelta(0) or clock.over:
+            return
+
+
+def _end(task: Any, mind: Memory, job: Job) -> None:
+    node = task.node
+    mind = handover.interfered(mind, job)
+    unmet = [] if job.verdict is None else [findings.sentence(f) for f in execution.unprotected(job.verdict)]
+    reasons = list(dict.fromkeys((*job.reasons, *unmet)))
+    if reasons or job.verdict is None:
+        text = 'locks could not be brought back: ' + '; '.join(reasons)
+        hint = 'the host must stay off; service the node with lock_accelerators, or undeploy and clean it'
+        provision_state.told(node, text)
+        _maintain(node, f'{text[:2000]} ({hint})')
+        node_state.store(node, replace(mind, job=None, undos=job.undos, custody=job.custody))
+        return
+    provision_state.told(node, 'all locks are engaged again and were read back')
+    _maintain(
+        node,
+        'work on accelerators was interrupted; all locks are engaged again. Look at the node history, then clear maintenance '
+        'and run the step again, or undeploy and clean the node' + ''.join(f'. {q.why}' for q in mind.quarantined) + _off(job),
+    )
+    proven = runner.proven(mind, job, failed=False, lasting=True)
+    node_state.store(node, replace(proven, job=None, opened=None, undos=job.undos, custody=job.custody))
+
+
+def _off(job: Job) -> str:
+    """Return a sentence that says that the job leaves the host off; empty if it does not."""
+    purposes = {i.action.purpose for i in job.items if isinstance(i.action, Reset)}
+    return '. The host is powered off' if ResetPurpose.HOLD in purposes and ResetPurpose.RESUME not in purposes else ''
+
+
+def _maintain(node: Any, reason: str) -> None:
+    """Put the node into maintenance until somebody has examined it."""
+    if node.maintenance and node.maintenance_reason == reason:
+        return
+    node_state.held(node)
+    node.maintenance = True
+    node.maintenance_reason = reason
+    node.save()

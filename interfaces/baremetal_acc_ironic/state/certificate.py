@@ -1,0 +1,323 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Issue and store the hand-over certificate of an Ironic node, and check whether the certificate is valid now.
+
+The verification of a deploy issues the certificate once everything is met. The certificate counts only after it was read back
+from every place where it is stored: with the node, and in the folder that an option names. Without a valid certificate the step
+fails.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ironic import objects
+from ironic.common import exception
+from oslo_log import log
+from oslo_utils import uuidutils
+
+from baremetal_acc.certificates import envelope
+from baremetal_acc.certificates import statement as decide
+from baremetal_acc.certificates.envelope import Sealer
+from baremetal_acc.certificates.folder import Folder
+from baremetal_acc.config.options import GROUP
+from baremetal_acc.errors import CertificateInvalid, StateError, UsageError
+from baremetal_acc.execution import Tools
+from baremetal_acc.model.certificate import Certificate, CertifiedNode, Paper, Reference
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Flow, Verdict
+from baremetal_acc.model.lock import Engagement
+from baremetal_acc.policy.baseline import Exposure, NodeFacts
+from baremetal_acc.render import findings
+from baremetal_acc_ironic import settings
+from baremetal_acc_ironic.authorization import rights
+from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state.node_state import Kept, Memory
+
+LOG = log.getLogger(__name__)
+
+KEPT_BYTES = 16 * 1024
+"""Limit of a packed certificate that is stored with the node. Measured: 8 GPUs with roots of trust and locks need 3 KiB."""
+
+_NO_KEY = (
+    'openssl genpkey -algorithm ed25519 -out FILE makes one; it has to belong to the user of the conductor, with mode 0600'
+)
+
+
+def issue(
+    task: Any,
+    mind: Memory,
+    tools: Tools,
+    node: NodeFacts,
+    inventory: Inventory,
+    verdict: Verdict,
+    evidence: Iterable[Engagement],
+) -> Memory:
+    """Issue the certificate of what a deploy has proven: sign it, store it and read it back.
+
+    :param mind: state of the node before it is handed over: the certificate is for the next lifecycle.
+    :returns: the node state, stored, with the certificate; without one if there is no key and the node is not for a tenant.
+    :raises AccError: it could not be issued, signed, stored or read back: nothing may be handed over.
+    """
+    by = sealer()
+    if by is None:
+        if node.exposure is Exposure.TENANT:
+            what = 'is not set, and without a certificate no node is handed over to a tenant'
+            raise UsageError(argument=f'option [{GROUP}] certificate_key', what=what, hint=_NO_KEY)
+        provision_state.told(
+            task.node, f'no certificate is issued, for option [{GROUP}] certificate_key is not set ({node.exposure})'
+        )
+        return replace(mind, certificate=None)
+    lifecycle = mind.lifecycle + 1
+    occasion = _occasion(task, mind, tools, by, lifecycle)
+    seen = findings.with_measurements_compared(inventory, tools.catalogue)
+    certificate = decide.issue(seen, verdict, tools.baseline, node, evidence, occasion, findings.sentence)
+    which = certificate.reference
+    data = envelope.seal(certificate, by)
+    if mind.certificate is not None:
+        # It may be of an attempt that ended between here and the hand-over; then it was not archived yet.
+        mind = _put_away(task, mind, mind.certificate)
+    folder = _folder()
+    node_state.held(task.node)
+    before = mind
+    kept = Kept(
+        lifecycle=lifecycle,
+        deployment=certificate.deployment,
+        name=certificate.node.name,
+        issued=certificate.issued,
+        key=by.name,
+        digest=envelope.digest(data),
+        where=() if folder is None else (str(folder.path(which)),),
+        packed=None,
+    )
+    if kept.where:
+        # An attempt that ends between here and the hand-over leaves one behind: the next attempt archives it by this record.
+        node_state.store(task.node, replace(mind, certificate=replace(kept, superseded=True)))
+    try:
+        if folder is not None:
+            path = folder.put(which, data)
+            _same(certificate, folder.get(which), by, str(path))
+        kept = replace(kept, packed=_packed(data, kept.where))
+        mind = replace(mind, certificate=kept)
+        node_state.store(task.node, mind)
+        _read_back(task, certificate, by, kept)
+    except BaseException:
+        done = _mark(which, folder)
+        with suppress(exception.NodeLocked, exception.NodeNotFound):
+            node_state.store(task.node, before if done else replace(before, certificate=replace(kept, superseded=True)))
+        raise
+    places = ', '.join(('with the node', *kept.where))
+    provision_state.told(
+        task.node,
+        f'hand-over certificate of lifecycle {lifecycle}, deployment {which.deployment}, {kept.digest}, signed with the key '
+        f'{by.name}; kept {places}',
+    )
+    return mind
+
+
+def of(node: Any, mind: Memory | None = None) -> Certificate:
+    """Return the certificate of a node that is handed over, after checking its signature and that it is valid now.
+
+    :param mind: the node state, where it is at hand.
+    :raises CertificateInvalid: there is none, or it is not valid; names each reason.
+    :raises StateError: it is stored elsewhere, and cannot be read there now.
+    :raises DocumentError: a key that certificates are checked with is missing or wrong.
+    """
+    mind = node_state.load(node) if mind is None else mind
+    kept = mind.certificate
+    if kept is None:
+        raise CertificateInvalid('there is none: the node was not handed over by a deploy that verified it')
+    if kept.superseded or kept.lifecycle < mind.lifecycle:
+        raise CertificateInvalid(f'that of lifecycle {kept.lifecycle} is over: the node has come back since')
+    data = text(node, kept)
+    if envelope.digest(data) != kept.digest:
+        raise CertificateInvalid('what is kept is not what was issued')
+    certificate = envelope.opened(data, trust())
+    reasons = decide.holds(
+        certificate, node=node.uuid, lifecycle=mind.lifecycle, deployment=kept.deployment, now=datetime.now(UTC)
+    )
+    if reasons:
+        raise CertificateInvalid('; '.join(reasons))
+    return certificate
+
+
+def over(task: Any, mind: Memory) -> Memory:
+    """Return the node state with the certificate of an earlier lifecycle archived, wherever it is stored.
+
+    The node's lifecycle alone ends a certificate: where the folder cannot be reached now, archiving is retried next time.
+    """
+    kept = mind.certificate
+    return mind if kept is None or kept.lifecycle >= mind.lifecycle else _put_away(task, mind, kept)
+
+
+def ended(task: Any, mind: Memory) -> Memory:
+    """Return the state of a node that nobody has any more, with its certificate archived.
+
+    The cleaning that begins the next lifecycle of the node may have failed before it did so.
+    """
+    return mind if mind.certificate is None else _put_away(task, mind, mind.certificate)
+
+
+def attempted(node: Any, mind: Memory) -> Memory:
+    """Return the state that a failed deploy is about to store, with its attempt's certificate if that is not archived yet."""
+    stored = node_state.load(node).certificate
+    return mind if stored is None or stored.lifecycle <= mind.lifecycle else replace(mind, certificate=stored)
+
+
+def wanted(node: NodeFacts, mind: Memory) -> bool:
+    """Whether the node must have a certificate: a tenant's node always, any other node if one was issued."""
+    return node.exposure is Exposure.TENANT or mind.certificate is not None
+
+
+def text(node: Any, kept: Kept) -> bytes:
+    """Read the signed certificate from where it is stored.
+
+    :raises CertificateInvalid: the copy that is stored with the node cannot be read.
+    :raises StateError: it is stored elsewhere, and cannot be read there now.
+    """
+    if kept.packed is not None:
+        return envelope.unpacked(kept.packed)
+    which, folder = _reference(node, kept), _folder()
+    if folder is not None:
+        try:
+            return folder.get(which).removesuffix(b'\n')
+        except StateError:
+            if not _outside(kept, folder):
+                raise
+    raise StateError(
+        f'it lies only at {", ".join(kept.where)}, which is not in the folder of option [{GROUP}] certificate_folder',
+        hint=(
+            f'copy it to {node.uuid}/{kept.lifecycle}-{kept.deployment}.json in that folder (containers of an object store are '
+            f'not read any more), or deploy the node again'
+        ),
+    )
+
+
+def sealer() -> Sealer | None:
+    """Load the key that certificates are signed with; None if the option is not set.
+
+    :raises DocumentError: the key is missing or wrong.
+    """
+    path = settings.core().certificate_key
+    return None if path is None else envelope.load(path)
+
+
+def trust() -> dict[str, Any]:
+    """Return the keys whose signatures are accepted: our own, and those that options name.
+
+    :raises DocumentError: one is missing or wrong.
+    """
+    by = sealer()
+    return ({} if by is None else by.trust) | envelope.trusted(settings.core().certificate_trust)
+
+
+def _put_away(task: Any, mind: Memory, kept: Kept) -> Memory:
+    if kept.away:
+        return mind
+    node, folder = task.node, _folder()
+    if not _mark(_reference(node, kept), folder if kept.where else None):
+        return replace(mind, certificate=replace(kept, superseded=True))
+    what = f'hand-over certificate of lifecycle {kept.lifecycle}, deployment {kept.deployment}, is put away'
+    left = _outside(kept, folder)
+    provision_state.told(node, f'{what}; what lies at {", ".join(left)} stays as it is' if left else what)
+    return replace(mind, certificate=replace(kept, superseded=True, away=True))
+
+
+def _outside(kept: Kept, folder: Folder | None) -> tuple[str, ...]:
+    """The places outside of the folder where it was stored, such as a container of an object store, as earlier versions had."""
+    return tuple(place for place in kept.where if folder is None or not Path(place).is_relative_to(folder.root))
+
+
+def _reference(node: Any, kept: Kept) -> Reference:
+    return Reference(node=CertifiedNode(uuid=node.uuid, name=kept.name), lifecycle=kept.lifecycle, deployment=kept.deployment)
+
+
+def _occasion(task: Any, mind: Memory, tools: Tools, by: Sealer, lifecycle: int) -> decide.Occasion:
+    node = task.node
+    baseline, catalogue = tools.papers or (Paper(name='', digest=''),) * 2
+    return decide.Occasion(
+        node=CertifiedNode(uuid=node.uuid, name=node.name or node.uuid, instance=node.instance_uuid),
+        lifecycle=lifecycle,
+        proven_in=mind.lifecycle,
+        flow=Flow.DEPLOY,
+        deployment=uuidutils.generate_uuid(),
+        issued=datetime.now(UTC),
+        issuer=f'baremetal-acc {metadata.version("baremetal-acc")} at {settings.ironic().host}',
+        key=by.name,
+        requester=rights.begun_by(task, mind, Flow.DEPLOY).by,
+        baseline=baseline,
+        catalogue=catalogue,
+        known=mind.known,
+        custody=mind.custody,
+    )
+
+
+def _folder() -> Folder | None:
+    path = settings.core().certificate_folder
+    return None if path is None else Folder(root=path)
+
+
+def _mark(which: Reference, folder: Folder | None) -> bool:
+    """Archive the certificate in the folder, if there is one; a failure is logged.
+
+    :returns: nothing failed.
+    """
+    try:
+        if folder is not None:
+            folder.put_away(which)
+    except StateError as exc:
+        LOG.warning('Node %s: its certificate of lifecycle %s cannot be put away: %s', which.node.uuid, which.lifecycle, exc)
+        return False
+    return True
+
+
+def _same(certificate: Certificate, data: bytes, by: Sealer, where: str) -> None:
+    """Check that the stored bytes are this certificate under our own signature.
+
+    :raises StateError: they are not.
+    """
+    try:
+        found = envelope.opened(data, by.trust)
+    except CertificateInvalid as exc:
+        raise StateError(f'{where}: the certificate that was read back is none: {exc}') from exc
+    if found != certificate:
+        raise StateError(f'{where}: another certificate was read back')
+
+
+def _read_back(task: Any, certificate: Certificate, by: Sealer, kept: Kept) -> None:
+    """Check that the database returns this certificate with the node, and that it is valid for the node's next lifecycle.
+
+    :raises StateError: it does not, or it is not.
+    """
+    node = objects.Node.get_by_uuid(task.context, task.node.uuid)
+    found = node_state.load(node).certificate
+    where = f'{node_state.PLACE} of node {node.uuid}'
+    if found != kept:
+        raise StateError(f'{where}: another certificate was read back')
+    if kept.packed is not None:
+        _same(certificate, envelope.unpacked(kept.packed), by, where)
+    reasons = decide.holds(
+        certificate, node=node.uuid, lifecycle=kept.lifecycle, deployment=kept.deployment, now=certificate.issued
+    )
+    if reasons:
+        raise StateError(f'{where}: the certificate does not hold: {"; ".join(reasons)}')
+
+
+def _packed(data: bytes, where: tuple[str, ...]) -> str | None:
+    """Return the bytes in the form that is stored with the node; None where they are too large for that and stored elsewhere.
+
+    :raises StateError: they are too large, and stored nowhere else.
+    """
+    made = envelope.packed(data)
+    if len(made) <= KEPT_BYTES:
+        return made
+    if where:
+        return None
+    raise StateError(
+        f'the certificate needs {len(made)} bytes with the node, {KEPT_BYTES} are allowed',
+        hint=f'set option [{GROUP}] certificate_folder, where it may be larger',
+    )

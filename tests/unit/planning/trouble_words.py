@@ -1,0 +1,54 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the watch finds, with its facts in words, as people and stored alarms get it: what tests compare."""
+
+from typing import Any
+
+from baremetal_acc.errors import AccError
+from baremetal_acc.planning import untended, watch
+from baremetal_acc.planning.trouble import NotHandedOver, TroubleText
+from baremetal_acc.planning.watch import Trouble
+from baremetal_acc.render.troubles import recorded
+
+
+def trouble(*, text: str, **more: Any) -> Trouble:
+    """One in words."""
+    return Trouble(fact=TroubleText(text=text), **more)
+
+
+def troubles(*of: Any, **how: Any) -> tuple[Trouble, ...]:
+    """As :func:`watch.troubles`."""
+    return recorded(watch.troubles(*of, **how))
+
+
+def open_locks(*of: Any) -> tuple[Trouble, ...]:
+    """As :func:`watch.open_locks`."""
+    return recorded(watch.open_locks(*of))
+
+
+def accounts(*of: Any) -> tuple[Trouble, ...]:
+    """As :func:`watch.accounts`."""
+    return recorded(watch.accounts(*of))
+
+
+def unreadable(why: str) -> Trouble:
+    """As :func:`watch.unreadable`, by an error that says this."""
+    (found,) = recorded([watch.unreadable(AccError(why))])
+    return found
+
+
+def unproven() -> Trouble:
+    """As :func:`watch.unproven`, of a node that was adopted."""
+    (found,) = recorded([watch.unproven(NotHandedOver(state='active'))])
+    return found
+
+
+def untended_troubles(*of: Any, **how: Any) -> tuple[Trouble, ...]:
+    """As :func:`untended.troubles`."""
+    return recorded(untended.troubles(*of, **how))
+
+
+def unread_host(why: str, *, state: str) -> Trouble:
+    """As :func:`untended.unread_host`, by an error that says this."""
+    (found,) = recorded([untended.unread_host(AccError(why), state=state)])
+    return found
