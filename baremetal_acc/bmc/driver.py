@@ -463,7 +463,8 @@ class Connection(Protocol):
 class Driver(Protocol):
     """Entry point of the group ``baremetal_acc.bmc``: connects to BMCs of one protocol.
 
-    The class is called with the keyword ``devices``: the table of :mod:`baremetal_acc.bmc.device_ids`, None for the shipped one.
+    The class is called with the keyword ``devices``: the table of :mod:`baremetal_acc.bmc.device_ids`, None for the shipped
+    one.
     """
 
     protocol: str

@@ -41,8 +41,8 @@ class Unlocked:
 class TargetState(Remembered):
     """The stored state of one target, as the command line keeps it.
 
-    :class:`~baremetal_acc.execution.lifecycle.Remembered` has the fields that are stored for Ironic's nodes, too. ``--new-lifecycle``
-    increments the lifecycle.
+    :class:`~baremetal_acc.execution.lifecycle.Remembered` has the fields that are stored for Ironic's nodes, too.
+    ``--new-lifecycle`` increments the lifecycle.
 
     :ivar unlocked: devices that were unlocked on purpose.
     :ivar accepted: custody of the cards before there is a job; afterwards the job holds it.

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Share the targets of a run among several processes, because one Python interpreter runs one thread at a time.
 
-Each process takes every n-th target and has a :class:`~baremetal_acc.cli.worker_pool.Fleet` of its own. It sends each result over a
-pipe as soon as it has it, and is told to stop by the same pipe. It stops when the pipe is closed, however the parent ended.
+Each process takes every n-th target and has a :class:`~baremetal_acc.cli.worker_pool.Fleet` of its own. It sends each result
+over a pipe as soon as it has it, and is told to stop by the same pipe. It stops when the pipe is closed, however the parent
+ended.
 """
 
 import math
@@ -53,7 +54,8 @@ def shared(limits: Bounds, processes: int, number: int) -> Bounds:
 
 
 class Processes(Generic[T, R]):
-    """Does what :class:`~baremetal_acc.cli.worker_pool.Fleet` does, in several processes. Results of ``work`` have to be picklable.
+    """Does what :class:`~baremetal_acc.cli.worker_pool.Fleet` does, in several processes. Results of ``work`` have to be
+    picklable.
 
     :param count: the number of processes, at least two.
     :param stopping: called in each worker process when the run was stopped; ``stopped`` is called in this process then.

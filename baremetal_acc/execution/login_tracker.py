@@ -3,9 +3,9 @@
 """Track which BMCs refuse our credentials, and keep a job from logging in so often that an account is locked out.
 
 All requests of a tick pass through :class:`Credentials`. A BMC that has refused is not asked again before its time
-(:mod:`baremetal_acc.planning.login_backoff`); until then the remembered refusal is raised. Refusals are counted for each right (read,
-write, power): an account may have one and lack another, and a host whose locks could not be engaged still has to be powered
-off.
+(:mod:`baremetal_acc.planning.login_backoff`); until then the remembered refusal is raised. Refusals are counted for each right
+(read, write, power): an account may have one and lack another, and a host whose locks could not be engaged still has to be
+powered off.
 """
 
 from collections.abc import Callable, Iterable

@@ -249,7 +249,9 @@ def compare(
     starting: Ref | None = None,
     measured: bool = True,
 ) -> Verdict:
-    """Compare an inventory with the baseline, and with what was shown before (:func:`~baremetal_acc.planning.verify.verify`)."""
+    """Compare an inventory with the baseline, and with what was shown before
+    (:func:`~baremetal_acc.planning.verify.verify`).
+    """
     return verify(
         inventory,
         tools.baseline,

@@ -45,8 +45,8 @@ class Mechanism(Protocol):
     """A lock mechanism of the entry point group ``baremetal_acc.locks``.
 
     A mechanism only ever reports ``locked-reported``, ``pending-reset``, ``partial``, ``unlocked`` or ``unknown``; for a device
-    that it does not apply to it gives no reading at all. ``locked-verified`` is decided by :mod:`baremetal_acc.planning.lock_evidence`
-    alone.
+    that it does not apply to it gives no reading at all. ``locked-verified`` is decided by
+    :mod:`baremetal_acc.planning.lock_evidence` alone.
     """
 
     name: str

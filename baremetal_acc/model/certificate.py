@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hand-over certificate: a document that states what was proven of a node before a tenant gets it.
 
-A certificate is about one node, one lifecycle of the node and one deployment. :mod:`baremetal_acc.certificates.envelope` signs and
-checks it; :mod:`baremetal_acc.certificates.statement` decides what may be written into it.
+A certificate is about one node, one lifecycle of the node and one deployment. :mod:`baremetal_acc.certificates.envelope` signs
+and checks it; :mod:`baremetal_acc.certificates.statement` decides what may be written into it.
 """
 
 from dataclasses import dataclass, field, fields, is_dataclass

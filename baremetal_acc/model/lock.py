@@ -110,8 +110,8 @@ class LockReading(AtPlace):
     :ivar blocks: the write paths that the lock blocks when it is closed.
     :ivar ref: the resource that was read; ``field`` the property in it, a path of names and positions joined with ``/``.
     :ivar value: the literal value, as JSON text; None where there was none.
-    :ivar state: the state as read. A mechanism never returns ``locked-verified``: only :mod:`baremetal_acc.planning.lock_evidence`
-        does.
+    :ivar state: the state as read. A mechanism never returns ``locked-verified``: only
+        :mod:`baremetal_acc.planning.lock_evidence` does.
     :ivar at: when the read began that the reading is part of, UTC.
     :ivar session: name of the session of the reading; two readings over one session have the same name.
     :ivar needs: the reset with which a change of the lock takes effect.

@@ -4,8 +4,8 @@
 
 The job is a value, and no action is performed here. Stages follow one another (:class:`~baremetal_acc.model.job.Stage`). After
 a failure no further action up to the writes is started. If by then the host was held off, a lock released or an image sent,
-failed flashes are rolled back (:mod:`~baremetal_acc.planning.rollback`) and the locks are still engaged, and then the job ends as
-failed: no lock stays open because something else went wrong. Otherwise only the publication is left.
+failed flashes are rolled back (:mod:`~baremetal_acc.planning.rollback`) and the locks are still engaged, and then the job ends
+as failed: no lock stays open because something else went wrong. Otherwise only the publication is left.
 """
 
 from collections import Counter

@@ -150,8 +150,8 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
 }
 """The next state for every state in which a write is polled, with everything that a poll can show.
 
-A write that was not started is not polled: :func:`~baremetal_acc.planning.job_transitions.advance` starts it, and only if a fresh read
-shows the very device that was planned. Nothing here starts a write.
+A write that was not started is not polled: :func:`~baremetal_acc.planning.job_transitions.advance` starts it, and only if a
+fresh read shows the very device that was planned. Nothing here starts a write.
 """
 
 

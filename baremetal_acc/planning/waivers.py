@@ -79,8 +79,8 @@ def hidden(accelerator: Accelerator, path: WritePath, before: Blockable) -> bool
 def _blockable(accelerator: Accelerator, path: WritePath) -> frozenset[str]:
     """Return the parts of a device that mechanisms could block on a path.
 
-    Parts and BMCs are listed separately: how :func:`~baremetal_acc.planning.lock_evidence.coverage` combines them depends on what is
-    reported.
+    Parts and BMCs are listed separately: how :func:`~baremetal_acc.planning.lock_evidence.coverage` combines them depends on
+    what is reported.
     """
     readings = [
         r

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reprogram one machine: withdraw it from placement, program its regions by an Ironic cleaning, and make it available again.
 
-The mover reads Ironic and placement, decides (:mod:`baremetal_acc.pools.state_machine`), stores, acts, and repeats that. The result
-of an act is what the next read shows.
+The mover reads Ironic and placement, decides (:mod:`baremetal_acc.pools.state_machine`), stores, acts, and repeats that. The
+result of an act is what the next read shows.
 """
 
 import glob

@@ -158,7 +158,8 @@ def broken(claimed: Iterable[Claimed], supply: Supply) -> Iterator[str]:
 def changed(actions: Iterable[Action], single: Mapping[Place, str]) -> dict[Place, tuple[str, str]]:
     """Return the slots that actions would give another function than the claimed one, with the present and the new function.
 
-    :param single: as :func:`baremetal_acc.scheduling.schedulable.single` returns it. Another name of the same class is the same function.
+    :param single: as :func:`baremetal_acc.scheduling.schedulable.single` returns it. Another name of the same class is the
+        same function.
     """
     gets = {(a.accelerator, a.slot): a.function for a in actions if isinstance(a, Program)}
     return {

@@ -248,7 +248,8 @@ class AccFirmware(base.FirmwareInterface):
             why = read_only.left_out(task)
             if why is not None:
                 raise exception.InstanceDeployFailure(
-                    f'node {task.node.name or task.node.uuid}: {definitions.VERIFY.name} is left out of this deploy by {why}, and '
+                    f'node {task.node.name or task.node.uuid}: {definitions.VERIFY.name} is left out '
+                    f'of this deploy by {why}, and '
                     'without it nothing proves that the locks hold'
                 )
         return list(super().get_deploy_steps(task))

@@ -3,8 +3,9 @@
 """One machine's random life by a seed: cleaned, locked, verified, handed over, watched, taken back, with faults of all kinds.
 
 The machine is the emulator's, with a clock of its own; our own code decides, run as a conductor runs it
-(:mod:`baremetal_acc.execution` and :mod:`baremetal_acc.decide`). The seed selects the events. The result is judged by the machine's
-true state: whether any write path from the host to a card is open, what runs in each component, which lock was written when.
+(:mod:`baremetal_acc.execution` and :mod:`baremetal_acc.decide`). The seed selects the events. The result is judged by the
+machine's true state: whether any write path from the host to a card is open, what runs in each component, which lock was
+written when.
 
 A life is judged at every hand-over, at the end of every cleaning and in every round of the watch. A hand-over without proof is
 a fault of ours whatever the BMCs did, with one exception: a BMC that reports a lock or a version that is not there looks like

@@ -124,8 +124,8 @@ SETTINGS_PLACES = re.compile(r'(?<![\w-])--[a-z]|bmcs\.yaml|driver_info|acc_bmcs
 SETTINGS_PLACES_NOT_IN = ('errors', 'model', 'planning', 'decide', 'attach', 'bmc', 'locks', 'run')
 SETTINGS_PLACES_IN = ('decide.restore', 'decide.evidence')
 """Where an operator says something: an argument of the command line, a file, a key of an Ironic node. Below the shells hints
-name a :class:`~baremetal_acc.bmc.driver.Setting`. How a restore goes on, and how what has vanished is forgotten, is a verb of one
-shell and a step of the other: both are named."""
+name a :class:`~baremetal_acc.bmc.driver.Setting`. How a restore goes on, and how what has vanished is forgotten, is a verb of
+one shell and a step of the other: both are named."""
 
 VENDORS = re.compile(
     'altera|ami|amd|bluefield|broadcom|dell|dgx|gigabyte|habana|hgx|hpe|huawei|idrac|ilo|inspur|intel|lenovo|marvell|'

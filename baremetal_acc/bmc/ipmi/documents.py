@@ -58,7 +58,8 @@ class IpmiWriter:
     """Writes the firmware firewall of the system interface, the only resource that can be set, in an administrator's session.
 
     PATCH the document of :data:`~baremetal_acc.bmc.ipmi.resource.FIREWALL` with ``{'Closed': true, 'Before': [...]}`` to lock,
-    or with ``{'Open': [...]}`` to unlock. Both lists hold undo records (:func:`baremetal_acc.bmc.ipmi.firmware_firewall.apply.encode_undo`).
+    or with ``{'Open': [...]}`` to unlock. Both lists hold undo records
+    (:func:`baremetal_acc.bmc.ipmi.firmware_firewall.apply.encode_undo`).
     """
 
     def __init__(self, address: BmcAddress, raw: Sessions) -> None:

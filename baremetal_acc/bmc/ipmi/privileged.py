@@ -35,7 +35,8 @@ class Privileged:
     ) -> Reply:
         """Send a command and wait for the answer.
 
-        :raises BmcError: as by :class:`~baremetal_acc.bmc.ipmi.command.Raw`; if bridging is refused to both, the operator's error.
+        :raises BmcError: as by :class:`~baremetal_acc.bmc.ipmi.command.Raw`; if bridging is refused to both, the operator's
+            error.
         """
         if (netfn, command) in self._refused:
             return self._administrator(netfn, command, data, lun=lun, within=within)

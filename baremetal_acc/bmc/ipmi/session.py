@@ -168,7 +168,8 @@ class Session:
         return reply
 
     def series(self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
-        """As :func:`~baremetal_acc.bmc.ipmi.command.series`: the next packet is encoded while the answer to the last is awaited.
+        """As :func:`~baremetal_acc.bmc.ipmi.command.series`: the next packet is encoded while the answer to the last is
+        awaited.
 
         :raises BmcError: as by a call.
         """

@@ -66,7 +66,9 @@ _PART = 5
 """Length of a run of characters from which a text is assumed to repeat a part of the password, not to share it by chance."""
 
 _SECRET_PLACE = re.compile(r'/[A-Za-z0-9_-]{43}(?=/)')
-"""The random part of an image's URL (:mod:`~baremetal_acc.bmc.redfish.image_server`), which a BMC that could not fetch it repeats."""
+"""The random part of an image's URL (:mod:`~baremetal_acc.bmc.redfish.image_server`), which a BMC that could not fetch it
+repeats.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

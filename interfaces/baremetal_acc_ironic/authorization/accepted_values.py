@@ -13,10 +13,12 @@ meets it is an operator's: Nova deploys, and automated cleaning runs, whoever wr
 
 In the usual life of a node (enrol, manage, provide) the automated cleaning accepts the class, and a project that leases the
 node later changes nothing. A node that has an owner or a lessee from the start needs one reconciling by hand where rules ask
-for a class or a trait. An operator is whoever belongs to neither project (:func:`~baremetal_acc_ironic.authorization.exposure.operator`).
+for a class or a trait. An operator is whoever belongs to neither project
+(:func:`~baremetal_acc_ironic.authorization.exposure.operator`).
 
 Ramdisk and BMC addresses of a node that has not been met with an owner are accepted by each flow of an operator, and the first
-BMC addresses of any node likewise (:mod:`~baremetal_acc_ironic.authorization.ramdisk_source`, :mod:`~baremetal_acc_ironic.authorization.bmc_source`).
+BMC addresses of any node likewise (:mod:`~baremetal_acc_ironic.authorization.ramdisk_source`,
+:mod:`~baremetal_acc_ironic.authorization.bmc_source`).
 
 While nothing was accepted, rules go by no class and by no trait, and a node on which a class or trait could select other rules
 does not verify. A periodic stores that a node has an owner or a lessee, so that a lease that ended before any flow of ours is
@@ -59,7 +61,9 @@ def takes(task: Any, mind: Memory, step: Step, flow: Flow, *, known: bool) -> bo
 
 
 def with_ramdisk(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
-    """Return the state with the ramdisk that a step accepts (:mod:`~baremetal_acc_ironic.authorization.ramdisk_source`); stored at once."""
+    """Return the state with the ramdisk that a step accepts (:mod:`~baremetal_acc_ironic.authorization.ramdisk_source`);
+    stored at once.
+    """
     node = task.node
     now = ramdisk_source.digest(node)
     owner = met(mind, node).owned
@@ -71,7 +75,9 @@ def with_ramdisk(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
 
 
 def with_bmcs(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
-    """Return the state with the BMCs that a step accepts (:mod:`~baremetal_acc_ironic.authorization.bmc_source`); stored at once."""
+    """Return the state with the BMCs that a step accepts (:mod:`~baremetal_acc_ironic.authorization.bmc_source`); stored at
+    once.
+    """
     node = task.node
     now = bmc_source.digest(node)
     open_to_all = mind.bmcs is None or not met(mind, node).owned

@@ -5,9 +5,9 @@
 Members of the project that owns a node may write ``driver_info``, and with it which BMC we ask: a BMC of their own would report
 that every lock is closed. The first flow that an operator begins accepts the addresses that are set then (:attr:`Memory.bmcs`,
 a digest). After that, a node that has or had an owner accepts other addresses only by hand (see
-:mod:`baremetal_acc_ironic.authorization.accepted_values`); a node that none of our flows has met with an owner accepts them whenever an operator
-begins a flow. Logins are not part of the digest: a wrong login fails at the BMC. Where a project runs all flows of its own
-nodes itself, nothing is ever accepted, and the addresses are believed.
+:mod:`baremetal_acc_ironic.authorization.accepted_values`); a node that none of our flows has met with an owner accepts them
+whenever an operator begins a flow. Logins are not part of the digest: a wrong login fails at the BMC. Where a project runs all
+flows of its own nodes itself, nothing is ever accepted, and the addresses are believed.
 """
 
 import hashlib
@@ -43,6 +43,7 @@ def contested(node: Any, mind: Memory) -> tuple[str, ...]:
         return ()
     return (
         f'driver_info names other BMCs (redfish_*, ipmi_*, {BMCS}) than those that an operator has taken (see that they are '
-        f'right, and let a system administrator run {definitions.RECONCILE.name} in manual cleaning or service, which takes them; '
+        f'right, and let a system administrator run {definitions.RECONCILE.name} in manual cleaning '
+        'or service, which takes them; '
         'else set them back)',
     )

@@ -4,7 +4,8 @@
 
 Ironic checks ``baremetal:step:execute:<interface>.<step>`` where a rule of that name is registered. The API does not import
 hardware types, and a rule that is only in a policy file makes it answer 500; so the middleware registers the rules. Requests
-for which Ironic has no rule, or one that too many users pass, are checked by :mod:`baremetal_acc_ironic.authorization.api_guard`.
+for which Ironic has no rule, or one that too many users pass, are checked by
+:mod:`baremetal_acc_ironic.authorization.api_guard`.
 """
 
 from collections.abc import Iterator

@@ -8,10 +8,10 @@ all others (ironic 39.0.0, drivers/utils.py, ``get_kernel_append_params``), and 
 that. So a node's ramdisk is the operator's where neither names anything, or where ``driver_info`` names what an operator has
 accepted (:attr:`Memory.ramdisk`, a digest). The same holds for ``network_data``, which the owner's members write too.
 
-The ramdisk is accepted like a resource class (:mod:`baremetal_acc_ironic.authorization.accepted_values`), but earlier and more often. Earlier, since
-Ironic boots the ramdisk before the first step: when a flow begins (:mod:`baremetal_acc_ironic.authorization.rights`). More often, since a
-lessee cannot write ``driver_info``: on a node that no flow of ours has met with an owner, each flow of an operator accepts it
-again.
+The ramdisk is accepted like a resource class (:mod:`baremetal_acc_ironic.authorization.accepted_values`), but earlier and more
+often. Earlier, since Ironic boots the ramdisk before the first step: when a flow begins
+(:mod:`baremetal_acc_ironic.authorization.rights`). More often, since a lessee cannot write ``driver_info``: on a node that no
+flow of ours has met with an owner, each flow of an operator accepts it again.
 """
 
 import hashlib

@@ -3,8 +3,8 @@
 """Decide which resource class of a node baseline rules go by: only one that an operator has accepted.
 
 Ironic lets every member of the project that leases a node change its ``resource_class`` (rule ``baremetal:node:update``), and a
-rule may apply to one class only. So the class that a node has now selects no rule by itself; :mod:`baremetal_acc_ironic.authorization.accepted_values`
-says when a class is accepted.
+rule may apply to one class only. So the class that a node has now selects no rule by itself;
+:mod:`baremetal_acc_ironic.authorization.accepted_values` says when a class is accepted.
 """
 
 from dataclasses import replace
@@ -52,7 +52,8 @@ def contested(node: Any, facts: NodeFacts, baseline: Baseline) -> tuple[str, ...
             return ()
         return (
             f'resource_class is {shown.resource_class!r}, rules go by {facts.resource_class!r}, and these tell them apart: '
-            f'{", ".join(rules)} (if the new one is right, run {definitions.RECONCILE.name} in manual cleaning, which takes it; else '
+            f'{", ".join(rules)} (if the new one is right, run {definitions.RECONCILE.name} in manual '
+            'cleaning, which takes it; else '
             f'set it back)',
         )
     meant = {r.name for r in baseline.rules if r.match.resource_class is not None and accepted_values.asks_for_more(r)}

@@ -8,7 +8,8 @@ that leases a node is refused here, whichever way it came: it writes no firmware
 are left to the API: whoever wrote the runbook has decided for them.
 
 Who has begun a flow is stored when the flow begins, for only its first step still has the context of the request: later steps
-have that of a periodic, or of a heartbeat, where a client can claim any identity (:mod:`baremetal_acc_ironic.authorization.requester`).
+have that of a periodic, or of a heartbeat, where a client can claim any identity
+(:mod:`baremetal_acc_ironic.authorization.requester`).
 """
 
 from collections.abc import Iterable, Mapping

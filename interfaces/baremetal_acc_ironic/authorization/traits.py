@@ -3,8 +3,8 @@
 """Decide which traits of a node baseline rules go by: our own, and those that an operator has accepted.
 
 Ironic lets admins of the project that owns a node set its traits (rule ``baremetal:node:traits:set``), and a rule may apply to
-nodes with a trait only. So the traits that a node has now select no rule by themselves; :mod:`baremetal_acc_ironic.authorization.accepted_values` says
-when traits are accepted.
+nodes with a trait only. So the traits that a node has now select no rule by themselves;
+:mod:`baremetal_acc_ironic.authorization.accepted_values` says when traits are accepted.
 """
 
 from dataclasses import replace
@@ -58,7 +58,8 @@ def contested(node: Any, mind: Memory, baseline: Baseline) -> tuple[str, ...]:
             return ()
         return (
             f'the node has traits {_listed(now)}, rules go by {_listed(goes)}, and these rules ask for them: '
-            f'{", ".join(rules)} (if the new ones are right, let a system administrator run {definitions.RECONCILE.name} in manual '
+            f'{", ".join(rules)} (if the new ones are right, let a system administrator run '
+            f'{definitions.RECONCILE.name} in manual '
             'cleaning or service, which takes them; else set them back)',
         )
     meant = {
@@ -71,7 +72,8 @@ def contested(node: Any, mind: Memory, baseline: Baseline) -> tuple[str, ...]:
         return ()
     return (
         f'the node has traits {_listed(now)}, no operator has taken them, so rules go by none, and these rules ask for some: '
-        f'{", ".join(rules)} (see that they are right, and let a system administrator run {definitions.RECONCILE.name} in manual '
+        f'{", ".join(rules)} (see that they are right, and let a system administrator run '
+        f'{definitions.RECONCILE.name} in manual '
         'cleaning or service, which takes them)',
     )
 

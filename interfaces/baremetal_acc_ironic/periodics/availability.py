@@ -3,8 +3,9 @@
 """Periodic: withdraw from placement what unavailable nodes offer, and publish it again once a node is available.
 
 A node goes to maintenance, fails, is moved to manageable, is adopted: none of this runs a step of ours, and a device can be
-claimed without its machine. So a periodic compares the state of each node (:mod:`baremetal_acc.scheduling.node_availability`) with what
-placement was last sent, which is stored with the node. For a node at rest this needs no request to placement or to a BMC.
+claimed without its machine. So a periodic compares the state of each node (:mod:`baremetal_acc.scheduling.node_availability`)
+with what placement was last sent, which is stored with the node. For a node at rest this needs no request to placement or to a
+BMC.
 
 Before anything is published again, the whole node is read and verified: an operator may have put it into maintenance to swap a
 card. A node that a tenant has had, and that was not cleaned since, is not published, whatever its BMC reports. What a pool has

@@ -4,8 +4,8 @@
 
 A quiet round reads only whether the host is off, over the session that is kept with its BMC. If the host is on, and neither an
 operator has allowed that nor the operator's ramdisk runs, the locks are read: in full at first, later by rereading the watched
-resources (:mod:`baremetal_acc.execution.integrity_watch`). A card that is not proven closed is marked as exposed, and its chain of custody
-is broken; Ironic powers the host off, unless somebody may be using it.
+resources (:mod:`baremetal_acc.execution.integrity_watch`). A card that is not proven closed is marked as exposed, and its
+chain of custody is broken; Ironic powers the host off, unless somebody may be using it.
 
 Like every round, it shares the node's lock while it only reads; its findings count only if no flow has begun meanwhile.
 """

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Periodic: watch that deployed nodes stay as they were handed over, and that unused nodes are off or locked.
 
-Each node has its own rounds, spread over an interval; :mod:`baremetal_acc_ironic.periodics.watch_states` says which node is watched how,
-and :mod:`baremetal_acc_ironic.periodics.unused_nodes` has the rounds of unused nodes.
+Each node has its own rounds, spread over an interval; :mod:`baremetal_acc_ironic.periodics.watch_states` says which node is
+watched how, and :mod:`baremetal_acc_ironic.periodics.unused_nodes` has the rounds of unused nodes.
 
 The first round after a node has become active begins at once and reads the full inventory: it closes the gap between the
 verification of the deploy and the start of the host. Later rounds reread the watched resources only
-(:mod:`baremetal_acc.execution.integrity_watch`): a quiet one costs a BMC a few requests and does not touch the node. If a reread finds a
-change, the full inventory is read before anything is reported. :mod:`baremetal_acc.planning.watch` decides what is reported and
-what is done.
+(:mod:`baremetal_acc.execution.integrity_watch`): a quiet one costs a BMC a few requests and does not touch the node. If a
+reread finds a change, the full inventory is read before anything is reported. :mod:`baremetal_acc.planning.watch` decides what
+is reported and what is done.
 
 A round shares the node's lock while it only reads; its findings count only if the node is still the same afterwards.
 """

@@ -9,8 +9,8 @@ of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's ow
 Other keys are stored next to it. ``drift`` (reported last), ``certificate`` (issued last) and ``attached`` (what an instance
 has got) stay readable for people. ``ways``, ``taken``, ``ramdisk``, ``bmcs``, ``met``, ``proven``, ``start_allowed``,
 ``untended``, ``shelf`` and ``regions`` are outside of the state so that older versions of this package ignore them; ``regions``
-is also read by pools (:mod:`baremetal_acc.scheduling.regions`). ``seen``, always compressed, is the inventory that the next read is
-compared with, and ``handed`` is how the node was handed over. Full inventories do not belong here: they are in Ironic's
+is also read by pools (:mod:`baremetal_acc.scheduling.regions`). ``seen``, always compressed, is the inventory that the next
+read is compared with, and ``handed`` is how the node was handed over. Full inventories do not belong here: they are in Ironic's
 inspection store, where others write, too.
 """
 

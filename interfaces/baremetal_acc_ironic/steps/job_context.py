@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Build the execution context of a node's job (:class:`baremetal_acc.execution.Tools`): Ironic's storage, power and placement."""
+"""Build the execution context of a node's job (:class:`baremetal_acc.execution.Tools`): Ironic's storage, power and
+placement.
+"""
 
 import functools
 from collections.abc import Callable, Iterable

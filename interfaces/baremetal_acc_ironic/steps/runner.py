@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Plan the job of an Ironic step, store it, and advance it until it ends: the Ironic shell of :func:`baremetal_acc.execution.tick`.
+"""Plan the job of an Ironic step, store it, and advance it until it ends: the Ironic shell of
+:func:`baremetal_acc.execution.tick`.
 
 A step plans at once and writes nothing: what is wrong becomes the node's ``last_error`` before any card is changed. The job is
 stored, the step waits, and a periodic advances the job until it ends. A conductor that was restarted loads the job and reads

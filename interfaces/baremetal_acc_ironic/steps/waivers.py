@@ -65,12 +65,16 @@ def waive(task: Any, given: Mapping[str, Any]) -> None:
         left = [g for g in mind.waivers if not g.waiver.ended(now)]
         if wanted is None:
             kept = tuple(g for g in left if devices and g.devices != devices)
-            text = f'{definitions.WAIVE.name}: {len(mind.waivers) - len(kept)} waivers are taken back, {len(kept)} are left, by {who.by}'
+            text = (
+                f'{definitions.WAIVE.name}: {len(mind.waivers) - len(kept)} waivers are taken back, '
+                f'{len(kept)} are left, by {who.by}'
+            )
         else:
             kept = (Granted(waiver=wanted, since=now, devices=devices), *_besides(left, devices, wanted.paths))
             which = f'{len(devices)} devices' if devices else 'all devices'
             text = (
-                f'{definitions.WAIVE.name}: {", ".join(sorted(wanted.paths))} of {which} may stay open where no mechanism blocks it, '
+                f'{definitions.WAIVE.name}: {", ".join(sorted(wanted.paths))} of {which} may stay '
+                'open where no mechanism blocks it, '
                 f'until {moment(wanted.expires)} and no longer than until the node comes back, by {who.by}: {wanted.reason}'
             )
         if len(kept) > MOST:

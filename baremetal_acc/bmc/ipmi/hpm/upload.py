@@ -4,8 +4,8 @@
 
 An upload is a :class:`Transfer`, a value. :func:`step` sends one command and returns the next value, so that the caller decides
 when to proceed and when to sleep (:func:`turn` does both). Until Activate Firmware the controller runs what it ran before,
-unless it activates by itself (see :func:`baremetal_acc.bmc.ipmi.hpm.commands.activate`). An upload can be started again at any time,
-with Abort Firmware Upgrade and the first block.
+unless it activates by itself (see :func:`baremetal_acc.bmc.ipmi.hpm.commands.activate`). An upload can be started again at any
+time, with Abort Firmware Upgrade and the first block.
 
 Source: facts/ipmi.md, section 3.
 """
