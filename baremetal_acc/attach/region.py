@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from baremetal_acc.attach.api import Around, Prepared, Undo
 from baremetal_acc.model.attach import AttachHandle, Attachment, Claim, Give, HandleType, Place
-from baremetal_acc.scheduling import region_claims as decide
+from baremetal_acc.scheduling import region_claims
 from baremetal_acc.scheduling.schedulable import Supply
 
 
@@ -53,14 +53,14 @@ class Region:
         :raises UsageError: not every function that was asked for can be given to one of them.
         """
         supply = Supply(functions=around.holds, offers=around.supply.offers)
-        chosen = decide.assign([_claimed(a) for a in attachments], around.asked, supply)
+        chosen = region_claims.assign([_claimed(a) for a in attachments], around.asked, supply)
         made = tuple(replace(a, function=_of(chosen, a) or around.holds.get(_place(a))) for a in attachments)
         gives = (Give(accelerator=device, slot=slot, function=name) for (device, slot), name in sorted(chosen.items()))
         return Prepared(attachments=made, gives=tuple(gives))
 
     def post_plug(self, attachments: Sequence[Attachment], around: Around) -> tuple[str, ...]:
         """Check that each slot is still there, holds what it was claimed as, and what was programmed for the instance."""
-        found = list(decide.broken([_claimed(a) for a in attachments], around.supply))
+        found = list(region_claims.broken([_claimed(a) for a in attachments], around.supply))
         for one in attachments:
             accelerator = around.accelerator(one)
             slots = () if accelerator is None else accelerator.slots
@@ -111,8 +111,8 @@ def _give(one: Attachment, function: str) -> Give:
     return Give(accelerator=one.accelerator, slot=one.slot or '', function=function)
 
 
-def _claimed(one: Attachment) -> decide.Claimed:
-    return decide.Claimed(accelerator=one.accelerator, slot_id=one.slot or '', label=one.label, classes=one.classes)
+def _claimed(one: Attachment) -> region_claims.Claimed:
+    return region_claims.Claimed(accelerator=one.accelerator, slot_id=one.slot or '', label=one.label, classes=one.classes)
 
 
 def _place(one: Attachment) -> Place:

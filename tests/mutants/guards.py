@@ -53,7 +53,7 @@ GUARDS = (
     ),
     Guard(
         name='go on with an upload while the host that was held runs',
-        file=f'{RUN}/writing.py',
+        file=f'{RUN}/firmware_update.py',
         guard="        why = woke or (image.denied and f'the catalogue denies it: {image.denied}')\n",
         gone="        why = image.denied and f'the catalogue denies it: {image.denied}'\n",
         tests='tests/unit/execution/test_turns.py',
@@ -124,14 +124,14 @@ GUARDS = (
     Guard(
         name='ask a controller to go back that tells nothing of its last command',
         file='baremetal_acc/bmc/ipmi/update.py',
-        guard=' or last is None or last.command == hpm.Command.ROLLBACK:',
-        gone=' or (last is not None and last.command == hpm.Command.ROLLBACK):',
+        guard=' or last is None or last.command == commands.Command.ROLLBACK:',
+        gone=' or (last is not None and last.command == commands.Command.ROLLBACK):',
         tests='tests/wire/test_ipmi_update.py::test_a_rollback_that_was_done_and_called_busy_is_not_done_again',
     ),
     Guard(
         name='write a controller that says that an upgrade is undesirable',
         file='baremetal_acc/bmc/ipmi/update.py',
-        guard='    if hpm.Feature.UNDESIRABLE in found.target.features:\n',
+        guard='    if commands.Feature.UNDESIRABLE in found.target.features:\n',
         gone='    if False:\n',
         tests='tests/wire/test_ipmi_update.py::test_a_controller_that_does_not_want_to_be_written_is_not',
     ),
@@ -292,8 +292,8 @@ GUARDS = (
     Guard(
         name='accept a stranger staged for the next reset',
         file=VERIFY,
-        guard='Met.YES if fact.staged is None and images',
-        gone='Met.YES if images',
+        guard='Met.YES if fact.staged is None and image_selection',
+        gone='Met.YES if image_selection',
         tests='tests/unit/planning/test_verify.py',
     ),
     Guard(
@@ -396,7 +396,7 @@ GUARDS = (
     ),
     Guard(
         name='wait up to the deadline for a BMC that contradicts itself',
-        file=f'{RUN}/writing.py',
+        file=f'{RUN}/firmware_update.py',
         guard='        if now - since <= limit:\n',
         gone='        if True:\n',
         tests='tests/unit/execution/test_hidden_cards.py',
@@ -410,7 +410,7 @@ GUARDS = (
     ),
     Guard(
         name='write to a device that changed since the plan',
-        file=f'{RUN}/writing.py',
+        file=f'{RUN}/firmware_update.py',
         guard='    if moved is not None:\n',
         gone='    if False:\n',
         tests='tests/unit/execution/test_tick.py',
@@ -425,7 +425,7 @@ GUARDS = (
     Guard(
         name='give the host back with a spoilt card',
         file=f'{RUN}/power.py',
-        guard='    lost = restore.lost(job)\n',
+        guard='    lost = rollback.lost(job)\n',
         gone='    lost = ()\n',
         tests='tests/unit/execution/test_restore.py::test_a_host_is_not_given_back_with_a_card_that_could_not_be_put_back',
     ),
@@ -445,14 +445,14 @@ GUARDS = (
     ),
     Guard(
         name='judge a card while its task goes on after a restart',
-        file=f'{RUN}/ending.py',
+        file=f'{RUN}/finish.py',
         guard='    if goes_on and now <= job.deadline:\n        return job\n',
         gone='',
         tests='tests/unit/execution/test_end_of_write.py',
     ),
     Guard(
         name='leave the host on with a card that turned out to be spoilt',
-        file=f'{RUN}/ending.py',
+        file=f'{RUN}/finish.py',
         guard='still_open or end.quarantined or tools',
         gone='still_open or tools',
         tests='tests/unit/execution/test_restore.py::test_a_host_that_shows_the_bad_card_only_once_it_runs_is_powered_off_again',
@@ -466,7 +466,7 @@ GUARDS = (
     ),
     Guard(
         name='believe a BMC that it powers off',
-        file=f'{RUN}/ending.py',
+        file=f'{RUN}/finish.py',
         guard='            return replace(job, off_since=first), None\n',
         gone='            pass\n',
         tests='tests/unit/execution/test_restore.py::test_a_host_that_does_not_go_off_is_told_more_than_once_and_then_of',
@@ -487,7 +487,7 @@ GUARDS = (
     ),
     Guard(
         name='leave the host on with a card that nobody could look at',
-        file=f'{RUN}/ending.py',
+        file=f'{RUN}/finish.py',
         guard='    if open_ones or end.quarantined or end.held:\n',
         gone='    if open_ones and not (end.quarantined or end.held):\n',
         tests='tests/unit/execution/test_restore.py::test_a_host_whose_card_nobody_can_look_at_in_the_end_is_powered_off_again',
@@ -508,7 +508,7 @@ GUARDS = (
     ),
     Guard(
         name='pass a job whose verdict is not met',
-        file=f'{RUN}/ending.py',
+        file=f'{RUN}/finish.py',
         guard='    reasons = [findings.sentence(f) for f in unmet] if job.demands_met else []\n',
         gone='    reasons = []\n',
         tests='tests/unit/execution/test_tick.py',
@@ -558,8 +558,8 @@ GUARDS = (
     Guard(
         name="waive a machine's lock that has vanished",
         file='baremetal_acc/planning/waivers.py',
-        guard='return (*evidence.subjects(accelerator), *(WritablePart(scope=Scope.BMC, part=bmc) for bmc in bmcs))\n',
-        gone='return evidence.subjects(accelerator)\n',
+        guard='return (*lock_evidence.subjects(accelerator), *(WritablePart(scope=Scope.BMC, part=bmc) for bmc in bmcs))\n',
+        gone='return lock_evidence.subjects(accelerator)\n',
         tests='tests/unit/planning/test_waivers.py',
     ),
     Guard(
@@ -585,7 +585,7 @@ GUARDS = (
     ),
     Guard(
         name='write below the floor of a rule for a card that has stopped showing its place',
-        file=f'{RUN}/writing.py',
+        file=f'{RUN}/firmware_update.py',
         guard='target.node).highest_floor',
         gone='target.node).security_floor',
         tests='tests/unit/execution/test_attacks.py::test_the_floor_of_a_rule_holds_for_a_card_that_has_stopped_showing_its_place',
@@ -606,21 +606,21 @@ GUARDS = (
     ),
     Guard(
         name='give the host back while its cards are not shown',
-        file=f'{RUN}/looking.py',
+        file=f'{RUN}/observation.py',
         guard='f.subject.kind in UNSEEN_OR_OPEN',
         gone='f.subject.kind in UNSEEN_OR_OPEN and str(f.subject) != "present"',
         tests='tests/unit/execution/test_attacks.py',
     ),
     Guard(
         name='write while somebody has powered the held host on',
-        file=f'{RUN}/writing.py',
+        file=f'{RUN}/firmware_update.py',
         guard='    moved = _moved(action, inventory) or host_runs(job, inventory)\n',
         gone='    moved = _moved(action, inventory)\n',
         tests='tests/unit/execution/test_attacks.py',
     ),
     Guard(
         name="program a slot that a tenant's host could program meanwhile",
-        file=f'{RUN}/writing.py',
+        file=f'{RUN}/firmware_update.py',
         guard='        moved = host_may_program(job, action, at.target.node.exposure, host, accelerator)\n',
         gone='        host_may_program(job, action, target.node.exposure, host, accelerator)\n',
         tests='tests/faults/test_program.py',
@@ -648,7 +648,7 @@ GUARDS = (
     ),
     Guard(
         name='pass a job that cannot close what it opened',
-        file=f'{RUN}/ending.py',
+        file=f'{RUN}/finish.py',
         guard='    reasons += _left_open(job, inventory, still_open if job.demands_met else ())\n',
         gone='',
         tests='tests/unit/execution/test_attacks.py',
@@ -663,8 +663,8 @@ GUARDS = (
     Guard(
         name='send a reset again whose answer was lost',
         file=f'{RUN}/power.py',
-        guard='    except BmcUnreachable as exc:\n        # Whether',
-        gone='    except KeyError as exc:\n        # Whether',
+        guard='    except BmcUnreachable as exc:\n        # LastResetTime',
+        gone='    except KeyError as exc:\n        # LastResetTime',
         tests='tests/unit/execution/test_attacks.py',
     ),
     Guard(
@@ -676,7 +676,7 @@ GUARDS = (
     ),
     Guard(
         name='pass a job whose publishing found a lock open',
-        file=f'{RUN}/ending.py',
+        file=f'{RUN}/finish.py',
         guard='    if job.demands_met and verdict.unmet:\n',
         gone='    if False:\n',
         tests='tests/unit/execution/test_attacks.py',
@@ -684,7 +684,7 @@ GUARDS = (
     Guard(
         name='leave on offer what has failed',
         file=ADVANCE,
-        guard='            return False  # what failed must not stay on offer',
+        guard='            return False  # a device whose write failed must',
         gone='            return True',
         tests='tests/unit/execution/test_tick.py',
     ),
@@ -795,49 +795,49 @@ GUARDS = (
     ),
     Guard(
         name='InbandUpdatePolicy: take a read error of the root of trust for locked',
-        file=f'{LOCKS}/nvidia_inband_update_policy.py',
+        file=f'{LOCKS}/nvidia/inband_update_policy.py',
         guard='    if missing:\n        return LockState.UNKNOWN, UNSURE',
         gone='    if False:\n        return LockState.UNKNOWN, UNSURE',
         tests=LOCK_TESTS,
     ),
     Guard(
         name='InbandUpdatePolicy: overlook a second source that says otherwise',
-        file=f'{LOCKS}/nvidia_inband_update_policy.py',
+        file=f'{LOCKS}/nvidia/inband_update_policy.py',
         guard='    if value is not MISSING and value is not closed:\n',
         gone='    if False:\n',
         tests=f'{CARD_LOCK_TESTS}::test_a_second_source_for_the_policy_has_to_agree',
     ),
     Guard(
         name='BlueField: overlook that another place says the card is open',
-        file=f'{LOCKS}/bluefield.py',
+        file=f'{LOCKS}/nvidia/bluefield.py',
         guard='            if place != mechanism and says:\n',
         gone='            if False:\n',
         tests=f'{CARD_LOCK_TESTS}::test_what_a_card_says_in_several_places_has_to_agree',
     ),
     Guard(
         name='InbandUpdatePolicy: let a name prove which device is protected',
-        file=f'{LOCKS}/nvidia_inband_update_policy.py',
+        file=f'{LOCKS}/nvidia/inband_update_policy.py',
         guard='    if inferred:\n',
         gone='    if False:\n',
         tests=LOCK_TESTS,
     ),
     Guard(
         name='HostPrivilege: one of two ways closed is closed',
-        file=f'{LOCKS}/bluefield_host_privilege.py',
+        file=f'{LOCKS}/nvidia/bluefield_host_privilege.py',
         guard='    if level and rshim:\n        contradicted',
         gone='    if level or rshim:\n        contradicted',
         tests=LOCK_TESTS,
     ),
     Guard(
         name='HostPrivilege: take what could not be read for nothing',
-        file=f'{LOCKS}/bluefield_host_privilege.py',
+        file=f'{LOCKS}/nvidia/bluefield_host_privilege.py',
         guard='    if unreadable is not None:\n',
         gone='    if False:\n',
         tests=LOCK_TESTS,
     ),
     Guard(
         name='HostPrivilege: overlook that it opens with the next reset',
-        file=f'{LOCKS}/bluefield_host_privilege.py',
+        file=f'{LOCKS}/nvidia/bluefield_host_privilege.py',
         guard='    if pending is not None and level and rshim:\n',
         gone='    if False:\n',
         tests=LOCK_TESTS,
@@ -1047,14 +1047,14 @@ GUARDS = (
     ),
     Guard(
         name='judge a component whose card may not be shown wholly',
-        file=f'{RUN}/sighting.py',
+        file=f'{RUN}/progress_probe.py',
         guard=' or is_partial',
         gone='',
         tests=f'tests/unit/execution/test_restore.py::{WAITS_FOR_ITS_CARD}',
     ),
     Guard(
         name='judge a component of a busy BMC',
-        file=f'{RUN}/sighting.py',
+        file=f'{RUN}/progress_probe.py',
         guard='Seen.ELSEWHERE if busy else Seen.MISSING',
         gone='Seen.MISSING',
         tests='tests/unit/execution/test_restore.py',
@@ -1068,7 +1068,7 @@ GUARDS = (
     ),
     Guard(
         name='write to a BMC that was not asked whether it is busy',
-        file=f'{RUN}/sighting.py',
+        file=f'{RUN}/progress_probe.py',
         guard='action.ref.bmc in sight.foreign',
         gone='True',
         tests='tests/unit/execution/test_restore.py',
@@ -1111,7 +1111,7 @@ GUARDS = (
     Guard(
         name='write to a card that is known by name only',
         file='baremetal_acc/planning/plan.py',
-        guard='    if images.by_name_only(image, accelerator, item):\n',
+        guard='    if image_selection.by_name_only(image, accelerator, item):\n',
         gone='    if False:\n',
         tests='tests/unit/planning/test_plan.py',
     ),
@@ -1244,7 +1244,7 @@ GUARDS = (
     Guard(
         name='believe a state database that others may write',
         file='baremetal_acc/state_file.py',
-        guard='        if files.others_may_write(found):\n            what = f',
+        guard='        if atomic_file.others_may_write(found):\n            what = f',
         gone='        if False:\n            what = f',
         tests='tests/unit/cli/test_state.py',
     ),
@@ -1586,14 +1586,14 @@ GUARDS = (
     ),
     Guard(
         name='go on at another machine of the same name',
-        file=f'{RUN}/binding.py',
+        file=f'{RUN}/target_identity.py',
         guard='        if now.get(name) != before:\n',
         gone='        if False:\n',
         tests='tests/unit/execution/test_target_identity.py',
     ),
     Guard(
         name='wait for ever for a BMC that is busy',
-        file=f'{RUN}/writing.py',
+        file=f'{RUN}/firmware_update.py',
         guard='    if now - since > stall:\n',
         gone='    if False:\n',
         tests='tests/unit/execution/test_tick.py::test_a_bmc_that_is_busy_for_ever_is_waited_for_no_longer',
@@ -1902,8 +1902,8 @@ GUARDS = (
     Guard(
         name='lock again what we have closed and cannot be closed any more',
         file='baremetal_acc/bmc/ipmi/documents.py',
-        guard='if closes and (again := firewall',
-        gone='if not closes and (again := firewall',
+        guard='if closes and (again := apply',
+        gone='if not closes and (again := apply',
         tests=f'{FIREWALL_TESTS}::test_what_we_have_closed_and_is_open_fails_the_next_lock_by_name',
     ),
     Guard(
@@ -1978,14 +1978,14 @@ GUARDS = (
     ),
     Guard(
         name='ask a BMC that refuses our credentials at every poll',
-        file=f'{RUN}/credentials.py',
-        guard='if known is not None and self._now < admission.next_time(known):',
+        file=f'{RUN}/login_tracker.py',
+        guard='if known is not None and self._now < login_backoff.next_time(known):',
         gone='if False:',
         tests='tests/unit/execution/test_login_tracker.py',
     ),
     Guard(
         name='ask a BMC that refuses our credentials for ever',
-        file=f'{RUN}/credentials.py',
+        file=f'{RUN}/login_tracker.py',
         guard='if known is not None and self._most is not None and known.times >= self._most:',
         gone='if False:',
         tests='tests/unit/execution/test_login_tracker.py',

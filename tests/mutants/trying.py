@@ -60,15 +60,16 @@ histories cannot run for each of a thousand changes.
 """
 
 TESTS: Mapping[str, tuple[str, ...]] = {
-    'decide': ('tests/unit/decide', 'tests/unit/run'),
-    'policy/baseline.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
+    'policy': ('tests/unit/policy', 'tests/unit/planning', 'tests/unit/execution'),
+    'scheduling': ('tests/unit/scheduling', 'tests/unit/planning', 'tests/unit/execution'),
+    'policy/baseline.py': ('tests/unit/planning', 'tests/unit/execution', 'tests/unit/images'),
     'planning/lock_evidence.py': (
-        'tests/unit/decide',
-        'tests/unit/run',
+        'tests/unit/planning',
+        'tests/unit/execution',
         'tests/wire/test_locks.py',
         'tests/wire/test_card_locks.py',
     ),
-    'planning/image_selection.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
+    'planning/image_selection.py': ('tests/unit/planning', 'tests/unit/execution', 'tests/unit/images'),
     'locks': (
         'tests/unit/locks',
         'tests/wire/test_locks.py',
@@ -76,8 +77,8 @@ TESTS: Mapping[str, tuple[str, ...]] = {
         'tests/wire/test_whole_locks.py',
         'tests/hostile/test_locks.py',
     ),
-    'planning': ('tests/unit/planning', 'tests/unit/execution/test_custody.py'),
-    'ironic/gate.py': ('tests/ironic/test_gate.py',),
+    'planning': ('tests/unit/planning', 'tests/unit/execution'),
+    'ironic/host_power/gate.py': ('tests/ironic/test_gate.py',),
 }
 """The tests that are to notice a change of a module, or of any in that folder. No slow ones: each may run for each of a
 thousand changes.
@@ -90,10 +91,12 @@ def tests_of(module: str) -> tuple[str, ...]:
 
 
 def modules() -> tuple[str, ...]:
-    """Every module of decide/, planning/ and locks/, and the pure ones of the guest, as modules are named here."""
+    """Every module of policy/, planning/, scheduling/ and locks/, and the pure ones of the guest, as modules are named here."""
     package = TREE / 'baremetal_acc'
     found = sorted(
-        str(p.relative_to(package)) for part in ('decide', 'planning', 'locks') for p in (package / part).glob('*.py')
+        str(p.relative_to(package))
+        for part in ('policy', 'planning', 'scheduling', 'locks')
+        for p in (package / part).rglob('*.py')
     )
     return (*found, *(name for name in TESTS if name.startswith(f'{GUEST}/')))
 

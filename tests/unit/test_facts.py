@@ -6,7 +6,7 @@ What can be checked by reading the code, and is, of everything that we ship with
 
 * outside ``render`` no ``.reason``, ``.message``, ``.text`` or ``.why`` and no ``str`` of a caught error is compared, matched
   or searched, and no ``.reasons`` are chosen from. Whether there is one at all may be asked (``is None``, or its truth).
-* no class of ``model``, ``planning`` and ``decide`` has a field of text with a name that sentences have.
+* no class of ``model``, ``policy``, ``planning`` and ``scheduling`` has a field of text with a name that sentences have.
 * what puts a fact into words (``FindingText``, ``TroubleText``) is made by ``render`` alone.
 
 Each exception is named with its reason, and one that is not needed any more fails.
@@ -45,8 +45,8 @@ MAY_DECIDE: Mapping[tuple[str, str], str] = {
         'baremetal_acc.planning.job_transitions',
         'seen.message',
     ): f'{BMC_SAYS}: a task without a percentage moves when they change',
-    ('baremetal_acc.planning.followed_tasks', 'item.message'): f'{BMC_SAYS}: as in decide.advance',
-    ('baremetal_acc.planning.followed_tasks', 'task.message'): f'{BMC_SAYS}: as in decide.advance',
+    ('baremetal_acc.planning.followed_tasks', 'item.message'): f'{BMC_SAYS}: as in planning.job_transitions',
+    ('baremetal_acc.planning.followed_tasks', 'task.message'): f'{BMC_SAYS}: as in planning.job_transitions',
     ('baremetal_acc.scheduling.pool_plan', 'c.why'): 'the name of a demand or a pool: journals of moves call it so',
     ('baremetal_acc.model.measurement', 'self.reason'): 'the text form that certificates of every release have',
     ('baremetal_acc.model.document', 'value.text'): OPERATOR_SAYS,
@@ -102,11 +102,11 @@ MAY_HOLD_PROSE: Mapping[str, str] = {
     'model.waiver.Waived.reason': OPERATOR_SAYS,
     'model.waiver.Waiver.reason': OPERATOR_SAYS,
     'planning.trouble.TroubleText.text': 'an alarm as it is stored: what puts a fact into words',
-    'decide.advance.WriteSight.message': BMC_SAYS,
-    'decide.flash.Next.why': f'becomes one of the {STORED}',
-    'decide.pool.Change.why': 'the name of a demand or a pool: journals of moves call it so',
-    'decide.pool.Short.why': FOR_PEOPLE,
-    'decide.pool_plan._Want.why': FOR_PEOPLE,
+    'planning.job_transitions.WriteSight.message': BMC_SAYS,
+    'planning.update_states.Next.why': f'becomes one of the {STORED}',
+    'scheduling.pools.Change.why': 'the name of a demand or a pool: journals of moves call it so',
+    'scheduling.pools.Short.why': FOR_PEOPLE,
+    'scheduling.pool_plan._Want.why': FOR_PEOPLE,
 }
 
 WORDED = frozenset({'FindingText', 'TroubleText'})
@@ -200,7 +200,7 @@ def violations(module: str, source: str) -> Iterator[str]:
     for line, name in worded(code):
         if (module, name) not in MAY_WORD:
             yield f'{module}:{line} may not make a {name}: render puts facts into words'
-    if room(module) in ('model', 'planning', 'decide'):
+    if room(module) in ('model', 'policy', 'planning', 'scheduling'):
         for line, name in prose(code):
             if f'{module.removeprefix(f"{CORE}.")}.{name}' not in MAY_HOLD_PROSE:
                 yield f'{module}:{line} may not hold prose in {name}: give it the facts, and let render make the sentence'
@@ -209,7 +209,7 @@ def violations(module: str, source: str) -> Iterator[str]:
 def test_nothing_is_decided_by_a_sentence_and_no_fact_holds_one(tree: Path) -> None:
     """No module of ours breaks a rule."""
     everything = [(name, path.read_text()) for name, path in modules(tree)]
-    assert {f'{CORE}.decide.drift', f'{CORE}.planning.trouble', f'{GUEST}.watch'} < {name for name, _ in everything}
+    assert {f'{CORE}.planning.drift', f'{CORE}.planning.trouble', f'{GUEST}.periodics.watch'} < {name for name, _ in everything}
     assert [] == [sentence for name, source in everything for sentence in violations(name, source)]
 
 
@@ -225,10 +225,10 @@ def test_each_exception_is_needed(tree: Path) -> None:
 @pytest.mark.parametrize(
     ('module', 'source', 'sentence'),
     [
-        ('decide.x', 'if refusal.reason == "none": pass', 'x:1 may not decide by the words of refusal.reason'),
-        ('decide.x', 'if "none" in finding.text: pass', 'words of finding.text'),
-        ('run.x', 'y = [r for r in found if r.reason.startswith("no ")]', 'words of r.reason'),
-        ('run.x', 'y = one.why.partition(" ")[0]', 'words of one.why'),
+        ('planning.x', 'if refusal.reason == "none": pass', 'x:1 may not decide by the words of refusal.reason'),
+        ('planning.x', 'if "none" in finding.text: pass', 'words of finding.text'),
+        ('execution.x', 'y = [r for r in found if r.reason.startswith("no ")]', 'words of r.reason'),
+        ('execution.x', 'y = one.why.partition(" ")[0]', 'words of one.why'),
         ('cli.x', 'y = re.search("line", error.message)', 'words of error.message'),
         ('cli.x', 'match item.message:\n    case "busy": pass', 'words of item.message'),
         ('cli.x', 'try: f()\nexcept E as exc:\n    y = "busy" in str(exc)', 'x:3 may not decide by the words of str(exc)'),
@@ -236,14 +236,14 @@ def test_each_exception_is_needed(tree: Path) -> None:
         ('cli.x', 'y = exc.reason in (Refusal.GONE, "other")', 'words of exc.reason'),
         ('cli.x', 'y = BUSY in exc.reason', 'words of exc.reason'),
         ('cli.x', 'y = exc.reason == BUSY', 'words of exc.reason'),
-        ('run.x', 'y = [r for r in job.reasons if r.endswith("!")]', 'words of job.reasons'),
+        ('execution.x', 'y = [r for r in job.reasons if r.endswith("!")]', 'words of job.reasons'),
         ('planning.x', 'y = 1 if len(f"{one.text}") > 2 else 3', 'words of one.text'),
         ('model.x', 'class A:\n    reason: str', 'x:2 may not hold prose in A.reason'),
         ('model.x', 'class A:\n    reasons: tuple[str, ...] = ()', 'prose in A.reasons'),
-        ('decide.x', 'class A:\n    why: str | None = None', 'prose in A.why'),
+        ('planning.x', 'class A:\n    why: str | None = None', 'prose in A.why'),
         ('planning.x', 'class A:\n    said: int\n    text: Mapping[str, int]', 'prose in A.text'),
-        ('decide.x', 'y = FindingText(expected="1", found="2")', 'may not make a FindingText'),
-        ('run.x', 'y = trouble.TroubleText(text="it is open")', 'may not make a TroubleText'),
+        ('planning.x', 'y = FindingText(expected="1", found="2")', 'may not make a FindingText'),
+        ('execution.x', 'y = trouble.TroubleText(text="it is open")', 'may not make a TroubleText'),
     ],
 )
 def test_each_rule_can_fail(module: str, source: str, sentence: str) -> None:
@@ -256,14 +256,14 @@ def test_each_rule_can_fail(module: str, source: str, sentence: str) -> None:
     ('module', 'source'),
     [
         ('render.x', 'if why.reason == "none": pass\ny = TroubleText(text="x")'),
-        ('decide.x', 'y = None if gap.reason is None else gap'),
-        ('decide.x', 'if item.message: pass'),
-        ('decide.x', 'if exc.reason is Refusal.GONE or exc.reason in (Refusal.GONE, Refusal.OTHER): pass'),
-        ('run.x', 'y = exc.reason in _MAY_BE_GONE'),
-        ('decide.x', 'match exc.reason:\n    case Refusal.GONE: pass\n    case NoSlot(): pass'),
-        ('decide.x', 'if isinstance(refusal.reason, NoMechanism): pass'),
-        ('decide.x', 'class A:\n    reason: Reason | None\n    subject: str'),
-        ('run.x', 'class A:\n    reason: str'),
+        ('planning.x', 'y = None if gap.reason is None else gap'),
+        ('planning.x', 'if item.message: pass'),
+        ('planning.x', 'if exc.reason is Refusal.GONE or exc.reason in (Refusal.GONE, Refusal.OTHER): pass'),
+        ('execution.x', 'y = exc.reason in _MAY_BE_GONE'),
+        ('planning.x', 'match exc.reason:\n    case Refusal.GONE: pass\n    case NoSlot(): pass'),
+        ('planning.x', 'if isinstance(refusal.reason, NoMechanism): pass'),
+        ('planning.x', 'class A:\n    reason: Reason | None\n    subject: str'),
+        ('execution.x', 'class A:\n    reason: str'),
         ('bmc.x', 'y = view.text("State") == "On"'),
         ('cli.x', 'try: f()\nexcept E as exc:\n    y = f"it failed: {exc}", str(exc)'),
         ('cli.x', 'y = str(path) == "a"'),

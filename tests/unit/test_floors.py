@@ -20,20 +20,32 @@ CORE = 'baremetal_acc'
 GUEST = 'baremetal_acc_ironic'
 
 FLOOR_0 = ('errors', 'model')
-FLOOR_1 = ('decide', 'planning')
-FLOOR_2 = ('attach', 'bmc', 'locks', 'catalogue', 'placement', 'handover', 'config', 'http', 'files', 'state_file', 'wait')
-FLOOR_3 = ('run', 'fleet', 'assemble')
-CONTRACTS = (
-    'bmc.api',
-    'bmc.find',
-    'bmc.lasting',
-    'locks.api',
-    'locks.find',
-    'catalogue',
+FLOOR_1 = ('policy', 'planning', 'scheduling')
+FLOOR_2 = (
+    'attach',
+    'bmc',
+    'locks',
+    'images',
     'placement',
-    'handover',
+    'certificates',
     'config',
-    'files',
+    'http',
+    'atomic_file',
+    'state_file',
+    'wait',
+)
+FLOOR_3 = ('execution', 'pools', 'bootstrap')
+CONTRACTS = (
+    'bmc.driver',
+    'bmc.registry',
+    'bmc.resource_digest',
+    'locks.mechanism',
+    'locks.registry',
+    'images',
+    'placement',
+    'certificates',
+    'config',
+    'atomic_file',
     'state_file',
     'wait',
 )
@@ -43,22 +55,23 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     '': (),
     'errors': (),
     'model': FLOOR_0,
-    'decide': FLOOR_0 + FLOOR_1,
+    'policy': (*FLOOR_0, 'policy'),
     'planning': FLOOR_0 + FLOOR_1,
+    'scheduling': FLOOR_0 + FLOOR_1,
     'attach': (*FLOOR_0, *FLOOR_1, 'attach'),
     'bmc': (*FLOOR_0, *FLOOR_1, 'bmc', 'http', 'wait'),
-    'locks': (*FLOOR_0, *FLOOR_1, 'locks', 'bmc.api'),
-    'catalogue': (*FLOOR_0, *FLOOR_1, 'catalogue', 'http', 'state_file'),
+    'locks': (*FLOOR_0, *FLOOR_1, 'locks', 'bmc.driver'),
+    'images': (*FLOOR_0, *FLOOR_1, 'images', 'http', 'state_file'),
     'placement': (*FLOOR_0, *FLOOR_1, 'placement'),
-    'handover': (*FLOOR_0, *FLOOR_1, 'handover'),
+    'certificates': (*FLOOR_0, *FLOOR_1, 'certificates'),
     'config': (*FLOOR_0, *FLOOR_1, 'config'),
     'http': ('http', 'wait'),
-    'files': (),
+    'atomic_file': (),
     'wait': (),
-    'state_file': ('errors', 'files'),
-    'run': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'render', 'run'),
-    'fleet': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'fleet'),
-    'assemble': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'run'),
+    'state_file': ('errors', 'atomic_file'),
+    'execution': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'render', 'execution'),
+    'pools': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'pools'),
+    'bootstrap': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'execution'),
     'render': (*FLOOR_0, *FLOOR_1, 'render'),
     'cli': (*FLOOR_0, *FLOOR_1, *FLOOR_2, *FLOOR_3, 'render', 'cli', 'emulator.main'),
     'demo': ('errors', 'demo'),
@@ -76,27 +89,27 @@ HTTP_CLIENTS: dict[str, tuple[str, ...]] = {
     'requests': ('placement.slow_answers', 'demo'),
     'httpx': (),
     'aiohttp': ('emulator',),
-    'keystoneauth1': ('placement', 'fleet', 'config', 'cli', GUEST),
+    'keystoneauth1': ('placement', 'pools', 'config', 'cli', GUEST),
 }
 """Everybody else's clients of HTTP, and who may use them: ours is ``http.transport``. The demo and the emulator share no code
 with what they show and what they stand for."""
 
-STDLIB_ONLY = ('', 'errors', 'model', 'decide', 'planning', 'render', 'data', 'files', 'state_file')
+STDLIB_ONLY = ('', 'errors', 'model', 'policy', 'planning', 'scheduling', 'render', 'data', 'atomic_file', 'state_file')
 
 LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'sushy': ('bmc.redfish',),
     'pyghmi': ('bmc.ipmi', 'emulator'),
     'ironic': (GUEST,),
-    'oslo_config': ('config', 'fleet', 'cli', f'{GUEST}.opts', f'{GUEST}.settings'),
+    'oslo_config': ('config', 'pools', 'cli', f'{GUEST}.opts', f'{GUEST}.settings'),
     'oslo_policy': (GUEST,),
-    'oslo_messaging': ('fleet.nova',),
-    'stevedore': ('attach.find', 'bmc.find', 'locks.find', 'locks.api', 'run', 'cli', GUEST),
-    'tenacity': ('bmc', 'placement', 'catalogue'),
+    'oslo_messaging': ('pools.nova',),
+    'stevedore': ('attach.find', 'bmc.registry', 'locks.registry', 'locks.mechanism', 'execution', 'cli', GUEST),
+    'tenacity': ('bmc', 'placement', 'images'),
     'cliff': ('cli',),
     'httptools': ('http.transport',),
     'greenlet': ('wait',),
-    'rich': ('cli.terminal', 'demo.screen'),
-    'cryptography': ('bmc.ipmi.rmcp', 'catalogue', 'handover', 'emulator'),
+    'rich': ('cli.output.terminal', 'demo.screen'),
+    'cryptography': ('bmc.ipmi.rmcp', 'images', 'certificates', 'emulator'),
 }
 
 CONF_NAMED_IN = (f'{GUEST}.settings',)
@@ -108,21 +121,21 @@ OPTIONS_READ_IN = ('config.options', 'config.settings', f'{GUEST}.settings')
 OF_CONFIG_OPTS = frozenset({*dir(cfg.ConfigOpts), 'config_dir', 'config_file', 'default_config_dirs', 'default_config_files'})
 """What every ConfigOpts has, whatever its options are."""
 
-HTTP_SPOKEN_IN = ('http', 'bmc', 'emulator', 'demo', 'placement', 'catalogue.fetch', 'fleet.ironic')
+HTTP_SPOKEN_IN = ('http', 'bmc', 'emulator', 'demo', 'placement', 'images.fetch', 'pools.ironic')
 """Who reads the status of an answer. All others decide on :class:`BmcRefusalReason`, which knows of no protocol."""
 
-HTTP_STATUS_GIVEN_IN = (f'{GUEST}.power', f'{GUEST}.rights')
+HTTP_STATUS_GIVEN_IN = (f'{GUEST}.power', f'{GUEST}.authorization.rights')
 """Who raises errors of Ironic's own, which carry the status that its API answers with."""
 
-CODES_COMPARED_IN = (*HTTP_SPOKEN_IN, 'catalogue.transcript')
+CODES_COMPARED_IN = (*HTTP_SPOKEN_IN, 'images.spdm.transcript')
 """Who compares with numbers that a HTTP status or a completion code may have. A transcript is SPDM's, of 0 to 255."""
 
 OF_DRIVERS = frozenset({'HttpRefused', 'CommandRefused'})
 """Errors that carry the code of an answer: each is its driver's alone."""
 
 SETTINGS_PLACES = re.compile(r'(?<![\w-])--[a-z]|bmcs\.yaml|driver_info|acc_bmcs')
-SETTINGS_PLACES_NOT_IN = ('errors', 'model', 'planning', 'decide', 'attach', 'bmc', 'locks', 'run')
-SETTINGS_PLACES_IN = ('decide.restore', 'decide.evidence')
+SETTINGS_PLACES_NOT_IN = ('errors', 'model', 'policy', 'planning', 'scheduling', 'attach', 'bmc', 'locks', 'execution')
+SETTINGS_PLACES_IN = ('planning.rollback', 'planning.lock_evidence')
 """Where an operator says something: an argument of the command line, a file, a key of an Ironic node. Below the shells hints
 name a :class:`~baremetal_acc.bmc.driver.Setting`. How a restore goes on, and how what has vanished is forgotten, is a verb of
 one shell and a step of the other: both are named."""
@@ -132,7 +145,7 @@ VENDORS = re.compile(
     'mellanox|nvidia|pensando|supermicro|tenstorrent|xcc|xclarity|xilinx'
 )
 VENDORS_IN = ('bmc.quirks', 'locks', 'emulator.hw')
-VENDORS_NOT_IN = ('locks.api', 'locks.find')
+VENDORS_NOT_IN = ('locks.mechanism', 'locks.registry')
 """Names in code count: identifiers and strings. A docstring or a comment may say where something was seen."""
 
 
@@ -359,19 +372,19 @@ def test_every_room_has_its_rule(tree: Path) -> None:
         ('baremetal_acc.model.x', 'import baremetal_acc.planning.plan', 'may not import baremetal_acc.planning.plan'),
         ('baremetal_acc.model.x', 'import msgspec', 'standard library only'),
         ('baremetal_acc.model.x', 'import requests', 'may not import requests'),
-        ('baremetal_acc.decide.x', 'from baremetal_acc import bmc', 'may not import baremetal_acc.bmc'),
-        ('baremetal_acc.decide.x', 'import tenacity', 'standard library only'),
-        ('baremetal_acc.planning.x', 'from baremetal_acc.bmc import api', 'may not import baremetal_acc.bmc'),
-        ('baremetal_acc.planning.x', 'import tenacity', 'standard library only'),
-        ('baremetal_acc.decide.x', 'def f():\n    from ..bmc import api', 'x:2 may not import baremetal_acc.bmc.driver'),
+        ('baremetal_acc.planning.x', 'from baremetal_acc import bmc', 'may not import baremetal_acc.bmc'),
+        ('baremetal_acc.scheduling.x', 'from baremetal_acc.bmc import driver', 'may not import baremetal_acc.bmc'),
+        ('baremetal_acc.policy.x', 'from baremetal_acc.planning import plan', 'may not import baremetal_acc.planning'),
+        ('baremetal_acc.policy.x', 'import tenacity', 'standard library only'),
+        ('baremetal_acc.planning.x', 'def f():\n    from ..bmc import driver', 'x:2 may not import baremetal_acc.bmc.driver'),
         ('baremetal_acc.bmc.x', 'import baremetal_acc.locks.mechanism', 'may not import baremetal_acc.locks.mechanism'),
         ('baremetal_acc.bmc.x', 'from baremetal_acc.config import x', 'may not import baremetal_acc.config.x'),
-        ('baremetal_acc.bmc.redfish.x', 'from ...run import tick', 'may not import baremetal_acc.execution.tick'),
+        ('baremetal_acc.bmc.redfish.x', 'from ...execution import tick', 'may not import baremetal_acc.execution.tick'),
         ('baremetal_acc.locks.x', 'import baremetal_acc.bmc.redfish.driver', 'may not import baremetal_acc.bmc.redfish'),
         ('baremetal_acc.images.x', 'import baremetal_acc.placement.client', 'may not import baremetal_acc.placement'),
         ('baremetal_acc.placement.x', 'import baremetal_acc.bmc.driver', 'may not import baremetal_acc.bmc.driver'),
         (
-            'baremetal_acc.handover.x',
+            'baremetal_acc.certificates.x',
             'import baremetal_acc.images.trust.keys',
             'may not import baremetal_acc.images.trust.keys',
         ),
@@ -412,7 +425,7 @@ def test_every_room_has_its_rule(tree: Path) -> None:
         ('baremetal_acc.execution', 'from ironic import conf', 'may not import ironic'),
         ('baremetal_acc.bmc.x', 'from oslo_config import cfg', 'may not import oslo_config'),
         ('baremetal_acc.config.x', 'def f(CONF): pass', 'may not name CONF'),
-        ('baremetal_acc.decide.x', 'CONF = 1', 'may not name CONF'),
+        ('baremetal_acc.planning.x', 'CONF = 1', 'may not name CONF'),
         ('baremetal_acc.cli.x', 'x = cfg.CONF', 'may not name CONF'),
         ('baremetal_acc_ironic.x', 'from ironic.conf import CONF', 'may not name CONF'),
         ('baremetal_acc_ironic.x', 'from ironic.conf import CONF as conf', 'may not name CONF'),
@@ -436,9 +449,9 @@ def test_every_room_has_its_rule(tree: Path) -> None:
         ('baremetal_acc.cli.x', 'from ..bmc.redfish.trouble import HttpRefused', 'may not know a code of a driver'),
         ('baremetal_acc_ironic.x', 'import baremetal_acc.bmc.ipmi.command.CommandRefused', 'may not know a code of a driver'),
         ('baremetal_acc.bmc.redfish.x', 'hint = "set redfish_verify_ca in driver_info"', 'may not say where a setting is set'),
-        ('baremetal_acc.decide.x', 'hint = f"say it (--class {name})"', 'may not say where a setting is set'),
+        ('baremetal_acc.planning.x', 'hint = f"say it (--class {name})"', 'may not say where a setting is set'),
         ('baremetal_acc.bmc.redfish.x', 'if maker == "NVIDIA": pass', 'may not name nvidia'),
-        ('baremetal_acc.decide.x', 'def is_dell(card): pass', 'may not name dell'),
+        ('baremetal_acc.planning.x', 'def is_dell(card): pass', 'may not name dell'),
         ('baremetal_acc.cli.x', 'x = body["Oem"]["Hpe"]', 'may not name hpe'),
         ('baremetal_acc.locks.mechanism', 'class NvidiaLock: pass', 'may not name nvidia'),
         ('baremetal_acc.unheard_of', 'import baremetal_acc.errors', 'may not import baremetal_acc.errors'),
@@ -456,16 +469,19 @@ def test_each_rule_can_fail(module: str, source: str, sentence: str) -> None:
     [
         ('baremetal_acc.model.x', 'import dataclasses\nfrom baremetal_acc.errors import StaleJob'),
         ('baremetal_acc.locks.x', 'from baremetal_acc.bmc.driver import Reader\nNVIDIA = 1'),
-        ('baremetal_acc.bmc.redfish.x', 'import sushy\nfrom baremetal_acc.decide import merge'),
+        ('baremetal_acc.bmc.redfish.x', 'import sushy\nfrom baremetal_acc.planning import merge'),
         ('baremetal_acc.bmc.x', '"""Seen on: NVIDIA GH200."""'),
         ('baremetal_acc.images.fetch', 'from http import HTTPStatus\nfrom baremetal_acc.http import transport'),
-        ('baremetal_acc.execution', 'from baremetal_acc.bmc import find\nfrom baremetal_acc.locks import api'),
+        ('baremetal_acc.execution', 'from baremetal_acc.bmc import registry\nfrom baremetal_acc.locks import mechanism'),
         ('baremetal_acc.cli.x', 'from oslo_config import cfg\nimport baremetal_acc.execution'),
         ('baremetal_acc.cli.x', 'def f(conf: cfg.ConfigOpts): return conf.default_config_files, loading.load(conf, GROUP)'),
         ('baremetal_acc.demo.x', 'def f(conf: Path): return conf.parent'),
         ('baremetal_acc.bmc.x', 'hint = f"leave out {set_by[Setting.CIPHER_SUITE]}; a--b"'),
         ('baremetal_acc.cli.x', 'hint = "write it into bmcs.yaml, or give --verify-ca"'),
-        ('baremetal_acc_ironic.x', 'from baremetal_acc_ironic import node, settings\nx = settings.core().publish'),
+        (
+            'baremetal_acc_ironic.x',
+            'from baremetal_acc_ironic import settings\nfrom baremetal_acc_ironic.state import x\ny = settings.core().publish',
+        ),
         ('baremetal_acc.bmc.redfish.x', 'from http import HTTPStatus\nx = exc.status in (404, HTTPStatus.CONFLICT)'),
         ('baremetal_acc_ironic.power', 'from http import HTTPStatus\ncode = HTTPStatus.CONFLICT'),
         ('baremetal_acc.execution.x', 'LONGEST = 400\nx = percent == 100 or len(text) <= LONGEST or age < 120'),

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from baremetal_acc import atomic_file
-from baremetal_acc.certificates import envelope
-from baremetal_acc.certificates import statement as decide
+from baremetal_acc.certificates import envelope, statement
 from baremetal_acc.certificates.envelope import Sealer
 from baremetal_acc.certificates.folder import Folder
 from baremetal_acc.cli import exits, plan_builder, session
@@ -110,13 +109,13 @@ class Issue(ReportCommand):
             lifecycle = judged.state.lifecycle
             baseline, catalogue = tools.papers or (Paper(name='', digest=''),) * 2
             issued = datetime.now(UTC)
-            certificate = decide.issue(
+            certificate = statement.issue(
                 findings.with_measurements_compared(judged.inventory, tools.catalogue),
                 judged.verdict,
                 tools.baseline,
                 judged.target.node,
                 judged.state.engagements,
-                decide.Occasion(
+                statement.Occasion(
                     node=CertifiedNode(uuid=entry.node, name=entry.name),
                     lifecycle=lifecycle,
                     proven_in=lifecycle,
@@ -213,7 +212,7 @@ class Verify(ReportCommand):
             text.error(f'{label}: {exc}')
             return _judged(data, None, (exc.message,))
         asked = {'node': arguments.node, 'lifecycle': lifecycle, 'deployment': arguments.deployment}
-        reasons = decide.holds(certificate, now=datetime.now(UTC), **asked)
+        reasons = statement.holds(certificate, now=datetime.now(UTC), **asked)
         for reason in reasons:
             text.error(f'{label}: {reason}')
         missing = [f'--{name}' for name, value in asked.items() if value is None]
@@ -398,7 +397,7 @@ def _judged(data: bytes, certificate: Certificate | None, reasons: tuple[str, ..
 
     :param certificate: None where no trusted issuer has signed it; then nothing of its content is printed.
     """
-    claims = None if certificate is None else decide.claims(certificate)
+    claims = None if certificate is None else statement.claims(certificate)
     good = claims if not reasons else None
     shown = None if certificate is None else document(certificate)
     names = ('node', 'lifecycle', 'deployment', 'issued', 'expires', 'issuer', 'key', 'requester', 'exposure')

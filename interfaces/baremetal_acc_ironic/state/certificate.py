@@ -20,8 +20,7 @@ from ironic.common import exception
 from oslo_log import log
 from oslo_utils import uuidutils
 
-from baremetal_acc.certificates import envelope
-from baremetal_acc.certificates import statement as decide
+from baremetal_acc.certificates import envelope, statement
 from baremetal_acc.certificates.envelope import Sealer
 from baremetal_acc.certificates.folder import Folder
 from baremetal_acc.config.options import GROUP
@@ -75,7 +74,7 @@ def issue(
     lifecycle = mind.lifecycle + 1
     occasion = _occasion(task, mind, tools, by, lifecycle)
     seen = findings.with_measurements_compared(inventory, tools.catalogue)
-    certificate = decide.issue(seen, verdict, tools.baseline, node, evidence, occasion, findings.sentence)
+    certificate = statement.issue(seen, verdict, tools.baseline, node, evidence, occasion, findings.sentence)
     which = certificate.reference
     data = envelope.seal(certificate, by)
     if mind.certificate is not None:
@@ -137,7 +136,7 @@ def of(node: Any, mind: Memory | None = None) -> Certificate:
     if envelope.digest(data) != kept.digest:
         raise CertificateInvalid('what is kept is not what was issued')
     certificate = envelope.opened(data, trust())
-    reasons = decide.holds(
+    reasons = statement.holds(
         certificate, node=node.uuid, lifecycle=mind.lifecycle, deployment=kept.deployment, now=datetime.now(UTC)
     )
     if reasons:
@@ -236,10 +235,10 @@ def _reference(node: Any, kept: Kept) -> Reference:
     return Reference(node=CertifiedNode(uuid=node.uuid, name=kept.name), lifecycle=kept.lifecycle, deployment=kept.deployment)
 
 
-def _occasion(task: Any, mind: Memory, tools: Tools, by: Sealer, lifecycle: int) -> decide.Occasion:
+def _occasion(task: Any, mind: Memory, tools: Tools, by: Sealer, lifecycle: int) -> statement.Occasion:
     node = task.node
     baseline, catalogue = tools.papers or (Paper(name='', digest=''),) * 2
-    return decide.Occasion(
+    return statement.Occasion(
         node=CertifiedNode(uuid=node.uuid, name=node.name or node.uuid, instance=node.instance_uuid),
         lifecycle=lifecycle,
         proven_in=mind.lifecycle,
@@ -300,7 +299,7 @@ def _read_back(task: Any, certificate: Certificate, by: Sealer, kept: Kept) -> N
         raise StateError(f'{where}: another certificate was read back')
     if kept.packed is not None:
         _same(certificate, envelope.unpacked(kept.packed), by, where)
-    reasons = decide.holds(
+    reasons = statement.holds(
         certificate, node=node.uuid, lifecycle=kept.lifecycle, deployment=kept.deployment, now=certificate.issued
     )
     if reasons:

@@ -24,7 +24,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, ItemState, Job, Plan, Reset, ResetPurpose, Verdict
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.planning import attach as decide
+from baremetal_acc.planning import attach as attachment
 from baremetal_acc.planning import image_selection, rollback
 from baremetal_acc.planning.job_transitions import describe
 from baremetal_acc.planning.quarantine import joined
@@ -68,7 +68,7 @@ def prepare(task: Any, mind: Memory, inventory: Inventory) -> Memory:
             what='the instance has claimed no accelerator of this node',
             hint='its flavor asks for the step by a trait, and for no resource class of an accelerator',
         )
-    attached = decide.planned(instance, found, mind.attached)
+    attached = attachment.planned(instance, found, mind.attached)
     made = drive.prepare(drivers(), attached.items, around)
     attached = replace(attached, items=made.attachments)
     return _asking(task, replace(mind, attached=attached), inventory, made.gives, baseline_too=True)
@@ -82,8 +82,8 @@ def going_back(task: Any, mind: Memory, inventory: Inventory) -> tuple[Memory, t
     mind = _without_overrides(mind, before)
     there = {a.id for a in inventory.accelerators}
     # A card may be missing for a while, and then return with its contents.
-    away = {a.provider: _AWAY for a in decide.in_reverse(before) if a.accelerator not in there}
-    which = tuple(a for a in decide.in_reverse(before) if a.provider not in away)
+    away = {a.provider: _AWAY for a in attachment.in_reverse(before) if a.accelerator not in there}
+    which = tuple(a for a in attachment.in_reverse(before) if a.provider not in away)
     attached, gives = _way_back(task, mind, inventory, before, which, failed=away)
     mind = _withheld(replace(mind, attached=attached), inventory)
     return _asking(task, mind, inventory, gives, baseline_too=False), gives
@@ -96,14 +96,14 @@ def without_refused(
 
     :returns: node state, plan and assignments without them.
     """
-    made, why = decide.without_refused(made, gives)
+    made, why = attachment.without_refused(made, gives)
     attached = mind.attached
     if attached is None or not why:
         return mind, made, gives
     gives = tuple(g for g in gives if g.accelerator not in why)
     told = {device: '; '.join(map(refusals.sentence, of_it)) for device, of_it in why.items()}
-    failed = {a.provider: told[a.accelerator] for a in decide.in_reverse(attached) if a.accelerator in why}
-    mind = _withheld(replace(mind, attached=decide.returned(attached, gives, failed=failed)), inventory)
+    failed = {a.provider: told[a.accelerator] for a in attachment.in_reverse(attached) if a.accelerator in why}
+    mind = _withheld(replace(mind, attached=attachment.returned(attached, gives, failed=failed)), inventory)
     theirs = tuple(o for o in mind.overrides if o.device not in why)
     return replace(mind, overrides=theirs), made, gives
 
@@ -111,7 +111,7 @@ def without_refused(
 def is_going_back(mind: Memory) -> bool:
     """Whether the job that has just begun restores the accelerators of an instance."""
     attached, job = mind.attached, mind.job
-    return attached is not None and job is not None and attached.job == job.id and bool(decide.in_reverse(attached))
+    return attached is not None and job is not None and attached.job == job.id and bool(attachment.in_reverse(attached))
 
 
 def devices(mind: Memory) -> frozenset[AcceleratorId]:
@@ -121,7 +121,7 @@ def devices(mind: Memory) -> frozenset[AcceleratorId]:
 
 def begun(mind: Memory, made: Plan, job: Job) -> Memory:
     """Return the node state as the job begins that prepares the claimed accelerators."""
-    return mind if mind.attached is None else replace(mind, attached=decide.begun(mind.attached, made, job.id))
+    return mind if mind.attached is None else replace(mind, attached=attachment.begun(mind.attached, made, job.id))
 
 
 def worked_on(mind: Memory, job: Job) -> Memory:
@@ -155,11 +155,11 @@ def plugged(task: Any, mind: Memory, inventory: Inventory, verdict: Verdict) -> 
         if a.state not in (AttachState.PLANNED, AttachState.PREPARED, AttachState.PLUGGED)
     )
     # What needed no preparing is ready as it is.
-    items = [decide.after(decide.after(a, _BEGIN), _READY) if a.state is AttachState.PLANNED else a for a in items]
+    items = [attachment.after(attachment.after(a, _BEGIN), _READY) if a.state is AttachState.PLANNED else a for a in items]
     named = {(a.provider, a.accelerator) for a in items}
     others = [a for key, a in before.items() if a.written and key not in named]
     wrong = (*missing, *unready, *drive.post_plug(drivers(), items, around))
-    attached = decide.plugged(Attached(instance=instance, items=tuple(items)))
+    attached = attachment.plugged(Attached(instance=instance, items=tuple(items)))
     attached = replace(attached, items=(*attached.items, *others))
     return mind if wrong else replace(mind, attached=attached), wrong
 
@@ -187,8 +187,8 @@ def left(task: Any, mind: Memory, inventory: Inventory) -> Memory:
     if before is None:
         return mind
     mind = _without_overrides(mind, before)
-    attached = decide.going_back(before, ())
-    open_ones = decide.in_reverse(attached)
+    attached = attachment.going_back(before, ())
+    open_ones = attachment.in_reverse(attached)
     goes = tuple(a for a in open_ones if a.doubtful or _goes(task, mind, inventory, a))
     kept = {a.provider: 'the rules keep what an instance leaves' for a in open_ones if a not in goes}
     attached, gives = _way_back(task, mind, inventory, attached, goes, kept)
@@ -229,23 +229,23 @@ def ended(
     if job.flow is Flow.CLEAN:
         return _cleaned(task, mind, attached, reasons)
     if not attached.reasons:
-        attached = decide.prepared(attached, job, reasons)
+        attached = attachment.prepared(attached, job, reasons)
         if reasons:
             # What the restoring job is about to repair is no reason any more: a spoilt card, and the host kept off for it.
             passing = {*rollback.judge(job, inventory).why, *_not_given_back(job)}
-            attached = decide.going_back(attached, [r for r in reasons if r not in passing] or reasons)
+            attached = attachment.going_back(attached, [r for r in reasons if r not in passing] or reasons)
         return replace(mind, attached=attached), reasons
-    attached = decide.brought_back(attached, job, None if inventory is None else _holds(task, mind, inventory))
-    if decide.in_reverse(attached):
+    attached = attachment.brought_back(attached, job, None if inventory is None else _holds(task, mind, inventory))
+    if attachment.in_reverse(attached):
         return replace(mind, attached=attached), reasons  # the rest is restored by a further job
     mind = _without_overrides(replace(mind, attached=attached), attached)
     if inventory is not None:
         mind = _withheld(mind, inventory)
-    spoilt = {a.accelerator for a in decide.stuck(attached)}
+    spoilt = {a.accelerator for a in attachment.stuck(attached)}
     if spoilt:
         quarantine.maintain(task.node, [q for q in mind.quarantined if q.device in spoilt], job.flow)
     first, *rest = attached.reasons or ('it was interrupted',)
-    return mind, tuple(dict.fromkeys((first, *decide.told(attached), *rest, *reasons)))
+    return mind, tuple(dict.fromkeys((first, *attachment.told(attached), *rest, *reasons)))
 
 
 def _not_given_back(job: Job) -> Iterator[str]:
@@ -258,7 +258,7 @@ def _not_given_back(job: Job) -> Iterator[str]:
 def must_go_back(mind: Memory, job: Job) -> bool:
     """Whether a deployment has failed, and accelerators of its instance have to be restored by a further job."""
     attached = mind.attached
-    return job.flow is Flow.DEPLOY and attached is not None and attached.job is None and bool(decide.in_reverse(attached))
+    return job.flow is Flow.DEPLOY and attached is not None and attached.job is None and bool(attachment.in_reverse(attached))
 
 
 def unsaid(mind: Memory, job: Job) -> tuple[str, ...]:
@@ -275,7 +275,7 @@ def unsaid(mind: Memory, job: Job) -> tuple[str, ...]:
 
 def _cleaned(task: Any, mind: Memory, attached: Attached, reasons: tuple[str, ...]) -> tuple[Memory, tuple[str, ...]]:
     """Return the node state after the whole path of a cleaning; without the attachment once all of it has ended well."""
-    bad = decide.stuck(attached)
+    bad = attachment.stuck(attached)
     if reasons or bad:
         said = tuple(f'{a} could not be brought back after instance {attached.instance}: {a.why}' for a in bad)
         return replace(mind, attached=replace(attached, job=None)), tuple(dict.fromkeys((*said, *reasons)))
@@ -299,8 +299,8 @@ def _claimed(task: Any, inventory: Inventory, around: Around) -> tuple[tuple[Att
     """
     held = placement.claims(around.instance)
     all_of_it = region_claims.everything(held, task.node.uuid, inventory)
-    if len(all_of_it) > decide.MOST:
-        what = f'the instance has claimed {len(all_of_it)} accelerators and slots, {decide.MOST} are allowed'
+    if len(all_of_it) > attachment.MOST:
+        what = f'the instance has claimed {len(all_of_it)} accelerators and slots, {attachment.MOST} are allowed'
         raise UsageError(argument='the claims of the instance', what=what)
     found = drive.devices(drivers(), all_of_it, around)
     return found, tuple(region_claims.not_shown(held, task.node.uuid, all_of_it, around.supply))
@@ -350,7 +350,7 @@ def _way_back(
             task.node, next(way.failed[a.provider] for a in which if a.driver == driver and a.provider in way.failed)
         )
     kept, failed = {**(kept or {}), **way.undo.kept}, {**(failed or {}), **way.failed}
-    return decide.returned(attached, way.undo.gives, kept, failed), way.undo.gives
+    return attachment.returned(attached, way.undo.gives, kept, failed), way.undo.gives
 
 
 def _asking(
@@ -382,7 +382,7 @@ def _without_overrides(mind: Memory, attached: Attached | None) -> Memory:
 
 def _withheld(mind: Memory, inventory: Inventory) -> Memory:
     """Return the node state with the devices quarantined of which something could not be restored: they are not published."""
-    stuck = decide.stuck(mind.attached)
+    stuck = attachment.stuck(mind.attached)
     new = []
     for device in dict.fromkeys(one.accelerator for one in stuck):
         theirs = [one for one in stuck if one.accelerator == device]
