@@ -210,8 +210,8 @@ class TestNoCertificateNoHandOver(CertificateCase):
         assert 'the certificate cannot be kept: Not a directory' in self.refused()
         self.config(group='baremetal_acc', certificate_folder=str(self.folder))
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(certificate.seal, 'digest', lambda data: 'sha256:0')
-            patched.setattr(certificate.memory, 'store', _without_certificate(node_state.store))
+            patched.setattr(certificate.envelope, 'digest', lambda data: 'sha256:0')
+            patched.setattr(certificate.node_state, 'store', _without_certificate(node_state.store))
             assert 'another certificate was read back' in self.refused()
         # The operator's own machine does without, and its history says so.
         self.config(group='baremetal_acc', certificate_key=None, default_exposure='service')

@@ -572,7 +572,7 @@ class TestRaces(UntendedCase):
 
     def meanwhile(self, **values: Any) -> None:
         """One round, during whose look the node is changed."""
-        observe = round_reading.run.observe
+        observe = round_reading.execution.observe
 
         def changed(*arguments: Any, **named: Any) -> Any:
             found = observe(*arguments, **named)
@@ -580,7 +580,7 @@ class TestRaces(UntendedCase):
             return found
 
         watch.rounds_of(self.service).judged.clear()
-        with mock.patch.object(round_reading.run, 'observe', changed):
+        with mock.patch.object(round_reading.execution, 'observe', changed):
             self.round()
 
     def test_a_flow_that_begins_meanwhile_is_not_disturbed(self) -> None:

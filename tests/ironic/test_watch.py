@@ -249,7 +249,7 @@ class TestHeld(WatchCase):
         self.config(group='conductor', node_locked_retry_attempts=1)
         self.handed_over()
         self.open_root()
-        observe = round_reading.run.observe
+        observe = round_reading.execution.observe
 
         def taken(*arguments: Any, **named: Any) -> Any:
             found = observe(*arguments, **named)
@@ -259,7 +259,7 @@ class TestHeld(WatchCase):
         rounds = watch.rounds_of(self.service)
         self.at += STEP
         for expected in ([], [], [('start', 'lock')], [('start', 'lock')]):
-            with mock.patch.object(round_reading.run, 'observe', taken), mock.patch.object(round_reading.LOG, 'error') as error:
+            with mock.patch.object(round_reading.execution, 'observe', taken), mock.patch.object(round_reading.LOG, 'error') as error:
                 self.round(later=timedelta(seconds=1))
             self.dbapi.update_node(self.node.id, {'reservation': None})
             assert expected == self.told()
@@ -422,7 +422,7 @@ class TestOtherTroubles(WatchCase):
         self.handed_over()
         self.open_root()
         was = self.mind.watched
-        observe = round_reading.run.observe
+        observe = round_reading.execution.observe
 
         def undeployed(*arguments: Any, **named: Any) -> Any:
             found = observe(*arguments, **named)
@@ -435,11 +435,11 @@ class TestOtherTroubles(WatchCase):
             return found
 
         for meanwhile in (undeployed, taken):
-            round_reading.run.observe = meanwhile
+            round_reading.execution.observe = meanwhile
             try:
                 self.round()
             finally:
-                round_reading.run.observe = observe
+                round_reading.execution.observe = observe
                 self.dbapi.update_node(self.node.id, {'provision_state': states.ACTIVE, 'reservation': None})
             self.node.refresh()
             assert (was, []) == (self.mind.watched, self.told())

@@ -3,7 +3,7 @@
 """One machine's random life by a seed: cleaned, locked, verified, handed over, watched, taken back, with faults of all kinds.
 
 The machine is the emulator's, with a clock of its own; our own code decides, run as a conductor runs it
-(:mod:`baremetal_acc.execution` and :mod:`baremetal_acc.decide`). The seed selects the events. The result is judged by the
+(:mod:`baremetal_acc.execution` and :mod:`baremetal_acc.planning`). The seed selects the events. The result is judged by the
 machine's true state: whether any write path from the host to a card is open, what runs in each component, which lock was
 written when.
 

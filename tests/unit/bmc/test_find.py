@@ -50,8 +50,8 @@ def test_the_operators_devices_reach_the_driver(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ('group', 'call'),
     [
-        ('baremetal_acc.bmc', 'bmc.find import driver; driver("broken")'),
-        ('baremetal_acc.locks', 'locks.find import mechanisms; mechanisms()'),
+        ('baremetal_acc.bmc', 'bmc.registry import driver; driver("broken")'),
+        ('baremetal_acc.locks', 'locks.registry import mechanisms; mechanisms()'),
     ],
 )
 def test_a_broken_plugin_is_an_error_that_names_it(tmp_path: Path, group: str, call: str) -> None:

@@ -269,9 +269,9 @@ def test_the_interpreter_is_as_before_afterwards():
 
 LIMITED = """
 import resource
-from baremetal_acc.cli import fleet
+from baremetal_acc.cli import worker_pool
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 300))
-found = fleet.bounds(1000, 2, at_once=256, each=4)
+found = worker_pool.bounds(1000, 2, at_once=256, each=4)
 print(found.at_once, found.most, *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 

@@ -173,7 +173,7 @@ def test_a_bmc_that_can_be_told_of_no_component_takes_a_bundle_for_all_of_them()
 def test_a_component_is_known_by_its_software_id_where_both_sides_tell(software_id, known):
     """Another number is another component, whatever the item is called; none leaves the name."""
     component = v.component(software_id=software_id)
-    assert known is bundles.images.identified(NEW[0], component)
+    assert known is bundles.image_selection.identified(NEW[0], component)
     inventory = v.inventory(v.gpu(id=IDS[0], firmware=(component,)))
     reached = bundles.reached(NEW, 'new', HOST, inventory)
     assert ([] if known is False else ['new.gpu']) == [i.name for one in reached for i in one.images]
