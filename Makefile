@@ -94,7 +94,7 @@ soak-trees: .venv/.installed-test
 soak-guards: .venv/.installed-test
 	BAREMETAL_ACC_GUARDS=all $(BIN)/python -m pytest -q tests/mutants
 
-# Every change that mutmut makes of decide/ and locks/: a test must fail, or mypy. MUTATION_ARGS: --only planning/update_states.py, --sample N.
+# Every change that mutmut makes of planning/, scheduling/, policy/ and locks/: a test must fail, or mypy. MUTATION_ARGS: --only planning/update_states.py, --sample N.
 soak-mutation: .venv/.installed-test
 	$(BIN)/python -m tests.mutants.trying --processes $(or $(SOAK_PROCESSES),2) --folder $(or $(MUTATION_FOLDER),/tmp/baremetal-acc-mutation) $(MUTATION_ARGS)
 

@@ -24,7 +24,7 @@ SAMPLE = these_tests('tests/ironic/test_samples.py')
 MISSED = {
     'baremetal_acc/config/options.py': (SETTINGS, r'Settings.image_server_private_key has no option: rename it, or declare'),
     'baremetal_acc/config/settings.py': (SETTINGS, r'option \[baremetal_acc\] image_server_private_key has no setting: add'),
-    'baremetal_acc/bootstrap.py': (MYPY, r'assemble.py:\d+: error: "Settings" has no attribute "image_server_key"'),
+    'baremetal_acc/bootstrap.py': (MYPY, r'bootstrap.py:\d+: error: "Settings" has no attribute "image_server_key"'),
     'etc/baremetal_acc/baremetal_acc.conf.sample': (SAMPLE, r'conf.sample is not what the options say; run: make samples'),
 }
 """What says so when one of the files is left out, and how."""
