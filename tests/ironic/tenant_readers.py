@@ -19,7 +19,7 @@ class Reader:
     """One row.
 
     :ivar why: what reads it, and why that is safe; for the page.
-    :ivar modules: of the guest that read the field of a node, and ``fleet`` where pools do.
+    :ivar modules: of the guest that read the field of a node, and ``pools`` where those do.
     :ivar shown: the tests that show it.
     """
 
@@ -33,7 +33,7 @@ def _reader(why: str, *modules: str, shown: tuple[str, ...] = (STATIC, UNMOVED))
 
 
 _TARGET = 'target', 'ramdisk_source', 'bmc_source'
-_INSTANCE = 'attach', 'firmware', 'host_start', 'power', 'ramdisk_source', 'reading', 'rights', 'status'
+_INSTANCE = 'attach', 'firmware', 'host_start', 'power', 'ramdisk_source', 'read_only', 'rights', 'status'
 _WAYS_ROUND = 'tests/ironic/test_ways_round.py'
 _RAMDISK = 'tests/ironic/test_ramdisk_source.py::TestSource::test_a_member_of_the_owner_chooses_none'
 
@@ -118,12 +118,12 @@ _FIELDS = {
         'host_start',
         'alarm',
         'attach',
-        'untended',
+        'unused_nodes',
         'certificate',
-        'claimed',
-        'fitness',
-        'fleet',
-        'tools',
+        'claimed_regions',
+        'availability',
+        'pools',
+        'job_context',
     ),
     '/lessee': _reader(
         "Who is asked for is refused the operator's steps if the node is leased to it. Whoever takes its own project out of "
@@ -134,8 +134,8 @@ _FIELDS = {
         'host_start',
         'policy',
         'rights',
-        'taking',
-        'untended',
+        'accepted_values',
+        'unused_nodes',
         shown=('tests/ironic/test_untaken_class.py::TestNobodys::test_either_project_stands_against_it', UNMOVED),
     ),
     '/maintenance': _reader(
@@ -143,11 +143,11 @@ _FIELDS = {
         'when it is '
         'cleared. The watch powers no host off of a node in it; the cards that stood open are exposed all the same.',
         'status',
-        'fitness',
-        'fleet',
+        'availability',
+        'pools',
         'quarantine',
         'recovery',
-        'untended',
+        'unused_nodes',
         'watch',
         shown=(
             'tests/ironic/test_lessee.py::TestPower::test_a_host_with_a_quarantined_card_is_not_powered_on_for_a_tenant',
@@ -160,11 +160,11 @@ _FIELDS = {
         'api_guard',
         'certificate',
         'firmware',
-        'fleet',
+        'pools',
         'notification',
         'rights',
         'target',
-        'work',
+        'runner',
     ),
     '/network_data': _reader(
         'As ``deploy_ramdisk``: the ramdisk finds Ironic by it.',
@@ -175,14 +175,14 @@ _FIELDS = {
     '/properties/capabilities': _reader(
         'Inspection writes its own beside those that are there. Nothing of ours goes by them.', 'record'
     ),
-    '/protected': _reader('Pools leave a protected node alone.', 'fleet'),
+    '/protected': _reader('Pools leave a protected node alone.', 'pools'),
     '/protected_reason': _reader(NOTHING),
     '/resource_class': _reader(
         'Rules go by the class that was taken, and by none before; a node that rules could tell from that does not verify. '
         'Pools '
         'count a node by the class that it shows: they program functions of the catalogue and nothing else, and the '
         'baseline decides.',
-        'fleet',
+        'pools',
         'notification',
         'resource_class',
         shown=(
@@ -192,7 +192,7 @@ _FIELDS = {
             UNMOVED,
         ),
     ),
-    '/retired': _reader('A retired node is not offered in placement, and pools leave it alone.', 'fitness', 'fleet'),
+    '/retired': _reader('A retired node is not offered in placement, and pools leave it alone.', 'availability', 'pools'),
     '/retired_reason': _reader(NOTHING),
 }
 

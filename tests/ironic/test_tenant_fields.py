@@ -117,7 +117,7 @@ class TestFields(TableCase):
                 ):
                     found[node.attr].add(path.stem)
         for name in wanted & set(fleet.FIELDS):
-            found[name].add('fleet')
+            found[name].add('pools')
         declared = {
             key[1:].split(' ')[0].split('/')[0]: set(reader.modules) for key, reader in READERS.items() if key[0] == '/'
         }

@@ -259,7 +259,10 @@ class TestHeld(WatchCase):
         rounds = watch.rounds_of(self.service)
         self.at += STEP
         for expected in ([], [], [('start', 'lock')], [('start', 'lock')]):
-            with mock.patch.object(round_reading.execution, 'observe', taken), mock.patch.object(round_reading.LOG, 'error') as error:
+            with (
+                mock.patch.object(round_reading.execution, 'observe', taken),
+                mock.patch.object(round_reading.LOG, 'error') as error,
+            ):
                 self.round(later=timedelta(seconds=1))
             self.dbapi.update_node(self.node.id, {'reservation': None})
             assert expected == self.told()
