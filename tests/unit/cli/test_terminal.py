@@ -110,7 +110,8 @@ def test_elsewhere_nothing_is_drawn(formatter):
 def test_the_library_is_not_loaded_where_there_is_no_terminal():
     """A command whose output goes to a file does not wait for it."""
     code = (
-        'import sys, io; from baremetal_acc.cli.commands import inventory, record; from baremetal_acc.cli.output.progress import Count\n'
+        'import sys, io; from baremetal_acc.cli.commands import inventory, record\n'
+        'from baremetal_acc.cli.output.progress import Count\n'
         'c = Count(io.StringIO(), 3); c.ended(failed=False); c.draw(); c.clear(); sys.exit("rich.console" in sys.modules)'
     )
     assert 0 == subprocess.run([sys.executable, '-c', code], check=False).returncode
