@@ -242,6 +242,18 @@ def test_a_system_that_no_list_has_is_read_where_its_chassis_says_it(bmc: Any, r
     assert 1 == len(inventory_of(bmc).accelerators)
 
 
+@pytest.mark.parametrize('lost', ['', '/7'])
+def test_what_is_only_in_an_oem_list_is_hidden_where_the_list_cannot_be_read(bmc: Any, shared: Path, lost: str) -> None:
+    """The list of an iLO 5, or one card in it, is not there any more: with it the card would be gone without a word."""
+    bmc.tree = {u: json.loads(t) for u, t in bodies(shared / 'cases' / 'trees' / 'hpe-ilo5-gpu-in-oem-only').items()}
+    uri = f'{ROOT}/Chassis/1/Devices{lost}'
+    assert uri not in hidden(bmc)
+    before = len(inventory_of(bmc).accelerators)
+    del bmc.tree[uri]
+    assert len(inventory_of(bmc).accelerators) < before
+    assert uri in hidden(bmc)
+
+
 def test_one_pci_function_of_two_cards_hides_one(bmc: Any, shared: Path) -> None:
     """A vendor's extension says of two cards that they are one."""
     bmc.tree = {u: json.loads(t) for u, t in bodies(shared / 'cases' / 'trees' / 'hpe-ilo5-gpu-in-oem-only').items()}

@@ -487,11 +487,11 @@ class Walk:
             self._interfaces(system, decided=True)
 
     def _extensions(self, table: str, view: View) -> None:
-        """Read OEM extension resources. A failed read is not noted as hiding devices: extensions mostly add to known ones."""
+        """Read OEM extension resources. A failed read may hide a device: some BMCs show cards nowhere else."""
         for name, path in self._quirks.device_extensions():
             link = view.link(*path) if name == table else None
             if link is not None:
-                self._members(link, self.tree.extensions, hides=False, rank=_LATE)
+                self._members(link, self.tree.extensions, hides=True, rank=_LATE)
 
     def _updates(self, link: str | None, top: '_Stage') -> None:
         """Read the UpdateService and the firmware items. An item that cannot be read may be firmware that is not protected."""

@@ -11,7 +11,7 @@ import pytest
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind, PciIds
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.inventory import BmcFacts, Gap, Inventory, PowerEvent, TaskReading, TaskState
+from baremetal_acc.model.inventory import Accounts, BmcFacts, BmcUser, Gap, Inventory, PowerEvent, TaskReading, TaskState
 from baremetal_acc.model.job import CheckImage, Engage, Flash, Program, Publish, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
@@ -79,9 +79,14 @@ def test_what_moves_by_itself_is_not_remembered_of_a_bmc():
         'log_mark': '1 entries',
     }
     before = v.inventory(v.gpu())
-    now = replace(before, bmcs=tuple(replace(b, **moves) for b in before.bmcs))
+    stays = {
+        'firmware_version': '1.2',
+        'accounts': Accounts(users=(BmcUser(number=2, name='root', privilege='administrator'),)),
+    }
+    now = replace(before, bmcs=tuple(replace(b, **moves, **stays) for b in before.bmcs))
     (kept,) = remembered(None, now).bmcs
     assert (before.bmcs[0].product, before.bmcs[0].power) == (kept.product, kept.power)
+    assert stays == {name: getattr(kept, name) for name in stays}
     assert {name: getattr(BmcFacts(name=kept.name, address='', session=''), name) for name in moves} == {
         name: getattr(kept, name) for name in moves
     }
@@ -595,6 +600,14 @@ def test_what_is_remembered_survives_being_stored():
     assert () == drift(again, look(v.gpu(), v.fpga()))
 
 
+def test_changes_of_one_kind_and_device_come_by_their_subjects():
+    """Whatever the BMC calls the resources."""
+    parts = [replace(v.component(name), ref=v.ref(place)) for name, place in (('A', 'z'), ('B', 'a'))]
+    before = v.inventory(v.gpu(firmware=tuple(parts)))
+    changes = drift(before, look(v.gpu(firmware=tuple(replace(part, version='9') for part in parts))))
+    assert ['firmware A', 'firmware B'] == [str(c.subject) for c in changes]
+
+
 def test_what_a_job_did_is_not_drift_and_the_rest_is():
     """A flash accounts for its own component of its own card, a programming for its slot, a lock's change for that lock."""
     opened = replace(v.reading(LockState.UNLOCKED), value='true')
@@ -602,7 +615,9 @@ def test_what_a_job_did_is_not_drift_and_the_rest_is():
         v.inventory(v.gpu(), v.fpga()),
         look(
             v.gpu(firmware=(v.component(version='3.0'), v.component('RoT_0', '7')), locks=(opened,)),
-            v.fpga(slots=(v.slot(0, 'aes'), v.slot(1, None, None)), firmware=(v.component('FPGA1', '9'),)),
+            v.fpga(
+                slots=(v.slot(0, 'aes'), v.slot(1, None, None)), firmware=(v.component('FPGA1', '9'), v.component('Slot0', '9'))
+            ),
         ),
     )
     lock = {'accelerator': v.GPU, 'mechanism': 'rot', 'ref': v.reading().ref, 'field': 'Closed'}
@@ -614,7 +629,7 @@ def test_what_a_job_did_is_not_drift_and_the_rest_is():
     )  # fmt: skip
     for ours in (Release(**lock, expects='false'), Engage(**lock, blocks=v.HOST_DEVICE)):
         left = beyond(changes, (flash, program, ours))
-        assert ['firmware FPGA1', 'firmware RoT_0'] == [str(c.subject) for c in left]
+        assert ['firmware FPGA1', 'firmware Slot0', 'firmware RoT_0'] == [str(c.subject) for c in left]
     assert changes == beyond(changes, ())
     others = replace(flash, accelerator=OTHER)
     reset = Reset(system=v.SYSTEM, purpose=ResetPurpose.RESUME, kind=ResetKind.POWER_CYCLE, why=())
