@@ -31,9 +31,6 @@ from baremetal_acc.policy.baseline import (
 HIDDEN = f'a mechanism for it was shown before, so no waiver covers it ({lock_evidence.WHERE_GONE})'
 """Why a waiver does not cover a path that it names and that nothing blocks."""
 
-_MOST_NAMES = 4
-"""How many devices a text names at most."""
-
 
 def in_force(waivers: Iterable[tuple[str, Waiver]], path: WritePath, now: datetime) -> tuple[str, Waiver] | None:
     """Return the first waiver that covers a path now, with its rule; None if none does."""
