@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""In which thread does a connection of sushy end? Never in that of an emulated BMC, which would wait for its own answer.
+"""Keep sushy from logging out in the thread of an emulated BMC, which would wait for its own answer.
 
 ``sushy.Sushy.__del__`` logs out, over HTTP, in whatever thread the garbage collector runs. Where that is the thread that plays
 the very BMC, both wait for each other until the time of the request is over (60 s), and what the test asked meanwhile fails.

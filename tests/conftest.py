@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do all tests share? The way to the shared folder, and the refusal to skip where nothing should be skipped."""
+"""Fixtures of all tests: the path of the shared folder, and the option to fail a run in which a test is skipped."""
 
 import importlib
 import json

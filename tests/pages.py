@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the tables of doc/source say that a test holds the code to?"""
+"""Read the tables of the pages in doc/source, which tests compare with the code."""
 
 import re
 

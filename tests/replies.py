@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in for a BMC in this process? Connections whose answers a function gives: no socket, and no thread of a server.
+"""BMCs within this process: connections whose answers a function gives, without a socket and without a server thread.
 
 The product's transport reads them as it reads any others: with its parser and its bounds. Such a BMC closes each connection
 after one answer.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What time is it when nobody waits? All that is computed and sent takes the time that it takes; pauses are jumped over.
+"""A clock that skips waiting: computing and sending take the time that they take, and pauses are skipped.
 
 The machines jump with the client, so that a flash of five minutes still takes five. Standard library only: Ironic's client runs
 in an environment without us.

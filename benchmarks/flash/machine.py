@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which machine is flashed? One server, one System, cards whose firmware comes into force with the host's next start.
+"""The emulated machine of the flash benchmark: one System, and cards whose firmware comes into force with the next host start.
 
 Every card has firmware of its own that no image of another card fits, and a lock over it. The BMC takes as many updates at once
 as there are cards.

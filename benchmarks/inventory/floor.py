@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How fast can an inventory of one BMC be at best, if every request takes its time and only so many run at once?
+"""The lower bound of the time that an inventory of one BMC takes, by the delay of each request and the number of slots.
 
 The requests that are needed stand in files (``needed/*.txt``), one on a line, with the request whose answer names it. From them
 follow the floor, ``max(depth x delay, requests x delay / slots)``, and the best schedule: what greedy scheduling of these

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do both benchmarks share? Starting served BMCs and measured processes, tables, bars, and a record of each run."""
+"""Code that both benchmarks share: starting served BMCs and measured processes, tables, bars, and a record of each run."""
 
 import datetime
 import http.client

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where do the peers run? In an environment of their own, with the versions of constraints.txt; without us."""
+"""The environment of the peers: one of their own, with the versions of constraints.txt, and without baremetal-acc."""
 
 import configparser
 import re

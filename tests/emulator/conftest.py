@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How do these tests speak to the emulator? As any client would: HTTPS with requests, verified by the CA that it hands out."""
+"""Fixtures that access the emulator as any client would: HTTPS with requests, verified by the CA that it hands out."""
 
 import json
 import time

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the BMC misbehave on the wire as it was told to, and only there?"""
+"""Faults of HTTP: the emulated BMC misbehaves on the wire as its fault rules say, and only there."""
 
 import time
 

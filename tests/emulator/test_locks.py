@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the locks lock for whom they are meant? Each is tried through the host door, open and closed."""
+"""The locks of the emulator block the writers that they are meant for: each is tried by the host agent API, open and closed."""
 
 ROOT = '/redfish/v1'
 ITEMS = f'{ROOT}/UpdateService/FirmwareInventory'

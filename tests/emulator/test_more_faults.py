@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the faults of BMCs, cards, power and answers do what their rows say, to a client that is not ours?"""
+"""The faults of BMCs, cards, power and answers do what their rows say, to a client that is not ours."""
 
 import json
 

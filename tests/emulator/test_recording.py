@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a recorded tree served as it lies on disk, by the rules of Redfish, and read only?"""
+"""A recorded tree is served as it is on disk, by the rules of Redfish, and read only."""
 
 import json
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Can it be started from a shell, found by a script, stopped cleanly, and does it remember? Real processes."""
+"""The emulator starts from a shell, is found by a script, stops cleanly, and keeps its state. Real processes."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is it a Redfish service: sessions, roles, ETags, queries, errors, TLS?"""
+"""The emulator is a Redfish service: sessions, roles, ETags, queries, errors, TLS."""
 
 import os
 import stat

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is firmware updated as on a real BMC: by push and by pull, with tasks, one target, and the locks of the BMC's own way?"""
+"""The emulator updates firmware like a real BMC: push and pull, tasks, one target, and the locks of the BMC's own path."""
 
 import base64
 import hashlib

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the DMTF's service validator find fault with any BMC of any product?"""
+"""The DMTF service validator finds no failure in any BMC of any emulated product."""
 
 import re
 import subprocess

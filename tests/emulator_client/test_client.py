@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do driver and locks work with a BMC that behaves like one: over HTTPS, with sessions, tasks, banks and enforced locks?"""
+"""The Redfish driver and the locks work with an emulated BMC: HTTPS, sessions, tasks, banks and enforced locks."""
 
 import io
 import logging

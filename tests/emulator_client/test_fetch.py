@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a BMC that fetches images itself get the bytes that were checked, and nobody anything else?"""
+"""A BMC that fetches images itself gets the bytes that were checked, and nobody else gets anything."""
 
 import contextlib
 import http.client

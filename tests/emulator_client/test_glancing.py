@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a quiet round cost, and what does it notice? Glances at emulated machines over HTTPS."""
+"""What a round of the integrity watch costs when nothing has changed, and what it notices: emulated machines over HTTPS."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

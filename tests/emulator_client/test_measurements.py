@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do devices that sign prove what they run, and is a BMC that lies about a version found out? One machine for all."""
+"""Devices that sign measurements prove what they run, and a BMC that lies about a version is found out. One machine for all."""
 
 from collections.abc import Iterator
 from dataclasses import replace

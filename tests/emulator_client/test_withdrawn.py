@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who still gets something of an image once it is withdrawn? Nobody, not over a connection that was there before either."""
+"""Once an image is withdrawn from the image server nobody gets any of it, not even over an earlier connection."""
 
 import http.client
 import socket

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a tenant who is root try over the system interface, and how does an operator see over the LAN whether it worked?
+"""The attacks of a tenant who is root over the IPMI system interface, and how an operator reads over the LAN if one worked.
 
 Each attack is one line of :data:`ATTACKS`, with the command that the firmware firewall has to close. It is tried three times:
 open, locked, and unlocked again. A completion code alone proves nothing: what the operator sees before and after has to agree.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do these tests speak to? A BMC of our emulator on a port of loopback, and a way to make more."""
+"""Fixtures of the IPMI tests: an emulated BMC on a port of loopback, and a way to make more."""
 
 from collections.abc import Iterator
 

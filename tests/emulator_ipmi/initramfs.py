@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Of what does a guest under QEMU consist? A kernel that Debian made, and an initramfs with a shell and ipmitool that we make.
+"""The guest that QEMU boots: a kernel of Debian, and an initramfs with a shell and ipmitool that is made here.
 
 Nothing of it is installed to be booted by the machine that this runs on: ``make guest`` unpacks the kernel into a folder.
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How are Debian's IPMI clients run against an emulated BMC? They share no code with it, nor with our own client."""
+"""Run Debian's IPMI clients against an emulated BMC. They share no code with it, nor with our own client."""
 
 import itertools
 import os

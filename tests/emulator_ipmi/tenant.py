@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who is root on the host? A Linux under QEMU, whose KCS interface ends at the emulated BMC, and which does what it is told."""
+"""The tenant's host: a Linux under QEMU whose KCS interface is connected to the emulated BMC, and which runs given commands."""
 
 import os
 import re

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the tests of faults share? A rig, and what the run says of the rows that it left out."""
+"""Fixtures of the tests of faults: a rig, and the report of the rows that the run omitted."""
 
 import logging
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which rows run, and which were left out? Those that take long run with ``BAREMETAL_ACC_FAULTS=all``."""
+"""The rows of the tests of faults that a run omits: those that take long run with ``BAREMETAL_ACC_FAULTS=all``."""
 
 import os
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does each lock of a card really lock, alone, and is a card refused whose lock lies? A table, against cards that have it.
+"""Each lock of a card blocks writes by itself, and a card whose lock lies is refused. A table, with cards that have the locks.
 
 Each row is one mechanism, the only one that is known in its test, and a card that has it. It is engaged, read back, kept over
 a reboot, tried from the host on every way, released, and engaged again; then the BMC lies about it in each way that there is.

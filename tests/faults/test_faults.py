@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a job that meets a fault end as it should: done, restored, or failed and closed, in time and with the reason?"""
+"""A job that meets a fault ends as it should: done, restored, or failed and closed, in time and with the reason."""
 
 from collections.abc import Callable
 

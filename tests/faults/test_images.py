@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does an image that is not what it should be stay away from the cards, also when it changes while a job runs?
+"""An image that is not what it should be does not reach the cards, also when it changes while a job runs.
 
 What a malicious folder or catalogue can do to the command line is in tests/malicious.
 """

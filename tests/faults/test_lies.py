@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What can a BMC that lies make us believe? These tests put down where reading out of band ends.
+"""What a BMC that lies can make us believe: the limits of reading out of band.
 
 A BMC that shows what was sent, or a lock that is not there, tells the same as an honest one. Only a measurement signed by the
 card can tell versions apart, where the card signs and its maker's root is pinned. What is published after that is what was

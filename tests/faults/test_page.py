@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the page about faults list the tests that there are, with their ends? Does the run say what it left out?"""
+"""The page about faults lists the tests that there are, with their ends, and a run reports what it omitted."""
 
 import ast
 import re

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does each lock of a whole machine really lock, alone, and is a machine refused whose lock lies? The other half of the table.
+"""Each lock of a whole machine blocks writes by itself, and a machine whose lock lies is refused. The rest of the table.
 
 Rows, machines and the desk are those of :mod:`tests.faults.test_card_locks`, which has the locks of cards. Each mechanism that
 is installed has its row in one of the two. A job is a deploy here: evidence is of its own flow and nothing but verified

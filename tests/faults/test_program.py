@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a slot of an FPGA programmed only while a tenant's host cannot program it too? On the emulator, whose host can."""
+"""A slot of an FPGA is programmed only while the tenant's host cannot program it too: with the emulator, whose host can."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a job end closed and in time also with firmware that needs a restart, locks that have to be released, and TLS?
+"""A job ends closed and in time also with firmware that needs a restart, locks that have to be released, and TLS.
 
 Each row of the table once more in each of these ways; the ends may differ, what the oracle asks may not. They run with
 ``BAREMETAL_ACC_FAULTS=all``, one of them always.

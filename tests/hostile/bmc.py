@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a BMC look like that keeps to no rule? A server on loopback that sends whatever bytes a script says.
+"""A hostile BMC that keeps to no rule: a server on loopback that sends whatever bytes a script says.
 
 It shares no code with the client: its own HTTP, its own idea of what was sent. One script is in force at a time.
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the hostile tests share? One server that keeps to no rule."""
+"""Fixtures of the hostile tests: one server that keeps to no rule."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What comes of one look at a hostile BMC, and is all of it as it must be?
+"""One inspection of a hostile BMC, and the check that its outcome is allowed.
 
 A look ends in an inventory or in an error of ours, in time, speaks to nobody else, claims no lock and no version that was not
 sent, and prints neither secrets nor what a terminal would obey.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What can a BMC do to an answer? Two tables: what is done to documents, and what is done to how they are sent.
+"""The changes that a hostile BMC makes to its answers, in two tables: changes of documents, and of how they are sent.
 
 Everything depends on the seed, the number of the look and the request alone, so that a look can be had again.
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What comes of single requests to a hostile BMC: of writes, of tasks, of power? A write goes out once, whatever comes back."""
+"""Single requests to a hostile BMC: writes, tasks and power. A write goes out once, whatever comes back."""
 
 import io
 import json

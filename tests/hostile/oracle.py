@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is what a look says true of what was sent? Judged from the sent bytes alone, by code that the client does not have.
+"""Compare an inventory with the answers that a hostile BMC sent, by the sent bytes alone and by code that the client lacks.
 
 An inventory may know less than the BMC told. It may never say locked, or name a version, where no answer said so.
 """

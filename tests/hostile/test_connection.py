@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do secrets stay ours, headers ours and memory bounded, when a BMC aims at one weak place?"""
+"""Secrets do not leak, headers are not changed and memory is bounded when a BMC aims at one weak place."""
 
 import pytest
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does what is done to a BMC that answers IPMI as it likes end well? ``make soak-hostile-ipmi`` does more."""
+"""Inspections, locks and uploads end well at a BMC that answers IPMI as it likes. ``make soak-hostile-ipmi`` does more."""
 
 import resource
 import time

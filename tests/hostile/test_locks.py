@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the lock mechanisms stay careful, and quick, whatever the documents say?"""
+"""The lock mechanisms claim nothing without proof, and stay fast, whatever the documents say."""
 
 import json
 from dataclasses import replace

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a look at a BMC that keeps to no rule end well? Real connections to a real server; ``make soak-hostile`` does more."""
+"""An inspection of a BMC that keeps to no rule ends well. Connections to a real server; ``make soak-hostile`` does more."""
 
 import json
 import os

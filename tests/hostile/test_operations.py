@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do writes, tasks and power stay right whatever the BMC answers? Each write goes out once."""
+"""Writes, tasks and power stay right whatever the BMC answers. Each write goes out once."""
 
 import pytest
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Can every document of an inventory be written in every format that the command line has?"""
+"""Every document of an inventory can be written in every output format of the command line."""
 
 import json
 

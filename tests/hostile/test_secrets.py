@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does what a BMC says come without our secrets, wherever it is cut?"""
+"""The text of a BMC is shown without our secrets, wherever it is cut."""
 
 from baremetal_acc.bmc.redfish.extended_info import LONGEST, said
 from tests.hostile.mutate import PASSWORD

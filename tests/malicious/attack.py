@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is a case of these tests an example of? Each is of exactly one class: that of what the attacker does.
+"""The classes of attacks by images and catalogues. Each case is of exactly one class: that of what the attacker does.
 
 What he changes after the check is swapped, whatever he changes it into. What the operator has denied since is revoked, below a
 floor that he has raised since a downgrade, and what has ended since expired.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the tests of malicious images and catalogues share? One machine that nothing must ever reach, and one command."""
+"""Fixtures of the tests of malicious images and catalogues: one machine that nothing may ever reach, and one command."""
 
 from collections.abc import Iterator
 from pathlib import Path

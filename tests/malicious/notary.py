@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a catalogue signed, rightly and wrongly? Written from the documented form, sharing no code with what checks it."""
+"""Sign a catalogue, rightly and wrongly. Written from the documented form, sharing no code with what checks it."""
 
 import base64
 import hashlib

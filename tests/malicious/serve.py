@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is the command run a hundred times without importing it a hundred times? One process imports it, and forks for each run.
+"""Run the command many times but import it once: one process imports it, and forks for each run.
 
 Each run is a process of its own with its exit code, output, folder and environment, as it is for an operator. Asked by lines
 of JSON on standard input, answered by lines of JSON on standard output: the code, negative for a signal. It has no threads.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a malicious catalogue refused before a byte reaches a BMC? The machine's own log says so.
+"""A malicious catalogue is refused before a byte reaches a BMC. The machine's own log says so.
 
 One that cannot be right is refused as a document, by file and line, before any BMC is asked anything; so is one that is not the
 operator's. One that could be right is refused by the plan. Images and their bytes are honest here, unless said otherwise.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Are there twenty malicious ones of each class that is asked for? Counted over all tables, each case once."""
+"""Each class of attacks that is asked for has twenty malicious cases, counted over all tables, each case once."""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise

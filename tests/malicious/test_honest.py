@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Could the tests of this folder fail? The same folder, unchanged, is written: the BMC gets exactly the bytes of its images."""
+"""The honest folder, unchanged, is written, so the tests here can fail: the BMC gets exactly the bytes of its images."""
 
 from tests.malicious.workshop import NEW, pushed, reached, told
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a malicious image refused before a byte of it reaches a BMC? The machine's own log of writes says so.
+"""A malicious image is refused before a byte of it reaches a BMC. The machine's own log of writes says so.
 
 The catalogue is honest, or tells the truth about a malicious file. Each is one function that spoils an honest folder; the table
 says with which code ``apply --execute`` ends and what it says.

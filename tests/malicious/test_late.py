@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What if a catalogue, or a certificate, ends while a job runs? What was good at the plan is not sent any more.
+"""If a catalogue or a certificate expires while a job runs, an image that was valid when planned is not sent any more.
 
 The clock that images are judged by is moved when every image has been checked, or when the flash has failed. Nothing sleeps.
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the page about malicious images and catalogues list what is tried, and nothing else?"""
+"""The page about malicious images and catalogues lists what is tried, and nothing else."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What if a new catalogue calls another image by a planned name? A job writes what was planned, or nothing.
+"""If a new catalogue gives a planned name to another image, a job writes what was planned, or nothing.
 
 The operator's files are changed when every image has been checked, and read anew, as each turn in Ironic does and each command
 that goes on with a job. Nothing sleeps.

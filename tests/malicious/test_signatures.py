@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a catalogue refused that is not the operator's, or not his newest? Its images are honest, each to the last byte.
+"""A catalogue that is not the operator's, or not the operator's newest, is refused. Its images are honest, to the last byte.
 
 The operator trusts one Ed25519 key and one CA. Signatures are made by :mod:`tests.malicious.notary`, not by what checks them.
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What if an image is changed after it was checked? Then it is not sent; and what is sent is what was checked.
+"""An image that is changed after it was checked is not sent, and what is sent is what was checked.
 
 The job is turned here, so that the attacker strikes at a moment and not by luck: when every image has been checked and before
 the first is opened for sending, or after it was opened and before the first byte is sent. Nothing sleeps.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a web server believed that lies about an image, or leads elsewhere? The catalogue is honest here, and the server is not.
+"""A web server that lies about an image, or leads elsewhere, is not believed. Only the server is not honest here.
 
 The operator allows one server. A second one listens too: it must not be asked anything.
 """

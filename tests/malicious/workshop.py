@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does an attacker work with? An operator's folder in which all is honest, and everything in it can be changed.
+"""The folder that an attacker changes: an operator's folder in which all is honest, and everything in it can be changed.
 
 The machine is an ``acc-server``: GPUs, an FPGA card, a DPU. The baseline wants new firmware and a function for the FPGA card;
 the catalogue has both, the firmware that runs now as the way back, and firmware for the GPUs. What the tests assert of refusals

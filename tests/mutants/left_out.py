@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which guards are taken out, and which are left in for want of time? Of those with quick tests every third one is taken
-out; all others wait for the soak."""
+"""The guards that a run takes out, and those that it omits for want of time: every third one with quick tests is taken out, and
+the soak takes out all others."""
 
 import os
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the loss of any one guard show? Each guard is taken out of a copy of the product, and its tests must fail there."""
+"""The loss of any one guard is noticed: each is taken out of a copy of the product, and its tests must fail there."""
 
 import compileall
 import shutil

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is mutation testing what it says? Every module has its tests, what is listed is still so, and some changes are tried."""
+"""Mutation testing is what it says: every module has tests, every survivor still exists, and some changes are tried."""
 
 import ast
 import json

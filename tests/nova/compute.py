@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does Nova do? Its compute manager, Ironic driver, resource tracker, report client and scheduler, in one process.
+"""A real Nova in one process: its compute manager, Ironic driver, resource tracker, report client and scheduler.
 
 All code of Nova is Nova's own, and so are its databases (SQLite). Not here are its message queue and its API, nor Neutron,
 Glance and Cinder: an instance has no network and no volume. One request in a line of JSON, one answer in a line::

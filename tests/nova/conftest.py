@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the tests with a real Nova share? One Nova and one placement for a file, and machines that Nova is told of."""
+"""Fixtures of the tests with a real Nova: one Nova and one placement for each file, and machines that Nova knows."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

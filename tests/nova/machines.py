@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a machine offer? Emulated machines, looked at and judged by our own code, as publications see them."""
+"""The emulated machines that Nova schedules, read and judged by our own code, as publications see them."""
 
 import uuid
 from dataclasses import dataclass, field, replace

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which notifications does Nova send of a boot that found no host? Written by Nova's own code, for the tests of demand.
+"""Record the notifications that Nova sends of a boot that found no host. Written by Nova's own code, for the tests of demand.
 
 Run it with a Python that has nova 34.0.0, which is no dependency of this project, and name the file to write::
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a test speak to a real Nova? A process (``tests/nova/compute.py``) that ends with the test that started it."""
+"""Start a real Nova for a test: a process (``tests/nova/compute.py``) that ends with the test that started it."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do Nova and we leave each other's providers alone? Nova's own resource tracker and report client, and a real placement.
+"""Nova and baremetal-acc leave each other's providers alone: Nova's resource tracker and report client, and real placement.
 
 Nova looks at its nodes three times, and forgets before each what it remembers of placement. We do our work between.
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the flavors of doc/source/flavors.rst find what they say? Nova's own checks and scheduler, and a real placement.
+"""The flavors of doc/source/flavors.rst find the hosts that the page says: Nova's own checks and scheduler, real placement.
 
 The page is read: a flavor that is added to it is asked for here.
 """

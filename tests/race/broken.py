@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How can a publisher be wrong? Defects to put into the publishers' processes, each of which the judge has to notice."""
+"""Defects to put into the publishers' processes, each of which the judge has to notice."""
 
 import threading
 from typing import Any

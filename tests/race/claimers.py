@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do tenants do to placement in a race? As Nova speaks to it, at 1.36, through the same faults."""
+"""The claimers of the race: tenants who use placement as Nova does, at 1.36, through the same faults."""
 
 import random
 import threading

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Was everything that was claimed on offer, and nothing on offer that had been withdrawn? Asked of the records of one round.
+"""Judge one round of the race: everything claimed was available, and nothing withdrawn was, by the records of that round.
 
 Calls on one machine that overlap make one group; between groups nothing of ours is under way, and what may be claimed then
 follows from what came before:

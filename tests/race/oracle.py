@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is really in placement, by its database? Straight SQL, no line of the product."""
+"""Read the true state of placement from its database, by SQL, without code of the product."""
 
 import threading
 import time

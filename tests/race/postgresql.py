@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a real PostgreSQL run for one test, beside whatever else this machine has? In a folder of its own, on loopback only.
+"""Run a real PostgreSQL for one test, next to any other on this machine: in a folder of its own, on loopback only.
 
 It refuses to run as root, and runs as ``postgres`` or ``nobody`` then. Its one user has a random password, which is in files of
 mode 0600 and in no command line.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What can happen to a request between a client and placement? Chosen by a seed, and written down with what placement answered.
+"""The proxy between a client and placement, which causes faults chosen by a seed and records the answers of placement.
 
 An answer is replaced before or after placement did what it was asked for, the connection is cut, a request waits, arrives
 twice, or arrives when its sender has long given up. Each client (header ``X-Race``) has a sequence of its own: the n-th request

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do conductors do to placement in a race? The product's own publisher, client and reshaper, in processes of their own.
+"""The publishers of the race: the product's own publisher, client and reshaper, in processes of their own, as conductors.
 
 Most publishers hold a node's lock while they work on it, as Ironic's conductors do; some work on it all the same, as one does
 that was thought dead. What is true of a machine changes only as it may in life: a card is changed when it was withdrawn.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where does a race take place? A real placement with real policy, and MariaDB, PostgreSQL or SQLite behind it."""
+"""The services of a race: a real placement with real policy, and MariaDB, PostgreSQL or SQLite behind it."""
 
 import ctypes
 import http.client

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the judge of a race see what is wrong, and only that? Records written by hand."""
+"""The judge of a race sees what is wrong, and only that. Records written by hand."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a small race on SQLite end well, and is a defect of the publisher seen there? ``make soak-race`` runs the large ones."""
+"""A small race on SQLite ends well, and a defect of the publisher is seen. ``make soak-race`` runs the large ones."""
 
 import re
 import subprocess

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which machines does a race have, what is true of them, and what may be claimed then? Said here without the product's help.
+"""The machines of a race, their true state, and what may be claimed then, computed without the product's help.
 
 A *mixed* node has two GPUs of one make and an FPGA with two slots. A *flat* one has three GPUs, which its root offers until
 they are reshaped.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is the support matrix what the tests say of themselves?"""
+"""The support matrix says what the tests say of themselves."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the page on standards name tests that are there, and say of each of the twenty points whether it is met?"""
+"""The page on standards names tests that exist, and says of each of the twenty points whether it is met."""
 
 import ast
 import re

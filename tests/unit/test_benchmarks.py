@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the benchmarks count right? The served BMC, the floor's arithmetic, the lists of needed requests, flashing, placement."""
+"""The benchmarks count right: the served BMC, the floor's arithmetic, the lists of needed requests, flashing, placement."""
 
 import ast
 import base64

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a file there as a whole or not at all, for those alone whom it is meant for?"""
+"""A file is written as a whole or not at all, for the intended readers only."""
 
 import os
 import stat

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do all imports point down, and do libraries, vendors' names, readers of options and what answers are numbered by stay in
-their rooms?
+"""Imports point down the floors, and libraries, vendors' names, option reads and status codes stay in their packages.
 
 The table of floors is DESIGN's. Imports inside functions and under TYPE_CHECKING count like all others, and so do
 ``import_module('...')`` and ``__import__('...')``. Every rule is shown on a small sample that breaks it.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does every source file say under which licence it is?"""
+"""Every source file states its licence."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the wheel hold all that we wrote, and does every entry point lead somewhere?
+"""The wheel contains all packages and files, and every entry point can be loaded.
 
 setuptools takes what setup.cfg lists and says nothing about the rest; an entry point is a text until someone loads it.
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Can reno read every release note? It checks them too, but only where git's history is."""
+"""Every release note can be read by reno, which checks them too, but only where git's history is."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Can one thread wait for many things, each of which thinks that it waits alone?"""
+"""One thread waits for many things, each of which is written as if it waited alone."""
 
 import socket
 import threading

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the tests of the adapters speak to? A tree of recorded or written replies, served by requests-mock."""
+"""Fixtures of the tests of the adapters: a tree of recorded or written replies, served by requests-mock."""
 
 import json
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How many rounds does a look take, if each request takes one and only so many run at a time? Counted, not timed.
+"""Count the rounds of an inspection in which each request takes one round and only so many run at a time. Nothing is timed.
 
 A request that is sent when another one was answered in round N is answered in round N + 1. None is answered before every thread
 of the look waits for an answer or has nothing to do, so that neither the machine nor the order of threads matters.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is read of a BMC that was read before? Every lock, version and state; nothing that is said not to have changed."""
+"""A BMC that was read before is read again: every lock, version and state; nothing that is reported as unchanged."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the locks of cards believe only what two sources agree on, and is everything that is a way in asked for?"""
+"""The locks of cards believe only what two sources agree on, and every write path is read."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

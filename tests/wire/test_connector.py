@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a request reach the BMC as often as it may, and does what comes back stay within bounds?
+"""The client sends a request to the BMC at most as often as it may, and answers stay within bounds.
 
 The defects that this avoids were measured on sushy's own connector: facts/redfish.md, section 4.2.
 """

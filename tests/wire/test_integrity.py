@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How are roots of trust found and asked? What they bring is passed on as it came; what does not come is not known."""
+"""Roots of trust are found and read. What they report is passed on unchanged; what is missing is not known."""
 
 import base64
 import json

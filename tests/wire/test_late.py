@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Can a request that was given up do harm when placement takes it at last? A queue in front of it may hold it for minutes."""
+"""A request that was given up does no harm when placement executes it later. A queue in front of it may hold it for minutes."""
 
 import itertools
 import json

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the four mechanisms read, engage and release what they say, and call unknown what proves nothing?"""
+"""The four mechanisms read, engage and release what they say, and read unknown where nothing is proven."""
 
 import json
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which resources are taken for one device, which for two, and which for none?"""
+"""Which resources are one device, which are two, and which are none."""
 
 import json
 from typing import Any

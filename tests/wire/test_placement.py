@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a real placement come to agree with us, and keep what belongs to others? A process, over HTTP, with keystoneauth."""
+"""A real placement comes to agree with us, and keeps what belongs to others. A process, over HTTP, with keystoneauth."""
 
 import uuid
 from collections.abc import Callable, Iterator

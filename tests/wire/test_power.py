@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a System reset by a word that it offers, and never by one that means something else?"""
+"""A System is reset by a ResetType that it offers, and never by one that means something else."""
 
 from collections.abc import Callable
 from typing import Any

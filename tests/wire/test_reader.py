@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Are collections read whole, with and without $expand, and does each failure stay where it belongs?"""
+"""Collections are read whole, with and without $expand, and each failure stays where it belongs."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the inventory of recorded real BMCs agree with what was worked out by hand?"""
+"""The inventory of recorded real BMCs agrees with what was worked out by hand."""
 
 import json
 import random

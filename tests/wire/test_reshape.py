@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does flat inventory move with its live claims, in a real placement, whatever others do meanwhile and whatever gets lost?"""
+"""Flat inventory moves with its live claims, in a real placement, whatever others do meanwhile and whatever gets lost."""
 
 import random
 import re

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is an image really sent as a plan says, by the same look and without one request more?"""
+"""An image is sent as the plan says, by the same inspection and without one request more."""
 
 import contextlib
 import io

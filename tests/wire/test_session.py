@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a session that ends in the middle of a look cost one login, however many requests were under way?"""
+"""A session that ends in the middle of an inspection costs one login, however many requests were in progress."""
 
 import json
 from datetime import UTC, datetime

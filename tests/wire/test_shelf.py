@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a real placement let a whole machine be taken off the shelf or nothing of it, and put back exactly as it was?"""
+"""A whole machine is withdrawn from a real placement or nothing of it, and restored exactly as it was."""
 
 import uuid
 from threading import Thread

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does the connector make of a peer that misbehaves on the wire? Real sockets on loopback, no library in between."""
+"""How the client handles a peer that misbehaves on the wire. Real sockets on loopback, no library in between."""
 
 import contextlib
 import io

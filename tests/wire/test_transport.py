@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a connection kept when it may be, left when it must be, and does an answer end where it says? Real sockets on loopback."""
+"""A connection is kept when it may be, left when it must be, and an answer ends where it says. Real sockets on loopback."""
 
 import contextlib
 import functools

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is an image sent as the BMC advertises it, and is its answer understood?"""
+"""An image is sent as the BMC advertises it, and its answer is understood."""
 
 import io
 import json

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory does a large image cost? Checked, copied and pushed over HTTPS by a process that does nothing else.
+"""The memory that a large image takes: checked, copied and pushed over HTTPS by a process that does nothing else.
 
 This file is also the program of that process. Its peak is VmHWM of /proc/self/status: ``ru_maxrss`` begins with what its parent
 had when it was started (Linux keeps it over exec), and a parent as large as pytest would hide everything. proc(5).

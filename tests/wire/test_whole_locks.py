@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the locks of whole machines read what a BMC says, call unknown what proves nothing, and write where they have read?"""
+"""The locks of whole machines read what a BMC says, read unknown without proof, and write where they have read."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a client told what to do, and how is it timed? One request in a line of JSON, one answer with its seconds in a line.
+"""The protocol of a timed client: one request in a line of JSON, one answer with its seconds in a line.
 
 Clients of peers run in an environment without us: this file lies beside them, and needs nothing but Python.
 """

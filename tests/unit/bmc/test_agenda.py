@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is everything done once, in order, by as many as may, and does it end?"""
+"""The work queue does everything once, in order, by as many workers as allowed, and ends."""
 
 import threading
 

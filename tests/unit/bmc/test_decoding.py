@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the quick decoder of answers say what the slow one says?"""
+"""The fast decoder of answers gives the same result as the slow one."""
 
 import json
 

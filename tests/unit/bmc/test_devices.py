@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the table of devices say what it says, and does a wrong file name its line?"""
+"""The table of devices identifies accelerators by their PCI ids, and an error names the line of a wrong file."""
 
 import os
 import re

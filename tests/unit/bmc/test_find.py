@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is the driver found that speaks an address, and is a broken plugin named?"""
+"""The driver that speaks an address is found, and a broken plugin is named."""
 
 import subprocess
 import sys

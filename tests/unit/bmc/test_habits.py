@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How many requests at a time, and is expanding worth it?"""
+"""The number of concurrent requests to a BMC, and whether ``$expand`` is worth it."""
 
 import pytest
 

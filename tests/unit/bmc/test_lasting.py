@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which changes of a resource does its digest tell, and which not?"""
+"""The digest of a resource changes with some of its properties, and not with others."""
 
 import pytest
 

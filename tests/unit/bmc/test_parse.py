@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of a resource when everything odd is taken out, and what is said of the odd?"""
+"""Parsing removes everything malformed from a resource, and reports it."""
 
 from typing import Any
 

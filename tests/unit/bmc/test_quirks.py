@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Are quirks asked by what a BMC says of itself, and are they off for all others?"""
+"""Quirks apply by what a BMC says of itself, and to no other BMC."""
 
 from baremetal_acc.bmc.quirks import Quirks
 

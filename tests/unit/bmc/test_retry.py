@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How often is a read repeated, and how long is waited for it?"""
+"""How often a read is retried, and how long the retries wait."""
 
 import time
 from datetime import UTC, datetime

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the demo say what does not hold, and stop what it started? (That its story holds is shown by ``make demo``.)"""
+"""The demo reports what does not hold, and stops what it started. (That its story holds is shown by ``make demo``.)"""
 
 import io
 import os

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the demo's services start, end and fail as they should? Real processes: a double of them would prove nothing."""
+"""The demo's services start, end and fail as they should. Real processes: a double of them would prove nothing."""
 
 import contextlib
 import json

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the features of cards lock for whom they are meant, and tell the truth where they are a second source? Without HTTP."""
+"""The features of emulated cards block the right writers, and are honest where they are a second source. Without HTTP."""
 
 from pathlib import Path
 from typing import Any

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the page about the emulator name what there is?"""
+"""The page about the emulator names all faults, habits, components, locks and options."""
 
 import argparse
 import re

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which fault rule is for what, and how often? Does every fault come to pass, and does a test make it?"""
+"""Fault rules apply to what they name, as often as they say; each fault comes to pass, and has a test."""
 
 from pathlib import Path
 

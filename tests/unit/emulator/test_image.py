@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is an image whole, and for whom is it?"""
+"""An image of the emulator is checked for integrity, and for the model and component that it is for."""
 
 import hashlib
 

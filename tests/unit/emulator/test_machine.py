@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the machine behave like hardware: banks, locks per way, pending settings, tasks? On a virtual clock, without HTTP."""
+"""The emulated machine behaves like hardware: banks, locks per path, pending settings, tasks. Virtual clock, no HTTP."""
 
 import json
 

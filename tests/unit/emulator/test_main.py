@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the arguments about IPMI say what they do?"""
+"""The emulator's arguments about IPMI do what they say."""
 
 import argparse
 from dataclasses import replace

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do emulated roots of trust sign only what they are asked, and can their root be had to be pinned?"""
+"""Emulated roots of trust sign only what they are asked, and their root certificate can be obtained to be pinned."""
 
 import argparse
 import base64

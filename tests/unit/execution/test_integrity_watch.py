@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""When is a glance quiet, what does the next one compare with, and whose session is whose?"""
+"""When a round of the integrity watch is quiet, what the next one compares with, and to whom a session belongs."""
 
 from dataclasses import replace
 from datetime import timedelta

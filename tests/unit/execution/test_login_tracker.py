@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a job do at a BMC that refuses its credentials?"""
+"""What a job does at a BMC that refuses its credentials."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a job stay with the machine that it was begun on?"""
+"""A job stays with the machine on which it began."""
 
 from dataclasses import replace
 

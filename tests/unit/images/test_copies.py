@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is an image copied once for all who have it open, compared again for each of them, and gone when nobody has it open?"""
+"""An image is copied once for all who have it open, compared again for each of them, and deleted when nobody has it open."""
 
 import os
 import sys

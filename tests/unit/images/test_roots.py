@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which files make somebody trusted, and what else may lie there?"""
+"""Which files of a folder make a key or CA trusted, and which other files may be there."""
 
 import os
 import subprocess

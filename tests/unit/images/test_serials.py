@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Can anybody make the newest catalogue be forgotten, or everybody wait?"""
+"""Nobody can make the serial of the newest catalogue be forgotten, or make all others wait."""
 
 import os
 import sqlite3

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whose private key is taken, with which certificates?"""
+"""Which private keys are accepted for signing, with which certificates."""
 
 from datetime import timedelta
 

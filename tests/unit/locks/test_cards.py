@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the three places of a BlueField card amount to, word by word? Documents only, without HTTP."""
+"""The three properties of a BlueField card combine to one lock state, word by word. Documents only, without HTTP."""
 
 import json
 from typing import Any

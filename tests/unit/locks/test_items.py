@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the locks of items, slots and drives read, word by word, and what is written? Documents only, without HTTP."""
+"""How the locks of items, slots and drives are read, word by word, and what is written. Documents only, without HTTP."""
 
 from dataclasses import replace
 from typing import Any

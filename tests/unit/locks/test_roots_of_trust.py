@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which root of trust is a device's, and what does it say word by word? Documents only, without HTTP."""
+"""Which root of trust belongs to a device, and how its lock is read, word by word. Documents only, without HTTP."""
 
 from typing import Any
 

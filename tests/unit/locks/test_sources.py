@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the places of a card amount to, one by one? Values and documents only, without HTTP."""
+"""How the readings of one card combine, one by one. Values and documents only, without HTTP."""
 
 import json
 from dataclasses import replace

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the locks of whole machines read, word by word, and where? Documents only, without HTTP."""
+"""How and where the locks of whole machines are read, word by word. Documents only, without HTTP."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How often, and when, is a BMC asked again that has refused our credentials?"""
+"""How often, and when, a BMC that has refused our credentials is asked again."""
 
 import itertools
 from dataclasses import replace

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""When can a restart of the host not help a write that waits for one, and when has such a write written nothing?"""
+"""When a restart of the host cannot help a write that waits for one, and when such a write has written nothing."""
 
 from dataclasses import replace
 from datetime import timedelta

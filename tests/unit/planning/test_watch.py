@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a machine that is somebody else's, when is that told, and what is done about it?"""
+"""What the watch finds wrong with a machine that a tenant has, when it is reported, and what is done about it."""
 
 import itertools
 from dataclasses import replace

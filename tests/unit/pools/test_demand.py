@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is each demand told, held, reported and forgotten as the fleet goes on, and does a flood change each region once?"""
+"""Each demand is reported, held and forgotten as the machines change, and a flood changes each region once."""
 
 import os
 import threading

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a boot that found no host heard, in what nova 34.0.0 itself has sent (tests/nova/record.py), and nothing else?"""
+"""A boot that found no host is noticed in the notifications of nova 34.0.0 itself (tests/nova/record.py), and nothing else."""
 
 import copy
 import json

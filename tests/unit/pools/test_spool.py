@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a folder of demands keep what it was told, forget what is over, and let nobody fill it or trick it?"""
+"""A folder of demands keeps what it was given, forgets what is over, and cannot be filled or tricked."""
 
 import json
 import logging

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which names are made known before anything has them? All that catalogue and rules can lead to, and no others."""
+"""The custom traits that are created in advance: all that catalogue and rules can lead to, and no others."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is each region held for one who waits, and are several functions found on one machine?"""
+"""Each region is held for a demand that waits, and several functions are found on one machine."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

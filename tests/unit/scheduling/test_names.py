@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do our providers carry the names that Cyborg gives the same hardware, and only where they are true?"""
+"""Our providers have the names that Cyborg gives the same hardware, only where they are true."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is each device told as it is on offer, with the rule or the finding that makes it so?"""
+"""Each device is reported as available in placement or not, with the rule or the finding that is the reason."""
 
 from dataclasses import replace
 

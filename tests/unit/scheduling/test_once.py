@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How often is a device put back? Once, however that ends."""
+"""A device is restored at most once after a failed flash, however that ends."""
 
 from dataclasses import replace
 from datetime import timedelta

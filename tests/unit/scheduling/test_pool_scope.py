@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whose machines may be programmed for somebody who waits? Those that the pool file is about."""
+"""Only the machines that the pool file is about are programmed for a demand that waits."""
 
 from datetime import UTC, datetime
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a function that a pool file spells in its own way the one that the catalogue means, as it is for a demand?"""
+"""A function that a pool file spells in its own way is the one of the catalogue, as it is for a demand."""
 
 from dataclasses import replace
 

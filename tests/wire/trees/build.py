@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is the tree of an invented machine put together? Resource by resource, as the standard nests them."""
+"""Build the tree of an invented machine, resource by resource, as the standard nests them."""
 
 from typing import Any
 

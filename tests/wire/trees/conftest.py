@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the tests of invented machines share?"""
+"""Fixtures of the tests of invented machines."""
 
 from typing import Any
 

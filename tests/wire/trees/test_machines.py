@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is every accelerator of a machine found once, whatever shape its tree has? Invented trees in the shapes of known machines."""
+"""Every accelerator of a machine is found once, whatever shape its tree has. Invented trees in the shapes of known machines."""
 
 from datetime import UTC, datetime
 from typing import Any

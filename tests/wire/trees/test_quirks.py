@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is what a BMC writes oddly read for what it means, and is what cannot be read told with resource, field and reason?"""
+"""A property that a BMC writes oddly is read as it is meant; one that cannot be read has a gap with resource, field, reason."""
 
 import sys
 from collections.abc import Callable

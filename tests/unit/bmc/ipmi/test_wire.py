@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do completion codes mean to whoever has to do something about them?"""
+"""Completion codes of IPMI become errors that say what the caller has to do about them."""
 
 import pytest
 
