@@ -60,7 +60,7 @@ class DriftCase(IronicCase):
         # Ironic's database migrations configure logging anew: they drop pytest's handler and silence loggers that are there.
         self._lines = Lines()
         for name in ('drift', 'notification'):
-            logger = logging.getLogger(f'baremetal_acc_ironic.{name}')
+            logger = logging.getLogger(f'baremetal_acc_ironic.reporting.{name}')
             logger.disabled = False
             logger.setLevel(logging.INFO)
             self.addCleanup(logger.setLevel, logging.NOTSET)
