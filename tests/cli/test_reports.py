@@ -621,7 +621,7 @@ def test_a_certificate_for_another_name_is_refused(make, front, subject):
     told = (
         'its certificate is not trusted',
         "not valid for '127.0.0.1'",
-        '(use a name in its address that the certificate is for',
+        '(use a name in its address that its certificate has as a subjectAltName',
     )
     site.check_untouched(site.run('inventory'), 5, *told)
     site.prepare(address=address, verify_ca=False)

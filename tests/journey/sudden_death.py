@@ -111,7 +111,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
         def exec_module(module):
             run(module)
-            if name.endswith('.node'):
+            if name.endswith('.node_state'):
                 module.store = store(module.store)
             else:
                 module.Workers._take = take(module.Workers._take)
