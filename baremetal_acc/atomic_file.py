@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
-class Held(Exception):
+class HeldLock(Exception):
     """Another process has the lock.
 
     :ivar who: that process, as text for people.
@@ -72,7 +72,7 @@ def alone(path: Path) -> Iterator[None]:
             fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             pid = os.pread(at, 20, 0).decode('ascii', 'replace').strip()
-            raise Held(f'process {pid}' if pid.isdigit() else 'another process') from None
+            raise HeldLock(f'process {pid}' if pid.isdigit() else 'another process') from None
         # The pid is for the message of the next process; on a full disk the lock holds without it.
         with suppress(OSError):
             os.ftruncate(at, 0)

@@ -18,16 +18,16 @@ from baremetal_acc.config.settings import Settings
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.execution import Attestor, Tools
 from baremetal_acc.images import address, load
-from baremetal_acc.images.address import Origin
+from baremetal_acc.images.address import UrlOrigin
 from baremetal_acc.images.deny import Denial
 from baremetal_acc.images.fetch import Web
 from baremetal_acc.images.load import Loaded, Trusting
 from baremetal_acc.images.serials import Serials
-from baremetal_acc.images.store import FileStore, Store, WebStore
+from baremetal_acc.images.store import FileStore, ImageFiles, WebStore
 from baremetal_acc.locks import registry as find_locks
 from baremetal_acc.model.certificate import Paper
 from baremetal_acc.model.image import Image, SignatureDemand
-from baremetal_acc.planning.job_transitions import Patience
+from baremetal_acc.planning.job_transitions import RetryLimits
 from baremetal_acc.policy import baseline
 from baremetal_acc.policy.baseline import Baseline
 from baremetal_acc.scheduling.schedulable import unknown
@@ -47,7 +47,7 @@ class Documents:
     baseline: Baseline
     catalogue: tuple[Image, ...]
     folders: tuple[Path, ...]
-    hosts: frozenset[Origin] = frozenset()
+    hosts: frozenset[UrlOrigin] = frozenset()
     path: str = 'the catalogue'
     expires: datetime | None = None
     denials: tuple[Denial, ...] = ()
@@ -161,7 +161,7 @@ def folders(settings: Settings) -> tuple[Path, ...]:
     return (settings.catalogue.parent, *settings.image_folders)
 
 
-def hosts(settings: Settings) -> frozenset[Origin]:
+def hosts(settings: Settings) -> frozenset[UrlOrigin]:
     """Return the servers that images may be fetched from.
 
     :raises DocumentError: an entry of ``image_hosts`` is no server.
@@ -169,10 +169,10 @@ def hosts(settings: Settings) -> frozenset[Origin]:
     return frozenset(_origin(entry) for entry in settings.image_hosts)
 
 
-def store(settings: Settings, read: Documents) -> Store:
+def store(settings: Settings, read: Documents) -> ImageFiles:
     """Return the image store: it reads images from folders, or fetches them from servers."""
     web = Web(hosts=read.hosts, authorities=_text_of(settings.image_ca), timeout=settings.image_timeout)
-    return Store(
+    return ImageFiles(
         files=FileStore(folders=read.folders, largest=settings.image_max_size),
         web=WebStore(web=web, largest=settings.image_max_size),
         trust=read.trust,
@@ -183,9 +183,9 @@ def store(settings: Settings, read: Documents) -> Store:
     )
 
 
-def patience(settings: Settings) -> Patience:
+def patience(settings: Settings) -> RetryLimits:
     """Return the timeouts of jobs."""
-    return Patience(
+    return RetryLimits(
         poll=settings.poll_interval,
         settle=settings.settle_timeout,
         stall=settings.stall_timeout,
@@ -238,7 +238,7 @@ def tools(settings: Settings, read: Documents) -> Tools:
     )
 
 
-def _origin(entry: str) -> Origin:
+def _origin(entry: str) -> UrlOrigin:
     try:
         return address.origin(entry)
     except ValueError:

@@ -186,7 +186,7 @@ class StateFile:
                     self.check_folder(folder)
                 try:
                     stack.enter_context(atomic_file.alone(lock))
-                except atomic_file.Held as exc:
+                except atomic_file.HeldLock as exc:
                     raise Refused([refusal.format(exc.who)], hint='wait until it has ended') from None
             yield
 

@@ -40,7 +40,7 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedAttachment:
     """What the devices of some attachments need.
 
     :ivar attachments: as they will be.
@@ -52,7 +52,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undo:
+class AttachUndo:
     """What has to be done to restore the devices of some attachments.
 
     :ivar gives: functions to program for that, in this order.
@@ -79,7 +79,7 @@ class AttachDriver(Protocol):
     def get_devices(self, claims: Sequence[Claim], around: Around) -> tuple[Attachment, ...]:
         """Return the attachments of an instance: one for each claim, with its handle."""
 
-    def prepare(self, attachments: Sequence[Attachment], around: Around) -> Prepared:
+    def prepare(self, attachments: Sequence[Attachment], around: Around) -> PreparedAttachment:
         """Return what the attachments will be, and what has to be done for that.
 
         :raises AccError: it cannot be done; names which attachment, and why.
@@ -88,7 +88,7 @@ class AttachDriver(Protocol):
     def post_plug(self, attachments: Sequence[Attachment], around: Around) -> tuple[str, ...]:
         """Return what is not as promised right before the machine is handed over, a sentence for each; none if all is well."""
 
-    def unprepare(self, attachments: Sequence[Attachment], around: Around) -> Undo:
+    def unprepare(self, attachments: Sequence[Attachment], around: Around) -> AttachUndo:
         """Return what restores the devices of attachments, in the reverse order of their preparation.
 
         Each device was written to for the instance, or may have been. The instance may be gone, and so may the device.
@@ -100,13 +100,13 @@ __all__ = [
     'AttachDriver',
     'AttachHandle',
     'AttachState',
+    'AttachUndo',
     'Attached',
     'Attachment',
     'Claim',
     'Give',
     'HandleType',
     'Place',
-    'Prepared',
+    'PreparedAttachment',
     'Supply',
-    'Undo',
 ]

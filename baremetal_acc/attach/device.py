@@ -8,13 +8,13 @@ since nothing has to be done. Handle: the PCI address. Restored: nothing has to 
 
 from collections.abc import Sequence
 
-from baremetal_acc.attach.api import Around, Prepared, Undo
+from baremetal_acc.attach.api import Around, AttachUndo, PreparedAttachment
 from baremetal_acc.attach.region import moved
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.attach import AttachHandle, Attachment, Claim, HandleType
 
 
-class Device:
+class DeviceAttachDriver:
     """See the module."""
 
     name = 'device'
@@ -39,9 +39,9 @@ class Device:
             if (a := around.accelerator(claim)) is not None
         )
 
-    def prepare(self, attachments: Sequence[Attachment], around: Around) -> Prepared:
+    def prepare(self, attachments: Sequence[Attachment], around: Around) -> PreparedAttachment:
         """Return the attachments as they are: nothing has to be done."""
-        return Prepared(attachments=tuple(attachments))
+        return PreparedAttachment(attachments=tuple(attachments))
 
     def post_plug(self, attachments: Sequence[Attachment], around: Around) -> tuple[str, ...]:
         """Check that each device is still there, at the same PCI address. Its firmware and locks are verified elsewhere."""
@@ -54,6 +54,6 @@ class Device:
                 found += moved(one, accelerator.pci.address)
         return tuple(found)
 
-    def unprepare(self, attachments: Sequence[Attachment], around: Around) -> Undo:
+    def unprepare(self, attachments: Sequence[Attachment], around: Around) -> AttachUndo:
         """Nothing has to be restored."""
-        return Undo()
+        return AttachUndo()

@@ -6,12 +6,12 @@ Hardware: DPUs, which have a BMC of their own. Found by: a claim of a DPU's prov
 done. Handle: the PCI address of the function that the host sees. Restored: nothing has to be. Tried on: the emulator's DPU.
 """
 
-from baremetal_acc.attach.device import Device
+from baremetal_acc.attach.device import DeviceAttachDriver
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.attach import Claim, HandleType
 
 
-class Dpu(Device):
+class DpuAttachDriver(DeviceAttachDriver):
     """See the module."""
 
     name = 'dpu'

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from baremetal_acc.attach.api import Around, AttachDriver, Prepared, Undo
-from baremetal_acc.attach.find import GROUP, Found
+from baremetal_acc.attach.api import Around, AttachDriver, AttachUndo, PreparedAttachment
+from baremetal_acc.attach.find import GROUP, FoundDriver
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.attach import Attachment, Claim, Give
 
@@ -32,7 +32,7 @@ class AttachDriverBroken(AccError):
         super().__init__(f'attach driver {driver} ({GROUP}): {what}', hint=_HINT)
 
 
-def devices(found: Found, claims: Sequence[Claim], around: Around) -> tuple[Attachment, ...]:
+def devices(found: FoundDriver, claims: Sequence[Claim], around: Around) -> tuple[Attachment, ...]:
     """Return the attachments of all claims, sorted by device and slot.
 
     :raises AttachDriverBroken: a driver fails, or answers wrongly.
@@ -49,7 +49,7 @@ def devices(found: Found, claims: Sequence[Claim], around: Around) -> tuple[Atta
     return _sorted(made)
 
 
-def prepare(found: Found, attachments: Sequence[Attachment], around: Around) -> Prepared:
+def prepare(found: FoundDriver, attachments: Sequence[Attachment], around: Around) -> PreparedAttachment:
     """Return what all attachments will be, and what has to be done for that.
 
     :raises AccError: it cannot be done; then nothing is done for any attachment.
@@ -60,10 +60,10 @@ def prepare(found: Found, attachments: Sequence[Attachment], around: Around) -> 
         answer = _asked(name, 'prepare', partial(_named(found, name).prepare, tuple(share), around), partial(_prepared, share))
         gives += answer.gives
         made += (replace(a, driver=name) for a in answer.attachments)
-    return Prepared(attachments=_sorted(made), gives=tuple(gives))
+    return PreparedAttachment(attachments=_sorted(made), gives=tuple(gives))
 
 
-def post_plug(found: Found, attachments: Sequence[Attachment], around: Around) -> tuple[str, ...]:
+def post_plug(found: FoundDriver, attachments: Sequence[Attachment], around: Around) -> tuple[str, ...]:
     """Return what is not as promised of all attachments. What a driver cannot tell counts as not as promised."""
     sentences: list[str] = []
     for name, share in _shares(attachments).items():
@@ -76,18 +76,18 @@ def post_plug(found: Found, attachments: Sequence[Attachment], around: Around) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class AttachRoute:
     """How the devices of all attachments are restored.
 
     :ivar undo: what has to be done, and what stays as it is.
     :ivar failed: by provider, why its driver could not tell.
     """
 
-    undo: Undo = field(default_factory=Undo)
+    undo: AttachUndo = field(default_factory=AttachUndo)
     failed: dict[str, str] = field(default_factory=dict)
 
 
-def unprepare(found: Found, attachments: Sequence[Attachment], around: Around) -> Way:
+def unprepare(found: FoundDriver, attachments: Sequence[Attachment], around: Around) -> AttachRoute:
     """Return how the devices of attachments are restored, in the order of the attachments.
 
     A driver that fails does not keep the others from it. Where the package of a driver is gone, one of our drivers takes over.
@@ -105,10 +105,10 @@ def unprepare(found: Found, attachments: Sequence[Attachment], around: Around) -
             gives += undo.gives
             kept |= undo.kept
     order = {a.place: number for number, a in enumerate(attachments)}
-    return Way(undo=Undo(gives=tuple(sorted(gives, key=lambda g: order[g.place])), kept=kept), failed=failed)
+    return AttachRoute(undo=AttachUndo(gives=tuple(sorted(gives, key=lambda g: order[g.place])), kept=kept), failed=failed)
 
 
-def _driver_of(found: Found, claim: Claim) -> AttachDriver:
+def _driver_of(found: FoundDriver, claim: Claim) -> AttachDriver:
     """Return the first driver that accepts a claim. A driver that fails is reported only if no other one accepts it.
 
     :raises AttachDriverBroken: no driver accepts it, and one is broken.
@@ -127,7 +127,7 @@ def _driver_of(found: Found, claim: Claim) -> AttachDriver:
     raise AccError(f'no attach driver looks after {what}', hint=f'install one (entry points {GROUP})')
 
 
-def _named(found: Found, name: str) -> AttachDriver:
+def _named(found: FoundDriver, name: str) -> AttachDriver:
     """Return the driver of a name.
 
     :raises AttachDriverBroken: it is not there any more.
@@ -138,7 +138,7 @@ def _named(found: Found, name: str) -> AttachDriver:
     raise AttachDriverBroken(name, dict(found.broken).get(name, 'it is not installed any more'))
 
 
-def _heir(found: Found, name: str, share: Sequence[Attachment]) -> AttachDriver:
+def _heir(found: FoundDriver, name: str, share: Sequence[Attachment]) -> AttachDriver:
     """Return the driver that restores the devices of a driver: that one, or where it is gone one of ours.
 
     :raises AttachDriverBroken: it is broken, or there is none.
@@ -168,29 +168,29 @@ def _theirs(share: Sequence[Claim], answer: object) -> tuple[Attachment, ...]:
     return made
 
 
-def _prepared(share: Sequence[Attachment], answer: object) -> Prepared:
+def _prepared(share: Sequence[Attachment], answer: object) -> PreparedAttachment:
     """Validate what prepare has answered.
 
     :raises TypeError: it is something else.
     :raises ValueError: it is for others than it was asked for.
     """
-    if not isinstance(answer, Prepared):
+    if not isinstance(answer, PreparedAttachment):
         raise TypeError(f'it answered {type(answer).__name__}')
     made = tuple(a for a in _list(answer.attachments) if isinstance(a, Attachment))
     if [(a.provider, a.place) for a in made] != [(a.provider, a.place) for a in share]:
         raise ValueError('it answered for others than it was asked for')
-    return Prepared(attachments=made, gives=_own(share, answer.gives))
+    return PreparedAttachment(attachments=made, gives=_own(share, answer.gives))
 
 
-def _undone(share: Sequence[Attachment], answer: object) -> Undo:
+def _undone(share: Sequence[Attachment], answer: object) -> AttachUndo:
     """Validate what unprepare has answered.
 
     :raises TypeError: it is something else.
     :raises ValueError: it is for others than it was asked for.
     """
-    if not isinstance(answer, Undo):
+    if not isinstance(answer, AttachUndo):
         raise TypeError(f'it answered {type(answer).__name__}')
-    return Undo(gives=_own(share, answer.gives), kept={str(p): str(why)[:_TEXT] for p, why in answer.kept.items()})
+    return AttachUndo(gives=_own(share, answer.gives), kept={str(p): str(why)[:_TEXT] for p, why in answer.kept.items()})
 
 
 def _own(share: Iterable[Attachment], gives: object) -> tuple[Give, ...]:

@@ -17,7 +17,7 @@ OURS = 'baremetal_acc.attach.'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundDriver:
     """The attach drivers that are installed.
 
     :ivar drivers: in the order in which they are asked.
@@ -29,7 +29,7 @@ class Found:
 
 
 @functools.cache
-def drivers() -> Found:
+def drivers() -> FoundDriver:
     """Return all of them: those of other packages by name, then ours by name."""
     broken: list[tuple[str, str]] = []
 
@@ -53,7 +53,7 @@ def drivers() -> Found:
             taken.add(extension.name)
         else:
             broken.append((extension.name, why))
-    return Found(drivers=tuple(good), broken=tuple(sorted(broken)))
+    return FoundDriver(drivers=tuple(good), broken=tuple(sorted(broken)))
 
 
 def _unusable(driver: object, name: str) -> str | None:

@@ -11,13 +11,13 @@ BMC that we know of can empty a slot. Tried on: the emulator's FPGA.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from baremetal_acc.attach.api import Around, Prepared, Undo
+from baremetal_acc.attach.api import Around, AttachUndo, PreparedAttachment
 from baremetal_acc.model.attach import AttachHandle, Attachment, Claim, Give, HandleType, Place
 from baremetal_acc.scheduling import region_claims
 from baremetal_acc.scheduling.schedulable import Supply
 
 
-class Region:
+class RegionAttachDriver:
     """See the module."""
 
     name = 'region'
@@ -47,7 +47,7 @@ class Region:
             )
         return tuple(found)
 
-    def prepare(self, attachments: Sequence[Attachment], around: Around) -> Prepared:
+    def prepare(self, attachments: Sequence[Attachment], around: Around) -> PreparedAttachment:
         """Choose the function for each attachment whose slot is published as a region.
 
         :raises UsageError: not every function that was asked for can be given to one of them.
@@ -56,7 +56,7 @@ class Region:
         chosen = region_claims.assign([_claimed(a) for a in attachments], around.asked, supply)
         made = tuple(replace(a, function=_of(chosen, a) or around.holds.get(_place(a))) for a in attachments)
         gives = (Give(accelerator=device, slot=slot, function=name) for (device, slot), name in sorted(chosen.items()))
-        return Prepared(attachments=made, gives=tuple(gives))
+        return PreparedAttachment(attachments=made, gives=tuple(gives))
 
     def post_plug(self, attachments: Sequence[Attachment], around: Around) -> tuple[str, ...]:
         """Check that each slot is still there, holds what it was claimed as, and what was programmed for the instance."""
@@ -74,7 +74,7 @@ class Region:
                 found += moved(one, accelerator.pci.address)
         return tuple(found)
 
-    def unprepare(self, attachments: Sequence[Attachment], around: Around) -> Undo:
+    def unprepare(self, attachments: Sequence[Attachment], around: Around) -> AttachUndo:
         """Restore the previous function of each slot; without one, program a function so that the content becomes known."""
         gives: list[Give] = []
         kept: dict[str, str] = {}
@@ -96,7 +96,7 @@ class Region:
                 gives.append(_give(one, now if now in takes and now is not None else min(takes)))
             else:
                 kept[one.provider] = 'no rule lets it be given a function any more'
-        return Undo(gives=tuple(gives), kept=kept)
+        return AttachUndo(gives=tuple(gives), kept=kept)
 
 
 def moved(one: Attachment, address: str | None) -> list[str]:

@@ -41,7 +41,7 @@ T = TypeVar('T')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class DeviceRow:
     """One row of the table.
 
     :ivar kind: None: a known device that is no accelerator, such as the video chip of a BMC.
@@ -71,7 +71,7 @@ class Naming:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Maker:
+class DeviceMaker:
     """A normalised vendor name, and the texts by which BMCs write it."""
 
     name: str
@@ -131,13 +131,13 @@ def _compiled(patterns: Iterable[str]) -> Callable[[str], object]:
 class Devices:
     """The device table. The first matching row takes precedence; the traits of all matching namings are added up."""
 
-    rows: tuple[Row, ...]
-    makers: tuple[Maker, ...]
+    rows: tuple[DeviceRow, ...]
+    makers: tuple[DeviceMaker, ...]
     namings: tuple[Naming, ...] = ()
-    _ids: _Patterns[Row] = field(init=False, repr=False, compare=False)
-    _compute_ids: _Patterns[Row] = field(init=False, repr=False, compare=False)
-    _names: _Patterns[Row] = field(init=False, repr=False, compare=False)
-    _texts: _Patterns[Maker] = field(init=False, repr=False, compare=False)
+    _ids: _Patterns[DeviceRow] = field(init=False, repr=False, compare=False)
+    _compute_ids: _Patterns[DeviceRow] = field(init=False, repr=False, compare=False)
+    _names: _Patterns[DeviceRow] = field(init=False, repr=False, compare=False)
+    _texts: _Patterns[DeviceMaker] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         found = {
@@ -149,7 +149,7 @@ class Devices:
         for name, patterns in found.items():
             object.__setattr__(self, name, patterns)
 
-    def by_pci(self, vendor_id: str | None, device_id: str | None, *, display: bool) -> Row | None:
+    def by_pci(self, vendor_id: str | None, device_id: str | None, *, display: bool) -> DeviceRow | None:
         """The row for PCI ids.
 
         :param vendor_id: such as ``0x10de``.
@@ -160,7 +160,7 @@ class Devices:
             return None
         return (self._compute_ids if display else self._ids).first(f'{vendor_id}:{device_id}')
 
-    def by_name(self, name: str | None) -> Row | None:
+    def by_name(self, name: str | None) -> DeviceRow | None:
         """The row for a model name."""
         return None if name is None else self._names.first(name)
 
@@ -234,7 +234,7 @@ def _read(text: str, path: str) -> Devices:
     return Devices(rows=rows, makers=makers, namings=namings)
 
 
-def _row(table: toml.Table, seen: dict[tuple[str, bool], int]) -> Row:
+def _row(table: toml.Table, seen: dict[tuple[str, bool], int]) -> DeviceRow:
     """Parse one row.
 
     :param seen: patterns of the rows before it, with their lines: of a repeated pattern only the first would count.
@@ -243,7 +243,7 @@ def _row(table: toml.Table, seen: dict[tuple[str, bool], int]) -> Row:
     pci = table.strings('pci') or ()
     names = table.strings('names') or ()
     display = table.choice('only', Only)
-    row = Row(
+    row = DeviceRow(
         kind=kind,
         pci=tuple(p.lower() for p in pci),
         names=names,
@@ -295,8 +295,8 @@ def _check_traits(table: toml.Table, traits: Iterable[str]) -> None:
             raise table.error('traits', f'{trait!r} is no trait', hint)
 
 
-def _maker(table: toml.Table) -> Maker:
-    maker = Maker(name=table.required_string('name'), texts=table.strings('texts') or ())
+def _maker(table: toml.Table) -> DeviceMaker:
+    maker = DeviceMaker(name=table.required_string('name'), texts=table.strings('texts') or ())
     table.finish()
     return maker
 

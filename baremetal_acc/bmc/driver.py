@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Image, Progress, Upload
+from baremetal_acc.model.image import Image, Upload, UploadProgress
 from baremetal_acc.model.inventory import (
     BmcFacts,
     Gap,
@@ -347,7 +347,7 @@ class Connection(Protocol):
         :raises BmcError: that could not be read.
         """
 
-    def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | Progress | None:
+    def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | UploadProgress | None:
         """Send an image to one explicit Target, with OperationApplyTime. It is sent once; the driver never repeats it by
         itself.
 
@@ -362,7 +362,7 @@ class Connection(Protocol):
         :raises BmcRefused: the BMC refused.
         """
 
-    def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Objection | Progress | None:
+    def go_on(self, target: Ref, upload: Upload, progress: UploadProgress) -> TaskReading | Objection | UploadProgress | None:
         """Do one turn of an upload that :meth:`push` has begun: seconds, not minutes. Only for drivers that upload in turns.
 
         :param upload: the same image; its bytes are read again.
@@ -373,7 +373,7 @@ class Connection(Protocol):
         :raises BmcError: the upload has failed.
         """
 
-    def deferred(self, task: Ref) -> Progress | None:
+    def deferred(self, task: Ref) -> UploadProgress | None:
         """Progress of an update whose task waits for an action that starts it; None: the BMC has no such action.
 
         :raises BmcError: the BMC could not be asked.

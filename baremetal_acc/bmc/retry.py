@@ -43,7 +43,7 @@ class Later(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class ReadRetry:
     """Limits for retrying one read.
 
     :ivar attempts: maximum number of attempts.

@@ -14,19 +14,19 @@ CLOSING = 3.0
 """Seconds for closing sessions. The BMC ends the remaining ones by its own timeout."""
 
 
-class Stoppable(Protocol):
+class StoppableRequests(Protocol):
     """A connection to a BMC that can be stopped."""
 
     def stop(self) -> None:
         """Send no more requests, except to log out. May be called from any thread."""
 
 
-_open: weakref.WeakSet[Stoppable] = weakref.WeakSet()
+_open: weakref.WeakSet[StoppableRequests] = weakref.WeakSet()
 _lock = threading.Lock()
 _stopped = threading.Event()
 
 
-def watch(one: Stoppable) -> None:
+def watch(one: StoppableRequests) -> None:
     """Register a connection to be stopped by :func:`stop_all`; it is stopped at once if that was called before."""
     with _lock:
         _open.add(one)

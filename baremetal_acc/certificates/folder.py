@@ -37,7 +37,7 @@ No name that is a hidden file, and none that leads out of the folder.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folder:
+class CertificateFolder:
     """A folder of certificates.
 
     :ivar root: the folder, created when it is needed, for its owner and the owner's group.

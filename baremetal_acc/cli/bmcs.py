@@ -50,7 +50,7 @@ OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,99}')
 
 
-class Source(StrEnum):
+class TargetSource(StrEnum):
     """Where a password comes from."""
 
     LITERAL = 'password'
@@ -66,7 +66,7 @@ class Secret:
     :ivar text: the password, the variable's name or the file's path.
     """
 
-    source: Source
+    source: TargetSource
     text: str | None = field(default=None, repr=False)
 
 
@@ -84,7 +84,7 @@ class BmcEntry:
     name: BmcName
     address: str
     username: str | None = None
-    secret: Secret = Secret(source=Source.PROMPT)
+    secret: Secret = Secret(source=TargetSource.PROMPT)
     verify_ca: bool | str = True
     system: str | None = None
     parallel_updates: int | None = None
@@ -348,7 +348,8 @@ def _once(targets: Iterable[TargetEntry], path: str, lines: Mapping[str, int]) -
     """Check that no two targets are the same machine: two jobs would write to its cards at once.
 
     BMCs with different user names are different: a gateway may select the BMC by the user name. No host name is resolved: a
-    list is read without a network, and :meth:`~baremetal_acc.cli.state.Store.alone_at` finds out later whether two are one.
+    list is read without a network, and :meth:`~baremetal_acc.cli.state.TargetStore.alone_at` finds out later whether two are
+    one.
 
     :param lines: the line of each target, by its name.
     :raises DocumentError: two targets have the same BMC.
@@ -378,13 +379,13 @@ def _may_be_one(one: str | None, other: str | None) -> bool:
 
 # ---------------------------------------------------------------------------------------------------------------- targets
 
-_LOGIN = ('address', 'username', *(s.value for s in Source if s is not Source.PROMPT))
+_LOGIN = ('address', 'username', *(s.value for s in TargetSource if s is not TargetSource.PROMPT))
 
 _OF_REDFISH = ('verify_ca', 'system', 'parallel_updates')
 _OF_IPMI = ('cipher_suite', 'secret_hex_kg_key')
 """Ironic's API masks keys whose names contain ``secret``. It shows its own ``ipmi_hex_kg_key`` unmasked."""
 
-_LITERAL = (Source.LITERAL, 'secret_hex_kg_key')
+_LITERAL = (TargetSource.LITERAL, 'secret_hex_kg_key')
 """Keys whose values are literal secrets."""
 
 _BMC = (*_LOGIN, *_OF_REDFISH, *_OF_IPMI)
@@ -544,14 +545,14 @@ def _key(table: Map, key: str) -> bytes | None:
 
 def _secret(table: Map, keys: Mapping[str, str]) -> Secret:
     given: list[Secret] = []
-    for source in (Source.LITERAL, Source.ENVIRONMENT, Source.FILE):
+    for source in (TargetSource.LITERAL, TargetSource.ENVIRONMENT, TargetSource.FILE):
         key = keys[source]
-        text = table.secret(key) if source is Source.LITERAL else table.string(key)
+        text = table.secret(key) if source is TargetSource.LITERAL else table.string(key)
         if text is not None and given:
             raise table.error(key, f'{keys[given[0].source]} says that already')
         if text is not None:
-            given.append(Secret(source=source, text=_beside(table.path, text) if source is Source.FILE else text))
-    return given[0] if given else Secret(source=Source.PROMPT)
+            given.append(Secret(source=source, text=_beside(table.path, text) if source is TargetSource.FILE else text))
+    return given[0] if given else Secret(source=TargetSource.PROMPT)
 
 
 def _beside(document: str, path: str) -> str:
@@ -578,9 +579,9 @@ def _password(
 ) -> str:
     where = f'BMC {bmc.name} of {entry.name}'
     match bmc.secret:
-        case Secret(source=Source.LITERAL, text=str(text)):
+        case Secret(source=TargetSource.LITERAL, text=str(text)):
             return text
-        case Secret(source=Source.ENVIRONMENT, text=str(name)):
+        case Secret(source=TargetSource.ENVIRONMENT, text=str(name)):
             if not environ.get(name):
                 raise UsageError(argument=where, what=f'the environment has no {name} with the password')
             try:
@@ -588,7 +589,7 @@ def _password(
             except UnicodeEncodeError:
                 raise UsageError(argument=where, what=f'the password in {name} is not UTF-8') from None
             return environ[name]
-        case Secret(source=Source.FILE, text=str(path)):
+        case Secret(source=TargetSource.FILE, text=str(path)):
             return password_of(Path(path))
         case _:
             if prompt is None:

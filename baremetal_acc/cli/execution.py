@@ -19,10 +19,10 @@ from baremetal_acc.cli.address_match import resolved
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import documents, text
-from baremetal_acc.cli.output.progress import Progress
+from baremetal_acc.cli.output.progress import JobProgress
 from baremetal_acc.cli.output.report import each, failed
-from baremetal_acc.cli.output.results import Result, actions, failure, planned, warn_of_unlock, warn_of_waivers
-from baremetal_acc.cli.plan_builder import Prepared, Request, Sendings, Verb
+from baremetal_acc.cli.output.results import CommandResult, actions, failure, planned, warn_of_unlock, warn_of_waivers
+from baremetal_acc.cli.plan_builder import PlanRequest, PreparedPlan, Sendings, Verb
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import TargetState, Unlocked
 from baremetal_acc.errors import AccError, NotMet, Refused, StaleJob, StateError, WriteFailed
@@ -112,9 +112,9 @@ class Execution:
         self,
         using: Session,
         tools: Tools,
-        request: Request,
+        request: PlanRequest,
         placements: Placements,
-        progress: Progress,
+        progress: JobProgress,
         without: AccError | None = None,
     ) -> None:
         self._using = using
@@ -123,10 +123,10 @@ class Execution:
         self._request = request
         self._placements = placements
         self._progress = progress
-        self._results: dict[str, Result] = {}
+        self._results: dict[str, CommandResult] = {}
         self._targets: dict[str, Target] = {}
 
-    def run(self) -> list[Result]:
+    def run(self) -> list[CommandResult]:
         """Run the jobs to their ends. A failure of one target does not stop the others.
 
         :raises KeyboardInterrupt: the command was interrupted; the jobs are stored and can be resumed, which was reported.
@@ -193,7 +193,7 @@ class Execution:
             return None
         return self._start(prepared)
 
-    def _remember(self, prepared: Prepared, *, good: bool) -> None:
+    def _remember(self, prepared: PreparedPlan, *, good: bool) -> None:
         """Store the new state of a target for which there is nothing to do, such as a new lifecycle.
 
         :param good: the baseline is met, so the cards that are there now are expected from now on.
@@ -258,7 +258,7 @@ class Execution:
         one.power = _host_power(inventory)
         return self._hooked(one)
 
-    def _start(self, prepared: Prepared) -> _Running:
+    def _start(self, prepared: PreparedPlan) -> _Running:
         request, state = self._request, prepared.state
         now = datetime.now(UTC)
         whole = request.verb is Verb.APPLY and prepared.devices is None
@@ -349,7 +349,7 @@ class Execution:
             left.remove(one)
             self._results[one.entry.name] = result
 
-    def _end(self, one: _Running, outcome: Outcome) -> Result:
+    def _end(self, one: _Running, outcome: Outcome) -> CommandResult:
         """Store what the job has proven, and make the result of its target."""
         verdict = one.job.verdict
         inventory = None if one.last is None else one.last[0]
@@ -388,7 +388,7 @@ class Execution:
             'quarantined': list(dict.fromkeys((*one.job.quarantined, *sorted(one.job.suspect)))),
             'error': documents.failure(error),
         }
-        return Result(document=document, code=code)
+        return CommandResult(document=document, code=code)
 
 
 def any_unfinished(using: Session) -> bool:

@@ -22,7 +22,7 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.custody import Custody
 from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.image import ImageKind
-from baremetal_acc.model.inventory import Inventory, Sending, Way
+from baremetal_acc.model.inventory import Inventory, Sending, UploadWay
 from baremetal_acc.model.job import (
     CheckImage,
     Engage,
@@ -96,7 +96,7 @@ _CONCERNS: Mapping[Verb, frozenset[SubjectKind] | None] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class PlanRequest:
     """A verb with its options, as the operator gave them.
 
     :ivar devices: names of devices (id, UUID, serial number, label, URI); empty for all.
@@ -115,7 +115,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedPlan:
     """The inventory of a target, and the plan that was made from it.
 
     :ivar state: the stored state of the target, updated by this inventory.
@@ -148,8 +148,8 @@ def labels(inventory: Inventory) -> dict[AcceleratorId, str]:
 
 
 def look(
-    using: Session, entry: TargetEntry, tools: Tools, state: TargetState, request: Request, target: Target | None = None
-) -> Prepared:
+    using: Session, entry: TargetEntry, tools: Tools, state: TargetState, request: PlanRequest, target: Target | None = None
+) -> PreparedPlan:
     """Read the inventory of a target, and plan what has to be done.
 
     :param tools: with the baseline as the operator wrote it.
@@ -226,7 +226,7 @@ def look(
     written = {a.accelerator for a in made.actions if isinstance(a, Flash)}
     opened = opened_notes((anew - proposal.doubted - proposal.suspects) & written, inventory)
     made = replace(made, notes=(*made.notes, *_quarantine_notes(state, inventory, made), *why, *opened))
-    return Prepared(
+    return PreparedPlan(
         entry=entry,
         target=target,
         tools=tools,
@@ -270,7 +270,7 @@ def _check_serving(made: Plan, target: Target, hows: Sendings) -> None:
     written = {a.ref.bmc for a in made.actions if isinstance(a, Flash | Program)}
     for address in target.bmcs:
         how = hows.get(address.name)
-        if address.name in written and address.images is not None and how is not None and how.way is Way.PULL:
+        if address.name in written and address.images is not None and how is not None and how.way is UploadWay.PULL:
             image_server.check(address.images)
 
 
@@ -299,7 +299,7 @@ def custody_of(inventory: Inventory, target: Target, tools: Tools, state: Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedTarget:
     """The inventory of a target, SPDM measurements included, and the verdict on it.
 
     :ivar tools: with the devices that were there when the baseline was met last.
@@ -315,7 +315,7 @@ class Judged:
     custody: Custody
 
 
-def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | AccError) -> Judged:
+def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | AccError) -> JudgedTarget:
     """Read the inventory of a target, and compare it with the baseline.
 
     :param target: the target, or the error that its passwords or files gave.
@@ -332,7 +332,7 @@ def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | Ac
     if custody.breaks(state.custody, kept) or not opened <= state.anew:
         _keep_breaks(using, entry, kept, opened)
     state = replace(state, anew=state.anew | opened)
-    return Judged(target=target, tools=tools, state=state, inventory=inventory, verdict=verdict, custody=kept)
+    return JudgedTarget(target=target, tools=tools, state=state, inventory=inventory, verdict=verdict, custody=kept)
 
 
 def _keep_breaks(using: Session, entry: TargetEntry, kept: Custody, anew: frozenset[AcceleratorId]) -> None:
@@ -512,7 +512,7 @@ def add_device_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _devices(inventory: Inventory, request: Request) -> frozenset[AcceleratorId] | None:
+def _devices(inventory: Inventory, request: PlanRequest) -> frozenset[AcceleratorId] | None:
     return devices_named(inventory, request.devices) if request.devices else None
 
 

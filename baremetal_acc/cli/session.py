@@ -19,9 +19,9 @@ from baremetal_acc.bmc.address import check_address, example, speaks_ipmi
 from baremetal_acc.bmc.driver import Setting
 from baremetal_acc.bmc.ipmi.endpoint import SUITES
 from baremetal_acc.cli import bmcs
-from baremetal_acc.cli.bmcs import BmcEntry, Secret, Source, TargetEntry
+from baremetal_acc.cli.bmcs import BmcEntry, Secret, TargetEntry, TargetSource
 from baremetal_acc.cli.output import text
-from baremetal_acc.cli.state import Store, folder
+from baremetal_acc.cli.state import TargetStore, folder
 from baremetal_acc.config import options
 from baremetal_acc.config.settings import Settings
 from baremetal_acc.errors import AccError, DocumentError, UsageError
@@ -101,7 +101,7 @@ class Session:
 
     conf: cfg.ConfigOpts
     settings: Settings
-    store: Store
+    store: TargetStore
     environ: Mapping[str, str]
     prompt: Callable[[str], str] | None
     entries: tuple[TargetEntry, ...]
@@ -161,7 +161,7 @@ def begin(arguments: argparse.Namespace, *, writes: bool, environ: Mapping[str, 
     return Session(
         conf=found.conf,
         settings=found.settings,
-        store=Store(root=folder(environ)),
+        store=TargetStore(root=folder(environ)),
         environ=environ,
         prompt=text.ask if sys.stdin.isatty() and arguments.bmcs != bmcs.STDIN else None,
         entries=(_single(arguments, environ),) if arguments.address else _listed(arguments, environ, writes=writes),
@@ -260,11 +260,11 @@ def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Target
     if not bmcs.NAME.fullmatch(name):
         raise UsageError(argument='--target', what=f'{name!r} is no name: letters, digits, dot, dash and underline')
     if arguments.password_file:
-        secret = Secret(source=Source.FILE, text=str(Path(arguments.password_file).absolute()))
+        secret = Secret(source=TargetSource.FILE, text=str(Path(arguments.password_file).absolute()))
     elif environ.get(PASSWORD_VARIABLE):
-        secret = Secret(source=Source.ENVIRONMENT, text=PASSWORD_VARIABLE)
+        secret = Secret(source=TargetSource.ENVIRONMENT, text=PASSWORD_VARIABLE)
     else:
-        secret = Secret(source=Source.PROMPT)
+        secret = Secret(source=TargetSource.PROMPT)
     if arguments.insecure:
         text.warn('--insecure: the password goes to whoever answers at that address')
     verify: bool | str = False if arguments.insecure else arguments.verify_ca or True

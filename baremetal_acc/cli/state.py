@@ -16,7 +16,7 @@ from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.job import FORMAT as JOB_FORMAT
 from baremetal_acc.model.job import Job
-from baremetal_acc.model.lock import Engagement, Undo
+from baremetal_acc.model.lock import Engagement, LockUndoRecord
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.state_file import Earlier, StateFile
 
@@ -59,7 +59,7 @@ class TargetState(Remembered):
         return () if self.job is None else self.job.engagements
 
     @property
-    def undos(self) -> tuple[Undo, ...]:
+    def undos(self) -> tuple[LockUndoRecord, ...]:
         """The records of what we closed and have not opened again; each job takes over those of the job before it."""
         return () if self.job is None else self.job.undos
 
@@ -86,7 +86,7 @@ def folder(environ: Mapping[str, str]) -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
+class TargetStore:
     """The stored states of targets: an SQLite database in one folder, next to the lock files of targets and BMCs."""
 
     root: Path

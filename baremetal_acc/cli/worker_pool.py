@@ -33,7 +33,7 @@ GARBAGE = (100_000, 20, 20)
 and all older objects, again and again cost some percent of the CPU."""
 
 PATIENCE = 5.0
-"""Seconds, see :class:`Bounds`. Real BMCs answer one request within a second, rarely only within 20."""
+"""Seconds, see :class:`PoolBounds`. Real BMCs answer one request within a second, rarely only within 20."""
 
 GRACE = 5.0
 """Seconds that targets in progress have to log out when the run is stopped."""
@@ -72,7 +72,7 @@ R = TypeVar('R')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class PoolBounds:
     """How much may be in progress at a time.
 
     :ivar at_once: the most targets that count.
@@ -87,7 +87,7 @@ class Bounds:
     patience: float = PATIENCE
 
 
-def bounds(targets: int, bmcs: int, *, at_once: int, each: int, files: int | None = None) -> Bounds:
+def bounds(targets: int, bmcs: int, *, at_once: int, each: int, files: int | None = None) -> PoolBounds:
     """The bounds for a run.
 
     With many targets each BMC gets fewer requests at a time: the fleet keeps this machine busy anyway, and each connection
@@ -104,7 +104,7 @@ def bounds(targets: int, bmcs: int, *, at_once: int, each: int, files: int | Non
     if files is None:
         files = _open_files(most * needed + SPARE_FILES)
     most = max(1, min(most, (files - SPARE_FILES) // needed))
-    return Bounds(at_once=min(at_once, most), most=most, each=each)
+    return PoolBounds(at_once=min(at_once, most), most=most, each=each)
 
 
 class Width:
@@ -162,7 +162,7 @@ class Fleet(Generic[T, R]):
     def __init__(
         self,
         work: Callable[[T], R],
-        limits: Bounds,
+        limits: PoolBounds,
         *,
         beat: Callable[[], None] = lambda: None,
         stopping: Callable[[], None] = lambda: None,

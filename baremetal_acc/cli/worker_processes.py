@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Generic, NoReturn, TypeVar
 
-from baremetal_acc.cli.worker_pool import BEAT, GRACE, Bounds, Fleet
+from baremetal_acc.cli.worker_pool import BEAT, GRACE, Fleet, PoolBounds
 from baremetal_acc.errors import AccError
 from baremetal_acc.execution.observation import LOGOUT
 
@@ -44,7 +44,7 @@ class _Worker:
     done: bool = False
 
 
-def shared(limits: Bounds, processes: int, number: int) -> Bounds:
+def shared(limits: PoolBounds, processes: int, number: int) -> PoolBounds:
     """The bounds of one of several processes that share a run: together they have no more in progress than one process alone.
 
     :param number: the number of this process, from 0.
@@ -64,7 +64,7 @@ class Processes(Generic[T, R]):
     def __init__(
         self,
         work: Callable[[T], R],
-        limits: Bounds,
+        limits: PoolBounds,
         count: int,
         *,
         beat: Callable[[], None] = lambda: None,
@@ -172,7 +172,7 @@ class Processes(Generic[T, R]):
         theirs.close()
         return _Worker(pid=pid, pipe=ours, left=set(positions))
 
-    def _live(self, items: tuple[T, ...], positions: range, pipe: Connection, limits: Bounds) -> NoReturn:
+    def _live(self, items: tuple[T, ...], positions: range, pipe: Connection, limits: PoolBounds) -> NoReturn:
         """Run a fleet in the worker process. Never returns, so that the code of the parent does not run in the worker."""
         code, logouts = 1, self._grace
         try:
@@ -228,7 +228,7 @@ def _obey(pipe: Connection, fleet: Fleet[int, R]) -> None:
 
 def runner(
     work: Callable[[T], R],
-    limits: Bounds,
+    limits: PoolBounds,
     processes: int,
     *,
     beat: Callable[[], None],

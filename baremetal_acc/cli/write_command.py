@@ -12,10 +12,10 @@ from baremetal_acc.cli import exits, plan_builder, session
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.execution import Execution, Placements, any_unfinished
 from baremetal_acc.cli.output import documents, text
-from baremetal_acc.cli.output.progress import Progress
+from baremetal_acc.cli.output.progress import JobProgress
 from baremetal_acc.cli.output.report import Report, ReportCommand, each
-from baremetal_acc.cli.output.results import COLUMNS, Result, done, failure, planned, rows_of, warn_of_unlock
-from baremetal_acc.cli.plan_builder import Prepared, Request, Verb
+from baremetal_acc.cli.output.results import COLUMNS, CommandResult, done, failure, planned, rows_of, warn_of_unlock
+from baremetal_acc.cli.plan_builder import PlanRequest, PreparedPlan, Verb
 from baremetal_acc.cli.session import Session
 from baremetal_acc.errors import AccError, DocumentError
 from baremetal_acc.execution import Tools
@@ -23,7 +23,7 @@ from baremetal_acc.images.refused import CatalogueRefused
 from baremetal_acc.images.store import holding
 
 
-class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
+class PlanningCommand(ReportCommand, metaclass=abc.ABCMeta):
     """A command that makes a plan, and may execute it."""
 
     VERB: ClassVar[Verb] = Verb.APPLY
@@ -59,9 +59,9 @@ class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
     def add_own_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of one verb."""
 
-    def request(self, arguments: argparse.Namespace) -> Request:
+    def request(self, arguments: argparse.Namespace) -> PlanRequest:
         """The request that the arguments describe."""
-        return Request(verb=self.VERB, devices=tuple(arguments.device), hold=arguments.hold)
+        return PlanRequest(verb=self.VERB, devices=tuple(arguments.device), hold=arguments.hold)
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
         """The columns of the table."""
@@ -83,7 +83,7 @@ class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
         request = self.request(arguments)
         placements = Placements(using, wanted=not arguments.no_publish)
         if execute:
-            progress = Progress(sys.stderr, quiet=self.app.options.verbose_level == 0)
+            progress = JobProgress(sys.stderr, quiet=self.app.options.verbose_level == 0)
             results = Execution(using, tools, request, placements, progress, without).run()
         else:
             with holding():
@@ -103,11 +103,11 @@ class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
         return report
 
 
-def dry_run(using: Session, tools: Tools, request: Request, placements: Placements) -> list[Result]:
+def dry_run(using: Session, tools: Tools, request: PlanRequest, placements: Placements) -> list[CommandResult]:
     """Make a plan for every target, and report its refusals. Writes nothing to a BMC."""
     targets = {e.name: using.attempt(e) for e in using.entries}
 
-    def one(entry: TargetEntry) -> Prepared:
+    def one(entry: TargetEntry) -> PreparedPlan:
         target = targets[entry.name]
         if isinstance(target, AccError):
             raise target

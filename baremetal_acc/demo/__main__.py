@@ -16,7 +16,7 @@ from pathlib import Path
 import requests
 
 from baremetal_acc.demo import documents
-from baremetal_acc.demo.api import Ironic, Machine, Placement, ServiceRefused, StateNotReached
+from baremetal_acc.demo.api import DemoIronic, DemoMachine, Placement, ServiceRefused, StateNotReached
 from baremetal_acc.demo.screen import ClaimFailed, Screen
 from baremetal_acc.demo.services import ServiceFailed, Services, interrupt_on_signals
 from baremetal_acc.demo.story import Story
@@ -85,9 +85,9 @@ def _run(state: Path, screen: Screen) -> int:
             screen.say(f'{name:9} pid {addresses.pids[name]}, {getattr(addresses, name)}, log {log}')
         story = Story(
             screen=screen,
-            ironic=Ironic(str(addresses.ironic)),
+            ironic=DemoIronic(str(addresses.ironic)),
             placement=Placement(str(addresses.placement)),
-            machine=Machine(Path(str(addresses.emulator))),
+            machine=DemoMachine(Path(str(addresses.emulator))),
             folder=state / 'operator',
         )
         story.tell()

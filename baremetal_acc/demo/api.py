@@ -81,7 +81,7 @@ class Http:
         return self.ask('GET', path)
 
 
-class Ironic(Http):
+class DemoIronic(Http):
     """A client of Ironic's API.
 
     :param project: send the headers of an admin of this project, as keystonemiddleware would set them; None: no such headers.
@@ -94,9 +94,9 @@ class Ironic(Http):
         who = {'X-User-Id': f'{project}-admin', 'X-Project-Id': project, 'X-Roles': 'admin'} if project is not None else {}
         super().__init__(base, {'X-OpenStack-Ironic-API-Version': 'latest', **who})
 
-    def of(self, project: str) -> 'Ironic':
+    def of(self, project: str) -> 'DemoIronic':
         """A client of the same API for an admin of a project."""
-        return Ironic(self.base, project=project)
+        return DemoIronic(self.base, project=project)
 
     def put(self, path: str, body: object, *, tries: int = 40) -> None:
         """Send a PUT request, and repeat it while the node is reserved or Ironic is busy (409, 503).
@@ -185,7 +185,7 @@ class Placement(Http):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bmc:
+class DemoBmc:
     """Address and credentials of one emulated BMC."""
 
     address: str
@@ -195,7 +195,7 @@ class Bmc:
     system: str
 
 
-class Machine:
+class DemoMachine:
     """A client of the emulated machine: the addresses of its BMCs, its host agent API (``door``), and its control API.
 
     :param ready: the file with the addresses that the emulator wrote.
@@ -203,7 +203,7 @@ class Machine:
 
     def __init__(self, ready: Path) -> None:
         document = json.loads(ready.read_text())
-        self.bmcs = {name: Bmc(**fields) for name, fields in document['bmcs'].items()}
+        self.bmcs = {name: DemoBmc(**fields) for name, fields in document['bmcs'].items()}
         self._door = Http(document['door'])
         self._control = Http(document['control'])
 

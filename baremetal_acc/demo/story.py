@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from baremetal_acc.demo import documents
-from baremetal_acc.demo.api import Ironic, Json, Machine, Placement, ServiceRefused, StateNotReached
+from baremetal_acc.demo.api import DemoIronic, DemoMachine, Json, Placement, ServiceRefused, StateNotReached
 from baremetal_acc.demo.screen import ClaimFailed, Screen
 
 NODE_CLASS = 'baremetal.gold'
@@ -54,7 +54,7 @@ class Story:
     :param folder: folder of baseline, catalogue and images.
     """
 
-    def __init__(self, *, screen: Screen, ironic: Ironic, placement: Placement, machine: Machine, folder: Path) -> None:
+    def __init__(self, *, screen: Screen, ironic: DemoIronic, placement: Placement, machine: DemoMachine, folder: Path) -> None:
         self._screen = screen
         self._ironic = ironic
         self._placement = placement
@@ -459,7 +459,7 @@ class Story:
         host = self._machine.truth()['systems']['host']
         screen.expect('and nothing has started it', ('Off', before), (host['power'], host['resets']))
 
-    def _switch(self, asking: Ironic, target: str, power: str, *, tries: int = 40) -> None:
+    def _switch(self, asking: DemoIronic, target: str, power: str, *, tries: int = 40) -> None:
         """Change the power state of the host by Ironic, and wait until the machine itself has changed.
 
         :raises ServiceRefused: Ironic refused each try.
@@ -628,7 +628,7 @@ class _Watch:
     :ivar open_while_on: the write paths that were open while the host was on.
     """
 
-    def __init__(self, screen: Screen, machine: Machine) -> None:
+    def __init__(self, screen: Screen, machine: DemoMachine) -> None:
         self._screen = screen
         self._machine = machine
         self._told: set[tuple[str, int]] = set()

@@ -21,7 +21,7 @@ MIN_PASSWORD, MAX_PASSWORD = 8, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class CurrentUser:
     """An account as a test or an operator requests it."""
 
     name: str
@@ -30,7 +30,7 @@ class User:
 
 
 @dataclass(slots=True, kw_only=True)
-class Account:
+class EmulatedAccount:
     """An account of the BMC. Its secret is compared, never shown."""
 
     name: str
@@ -40,7 +40,7 @@ class Account:
 
 
 @dataclass(slots=True, kw_only=True)
-class Session:
+class RedfishSession:
     """A session. ``used`` is the second at which it was last used."""
 
     id: str
@@ -50,18 +50,18 @@ class Session:
     used: float
 
 
-class Access:
+class AccessControl:
     """The accounts and sessions of one BMC."""
 
-    def __init__(self, users: Iterable[User], *, session_timeout: float = 1800.0) -> None:
-        self.accounts: dict[str, Account] = {}
-        self.sessions: dict[str, Session] = {}
+    def __init__(self, users: Iterable[CurrentUser], *, session_timeout: float = 1800.0) -> None:
+        self.accounts: dict[str, EmulatedAccount] = {}
+        self.sessions: dict[str, RedfishSession] = {}
         self.session_timeout = session_timeout
         self._next = 1
         for user in users:
             self.add(user)
 
-    def add(self, user: User) -> Account:
+    def add(self, user: CurrentUser) -> EmulatedAccount:
         """Create an account.
 
         :raises ValueError: the role is unknown, the name is empty or taken, or the password has a wrong length.
@@ -71,32 +71,32 @@ class Access:
         if user.name in self.accounts or not user.name:
             raise ValueError(f'there can be no second account {user.name!r}')
         check_password(user.password)
-        account = Account(name=user.name, secret=user.password, role=user.role)
+        account = EmulatedAccount(name=user.name, secret=user.password, role=user.role)
         self.accounts[user.name] = account
         return account
 
-    def check(self, name: str, password: str) -> Account | None:
+    def check(self, name: str, password: str) -> EmulatedAccount | None:
         """Return the account if name and password are right and it is enabled, else None."""
         account = self.accounts.get(name)
         expected = account.secret if account is not None else secrets.token_hex(8)
         is_right = hmac.compare_digest(expected.encode(), password.encode())
         return account if account is not None and is_right and account.enabled else None
 
-    def log_in(self, name: str, password: str, now: float) -> Session | None:
+    def log_in(self, name: str, password: str, now: float) -> RedfishSession | None:
         """Create a session if name and password are right, else return None."""
         return self.open(name, now) if self.check(name, password) is not None else None
 
-    def open(self, name: str, now: float) -> Session:
+    def open(self, name: str, now: float) -> RedfishSession:
         """Create a session for a user without a password check. At the limit, the least recently used sessions are dropped."""
         self.expire(now)
         while len(self.sessions) >= MAX_SESSIONS:
             del self.sessions[min(self.sessions.values(), key=lambda one: one.used).id]
-        session = Session(id=str(self._next), user=name, token=secrets.token_urlsafe(24), created=now, used=now)
+        session = RedfishSession(id=str(self._next), user=name, token=secrets.token_urlsafe(24), created=now, used=now)
         self._next += 1
         self.sessions[session.id] = session
         return session
 
-    def by_token(self, token: str, now: float) -> tuple[Session, Account] | None:
+    def by_token(self, token: str, now: float) -> tuple[RedfishSession, EmulatedAccount] | None:
         """Return the session with this token and its account, or None. Using a session keeps it alive."""
         self.expire(now)
         for session in self.sessions.values():

@@ -14,15 +14,15 @@ from aiohttp import web
 
 from baremetal_acc.emulator.fault import ANSWERS, Fault
 from baremetal_acc.emulator.http_frontend import BodyTooLarge, Cut, as_response, hold, read_body
-from baremetal_acc.emulator.image import Image
-from baremetal_acc.emulator.journal import Journal
-from baremetal_acc.emulator.parts import Refused, Task
+from baremetal_acc.emulator.image import EmulatedImage
+from baremetal_acc.emulator.journal import RequestJournal
+from baremetal_acc.emulator.parts import Task, WriteRefused
 from baremetal_acc.emulator.redfish import update
 from baremetal_acc.emulator.redfish.accounts import SESSIONS
 from baremetal_acc.emulator.redfish.errors import RedfishError
 from baremetal_acc.emulator.redfish.resource import Outcome
 from baremetal_acc.emulator.response_faults import Names, flipped, strange
-from baremetal_acc.emulator.service import Reply, Request, Service
+from baremetal_acc.emulator.service import Service, ServiceReply, ServiceRequest
 from baremetal_acc.emulator.upload import Upload, UploadReader
 
 WRITES = frozenset({'POST', 'PATCH', 'PUT', 'DELETE'})
@@ -37,7 +37,7 @@ class BmcSite:
     :param changed: called after each request, so that the state can be stored.
     """
 
-    def __init__(self, service: Service, journal: Journal, changed: Callable[[], None]) -> None:
+    def __init__(self, service: Service, journal: RequestJournal, changed: Callable[[], None]) -> None:
         self.service = service
         self.view = service.view
         self.journal = journal
@@ -45,7 +45,7 @@ class BmcSite:
         self._fetches: set[asyncio.Task[None]] = set()
         self.view.fetch = self._start_fetch
 
-    async def respond(self, http: web.BaseRequest, request: Request) -> Reply:
+    async def respond(self, http: web.BaseRequest, request: ServiceRequest) -> ServiceReply:
         """Answer a request, with the faults that are in force.
 
         :raises Cut: the BMC is silent, or a fault cuts the connection.
@@ -84,7 +84,7 @@ class BmcSite:
         elif (slash := self._slash_rule(http, request, device)) is not None:
             await _drain(http)
             headers = {'Location': f'{http.rel_url.raw_path}/'}
-            reply = Reply(status=int(slash.parameters['status']), headers=headers)
+            reply = ServiceReply(status=int(slash.parameters['status']), headers=headers)
         elif request.method == 'POST' and self.service.is_push_uri(request.path):
             reply = await self._push(http, request, log, names)
         else:
@@ -92,7 +92,7 @@ class BmcSite:
                 log.body = await read_body(http)
                 if names is not None and names.changed:
                     log.body = names.inward(log.body.decode(errors='replace')).encode()
-                whole = Request(
+                whole = ServiceRequest(
                     method=request.method,
                     path=request.path,
                     query=request.query,
@@ -101,7 +101,7 @@ class BmcSite:
                 )
                 reply = self.service.reply(whole)
             except BodyTooLarge:
-                reply = Reply(status=413, body=RedfishError(413, 'PayloadTooLarge').body())
+                reply = ServiceReply(status=413, body=RedfishError(413, 'PayloadTooLarge').body())
         self._changed()
         if refuse is not None or hang is not None:
             log.write(0, reply.user)
@@ -115,7 +115,7 @@ class BmcSite:
             self._spoil(reply, request, device)
         return reply
 
-    def _answer_instead(self, request: Request, device: str | None) -> Reply | None:
+    def _answer_instead(self, request: ServiceRequest, device: str | None) -> ServiceReply | None:
         """Return the answer that a fault gives in place of the service, or None."""
         for name, answer in ANSWERS.items():
             rule = self._fault(name, request, device)
@@ -125,16 +125,16 @@ class BmcSite:
                 headers = {} if after is None else {'Retry-After': str(after)}
                 is_busy = status == HTTPStatus.SERVICE_UNAVAILABLE and after is not None
                 error = RedfishError(status, *(('ServiceTemporarilyUnavailable', str(after)) if is_busy else ('GeneralError',)))
-                return Reply(status=status, body=error.body(), headers=headers)
+                return ServiceReply(status=status, body=error.body(), headers=headers)
         return None
 
-    def _slash_rule(self, http: web.BaseRequest, request: Request, device: str | None) -> Fault | None:
+    def _slash_rule(self, http: web.BaseRequest, request: ServiceRequest, device: str | None) -> Fault | None:
         """Return the rule that redirects a write because its URI ends without a slash, or None."""
         if request.method not in ('PATCH', 'POST') or http.rel_url.raw_path.endswith('/'):
             return None
         return self._fault('trailing-slash', request, device)
 
-    def _spoil(self, reply: Reply, request: Request, device: str | None) -> None:
+    def _spoil(self, reply: ServiceReply, request: ServiceRequest, device: str | None) -> None:
         """Apply the faults that damage a correct answer."""
         if isinstance(reply.body, dict) and (odd := self._fault('strange-json', request, device)) is not None:
             reply.body = strange(reply.body, str(odd.parameters['how']))
@@ -148,12 +148,12 @@ class BmcSite:
         if (slow := self._fault('drip', request, device)) is not None:
             reply.bytes_per_second = float(slow.parameters['bytes_per_second'])
 
-    def _fault(self, name: str, request: Request, device: str | None) -> Fault | None:
+    def _fault(self, name: str, request: ServiceRequest, device: str | None) -> Fault | None:
         return self.view.machine.faults.find(name, bmc=self.view.name, device=device, uri=request.path, method=request.method)
 
     # -- images -------------------------------------------------------------------------------------------------------
 
-    async def _push(self, http: web.BaseRequest, request: Request, log: '_Log', names: Names | None) -> Reply:
+    async def _push(self, http: web.BaseRequest, request: ServiceRequest, log: '_Log', names: Names | None) -> ServiceReply:
         user: str | None = None
         upload = _Upload(self, log, names)
         try:
@@ -166,10 +166,10 @@ class BmcSite:
                 raise RedfishError(415, 'UnrecognizedRequestBody', text='An image is pushed as multipart/form-data.')
             else:
                 outcome = await upload.receive(http)
-            return Reply(status=outcome.status, body=outcome.body, headers=dict(outcome.headers), user=user)
+            return ServiceReply(status=outcome.status, body=outcome.body, headers=dict(outcome.headers), user=user)
         except RedfishError as error:
             await _drain(http)
-            return Reply(status=error.status, body=error.body(), headers=error.headers, user=user)
+            return ServiceReply(status=error.status, body=error.body(), headers=error.headers, user=user)
         except (OSError, aiohttp.ClientError) as exc:
             log.write(0, user)
             raise Cut from exc
@@ -217,10 +217,10 @@ class BmcSite:
         Source: DSP8010, SimpleUpdate, Targets.
         """
         machine = self.view.machine
-        if not task.targets and task.is_open and isinstance(image, Image):
+        if not task.targets and task.is_open and isinstance(image, EmulatedImage):
             try:
                 machine.aim(task, update.fitting(self.view, image.kind, image.device, image.component))
-            except Refused as why:
+            except WriteRefused as why:
                 machine.update_failed(task, why.reason, str(why))
         update.deliver(self.view, task, image)
 
@@ -234,7 +234,7 @@ class BmcSite:
 class _Log:
     """The journal entry of one request, collected while the request is served."""
 
-    def __init__(self, site: BmcSite, request: Request) -> None:
+    def __init__(self, site: BmcSite, request: ServiceRequest) -> None:
         self._site = site
         self._request = request
         self.body = b''
@@ -354,7 +354,7 @@ class _Upload:
         if machine.is_bmc_down(view.name) or machine.bmcs[view.name].life != life:
             raise Cut
         if not keys:
-            fits = update.fitting(view, image.kind, image.device, image.component) if isinstance(image, Image) else ()
+            fits = update.fitting(view, image.kind, image.device, image.component) if isinstance(image, EmulatedImage) else ()
             if not fits:
                 raise RedfishError(400, 'PropertyValueFormatError', '(image)', 'UpdateFile', text='It fits nothing here.')
             update.refuse_if_busy(view, fits)

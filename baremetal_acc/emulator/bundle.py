@@ -15,12 +15,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from baremetal_acc.emulator.image import BadImage
-from baremetal_acc.emulator.parts import Bank, Component, Result, Write
-from baremetal_acc.emulator.pldm import Package, Part, Record
+from baremetal_acc.emulator.parts import Bank, ComponentWrite, EmulatedComponent, WriteResult
+from baremetal_acc.emulator.pldm import PackageDeviceRecord, PackageMaker, PackagePart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Objection:
+class BundleObjection:
     """Why a device does not take a component image: the image is skipped, or has failed.
 
     :ivar reason: a word for programs.
@@ -28,7 +28,7 @@ class Objection:
     :ivar action: what the operator can do.
     """
 
-    result: Result
+    result: WriteResult
     reason: str
     text: str
     failure: str | None = None
@@ -36,13 +36,16 @@ class Objection:
 
 
 FORCE = 'Send it again with ForceUpdate.'
-EQUAL = Objection(result=Result.SKIPPED, reason='equal', text='the image is identical', action=FORCE)
-LOWER = Objection(
-    result=Result.FAILED, reason='lower', text='The comparison stamp is lower than that of what the device runs', action=FORCE
+EQUAL = BundleObjection(result=WriteResult.SKIPPED, reason='equal', text='the image is identical', action=FORCE)
+LOWER = BundleObjection(
+    result=WriteResult.FAILED,
+    reason='lower',
+    text='The comparison stamp is lower than that of what the device runs',
+    action=FORCE,
 )
 
 
-def assign(package: Package, components: Iterable[Component], *, force: bool) -> list[Write]:
+def assign(package: PackageMaker, components: Iterable[EmulatedComponent], *, force: bool) -> list[ComponentWrite]:
     """Assign images of a package to these components. Components for which the package has no image are left out."""
     found = []
     for component in components:
@@ -56,22 +59,22 @@ def assign(package: Package, components: Iterable[Component], *, force: bool) ->
     return found
 
 
-def _record_for(package: Package, component: Component) -> Record | None:
+def _record_for(package: PackageMaker, component: EmulatedComponent) -> PackageDeviceRecord | None:
     if component.identity is None:
         return None
     return next((one for one in package.records if one.descriptors <= component.identity.descriptors), None)
 
 
-def _part_for(package: Package, record: Record, component: Component) -> Part | None:
+def _part_for(package: PackageMaker, record: PackageDeviceRecord, component: EmulatedComponent) -> PackagePart | None:
     identity = component.identity
     parts = (package.parts[position] for position in sorted(record.parts))
     wanted = None if identity is None else (identity.classification, identity.number)
     return next((one for one in parts if (one.classification, one.number) == wanted), None)
 
 
-def _write(key: str, endpoint: str, record: Record, part: Part, *, force: bool) -> Write:
+def _write(key: str, endpoint: str, record: PackageDeviceRecord, part: PackagePart, *, force: bool) -> ComponentWrite:
     is_whole = not isinstance(part.image, BadImage)
-    return Write(
+    return ComponentWrite(
         key=key,
         image=part.image if not isinstance(part.image, BadImage) else None,
         version=part.version,
@@ -84,13 +87,13 @@ def _write(key: str, endpoint: str, record: Record, part: Part, *, force: bool) 
     )
 
 
-def objection(write: Write, active: Bank | None) -> Objection | None:
+def objection(write: ComponentWrite, active: Bank | None) -> BundleObjection | None:
     """Return why an image is not written, from the image itself and from what the component runs; None: it is written."""
     if write.image is None:
-        return Objection(result=Result.FAILED, reason='bad-image', text=write.defect, failure='verify')
+        return BundleObjection(result=WriteResult.FAILED, reason='bad-image', text=write.defect, failure='verify')
     if write.image.version != write.version:
         text = f'The image is of version {write.image.version}, and the package says {write.version}'
-        return Objection(result=Result.FAILED, reason='other-version', text=text, failure='verify')
+        return BundleObjection(result=WriteResult.FAILED, reason='other-version', text=text, failure='verify')
     if active is None or write.forced:
         return None
     if write.stamp is not None and active.stamp is not None:

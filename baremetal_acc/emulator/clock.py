@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 
-class Clock:
+class EmulatedClock:
     """Seconds since the machine was made, and the wall time that belongs to each.
 
     :param virtual: the clock stands still until :meth:`advance` moves it.

@@ -27,11 +27,11 @@ from aiohttp import web
 
 from baremetal_acc.emulator.fault import BadFault
 from baremetal_acc.emulator.http_frontend import BodyTooLarge, Front, read_body
-from baremetal_acc.emulator.image import BadImage, Image, ImageReader
-from baremetal_acc.emulator.journal import Journal
+from baremetal_acc.emulator.image import BadImage, EmulatedImage, ImageReader
+from baremetal_acc.emulator.journal import RequestJournal
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Cause, Refused
-from baremetal_acc.emulator.service import Reply, Request
+from baremetal_acc.emulator.parts import Cause, WriteRefused
+from baremetal_acc.emulator.service import ServiceReply, ServiceRequest
 
 CHUNK = 64 * 1024
 MAX_IMAGE = 512 * 1024 * 1024
@@ -46,7 +46,7 @@ class DoorSite:
     def __init__(
         self,
         machine: Machine | None,
-        journal: Journal,
+        journal: RequestJournal,
         fronts: Mapping[str, Front],
         changed: Callable[[], None] = lambda: None,
     ) -> None:
@@ -55,33 +55,33 @@ class DoorSite:
         self._fronts = fronts
         self._changed = changed
 
-    async def respond(self, http: web.BaseRequest, request: Request) -> Reply:
+    async def respond(self, http: web.BaseRequest, request: ServiceRequest) -> ServiceReply:
         """Answer a request."""
         try:
             return await self._respond(http, request)
         except (KeyError, TypeError, ValueError) as exc:
-            return Reply(status=400, body={'error': f'{type(exc).__name__}: {exc}'})
+            return ServiceReply(status=400, body={'error': f'{type(exc).__name__}: {exc}'})
         except BodyTooLarge:
-            return Reply(status=413, body={'error': 'the body is too large'})
+            return ServiceReply(status=413, body={'error': 'the body is too large'})
         finally:
             self._changed()
 
-    async def _respond(self, http: web.BaseRequest, request: Request) -> Reply:
+    async def _respond(self, http: web.BaseRequest, request: ServiceRequest) -> ServiceReply:
         match request.method, request.path:
             case 'GET', '/control/log':
                 wanted = {name: request.query.get(name) == '1' for name in ('sessions', 'reads')}
                 entries = self._journal.entries(**wanted)
-                return Reply(status=200, body={'entries': entries})
+                return ServiceReply(status=200, body={'entries': entries})
             case 'GET', '/control/counters':
                 shown = {name: dict(front.counters.describe()) for name, front in self._fronts.items()}
-                return Reply(status=200, body=shown)
+                return ServiceReply(status=200, body=shown)
             case 'POST', '/control/reset-log':
                 self._journal.clear()
                 if self._machine is not None:
                     self._machine.history.clear()
                 for front in self._fronts.values():
                     front.counters.reset()
-                return Reply(status=204)
+                return ServiceReply(status=204)
         machine = self._machine
         if machine is None:
             return _unknown()
@@ -92,13 +92,13 @@ class DoorSite:
             case 'POST', '/door/firmware' | '/door/program':
                 return await self._write(http, request, machine)
             case 'GET', '/control/truth':
-                return Reply(status=200, body=machine.truth())
+                return ServiceReply(status=200, body=machine.truth())
             case _ if request.path.startswith('/control/'):
                 return await _control(http, request, machine)
             case _:
                 return _unknown()
 
-    async def _write(self, http: web.BaseRequest, request: Request, machine: Machine) -> Reply:
+    async def _write(self, http: web.BaseRequest, request: ServiceRequest, machine: Machine) -> ServiceReply:
         image = await _read_image(http)
         reader_digest, received, judged = image
         slot = int(request.query['slot']) if request.path.endswith('/program') else None
@@ -112,10 +112,10 @@ class DoorSite:
                 slot=slot,
                 host=_known_host(machine, request.query.get('host')),
             )
-            reply = Reply(status=200, body={'written': True, 'component': target.key})
-        except Refused as why:
+            reply = ServiceReply(status=200, body={'written': True, 'component': target.key})
+        except WriteRefused as why:
             status = {'host-off': 503, 'no-such-way': 404}.get(why.reason, 403)
-            reply = Reply(status=status, body={'written': False, 'reason': str(why), 'code': why.reason})
+            reply = ServiceReply(status=status, body={'written': False, 'reason': str(why), 'code': why.reason})
         self._journal.add(
             time=machine.clock.wall(),
             bmc='door',
@@ -130,8 +130,8 @@ class DoorSite:
         return reply
 
 
-def _unknown() -> Reply:
-    return Reply(status=404, body={'error': 'there is no such thing here'})
+def _unknown() -> ServiceReply:
+    return ServiceReply(status=404, body={'error': 'there is no such thing here'})
 
 
 def _known_host(machine: Machine, named: str | None) -> str | None:
@@ -140,20 +140,20 @@ def _known_host(machine: Machine, named: str | None) -> str | None:
     return named
 
 
-def _devices(machine: Machine, named: str | None) -> Reply:
+def _devices(machine: Machine, named: str | None) -> ServiceReply:
     host = _known_host(machine, named)
     up = [name for name in machine.hosts if host in (None, name) and machine.host_is_up(name)]
     if not up:
-        return Reply(status=503, body={'error': 'the host is off'})
+        return ServiceReply(status=503, body={'error': 'the host is off'})
     devices: dict[str, list[dict[str, Any]]] = {}
     for way in machine.ways:
         if way.host in up and not machine.is_gone(way.device):
             shown = {'component': way.component, 'path': way.path, 'slot': way.slot}
             devices.setdefault(way.device, []).append(shown)
-    return Reply(status=200, body={'devices': devices})
+    return ServiceReply(status=200, body={'devices': devices})
 
 
-async def _read_image(http: web.BaseRequest) -> tuple[str, int, Image | BadImage]:
+async def _read_image(http: web.BaseRequest) -> tuple[str, int, EmulatedImage | BadImage]:
     reader = ImageReader()
     async for chunk in http.content.iter_chunked(CHUNK):
         reader.feed(chunk)
@@ -165,36 +165,36 @@ async def _read_image(http: web.BaseRequest) -> tuple[str, int, Image | BadImage
         return reader.digest(), reader.received_bytes, exc
 
 
-async def _control(http: web.BaseRequest, request: Request, machine: Machine) -> Reply:
+async def _control(http: web.BaseRequest, request: ServiceRequest, machine: Machine) -> ServiceReply:
     match request.method, request.path:
         case 'GET', '/control/faults':
-            return Reply(status=200, body={'faults': machine.faults.describe()})
+            return ServiceReply(status=200, body={'faults': machine.faults.describe()})
         case 'POST', '/control/faults':
             try:
                 rule = machine.add_fault(json.loads(await read_body(http)))
             except BadFault as exc:
-                return Reply(status=400, body={'error': str(exc)})
-            return Reply(status=201, body=rule.describe())
+                return ServiceReply(status=400, body={'error': str(exc)})
+            return ServiceReply(status=201, body=rule.describe())
         case 'DELETE', '/control/faults':
             identity = request.query.get('id')
             removed = machine.faults.remove(None if identity is None else int(identity))
-            return Reply(status=200, body={'removed': removed})
+            return ServiceReply(status=200, body={'removed': removed})
         case 'POST', '/control/advance':
             machine.clock.advance(float(json.loads(await read_body(http))['seconds']))
             machine.settle()
-            return Reply(status=204)
+            return ServiceReply(status=204)
         case 'POST', '/control/power':
             wanted = json.loads(await read_body(http))
             try:
                 cause = Cause.__members__.get(str(wanted.get('cause', Cause.POWER_BUTTON.name)))
                 if cause is None:
-                    return Reply(status=400, body={'error': f'no such cause; there are {", ".join(Cause.__members__)}'})
+                    return ServiceReply(status=400, body={'error': f'no such cause; there are {", ".join(Cause.__members__)}'})
                 if wanted['reset_type'] == 'FullPowerCycle':
                     machine.cycle_mains()
-                    return Reply(status=204)
+                    return ServiceReply(status=204)
                 machine.reset_system(str(wanted.get('system', 'host')), str(wanted['reset_type']), cause=cause)
-            except Refused as why:
-                return Reply(status=409, body={'error': str(why)})
-            return Reply(status=204)
+            except WriteRefused as why:
+                return ServiceReply(status=409, body={'error': str(why)})
+            return ServiceReply(status=204)
         case _:
             return _unknown()

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from baremetal_acc.emulator.journal import Counters
-from baremetal_acc.emulator.service import Reply, Request, clean_path
+from baremetal_acc.emulator.service import ServiceReply, ServiceRequest, clean_path
 
 # The limit of bodies that are read whole; images are streamed.
 MAX_BODY = 1024 * 1024
@@ -45,7 +45,7 @@ class BodyTooLarge(Exception):
 class Site(Protocol):
     """A site that answers requests."""
 
-    async def respond(self, http: web.BaseRequest, request: Request) -> Reply:
+    async def respond(self, http: web.BaseRequest, request: ServiceRequest) -> ServiceReply:
         """Answer a request.
 
         :raises Cut: the connection is cut without an answer.
@@ -78,7 +78,7 @@ class Front:
         try:
             if self._knobs.delay:
                 await asyncio.sleep(self._knobs.delay)
-            request = Request(
+            request = ServiceRequest(
                 method=http.method,
                 path=clean_path(http.rel_url.raw_path),
                 query=dict(http.rel_url.query),
@@ -153,7 +153,7 @@ async def read_body(http: web.BaseRequest, limit: int = MAX_BODY) -> bytes:
     return b''.join(parts)
 
 
-def as_response(reply: Reply, *, is_head: bool = False) -> web.Response:
+def as_response(reply: ServiceReply, *, is_head: bool = False) -> web.Response:
     """Convert the reply to an aiohttp response."""
     headers = dict(reply.headers)
     if isinstance(reply.body, bytes):

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, Upload, build_upgrade_image, told_version
+from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, UploadAction, build_upgrade_image, told_version
 
 MAGIC = b'BMC-EMU-IMAGE 1\n'
 TRAILER_BYTES = 32
@@ -45,7 +45,7 @@ FUNCTION_TYPES = (
 )
 
 
-class Kind(StrEnum):
+class ImageFormat(StrEnum):
     """The kind of an image: firmware belongs to the operator, a function to a tenant. No image is both."""
 
     FIRMWARE = 'firmware'
@@ -57,10 +57,10 @@ class BadImage(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
+class EmulatedImage:
     """The header of an image whose trailer was right, with the digest of the whole image."""
 
-    kind: Kind
+    kind: ImageFormat
     device: str
     component: str
     version: str
@@ -78,7 +78,7 @@ def _payload(seed: str, size_bytes: int) -> bytes:
 
 def build_image(
     *,
-    kind: Kind | str = Kind.FIRMWARE,
+    kind: ImageFormat | str = ImageFormat.FIRMWARE,
     model: str,
     component: str,
     version: str,
@@ -96,7 +96,7 @@ def build_image(
     :param seed: another seed gives another payload.
     :raises ValueError: the arguments contradict one another.
     """
-    kind = Kind(kind)
+    kind = ImageFormat(kind)
     header: dict[str, object] = {
         'kind': kind.value,
         'device': model,
@@ -105,7 +105,7 @@ def build_image(
         'security_version': security_version,
         'payload_bytes': size_bytes,
     }
-    if kind is Kind.FUNCTION:
+    if kind is ImageFormat.FUNCTION:
         if not function:
             raise ValueError('a function image needs the name of its function')
         if function_type is not None and function_type not in FUNCTION_TYPES:
@@ -150,7 +150,7 @@ class ImageReader:
         whole.update(self._tail)
         return f'sha256:{whole.hexdigest()}'
 
-    def finish(self) -> Image:
+    def finish(self) -> EmulatedImage:
         """Check and return the image.
 
         :raises BadImage: no magic line, an unreadable header, a wrong trailer, or a payload of another length.
@@ -169,12 +169,12 @@ class ImageReader:
         return image
 
 
-def _header(line: bytes, digest: str) -> Image:
+def _header(line: bytes, digest: str) -> EmulatedImage:
     try:
         header = json.loads(line)
-        kind = Kind(header['kind'])
-        is_function = kind is Kind.FUNCTION
-        return Image(
+        kind = ImageFormat(header['kind'])
+        is_function = kind is ImageFormat.FUNCTION
+        return EmulatedImage(
             kind=kind,
             device=str(header['device']),
             component=str(header['component']),
@@ -190,7 +190,7 @@ def _header(line: bytes, digest: str) -> Image:
         raise BadImage(f'the header of the image cannot be read ({type(exc).__name__}: {exc})') from exc
 
 
-def read_image(data: bytes) -> Image:
+def read_image(data: bytes) -> EmulatedImage:
     """Read the image in ``data``.
 
     :raises BadImage: see :meth:`ImageReader.finish`.
@@ -220,7 +220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog='python -m baremetal_acc.emulator.image', description='Images of the emulator')
     verbs = parser.add_subparsers(dest='verb', required=True)
     build = verbs.add_parser('build', help='write an image')
-    build.add_argument('--kind', choices=[kind.value for kind in Kind], default=Kind.FIRMWARE.value)
+    build.add_argument('--kind', choices=[kind.value for kind in ImageFormat], default=ImageFormat.FIRMWARE.value)
     build.add_argument('--model', required=True, help='model of the device, such as h100')
     build.add_argument('--component', required=True, help='component of it: gpu, erot, bmc, fpga, slot, ...')
     build.add_argument('--version', required=True)
@@ -296,7 +296,7 @@ def _upgrade_image(data: bytes, arguments: argparse.Namespace) -> bytes:
     """
     description = arguments.component.upper()[:20]
     return build_upgrade_image(
-        [Upload(component=arguments.number, version=arguments.version, data=data, description=description)],
+        [UploadAction(component=arguments.number, version=arguments.version, data=data, description=description)],
         device_id=arguments.device_id,
         manufacturer=arguments.manufacturer,
         product=arguments.product,

@@ -27,7 +27,7 @@ def redact(value: Any) -> Any:
     return value
 
 
-class Journal:
+class RequestJournal:
     """The log of requests, over all BMCs and the host agent API."""
 
     def __init__(self) -> None:

@@ -16,30 +16,30 @@ from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from baremetal_acc.emulator.bundle import EQUAL, Objection, assign, objection
-from baremetal_acc.emulator.clock import Clock
+from baremetal_acc.emulator.bundle import EQUAL, BundleObjection, assign, objection
+from baremetal_acc.emulator.clock import EmulatedClock
 from baremetal_acc.emulator.fault import BadFault, Fault, Faults
-from baremetal_acc.emulator.image import BadImage, Image, Kind
+from baremetal_acc.emulator.image import BadImage, EmulatedImage, ImageFormat
 from baremetal_acc.emulator.parts import (
     Bank,
-    Bmc,
     Cause,
-    Component,
+    ComponentWrite,
+    EmulatedBmc,
+    EmulatedComponent,
+    EmulatedSetting,
+    EmulatedTaskState,
     Power,
-    Refused,
     Restart,
-    Result,
-    Setting,
     Start,
     System,
     Task,
-    TaskState,
     Value,
-    Way,
-    Write,
+    WriteRefused,
+    WriteResult,
+    WriteRoute,
     message,
 )
-from baremetal_acc.emulator.pldm import Package
+from baremetal_acc.emulator.pldm import PackageMaker
 
 _ELSEWHERE = 'elsewhere'
 
@@ -107,22 +107,22 @@ class Machine:
         self,
         *,
         product: str,
-        clock: Clock | None = None,
+        clock: EmulatedClock | None = None,
         flash_seconds: float = 2.0,
         reset_seconds: float = 0.2,
         bmc_reset_seconds: float = 0.5,
     ) -> None:
         self.product = product
-        self.clock = clock or Clock()
+        self.clock = clock or EmulatedClock()
         self.flash_seconds = flash_seconds
         self.reset_seconds = reset_seconds
         self.bmc_reset_seconds = bmc_reset_seconds
         self.faults = Faults()
         self.systems: dict[str, System] = {}
-        self.bmcs: dict[str, Bmc] = {}
-        self.components: dict[str, Component] = {}
-        self.settings: dict[str, Setting] = {}
-        self.ways: list[Way] = []
+        self.bmcs: dict[str, EmulatedBmc] = {}
+        self.components: dict[str, EmulatedComponent] = {}
+        self.settings: dict[str, EmulatedSetting] = {}
+        self.ways: list[WriteRoute] = []
         self.fetches: list[dict[str, Any]] = []
         self.cut_writes: list[dict[str, str]] = []
         self.history: deque[dict[str, Any]] = deque(maxlen=MAX_EVENTS)
@@ -152,7 +152,7 @@ class Machine:
 
     # -- building the machine -----------------------------------------------------------------------------------------
 
-    def add_component(self, component: Component) -> Component:
+    def add_component(self, component: EmulatedComponent) -> EmulatedComponent:
         """Add a component."""
         self.components[component.key] = component
         return component
@@ -172,9 +172,9 @@ class Machine:
         system: str = 'host',
         once: tuple[Value, Value] | None = None,
         with_bmc: bool = False,
-    ) -> Setting:
+    ) -> EmulatedSetting:
         """Add a setting, configured and in force with the same value."""
-        setting = Setting(
+        setting = EmulatedSetting(
             key=key,
             bmc=bmc,
             uri=uri,
@@ -192,7 +192,7 @@ class Machine:
         self.settings[key] = setting
         return setting
 
-    def add_lock(self, key: str, value: Value, *, locked: Value, open: Value, **place: Any) -> Setting:  # noqa: A002
+    def add_lock(self, key: str, value: Value, *, locked: Value, open: Value, **place: Any) -> EmulatedSetting:  # noqa: A002
         """Add a lock: a setting with a locked and an open value."""
         return self.add_setting(key, value, locked=locked, open=open, is_lock=True, **place)
 
@@ -246,10 +246,10 @@ class Machine:
 
     # -- settings and locks -------------------------------------------------------------------------------------------
 
-    def _lock_fault(self, name: str, setting: Setting, *, use: bool) -> Fault | None:
+    def _lock_fault(self, name: str, setting: EmulatedSetting, *, use: bool) -> Fault | None:
         return self.faults.find(name, bmc=setting.bmc, device=setting.device, uri=setting.uri, use=use)
 
-    def _component_fault(self, name: str, component: Component, *, use: bool) -> Fault | None:
+    def _component_fault(self, name: str, component: EmulatedComponent, *, use: bool) -> Fault | None:
         return self.faults.find(name, bmc=component.bmc, device=component.device, uri=component.uri, use=use)
 
     def configure(self, key: str, value: Value) -> None:
@@ -262,11 +262,11 @@ class Machine:
             setting.in_force = value
         self.revision += 1
 
-    def _never_in_force(self, setting: Setting) -> bool:
+    def _never_in_force(self, setting: EmulatedSetting) -> bool:
         """Whether a fault keeps the configured value of a lock from coming in force."""
         return setting.is_lock and self._lock_fault('lock-never-in-force', setting, use=True) is not None
 
-    def lockdown(self, bmc: str) -> Setting | None:
+    def lockdown(self, bmc: str) -> EmulatedSetting | None:
         """The lockdown in force on a BMC; None: the BMC changes settings and takes updates."""
         return next((self.settings[key] for key in self.bmcs[bmc].lockdowns if self.is_closed(key)), None)
 
@@ -286,7 +286,7 @@ class Machine:
             return setting.locked
         return setting.in_force
 
-    def _is_invented(self, setting: Setting) -> bool:
+    def _is_invented(self, setting: EmulatedSetting) -> bool:
         """Whether a fault makes the BMC show a lock as closed whatever its state is."""
         lies = ('lock-reports-locked', 'lock-unread')
         return any(self._lock_fault(name, setting, use=False) is not None for name in lies)
@@ -321,7 +321,7 @@ class Machine:
 
     # -- late items and background copies -----------------------------------------------------------------------------
 
-    def lateness(self, component: Component) -> Fault | None:
+    def lateness(self, component: EmulatedComponent) -> Fault | None:
         """The fault rule by which the inventory item does not yet show the last write; None: the item shows it."""
         return self._recent('item-late', component)
 
@@ -335,14 +335,14 @@ class Machine:
         found = [(one, rule) for one in settled if (rule := self._recent('background-copy', one)) is not None]
         return max((self._left(one, rule) for one, rule in found), default=0.0)
 
-    def _recent(self, name: str, component: Component) -> Fault | None:
+    def _recent(self, name: str, component: EmulatedComponent) -> Fault | None:
         """The fault rule of that name that applies for some seconds after an update, if it still applies; else None."""
         if component.changed is None:
             return None
         rule = self._component_fault(name, component, use=False)
         return rule if rule is not None and self._left(component, rule) > 0 else None
 
-    def _left(self, component: Component, rule: Fault) -> float:
+    def _left(self, component: EmulatedComponent, rule: Fault) -> float:
         changed = component.changed
         return 0.0 if changed is None else changed + float(rule.parameters['seconds']) - self.now()
 
@@ -359,7 +359,7 @@ class Machine:
         """
         system = self.systems[name]
         if system.power in (Power.POWERING_ON, Power.POWERING_OFF) or system.booting:
-            raise Refused('in-transition', f'{name} is changing its power already')
+            raise WriteRefused('in-transition', f'{name} is changing its power already')
         is_on = system.power is Power.ON
         by_hand = Cause.RESET_BUTTON if is_on and cause is Cause.POWER_BUTTON else cause
         system.asked = Start(cause=by_hand, channel=channel)
@@ -378,7 +378,7 @@ class Machine:
                     self._later(self.reset_seconds, 'off', name)
             case 'GracefulRestart':
                 if not is_on:
-                    raise Refused('host-off', f'{name} is off')
+                    raise WriteRefused('host-off', f'{name} is off')
                 self._restart(system)
             case 'ForceRestart':
                 if is_on:
@@ -392,7 +392,7 @@ class Machine:
                 else:
                     self._power_on(system, Restart.COLD)
             case _:
-                raise Refused('unknown-reset', f'{name} knows no reset {reset_type}')
+                raise WriteRefused('unknown-reset', f'{name} knows no reset {reset_type}')
         self.revision += 1
         for listener in self.on_system_reset:
             listener(name, reset_type)
@@ -401,7 +401,10 @@ class Machine:
         """Record a change of power while a component is being written: real cards do not survive every one."""
         tasks = [task for bmc in self.bmcs.values() for task in bmc.tasks.values()]
         writing = {
-            key for task in tasks if task.state is TaskState.RUNNING and task.frozen_percent is None for key in _unwritten(task)
+            key
+            for task in tasks
+            if task.state is EmulatedTaskState.RUNNING and task.frozen_percent is None
+            for key in _unwritten(task)
         }
         for key in sorted(key for key in writing if self.components[key].system == name):
             self.cut_writes.append({'component': key, 'system': name, 'reset_type': reset_type})
@@ -513,7 +516,7 @@ class Machine:
         bmc.down_until = self._now() + silent
         for task in bmc.tasks.values():
             # An image that still arrives for the task finds it closed.
-            task.state = TaskState.EXCEPTION
+            task.state = EmulatedTaskState.EXCEPTION
         bmc.tasks.clear()
         bmc.reserved.clear()
         bmc.life += 1
@@ -538,7 +541,7 @@ class Machine:
                 if component.bmc == bmc.name and component.staged is not None and self._activates_with_bmc(component):
                     self._activate(component, component.staged)
 
-    def _activates_with_bmc(self, component: Component) -> bool:
+    def _activates_with_bmc(self, component: EmulatedComponent) -> bool:
         return self._component_fault('activates-with-bmc', component, use=False) is not None
 
     def is_bmc_down(self, name: str) -> bool:
@@ -575,7 +578,7 @@ class Machine:
         keys = tuple(targets)
         why = self.busy(bmc_name, keys)
         if why is not None:
-            raise Refused('busy', why)
+            raise WriteRefused('busy', why)
         bmc = self.bmcs[bmc_name]
         task = Task(
             id=bmc.next_task,
@@ -608,12 +611,12 @@ class Machine:
         others = {key for one in bmc.tasks.values() if one.is_open and one is not task for key in one.targets}
         for key in keys:
             if key in others | bmc.reserved:
-                raise Refused('busy', f'{key} is being updated')
+                raise WriteRefused('busy', f'{key} is being updated')
         task.targets = keys
         task.name = self._name_of(keys)
         self.revision += 1
 
-    def image_arrived(self, task: Task, image: Image | BadImage) -> None:
+    def image_arrived(self, task: Task, image: EmulatedImage | BadImage) -> None:
         """Check an image that has arrived completely, and begin to write it."""
         if not task.is_open:
             return
@@ -626,11 +629,11 @@ class Machine:
             self._fail(task, 'fits-nothing', f'A {image.component} image for {image.device} fits nothing here.', now)
             return
         self.note('upload', bmc=task.bmc, task=task.id, digest=image.digest, package=None)
-        task.writes = [Write.of(key, image) for key in task.targets]
+        task.writes = [ComponentWrite.of(key, image) for key in task.targets]
         if not task.forced and all(self._skips_equal(write) for write in task.writes):
             for write in task.writes:
                 self._object(task, write, EQUAL)
-            task.state, task.ended = TaskState.COMPLETED, now
+            task.state, task.ended = EmulatedTaskState.COMPLETED, now
             self.revision += 1
             return
         for key in task.targets:
@@ -641,12 +644,12 @@ class Machine:
                 return
         self._begin_or_wait(task, now)
 
-    def _skips_equal(self, write: Write) -> bool:
+    def _skips_equal(self, write: ComponentWrite) -> bool:
         component = self.components[write.key]
         is_equal = component.active is not None and component.active.version == write.version
         return is_equal and self._component_fault('equal-version-skipped', component, use=True) is not None
 
-    def package_arrived(self, task: Task, package: Package) -> None:
+    def package_arrived(self, task: Task, package: PackageMaker) -> None:
         """Let each device check its component of a package that has arrived, and begin to write the accepted components."""
         if not task.is_open:
             return
@@ -683,28 +686,28 @@ class Machine:
 
     def _end_in_part(self, task: Task, at: float) -> None:
         """End a task of which a part has failed."""
-        task.state, task.status, task.frozen_percent, task.ended = TaskState.EXCEPTION, 'Warning', 100, at
+        task.state, task.status, task.frozen_percent, task.ended = EmulatedTaskState.EXCEPTION, 'Warning', 100, at
         task.messages.append(message('A part of the update has failed.', severity='Critical', reason='aborted'))
         self.revision += 1
 
-    def _against(self, write: Write) -> Objection | None:
+    def _against(self, write: ComponentWrite) -> BundleObjection | None:
         """Return why a device refuses a component image before or after the transfer; None: it takes the image."""
         component = self.components[write.key]
         if self.copy_seconds(component.device):
             text, action = 'The root of trust is busy', 'Wait until it has copied its image in the background.'
-            return Objection(result=Result.FAILED, reason='copying', text=text, failure='transfer', action=action)
+            return BundleObjection(result=WriteResult.FAILED, reason='copying', text=text, failure='transfer', action=action)
         if (closed := self._closed(component)) is not None:
-            return Objection(result=Result.FAILED, reason=closed.reason, text=str(closed), failure='transfer')
+            return BundleObjection(result=WriteResult.FAILED, reason=closed.reason, text=str(closed), failure='transfer')
         if (against := objection(write, component.active)) is not None:
             return against
         if write.image is not None and (why := self._obstacle(component, write.image)) is not None:
-            return Objection(result=Result.FAILED, reason=why.reason, text=str(why), failure='verify')
+            return BundleObjection(result=WriteResult.FAILED, reason=why.reason, text=str(why), failure='verify')
         return None
 
-    def _object(self, task: Task, write: Write, against: Objection) -> None:
+    def _object(self, task: Task, write: ComponentWrite, against: BundleObjection) -> None:
         """Record that a component was skipped or has failed; the other components are not affected."""
         write.result = against.result
-        is_skipped = against.result is Result.SKIPPED
+        is_skipped = against.result is WriteResult.SKIPPED
         self._note_part('skipped' if is_skipped else 'failed', write.key, task=task.id, reason=against.reason)
         if is_skipped:
             self._say(task, write, 'skipped', against.text, action=against.action)
@@ -713,13 +716,13 @@ class Machine:
             self._say(task, write, f'part-{against.failure}-failed', action=against.action)
         self._say(task, write, 'resource-error', against.text, action=against.action)
 
-    def _say(self, task: Task, write: Write, reason: str, about: str = '', *, action: str = '') -> None:
+    def _say(self, task: Task, write: ComponentWrite, reason: str, about: str = '', *, action: str = '') -> None:
         """Add a message about one component to a task, with the component's version unless ``about`` is given."""
         arguments = [self.components[write.key].item, about or write.version]
         text = f'{arguments[0]}: {reason}, {arguments[1]}'
         task.messages.append(message(text, reason=reason, arguments=arguments, action=action))
 
-    def _finish_part(self, task: Task, write: Write, *, writes: bool) -> None:
+    def _finish_part(self, task: Task, write: ComponentWrite, *, writes: bool) -> None:
         """Finish the write of one component, unless it already has a result.
 
         :param writes: the component is really written; else the task only reports it as written.
@@ -754,33 +757,33 @@ class Machine:
         """Finish the writes of all components that were sent, each on its own."""
         for one in task.writes:
             self._finish_part(task, one, writes=writes)
-        if any(one.result is Result.FAILED for one in task.writes):
+        if any(one.result is WriteResult.FAILED for one in task.writes):
             self._end_in_part(task, at)
             return
-        task.state, task.ended = TaskState.COMPLETED, at
+        task.state, task.ended = EmulatedTaskState.COMPLETED, at
         self.revision += 1
 
-    def _aborted(self, task: Task, write: Write) -> Objection | None:
+    def _aborted(self, task: Task, write: ComponentWrite) -> BundleObjection | None:
         """The objection of a device that takes no more components after one has failed, where its record says so.
 
         Source: DSP0267, table 4.
         """
-        failed = [one for one in task.writes if one.endpoint == write.endpoint and one.result is Result.FAILED]
+        failed = [one for one in task.writes if one.endpoint == write.endpoint and one.result is WriteResult.FAILED]
         if write.continues or not failed:
             return None
         text = f'Its device gave up after {self.components[failed[0].key].item}'
-        return Objection(result=Result.FAILED, reason='given-up', text=text, failure='transfer')
+        return BundleObjection(result=WriteResult.FAILED, reason='given-up', text=text, failure='transfer')
 
-    def _against_late(self, write: Write) -> Objection | None:
+    def _against_late(self, write: ComponentWrite) -> BundleObjection | None:
         """Return what stops a write at its end: a lock that was closed meanwhile, or a device that fails."""
         component = self.components[write.key]
         if (closed := self._closed(component)) is not None:
-            return Objection(result=Result.FAILED, reason=closed.reason, text=str(closed), failure='apply')
+            return BundleObjection(result=WriteResult.FAILED, reason=closed.reason, text=str(closed), failure='apply')
         rule = self._component_fault('component-fails', component, use=True)
         if rule is None:
             return None
         text, stage = str(rule.parameters['message']), str(rule.parameters['stage'])
-        return Objection(result=Result.FAILED, reason='device-refused', text=text, failure=stage)
+        return BundleObjection(result=WriteResult.FAILED, reason='device-refused', text=text, failure=stage)
 
     def _wait_for_start(self, task: Task, now: float, *, ends: bool) -> None:
         """Let a task wait until StartUpdate is requested.
@@ -789,17 +792,17 @@ class Machine:
         """
         task.waits_for_start = True
         if ends:
-            task.state, task.ended = TaskState.COMPLETED, now
+            task.state, task.ended = EmulatedTaskState.COMPLETED, now
             task.messages.append(message('The image was checked, and waits to be started.', reason='checked'))
         else:
-            task.state = TaskState.PENDING
+            task.state = EmulatedTaskState.PENDING
             task.messages.append(message('It waits for the action of the update service.', reason='start-needed'))
         self.revision += 1
 
     def _happen_checked(self, event: _Event) -> None:
         name, _, identity = event.subject.partition(' ')
         task = self.bmcs[name].tasks.get(int(identity))
-        if task is not None and task.state is TaskState.RUNNING:
+        if task is not None and task.state is EmulatedTaskState.RUNNING:
             self._wait_for_start(task, event.due, ends=bool(event.detail))
 
     def start_updates(self, bmc_name: str) -> list[Task]:
@@ -810,7 +813,7 @@ class Machine:
         started = []
         for task in [one for one in self.bmcs[bmc_name].tasks.values() if one.waits_for_start]:
             going = task
-            if task.state is TaskState.COMPLETED:
+            if task.state is EmulatedTaskState.COMPLETED:
                 going = self.begin_update(bmc_name, task.targets, on_reset=task.on_reset, forced=task.forced)
                 going.writes, going.package = task.writes, task.package
             task.waits_for_start = False
@@ -824,7 +827,7 @@ class Machine:
         if starts is not None:
             ends, checks = bool(starts.parameters['new_task']), float(starts.parameters['checks'])
             if checks:
-                task.state = TaskState.RUNNING
+                task.state = EmulatedTaskState.RUNNING
                 self._later(checks, 'checked', f'{task.bmc} {task.id}', 'ends' if ends else '')
                 self.revision += 1
             else:
@@ -834,7 +837,7 @@ class Machine:
         if waits is None:
             self._begin_writing(task, now)
             return
-        task.state = TaskState(str(waits.parameters['state']))
+        task.state = EmulatedTaskState(str(waits.parameters['state']))
         task.is_installed_by_restart = True
         if waits.parameters['says']:
             task.messages.append(message(str(waits.parameters['message']), reason='restart-needed'))
@@ -843,7 +846,7 @@ class Machine:
     def _begin_writing(self, task: Task, at: float) -> None:
         """Write the images of a task from that second on."""
         sent = [one for one in task.writes if one.result is None]
-        task.state = TaskState.RUNNING
+        task.state = EmulatedTaskState.RUNNING
         task.starts, task.ends = at, at + (self.flash_seconds if sent else 0)
         if task.package is None:
             text = f'Writing {_version(task)} to {", ".join(task.targets)}.'
@@ -870,23 +873,23 @@ class Machine:
         if task.is_open:
             self._fail(task, reason, text, self.clock.now())
 
-    def _closed(self, component: Component) -> Refused | None:
+    def _closed(self, component: EmulatedComponent) -> WriteRefused | None:
         if not component.updateable:
-            return Refused('not-updateable', f'{component.key} cannot be updated')
+            return WriteRefused('not-updateable', f'{component.key} cannot be updated')
         if component.write_protect is not None and self.is_closed(component.write_protect):
-            return Refused('write-protected', f'{component.key} is write protected')
+            return WriteRefused('write-protected', f'{component.key} is write protected')
         return None
 
-    def _obstacle(self, component: Component, image: Image) -> Refused | None:
+    def _obstacle(self, component: EmulatedComponent, image: EmulatedImage) -> WriteRefused | None:
         if (closed := self._closed(component)) is not None:
             return closed
         try:
             self._check(component, image)
-        except Refused as why:
+        except WriteRefused as why:
             return why
         return None
 
-    def _check(self, component: Component, image: Image) -> None:
+    def _check(self, component: EmulatedComponent, image: EmulatedImage) -> None:
         """Check an image as the card does, whoever sends it.
 
         :raises Refused: the image is not for this component, or a fault makes the card refuse it.
@@ -900,7 +903,7 @@ class Machine:
         version, below = rule.parameters['version'], rule.parameters['below']
         if version in (None, image.version) and (below is None or image.security_version < below):
             self._component_fault('image-refused', component, use=True)
-            raise Refused('image-refused', str(rule.parameters['message']))
+            raise WriteRefused('image-refused', str(rule.parameters['message']))
 
     def _fate(self, task: Task) -> dict[str, Any] | None:
         for name in FATES:
@@ -969,7 +972,7 @@ class Machine:
             name='Collection of diagnostic data',
             targets=(),
             created=at,
-            state=TaskState.RUNNING,
+            state=EmulatedTaskState.RUNNING,
             starts=at,
             ends=at + self.flash_seconds,
         )
@@ -978,7 +981,7 @@ class Machine:
     def _happen_other_ended(self, event: _Event) -> None:
         task = self._task_of(event.subject)
         if task is not None:
-            task.state = TaskState.COMPLETED
+            task.state = EmulatedTaskState.COMPLETED
             task.ended = event.due
 
     def _lose_power(self, task: Task, at: float) -> None:
@@ -1009,7 +1012,7 @@ class Machine:
             self._write(task)
         if task.fate is not None and task.fate['name'] == 'task-stuck':
             return
-        task.state = TaskState.COMPLETED
+        task.state = EmulatedTaskState.COMPLETED
         task.ended = event.due
         self._power_on_after(task)
         if fate is not None and fate['name'] == 'task-completed-critical':
@@ -1034,7 +1037,7 @@ class Machine:
         self._finish_package(task, at, writes=writes)
         self._power_on_after(task)
         if task.fate is not None and fate == 'task-completed-critical':
-            task.state, task.status = TaskState.COMPLETED, str(task.fate['status'])
+            task.state, task.status = EmulatedTaskState.COMPLETED, str(task.fate['status'])
             task.messages.append(message(str(task.fate['message']), severity='Critical', reason='refused'))
         if task.gone:
             self.bmcs[task.bmc].tasks.pop(task.id)
@@ -1045,7 +1048,7 @@ class Machine:
             return
         systems = {self.components[key].system for key in task.targets}
         for name in sorted(name for name in systems if self.systems[name].power is not Power.ON):
-            with contextlib.suppress(Refused):
+            with contextlib.suppress(WriteRefused):
                 self.reset_system(name, 'On', cause=Cause.OEM)
 
     def _write(self, task: Task) -> None:
@@ -1054,10 +1057,10 @@ class Machine:
             if one.result is None and one.image is not None:
                 self._put(task, one, one.image)
 
-    def _put(self, task: Task, write: Write, image: Image) -> None:
+    def _put(self, task: Task, write: ComponentWrite, image: EmulatedImage) -> None:
         """Write one image into its component."""
         component, bank = self.components[write.key], Bank.of(image, 'bmc', stamp=write.stamp)
-        write.result = Result.WRITTEN
+        write.result = WriteResult.WRITTEN
         component.changed = self._now()
         self._note_part('written', write.key, task=task.id, version=bank.version, digest=bank.digest, writer=bank.writer)
         at_once = component.activates is None and not task.on_reset and not self._activates_with_bmc(component)
@@ -1067,7 +1070,7 @@ class Machine:
             component.staged = bank
         self._open_by_update(component)
 
-    def _open_by_update(self, component: Component) -> None:
+    def _open_by_update(self, component: EmulatedComponent) -> None:
         for setting in self.settings.values():
             is_its = setting.is_lock and setting.device == component.device and setting.bmc == component.bmc
             if is_its and self._lock_fault('lock-lost-on-update', setting, use=True):
@@ -1075,7 +1078,7 @@ class Machine:
 
     # -- updates by commands: a written image is held until a command activates it ------------------------------------
 
-    def judge(self, key: str, image: Image | None = None) -> None:
+    def judge(self, key: str, image: EmulatedImage | None = None) -> None:
         """Check that the component can be written now, and with this image if one is given.
 
         :raises Refused: the component is not updateable or write protected, or the image is not for it.
@@ -1086,7 +1089,7 @@ class Machine:
         if image is not None:
             self._check(component, image)
 
-    def hold(self, key: str, image: Image, writer: str) -> None:
+    def hold(self, key: str, image: EmulatedImage, writer: str) -> None:
         """Keep a written image until :meth:`activate_held`."""
         component = self.components[key]
         component.held = component.sent = Bank.of(image, writer)
@@ -1138,7 +1141,7 @@ class Machine:
             component.active, component.previous = component.previous, component.active
             self.revision += 1
 
-    def _activate(self, component: Component, bank: Bank) -> None:
+    def _activate(self, component: EmulatedComponent, bank: Bank) -> None:
         component.previous = component.active
         component.active = bank
         component.staged = None
@@ -1148,12 +1151,12 @@ class Machine:
     def cancel(self, task: Task) -> None:
         """Cancel a running task, as a DELETE of the task or of its monitor does. What is not yet written stays unwritten."""
         self._fail(task, 'cancelled', 'The task was cancelled.', self.now())
-        task.state = TaskState.CANCELLED
+        task.state = EmulatedTaskState.CANCELLED
 
     def _fail(self, task: Task, reason: str, text: str, at: float) -> None:
         for key in _unwritten(task):
             self._note_part('failed', key, task=task.id, reason=reason)
-        task.state = TaskState.EXCEPTION
+        task.state = EmulatedTaskState.EXCEPTION
         task.frozen_percent = self._percent(task, at)
         task.ended = at
         arguments = [', '.join(task.targets)]
@@ -1167,7 +1170,7 @@ class Machine:
     def _percent(self, task: Task, at: float) -> int:
         if task.frozen_percent is not None:
             return task.frozen_percent
-        if task.state is TaskState.COMPLETED:
+        if task.state is EmulatedTaskState.COMPLETED:
             return 100
         if task.starts is None or task.ends is None:
             return 0
@@ -1198,13 +1201,13 @@ class Machine:
     def write_from_host(
         self,
         device: str,
-        image: Image | BadImage,
+        image: EmulatedImage | BadImage,
         *,
         path: str,
         component: str | None = None,
         slot: int | None = None,
         host: str | None = None,
-    ) -> Component:
+    ) -> EmulatedComponent:
         """Write an image in band, as a tenant who is root on the host. It is in force at once: root may also reset the card.
 
         :param host: the host, where the machine has several; None: any host that has a path to the card.
@@ -1214,7 +1217,7 @@ class Machine:
         asked = {way.host for way in reaching} or ({*self.hosts} if host is None else {host})
         up = {name for name in asked if self.host_is_up(name)}
         if not up:
-            raise Refused('host-off', 'the host is off: nobody can be root on it')
+            raise WriteRefused('host-off', 'the host is off: nobody can be root on it')
         ways = [
             way
             for way in reaching
@@ -1222,13 +1225,13 @@ class Machine:
         ]
         if not ways or self.is_gone(device):
             place = f'slot {slot}' if slot is not None else component or 'firmware'
-            raise Refused('no-such-way', f'the host has no {path} way to {place} of {device}')
+            raise WriteRefused('no-such-way', f'the host has no {path} way to {place} of {device}')
         way = ways[0]
         for key in way.locks:
             if self.is_closed(key):
-                raise Refused('locked', f'{key} blocks the {path} way to {device}')
+                raise WriteRefused('locked', f'{key} blocks the {path} way to {device}')
         if isinstance(image, BadImage):
-            raise Refused('bad-image', str(image))
+            raise WriteRefused('bad-image', str(image))
         target = self.components[way.target]
         self._check(target, image)
         self._note_part('written', target.key, task=None, version=image.version, digest=image.digest, writer='host')
@@ -1424,7 +1427,7 @@ class Machine:
                 keeper.load(self._unclaimed.pop(name))
         for bmc in self.bmcs.values():
             for task in bmc.tasks.values():
-                if task.state is TaskState.NEW:
+                if task.state is EmulatedTaskState.NEW:
                     self._fail(task, 'interrupted', 'The BMC restarted before the image was there.', now)
         self.revision += 1
 
@@ -1433,7 +1436,7 @@ def _task(stored: Mapping[str, Any], now: float) -> Task:
     fields = dict(stored)
     for key in ('created', 'starts', 'ends', 'ended'):
         fields[key] = None if fields[key] is None else now + fields[key]
-    fields['state'] = TaskState(fields['state'])
+    fields['state'] = EmulatedTaskState(fields['state'])
     fields['targets'] = tuple(fields['targets'])
     # A state that was stored before packages were supported has one image for all targets.
     alone = fields.pop('image', None)
@@ -1443,10 +1446,10 @@ def _task(stored: Mapping[str, Any], now: float) -> Task:
     return Task(**fields)
 
 
-def _stored_write(stored: Mapping[str, Any]) -> Write:
+def _stored_write(stored: Mapping[str, Any]) -> ComponentWrite:
     image, result = stored['image'], stored.get('result')
-    image = None if image is None else Image(**{**image, 'kind': Kind(image['kind'])})
-    return Write(**{**stored, 'image': image, 'result': None if result is None else Result(result)})
+    image = None if image is None else EmulatedImage(**{**image, 'kind': ImageFormat(image['kind'])})
+    return ComponentWrite(**{**stored, 'image': image, 'result': None if result is None else WriteResult(result)})
 
 
 def _really_writes(task: Task) -> bool:

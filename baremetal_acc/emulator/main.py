@@ -17,14 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from baremetal_acc.emulator.access import User
+from baremetal_acc.emulator.access import CurrentUser
 from baremetal_acc.emulator.habit import HABITS as REDFISH_HABITS
 from baremetal_acc.emulator.http_frontend import Knobs
 from baremetal_acc.emulator.hw import PRODUCTS, build
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
 from baremetal_acc.emulator.ipmi.hpm import HABITS
 from baremetal_acc.emulator.ipmi.inventory_habits import HABITS as INVENTORY_HABITS
-from baremetal_acc.emulator.ipmi.lan import Line
+from baremetal_acc.emulator.ipmi.lan import LanLine
 from baremetal_acc.emulator.ipmi.session import SUITES
 from baremetal_acc.emulator.ipmi.site import LONGEST_PASSWORD, IpmiOptions
 from baremetal_acc.emulator.recording import BadRecording, Recording
@@ -283,11 +283,11 @@ def _ipmi(arguments: argparse.Namespace) -> IpmiOptions | None:
             **{name: value for habit in arguments.hpm_habit for name, value in HABITS[habit].items()},
         ),
         idle_seconds=usual.idle_seconds if arguments.ipmi_idle_seconds is None else arguments.ipmi_idle_seconds,
-        line=Line(loss=arguments.ipmi_loss or 0.0, delay_seconds=arguments.ipmi_delay or 0.0),
+        line=LanLine(loss=arguments.ipmi_loss or 0.0, delay_seconds=arguments.ipmi_delay or 0.0),
     )
 
 
-def _check_for_ipmi(arguments: argparse.Namespace, users: Mapping[str, tuple[User, ...]]) -> None:
+def _check_for_ipmi(arguments: argparse.Namespace, users: Mapping[str, tuple[CurrentUser, ...]]) -> None:
     """Check that the recording and the accounts work with IPMI.
 
     :raises BadParameter: a recorded tree has no IPMI.
@@ -301,7 +301,7 @@ def _check_for_ipmi(arguments: argparse.Namespace, users: Mapping[str, tuple[Use
                 raise BadUsers(f'--ipmi: the password of {user.name} ({bmc}) has more than {LONGEST_PASSWORD} bytes')
 
 
-def _users(arguments: argparse.Namespace) -> Mapping[str, tuple[User, ...]]:
+def _users(arguments: argparse.Namespace) -> Mapping[str, tuple[CurrentUser, ...]]:
     """The accounts from ``--users``, else those kept in the state directory, else none (the product then generates them)."""
     path = arguments.users
     if path is None and arguments.state is not None:
@@ -313,7 +313,9 @@ def _users(arguments: argparse.Namespace) -> Mapping[str, tuple[User, ...]]:
         document: Any = json.loads(path.read_text())
         return {
             str(bmc): tuple(
-                User(name=str(one['username']), password=str(one['password']), role=str(one.get('role', 'Administrator')))
+                CurrentUser(
+                    name=str(one['username']), password=str(one['password']), role=str(one.get('role', 'Administrator'))
+                )
                 for one in accounts
             )
             for bmc, accounts in document.items()

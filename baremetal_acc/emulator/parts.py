@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from baremetal_acc.emulator.image import Image, Kind
+from baremetal_acc.emulator.image import EmulatedImage, ImageFormat
 
 Value = str | bool | int | None
 
@@ -43,7 +43,7 @@ class Power(StrEnum):
     POWERING_OFF = 'PoweringOff'
 
 
-class TaskState(StrEnum):
+class EmulatedTaskState(StrEnum):
     """The values of Task.TaskState that this BMC uses. Source: DSP8010 Task."""
 
     NEW = 'New'
@@ -55,7 +55,7 @@ class TaskState(StrEnum):
     CANCELLED = 'Cancelled'
 
 
-class Refused(Exception):
+class WriteRefused(Exception):
     """The machine refuses a request. ``reason`` is a word for programs, the text is for people."""
 
     def __init__(self, reason: str, text: str) -> None:
@@ -80,7 +80,7 @@ class Bank:
     stamp: int | None = None
 
     @classmethod
-    def of(cls, image: Image, writer: str, *, stamp: int | None = None) -> 'Bank':
+    def of(cls, image: EmulatedImage, writer: str, *, stamp: int | None = None) -> 'Bank':
         """The bank after ``image`` has been written into it."""
         return cls(
             version=image.version,
@@ -95,7 +95,7 @@ class Bank:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class DeviceIdentity:
     """The PLDM identity of a component: its firmware device, and its ComponentIdentifier on that device.
 
     :ivar endpoint: the name of the firmware device.
@@ -111,7 +111,7 @@ class Identity:
 
 
 @dataclass(slots=True, kw_only=True)
-class Component:
+class EmulatedComponent:
     """A component that an image can be written into.
 
     :ivar key: unique in the machine; names the component in messages.
@@ -129,7 +129,7 @@ class Component:
     bmc: str
     uri: str
     device: str
-    kind: Kind
+    kind: ImageFormat
     model: str
     component: str
     active: Bank | None
@@ -142,28 +142,28 @@ class Component:
     activates: Restart | None = None
     system: str = 'host'
     write_protect: str | None = None
-    identity: Identity | None = None
+    identity: DeviceIdentity | None = None
 
     @property
     def item(self) -> str:
         """The Id of its SoftwareInventory."""
         return self.uri.rsplit('/', 1)[-1]
 
-    def check(self, image: Image) -> None:
+    def check(self, image: EmulatedImage) -> None:
         """Check that the image is for this component.
 
         :raises Refused: the image is of another kind, or for another model or component.
         """
         if image.kind is not self.kind:
-            raise Refused('wrong-kind', f'{self.key} takes a {self.kind} image, this is a {image.kind} image')
+            raise WriteRefused('wrong-kind', f'{self.key} takes a {self.kind} image, this is a {image.kind} image')
         if image.device != self.model:
-            raise Refused('wrong-model', f'{self.key} is a {self.model}, the image is for a {image.device}')
+            raise WriteRefused('wrong-model', f'{self.key} is a {self.model}, the image is for a {image.device}')
         if image.component != self.component:
-            raise Refused('wrong-component', f'{self.key} is the {self.component}, the image is for {image.component}')
+            raise WriteRefused('wrong-component', f'{self.key} is the {self.component}, the image is for {image.component}')
 
 
 @dataclass(slots=True, kw_only=True)
-class Setting:
+class EmulatedSetting:
     """A value that can be configured; a lock when ``is_lock``.
 
     :ivar uri: the resource that shows it.
@@ -189,7 +189,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class WriteRoute:
     """An in-band path by which ``host`` can write a component: it is open unless one of ``locks`` is closed.
 
     :ivar component: the component of the card that the path leads to, and ``target`` the key of that component in the machine.
@@ -273,7 +273,7 @@ class System:
         self.logged_at = at
 
 
-class Result(StrEnum):
+class WriteResult(StrEnum):
     """The result of one image for one component."""
 
     WRITTEN = 'written'
@@ -282,7 +282,7 @@ class Result(StrEnum):
 
 
 @dataclass(slots=True, kw_only=True)
-class Write:
+class ComponentWrite:
     """The write of one image to one component; an upload is resolved into these.
 
     :ivar image: None where the package has no whole image for the component; ``defect`` says why.
@@ -295,7 +295,7 @@ class Write:
     """
 
     key: str
-    image: Image | None
+    image: EmulatedImage | None
     version: str
     stamp: int | None = None
     forced: bool = False
@@ -303,10 +303,10 @@ class Write:
     continues: bool = True
     activated_by: str = ''
     defect: str = ''
-    result: Result | None = None
+    result: WriteResult | None = None
 
     @classmethod
-    def of(cls, key: str, image: Image) -> 'Write':
+    def of(cls, key: str, image: EmulatedImage) -> 'ComponentWrite':
         """The write of an image that was sent without a package."""
         return cls(key=key, image=image, version=image.version)
 
@@ -333,14 +333,14 @@ class Task:
     name: str
     targets: tuple[str, ...]
     created: float
-    state: TaskState = TaskState.NEW
+    state: EmulatedTaskState = EmulatedTaskState.NEW
     starts: float | None = None
     ends: float | None = None
     ended: float | None = None
     on_reset: bool = False
     forced: bool = False
     messages: list[dict[str, Any]] = field(default_factory=list)
-    writes: list[Write] = field(default_factory=list)
+    writes: list[ComponentWrite] = field(default_factory=list)
     package: str | None = None
     told: list[str] = field(default_factory=list)
     fate: dict[str, Any] | None = None
@@ -354,17 +354,21 @@ class Task:
     @property
     def is_open(self) -> bool:
         """Whether the task still holds its targets."""
-        is_held = self.waits_for_start and self.state is TaskState.PENDING
-        return self.state in (TaskState.NEW, TaskState.RUNNING) or self.awaits_restart or is_held
+        is_held = self.waits_for_start and self.state is EmulatedTaskState.PENDING
+        return self.state in (EmulatedTaskState.NEW, EmulatedTaskState.RUNNING) or self.awaits_restart or is_held
 
     @property
     def awaits_restart(self) -> bool:
         """Whether the image is written only after a restart of its system."""
-        return self.is_installed_by_restart and self.state in (TaskState.NEW, TaskState.PENDING, TaskState.SCHEDULED)
+        return self.is_installed_by_restart and self.state in (
+            EmulatedTaskState.NEW,
+            EmulatedTaskState.PENDING,
+            EmulatedTaskState.SCHEDULED,
+        )
 
 
 @dataclass(slots=True, kw_only=True)
-class Bmc:
+class EmulatedBmc:
     """One BMC of the machine.
 
     :ivar down_until: the second at which it answers again.

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from baremetal_acc.emulator.image import BadImage, Image, ImageReader
+from baremetal_acc.emulator.image import BadImage, EmulatedImage, ImageReader
 
 IDENTIFIERS = {
     uuid.UUID('f018878c-cb7d-4943-9800-a02f059aca02').bytes: 1,
@@ -48,7 +48,7 @@ Descriptor = tuple[int, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class PackageDeviceRecord:
     """A firmware device ID record, for each device that has all of these descriptors.
 
     :ivar parts: positions of components.
@@ -62,7 +62,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class PackagePart:
     """A component of a package.
 
     :ivar stamp: its comparison stamp; None where its options do not enable it.
@@ -71,7 +71,7 @@ class Part:
 
     number: int
     version: str
-    image: Image | BadImage
+    image: EmulatedImage | BadImage
     classification: int = FIRMWARE
     stamp: int | None = None
     forced: bool = False
@@ -84,12 +84,12 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Package:
+class PackageMaker:
     """The content of a package whose checksums are right."""
 
     version: str
-    records: tuple[Record, ...]
-    parts: tuple[Part, ...]
+    records: tuple[PackageDeviceRecord, ...]
+    parts: tuple[PackagePart, ...]
     digest: str
 
 
@@ -166,7 +166,7 @@ class PackageReader:
         self._header = b''
         self._size: int | None = None
         self._wrong: BadImage | None = None
-        self._records: tuple[Record, ...] = ()
+        self._records: tuple[PackageDeviceRecord, ...] = ()
         self._entries: tuple[_Entry, ...] = ()
         self._version = ''
         self._places: dict[tuple[int, int], _Place] = {}
@@ -198,7 +198,7 @@ class PackageReader:
         """Return the SHA-256 of all bytes so far, as ``sha256:...``."""
         return f'sha256:{self._hash.hexdigest()}'
 
-    def finish(self) -> Package:
+    def finish(self) -> PackageMaker:
         """Return the package.
 
         :raises BadImage: the package violates the specification, ends too early, or has a wrong checksum.
@@ -209,14 +209,14 @@ class PackageReader:
             raise BadImage('the package ends before what its header says')
         if self._said_sum not in (None, self._payload_sum, self._sum_of_images):
             raise BadImage('the checksum of the payload is wrong')
-        judged: dict[tuple[int, int], Image | BadImage] = {}
+        judged: dict[tuple[int, int], EmulatedImage | BadImage] = {}
         for where, place in self._places.items():
             try:
                 judged[where] = place.reader.finish()
             except BadImage as exc:
                 judged[where] = exc
         parts = tuple(
-            Part(
+            PackagePart(
                 number=one.number,
                 classification=one.classification,
                 version=one.version,
@@ -227,7 +227,7 @@ class PackageReader:
             )
             for one in self._entries
         )
-        return Package(version=self._version, records=self._records, parts=parts, digest=self.digest())
+        return PackageMaker(version=self._version, records=self._records, parts=parts, digest=self.digest())
 
     def _feed_header(self, chunk: bytes) -> bytes:
         """Take the bytes that belong to the header, and return the rest."""
@@ -303,7 +303,7 @@ class PackageReader:
             self._queue.pop(0)
 
 
-def _record(fields: _Fields, revision: int, width: int) -> Record:
+def _record(fields: _Fields, revision: int, width: int) -> PackageDeviceRecord:
     """Read a firmware device ID record (table 4)."""
     record = _Fields(fields.take(max(0, fields.number(2) - 2)))
     count = record.number(1)
@@ -322,7 +322,7 @@ def _record(fields: _Fields, revision: int, width: int) -> Record:
     record.take(manifest)
     if record.left or not descriptors:
         raise BadImage('a record of the package has another length than what is in it')
-    return Record(
+    return PackageDeviceRecord(
         descriptors=frozenset(descriptors),
         parts=frozenset(at for at in range(bits.bit_length()) if bits >> at & 1),
         version=version,

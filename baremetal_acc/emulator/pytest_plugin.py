@@ -27,7 +27,7 @@ import pytest
 
 if TYPE_CHECKING:
     from baremetal_acc.emulator.remote import Remote
-    from baremetal_acc.emulator.server import Address, Emulator, EmulatorThread
+    from baremetal_acc.emulator.server import Emulator, EmulatorThread, ServerAddress
 
 
 class EmulatedMachine:
@@ -38,7 +38,7 @@ class EmulatedMachine:
         self.remote = remote
 
     @property
-    def bmcs(self) -> Mapping[str, 'Address']:
+    def bmcs(self) -> Mapping[str, 'ServerAddress']:
         """The addresses and credentials of the BMCs, by name."""
         return self._thread.emulator.bmcs
 

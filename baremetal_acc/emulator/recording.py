@@ -16,15 +16,15 @@ from typing import Any
 
 from aiohttp import web
 
-from baremetal_acc.emulator.access import Access, User
-from baremetal_acc.emulator.clock import Clock
+from baremetal_acc.emulator.access import AccessControl, CurrentUser
+from baremetal_acc.emulator.clock import EmulatedClock
 from baremetal_acc.emulator.http_frontend import BodyTooLarge, read_body
-from baremetal_acc.emulator.journal import Journal
+from baremetal_acc.emulator.journal import RequestJournal
 from baremetal_acc.emulator.redfish.accounts import SESSIONS
 from baremetal_acc.emulator.redfish.errors import RedfishError, not_found
 from baremetal_acc.emulator.redfish.query import answer, parse_query
 from baremetal_acc.emulator.redfish.resource import ROOT, Body
-from baremetal_acc.emulator.service import Reply, Request, basic_credentials
+from baremetal_acc.emulator.service import ServiceReply, ServiceRequest, basic_credentials
 
 _OPEN = frozenset({'/redfish', ROOT, f'{ROOT}/odata', f'{ROOT}/$metadata'})
 
@@ -90,20 +90,20 @@ class RecordingSite:
     def __init__(
         self,
         recording: Recording,
-        users: Iterable[User],
-        journal: Journal,
+        users: Iterable[CurrentUser],
+        journal: RequestJournal,
         *,
         needs_login: bool = False,
         expand: bool = True,
     ) -> None:
         self._recording = recording
-        self.access = Access(users)
-        self._clock = Clock()
+        self.access = AccessControl(users)
+        self._clock = EmulatedClock()
         self._journal = journal
         self._needs_login = needs_login
         self._expand = expand
 
-    async def respond(self, http: web.BaseRequest, request: Request) -> Reply:
+    async def respond(self, http: web.BaseRequest, request: ServiceRequest) -> ServiceReply:
         """Answer a request."""
         user: str | None = None
         body = b''
@@ -115,9 +115,9 @@ class RecordingSite:
                 user = self._user(request)
             reply = self._read(request) if request.method in ('GET', 'HEAD') else self._write(request, body)
         except BodyTooLarge:
-            reply = Reply(status=413, body=RedfishError(413, 'PayloadTooLarge').body())
+            reply = ServiceReply(status=413, body=RedfishError(413, 'PayloadTooLarge').body())
         except RedfishError as error:
-            reply = Reply(status=error.status, body=error.body(), headers=error.headers)
+            reply = ServiceReply(status=error.status, body=error.body(), headers=error.headers)
         if request.method not in ('GET', 'HEAD'):
             self._journal.add(
                 time=self._clock.wall(),
@@ -133,7 +133,7 @@ class RecordingSite:
         reply.headers.setdefault('Cache-Control', 'no-cache')
         return reply
 
-    def _user(self, request: Request) -> str | None:
+    def _user(self, request: ServiceRequest) -> str | None:
         token = request.headers.get('x-auth-token')
         if token is not None:
             found = self.access.by_token(token, self._clock.now())
@@ -147,13 +147,13 @@ class RecordingSite:
             raise RedfishError(401, 'NoValidSession', headers={'WWW-Authenticate': 'Basic realm="Redfish"'})
         return None
 
-    def _read(self, request: Request) -> Reply:
+    def _read(self, request: ServiceRequest) -> ServiceReply:
         path = request.path
         if (session := self._session(path)) is not None:
-            return Reply(status=200, body=session)
+            return ServiceReply(status=200, body=session)
         data = self._recording.bytes_of(path)
         if data is None and path == '/redfish':
-            return Reply(status=200, body={'v1': f'{ROOT}/'})
+            return ServiceReply(status=200, body={'v1': f'{ROOT}/'})
         if data is None:
             raise not_found(path)
         etag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
@@ -162,10 +162,10 @@ class RecordingSite:
         is_asked = query.expand is not None or query.select or query.top is not None or query.skip or query.only
         if body is not None and is_asked:
             shown, expanded = answer(body, query, self._recording.body_of, path=path)
-            return Reply(status=200, body=shown, expanded=expanded)
+            return ServiceReply(status=200, body=shown, expanded=expanded)
         if etag in (request.headers.get('if-none-match') or ''):
-            return Reply(status=304, headers={'ETag': etag})
-        return Reply(status=200, body=data, headers={'ETag': etag, 'Allow': 'GET, HEAD'})
+            return ServiceReply(status=304, headers={'ETag': etag})
+        return ServiceReply(status=200, body=data, headers={'ETag': etag, 'Allow': 'GET, HEAD'})
 
     def _session(self, path: str) -> Body | None:
         identity = path.removeprefix(f'{SESSIONS}/')
@@ -180,16 +180,16 @@ class RecordingSite:
             'UserName': session.user,
         }
 
-    def _write(self, request: Request, body: bytes) -> Reply:
+    def _write(self, request: ServiceRequest, body: bytes) -> ServiceReply:
         if request.method == 'POST' and request.path == SESSIONS:
             return self._log_in(body)
         identity = request.path.removeprefix(f'{SESSIONS}/')
         if request.method == 'DELETE' and identity in self.access.sessions:
             del self.access.sessions[identity]
-            return Reply(status=204)
+            return ServiceReply(status=204)
         raise RedfishError(405, 'OperationNotAllowed', text='A recording is read only.', headers={'Allow': 'GET, HEAD'})
 
-    def _log_in(self, body: bytes) -> Reply:
+    def _log_in(self, body: bytes) -> ServiceReply:
         try:
             given = json.loads(body)
             name, password = str(given['UserName']), str(given['Password'])
@@ -201,4 +201,4 @@ class RecordingSite:
         if session is None:
             raise RedfishError(401, 'ResourceAtUriUnauthorized', SESSIONS, 'wrong user name or password')
         uri = f'{SESSIONS}/{session.id}'
-        return Reply(status=201, body=self._session(uri), headers={'Location': uri, 'X-Auth-Token': session.token})
+        return ServiceReply(status=201, body=self._session(uri), headers={'Location': uri, 'X-Auth-Token': session.token})

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Component
+from baremetal_acc.emulator.parts import EmulatedComponent
 
 # Larger than the largest answer that a careful client reads.
 HUGE = 16 * 1024 * 1024
@@ -73,7 +73,7 @@ class Names:
         return self._swap.sub(lambda found: other if found.group(1) == one else one, text)
 
 
-def _renamed(machine: Machine, component: Component) -> str | None:
+def _renamed(machine: Machine, component: EmulatedComponent) -> str | None:
     """Return the URI that an item has by the fault ``item-renamed``; None: its own."""
     device, uri = component.device, component.uri
     rule = machine.faults.find('item-renamed', bmc=component.bmc, device=device, uri=uri, use=False)

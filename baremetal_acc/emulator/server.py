@@ -17,17 +17,17 @@ from typing import Any
 
 from aiohttp import web
 
-from baremetal_acc.emulator.access import User
+from baremetal_acc.emulator.access import CurrentUser
 from baremetal_acc.emulator.bmc_site import BmcSite
 from baremetal_acc.emulator.host_agent_api import DoorSite
 from baremetal_acc.emulator.http_frontend import CountingServer, Front, Knobs
-from baremetal_acc.emulator.hw.parameters import Product
+from baremetal_acc.emulator.hw.parameters import ProductParameters
 from baremetal_acc.emulator.ipmi.site import IpmiOptions, IpmiSite
-from baremetal_acc.emulator.journal import Journal
+from baremetal_acc.emulator.journal import RequestJournal
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.recording import Recording, RecordingSite
 from baremetal_acc.emulator.service import Service
-from baremetal_acc.emulator.store import Store
+from baremetal_acc.emulator.store import MachineStore
 from baremetal_acc.emulator.tls import make_certificate
 
 LOOPBACK = '127.0.0.1'
@@ -57,7 +57,7 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class ServerAddress:
     """The address and credentials of one BMC: the values for ``bmcs.yaml`` or for a node's driver_info.
 
     :ivar ipmi_port: the UDP port of IPMI; None: no IPMI.
@@ -80,9 +80,9 @@ class Emulator:
         self,
         serving: Serving,
         *,
-        product: Product | None = None,
+        product: ProductParameters | None = None,
         recording: Recording | None = None,
-        users: Sequence[User] = (),
+        users: Sequence[CurrentUser] = (),
         needs_login: bool = False,
         expand: bool = True,
     ) -> None:
@@ -91,11 +91,11 @@ class Emulator:
         self.serving = serving
         self.product = product
         self.recording = recording
-        self.journal = Journal()
-        self.bmcs: dict[str, Address] = {}
+        self.journal = RequestJournal()
+        self.bmcs: dict[str, ServerAddress] = {}
         self.door = ''
         self.control = ''
-        self._users = tuple(users) or (User(name='admin', password=secrets.token_urlsafe(15)),)
+        self._users = tuple(users) or (CurrentUser(name='admin', password=secrets.token_urlsafe(15)),)
         self._needs_login = needs_login
         self._expand = expand
         self._fronts: dict[str, Front] = {}
@@ -103,7 +103,7 @@ class Emulator:
         self._sites: list[BmcSite] = []
         self._runners: list[web.ServerRunner] = []
         self._ticker: asyncio.Task[None] | None = None
-        self._store: Store | None = None
+        self._store: MachineStore | None = None
         self._folder: Path | None = None
 
     # -- starting -----------------------------------------------------------------------------------------------------
@@ -132,14 +132,14 @@ class Emulator:
             if self.serving.ipmi is not None:
                 self._ipmi = {name: self._ipmi_site(name, self.serving.ipmi) for name in self.product.views}
             if self.serving.state is not None:
-                self._store = Store(self.serving.state, machine)
+                self._store = MachineStore(self.serving.state, machine)
                 self._store.load()
             for number, (name, view) in enumerate(self.product.views.items()):
                 service = Service(view, no_auth=self.serving.no_auth)
                 site = BmcSite(service, self.journal, self._changed)
                 self._sites.append(site)
                 account = next(iter(view.access.accounts.values()))
-                user = User(name=account.name, password=account.secret, role=account.role)
+                user = CurrentUser(name=account.name, password=account.secret, role=account.role)
                 await self._serve_bmc(name, Front(site, self.serving.knobs), number, user, self.product.systems[name])
                 if self.serving.ipmi is not None:
                     await self._serve_ipmi(name, number)
@@ -156,7 +156,7 @@ class Emulator:
         if machine is not None:
             self._ticker = asyncio.get_running_loop().create_task(self._tick(machine))
 
-    async def _serve_bmc(self, name: str, front: Front, number: int, user: User, system: str | None) -> None:
+    async def _serve_bmc(self, name: str, front: Front, number: int, user: CurrentUser, system: str | None) -> None:
         folder = self.serving.state or self._folder
         verify_ca: str | bool = True
         context: ssl.SSLContext | None = None
@@ -168,7 +168,7 @@ class Emulator:
         self._fronts[name] = front
         port = await self._listen(front, self.serving.listen, wanted, context)
         host = f'[{self.serving.listen}]' if ':' in self.serving.listen else self.serving.listen
-        self.bmcs[name] = Address(
+        self.bmcs[name] = ServerAddress(
             address=f'{"https" if context else "http"}://{host}:{port}',
             username=user.name,
             password=user.password,
@@ -179,7 +179,7 @@ class Emulator:
     def _ipmi_site(self, name: str, options: IpmiOptions) -> IpmiSite:
         assert self.product is not None  # noqa: S101 a recording speaks no IPMI
         accounts = self.product.views[name].access.accounts.values()
-        users = [User(name=one.name, password=one.secret, role=one.role) for one in accounts if one.enabled]
+        users = [CurrentUser(name=one.name, password=one.secret, role=one.role) for one in accounts if one.enabled]
         boards = self.product.boards.get(name, {})
         return IpmiSite(self.product.machine, name, users=users, boards=boards, options=options, changed=self._changed)
 

@@ -21,11 +21,11 @@ from baremetal_acc.emulator.redfish.errors import RedfishError, not_found, regis
 from baremetal_acc.emulator.redfish.query import answer, parse_query
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,
-    Action,
     Body,
     Caller,
     Outcome,
     Resource,
+    ResourceAction,
     Writable,
     body_of,
     check_patch,
@@ -45,7 +45,7 @@ _WRONG_ETAG = '"0000000000000000"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ServiceRequest:
     """One request. Header names are in lower case; ``path`` is decoded and has no trailing slash."""
 
     method: str
@@ -56,7 +56,7 @@ class Request:
 
 
 @dataclass(slots=True, kw_only=True)
-class Reply:
+class ServiceReply:
     """One reply.
 
     :ivar expanded: the number of resources that were expanded into it.
@@ -140,7 +140,7 @@ class Service:
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    def reply(self, request: Request) -> Reply:
+    def reply(self, request: ServiceRequest) -> ServiceReply:
         """Answer a request whose body is small and has been read."""
         self.view.machine.settle()
         user: str | None = None
@@ -153,25 +153,25 @@ class Service:
             user = caller.user
             reply = self._dispatch(request, caller)
         except RedfishError as error:
-            reply = Reply(status=error.status, body=error.body(), headers=error.headers)
+            reply = ServiceReply(status=error.status, body=error.body(), headers=error.headers)
         reply.user = user
         reply.headers.setdefault('OData-Version', '4.0')
         reply.headers.setdefault('Cache-Control', 'no-cache')
         return reply
 
-    def _dispatch(self, request: Request, caller: Caller) -> Reply:
+    def _dispatch(self, request: ServiceRequest, caller: Caller) -> ServiceReply:
         is_read = request.method in ('GET', 'HEAD')
         if is_read and request.path in _OPEN and request.path != ROOT:
             return self._document(request.path)
         if is_read and (task := monitored(self.view, request.path)) is not None:
             told = monitor_outcome(self.view, task)
-            return Reply(status=told.status, body=told.body, headers=dict(told.headers))
+            return ServiceReply(status=told.status, body=told.body, headers=dict(told.headers))
         resources = self.view.tree.snapshot()
         resource = resources.get(request.path)
         if request.method == 'DELETE' and (task := monitored(self.view, request.path)) is not None and task.is_open:
             resource = task_resource(self.view, task)
         if resource is None and is_read and request.path == self._monitor():
-            return Reply(status=202 if self._later else 204)
+            return ServiceReply(status=202 if self._later else 204)
         if resource is None:
             return self._action(request, caller, resources)
         match request.method:
@@ -192,14 +192,16 @@ class Service:
             case _:
                 raise _not_allowed(resource)
 
-    def _document(self, path: str) -> Reply:
+    def _document(self, path: str) -> ServiceReply:
         if path == '/redfish':
-            return Reply(status=200, body={'v1': f'{ROOT}/'})
+            return ServiceReply(status=200, body={'v1': f'{ROOT}/'})
         if path.endswith('/odata'):
-            return Reply(status=200, body=odata(self.view.tree))
-        return Reply(status=200, body=metadata(self.view.tree), headers={'Content-Type': 'application/xml'})
+            return ServiceReply(status=200, body=odata(self.view.tree))
+        return ServiceReply(status=200, body=metadata(self.view.tree), headers={'Content-Type': 'application/xml'})
 
-    def _get(self, request: Request, caller: Caller, resource: Resource, resources: Mapping[str, Resource]) -> Reply:
+    def _get(
+        self, request: ServiceRequest, caller: Caller, resource: Resource, resources: Mapping[str, Resource]
+    ) -> ServiceReply:
         self._may_read(caller, resource)
         query = parse_query(request.query, can_expand=self.view.options.expand)
         hidden = self.view.tree.hidden()
@@ -222,9 +224,9 @@ class Service:
                 member.pop('Id', None)
                 member.pop('Name', None)
         if etag in _tags(request.headers.get('if-none-match')):
-            return Reply(status=304, headers={'ETag': etag})
+            return ServiceReply(status=304, headers={'ETag': etag})
         tags = {'ETag': etag} if '@odata.etag' in whole else {}
-        return Reply(status=200, body=body, headers={**tags, 'Allow': _allow(resource)}, expanded=expanded)
+        return ServiceReply(status=200, body=body, headers={**tags, 'Allow': _allow(resource)}, expanded=expanded)
 
     def _shown(self, resource: Resource, hidden: frozenset[str]) -> Body:
         body = body_of(resource, hidden)
@@ -260,7 +262,7 @@ class Service:
         if not self._can_read(caller, resource):
             raise RedfishError(403, 'InsufficientPrivilege')
 
-    def _match(self, request: Request, resource: Resource) -> None:
+    def _match(self, request: ServiceRequest, resource: Resource) -> None:
         given = request.headers.get('if-match')
         is_unconditional = given is None and request.method == 'PATCH'
         if is_unconditional and self._fault('precondition-required', resource, request.method):
@@ -273,7 +275,7 @@ class Service:
         if str(body_of(resource, self.view.tree.hidden())['@odata.etag']) not in _tags(given):
             raise RedfishError(412, 'PreconditionFailed')
 
-    def _patch(self, request: Request, caller: Caller, resource: Resource) -> Reply:
+    def _patch(self, request: ServiceRequest, caller: Caller, resource: Resource) -> ServiceReply:
         if resource.writable is None:
             raise _not_allowed(resource)
         self.require(caller, resource.privilege, resource.owner)
@@ -291,17 +293,17 @@ class Service:
             return self._accept(writes, later)
         for writable, value in writes:
             writable.write(value)
-        return Reply(status=204, headers={'ETag': str(body_of(resource, self.view.tree.hidden())['@odata.etag'])})
+        return ServiceReply(status=204, headers={'ETag': str(body_of(resource, self.view.tree.hidden())['@odata.etag'])})
 
-    def _accept(self, writes: list[tuple[Writable, Any]], rule: Fault) -> Reply:
+    def _accept(self, writes: list[tuple[Writable, Any]], rule: Fault) -> ServiceReply:
         """Queue the changes of a PATCH, to be carried out later."""
         self._later += writes
         self._says_later = bool(rule.parameters['said'])
         self.view.machine.later(rule.parameters['seconds'], self._changes)
         if not self._says_later:
-            return Reply(status=204)
+            return ServiceReply(status=204)
         self._monitors += 1 if rule.parameters['monitor'] else 0
-        return Reply(status=202, headers={'Location': self._monitor() or f'{TASKS}/TaskMonitors/change-0'})
+        return ServiceReply(status=202, headers={'Location': self._monitor() or f'{TASKS}/TaskMonitors/change-0'})
 
     def _carry_out(self, _: str) -> None:
         writes, self._later = self._later, []
@@ -331,7 +333,7 @@ class Service:
         locks = self.view.machine.settings.values()
         return any(one.is_lock and one.bmc == self.view.name and one.uri in places for one in locks)
 
-    def _action(self, request: Request, caller: Caller, resources: Mapping[str, Resource]) -> Reply:
+    def _action(self, request: ServiceRequest, caller: Caller, resources: Mapping[str, Resource]) -> ServiceReply:
         found = _find_action(request.path, resources)
         if found is None:
             raise not_found(request.path)
@@ -354,7 +356,7 @@ class Service:
 
     # -- pushed images ------------------------------------------------------------------------------------------------
 
-    def may_push(self, request: Request) -> Caller:
+    def may_push(self, request: ServiceRequest) -> Caller:
         """Check that the caller may push an image. The body is read by the HTTP site, since it may be large.
 
         :raises RedfishError: 401, 403, 404.
@@ -375,14 +377,14 @@ class Service:
         return options.update_service and is_one
 
 
-def _as_reply(outcome: Outcome) -> Reply:
+def _as_reply(outcome: Outcome) -> ServiceReply:
     headers = dict(outcome.headers)
     if outcome.body is not None and '@odata.etag' in outcome.body:
         headers.setdefault('ETag', str(outcome.body['@odata.etag']))
-    return Reply(status=outcome.status, body=outcome.body, headers=headers)
+    return ServiceReply(status=outcome.status, body=outcome.body, headers=headers)
 
 
-def _find_action(path: str, resources: Mapping[str, Resource]) -> tuple[Resource, Action] | None:
+def _find_action(path: str, resources: Mapping[str, Resource]) -> tuple[Resource, ResourceAction] | None:
     for resource in resources.values():
         for action in resource.actions:
             if action.target == path and action.is_offered():

@@ -41,7 +41,7 @@ _NORMAL, _DEBUG_POSSIBLE, _INVASIVE_DEBUG = 0b100, 0b11111, 0b10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class MeasurementBlock:
     """A measurement block: its index, its type (with 0x80: a raw value), its value."""
 
     index: int
@@ -54,10 +54,12 @@ class Block:
         return struct.pack('<BBH', self.index, 1, len(inner)) + inner
 
 
-def mode(*, debug: bool = False) -> Block:
+def mode(*, debug: bool = False) -> MeasurementBlock:
     """The block that reports the device mode: normal operation, or invasive debug mode."""
     state = _INVASIVE_DEBUG if debug else 0
-    return Block(index=MODE_INDEX, kind=RAW | MODE, value=struct.pack('<IIII', _NORMAL, _NORMAL, _DEBUG_POSSIBLE, state))
+    return MeasurementBlock(
+        index=MODE_INDEX, kind=RAW | MODE, value=struct.pack('<IIII', _NORMAL, _NORMAL, _DEBUG_POSSIBLE, state)
+    )
 
 
 class Authority:
@@ -79,18 +81,18 @@ class Authority:
         return _pem(self._root[1])
 
     @functools.cached_property
-    def elsewhere(self) -> 'Identity':
+    def elsewhere(self) -> 'SpdmIdentity':
         """The identity of a genuine device of another machine."""
         return self.device('Emulated device elsewhere')
 
-    def device(self, name: str, *, expired: bool = False) -> 'Identity':
+    def device(self, name: str, *, expired: bool = False) -> 'SpdmIdentity':
         """Issue the certificate of one device, with the chain above it."""
         key, certificate = _issue(name, self._between, ca=False, expired=expired)
-        return Identity(key=key, chain=_pem(self._root[1], self._between[1], certificate))
+        return SpdmIdentity(key=key, chain=_pem(self._root[1], self._between[1], certificate))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class SpdmIdentity:
     """The key of a device, and its certificate chain from the root down, PEM."""
 
     key: ec.EllipticCurvePrivateKey
@@ -106,7 +108,13 @@ class Identity:
 
 
 def transcript(
-    identity: Identity, blocks: Sequence[Block], *, nonce: bytes, slot: int = 0, version: str = '1.2', signed: bool = True
+    identity: SpdmIdentity,
+    blocks: Sequence[MeasurementBlock],
+    *,
+    nonce: bytes,
+    slot: int = 0,
+    version: str = '1.2',
+    signed: bool = True,
 ) -> bytes:
     """The transcript of the exchange between the BMC's requester and the device, with the device's signature over it."""
     code = 0x10 | int(version.removeprefix('1.'))

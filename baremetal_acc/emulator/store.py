@@ -14,7 +14,7 @@ class BadState(Exception):
     """The stored state is not valid. The text names the file and says why."""
 
 
-class Store:
+class MachineStore:
     """The state file of one machine."""
 
     def __init__(self, directory: Path, machine: Machine) -> None:

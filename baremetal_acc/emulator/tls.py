@@ -18,7 +18,7 @@ VALIDITY = datetime.timedelta(days=365)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
+class TlsCertificate:
     """The files of one BMC: its certificate with its key, and the CA certificate for the client's ``verify_ca``."""
 
     chain: Path
@@ -31,9 +31,9 @@ class Certificate:
         return context
 
 
-def make_certificate(directory: Path, name: str, addresses: tuple[str, ...] = ()) -> Certificate:
+def make_certificate(directory: Path, name: str, addresses: tuple[str, ...] = ()) -> TlsCertificate:
     """Make the certificate of one BMC, for loopback and ``addresses``, or return the one that is already in the directory."""
-    made = Certificate(chain=directory / f'{name}.pem', ca=directory / f'{name}-ca.pem')
+    made = TlsCertificate(chain=directory / f'{name}.pem', ca=directory / f'{name}-ca.pem')
     if made.chain.exists() and made.ca.exists():
         return made
     now = datetime.datetime.now(datetime.UTC)

@@ -18,7 +18,7 @@ from typing import TypeVar
 from baremetal_acc.emulator.hw import PRODUCTS, build
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
 from baremetal_acc.emulator.image import build_image
-from baremetal_acc.emulator.parts import Component, Restart
+from baremetal_acc.emulator.parts import EmulatedComponent, Restart
 from baremetal_acc.emulator.pldm import (
     AC_POWER_CYCLE,
     DC_POWER_CYCLE,
@@ -90,7 +90,7 @@ def tray_package(
     return build_package(version, found, parts)
 
 
-def _of(rules: Mapping[str, T], component: Component) -> T | None:
+def _of(rules: Mapping[str, T], component: EmulatedComponent) -> T | None:
     return next((value for glob, value in rules.items() if fnmatchcase(component.item, glob)), None)
 
 

@@ -7,10 +7,10 @@ The first bytes tell the two apart.
 
 import hashlib
 
-from baremetal_acc.emulator.image import BadImage, Image, ImageReader
-from baremetal_acc.emulator.pldm import IDENTIFIER_BYTES, Package, PackageReader, is_package
+from baremetal_acc.emulator.image import BadImage, EmulatedImage, ImageReader
+from baremetal_acc.emulator.pldm import IDENTIFIER_BYTES, PackageMaker, PackageReader, is_package
 
-Upload = Image | Package | BadImage
+Upload = EmulatedImage | PackageMaker | BadImage
 
 
 class UploadReader:

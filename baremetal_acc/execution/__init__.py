@@ -33,7 +33,16 @@ from baremetal_acc.execution.target_identity import bound, origin
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Engage, Flash, ItemState, Job, Outcome, Program, Release, Reset, Right, Stage, Wait
 from baremetal_acc.planning import activation, interference, login_backoff, rollback, setting_changes, succession
-from baremetal_acc.planning.job_transitions import Move, Patience, advance, current, describe, sent, taken_up, waits_for_lock
+from baremetal_acc.planning.job_transitions import (
+    DueActions,
+    RetryLimits,
+    advance,
+    current,
+    describe,
+    sent,
+    taken_up,
+    waits_for_lock,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -110,7 +119,7 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
         putting_back = job.verdict is None and bool(rollback.due(job, now))
         if putting_back:
             # A failed write comes first: nothing is locked or reset before it is known what has to be restored.
-            move = Move(job=job)
+            move = DueActions(job=job)
         try:
             reads = putting_back or needs_inventory(move) or setting_changes.reads_back(job)
             inventory = observe(target, tools, now) if reads else None
@@ -122,7 +131,7 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
             job = custody_feed.after_reading(job, inventory, target, tools)
             job = interference.looked(job, inventory, tools.baseline, target.node, now, interference.tail(tools.patience.poll))
             if job.interferences != move.job.interferences:
-                move = Move(job=job)  # the next turn decides what is still due, knowing of the interference
+                move = DueActions(job=job)  # the next turn decides what is still due, knowing of the interference
                 tools.save(job)
                 power_off(interference.running(job, interference.hosts_of(job, inventory)), bmcs, tools)
         if putting_back and inventory is not None:
@@ -174,7 +183,7 @@ def doing(job: Job) -> str:
     return f'{at.name.lower()}: {", ".join(names)}' if names else at.name.lower()
 
 
-def _see_rights(job: Job, move: Move, bmcs: Bmcs) -> None:
+def _see_rights(job: Job, move: DueActions, bmcs: Bmcs) -> None:
     """Before the first change, check that our account may do everything planned, on every BMC that is written.
 
     :raises BmcNotAuthorised: it may not. ``BmcError``: that could not be found out.
@@ -197,7 +206,7 @@ def _put_back(job: Job, inventory: Inventory, tools: Tools, now: datetime) -> tu
     return job, Wait(delay=_NOW, doing=doing(job))
 
 
-def _delay(job: Job, before: Stage | None, move: Move, patience: Patience, now: datetime) -> timedelta:
+def _delay(job: Job, before: Stage | None, move: DueActions, patience: RetryLimits, now: datetime) -> timedelta:
     """Return how long to wait before the next turn.
 
     That is no time when something can be done at once: an image that is sent in turns has progressed, or nothing is under way,

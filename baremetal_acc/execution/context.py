@@ -18,7 +18,7 @@ from baremetal_acc.model.lock import Way
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning.image_selection import another
-from baremetal_acc.planning.job_transitions import Patience
+from baremetal_acc.planning.job_transitions import RetryLimits
 from baremetal_acc.planning.waivers import Blockable
 from baremetal_acc.policy.baseline import Baseline, NodeFacts
 from baremetal_acc.scheduling.schedulable import Place, Supply
@@ -44,7 +44,7 @@ class ImageStore(Protocol):
 
 
 class Attestor(Protocol):
-    """A verifier of signed measurements; see :class:`baremetal_acc.images.spdm.signed_measurements.Attestor`."""
+    """A verifier of signed measurements; see :class:`baremetal_acc.images.spdm.signed_measurements.SpdmAttestor`."""
 
     def check(self, signed: SignedMeasurements) -> MeasurementReading:
         """Verify signed measurements. Never fails: what cannot be verified is refused."""
@@ -112,7 +112,7 @@ class Tools:
     unusable: Callable[[Job, Inventory], frozenset[AcceleratorId]] = lambda _job, _inventory: frozenset()
     left: frozenset[Place] = frozenset()
     ramdisk: bool = False
-    patience: Patience = field(default_factory=Patience)
+    patience: RetryLimits = field(default_factory=RetryLimits)
     papers: tuple[Paper, Paper] | None = None
     connect_apart: Callable[[BmcAddress], Connection] | None = None
     polling: HostPolling | None = None

@@ -12,10 +12,10 @@ from baremetal_acc.execution.locking import engage, release
 from baremetal_acc.execution.power import reset
 from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.model.job import CheckImage, Engage, Flash, Job, Program, Publish, Release, Reset, Withdraw
-from baremetal_acc.planning.job_transitions import Move
+from baremetal_acc.planning.job_transitions import DueActions
 
 
-def needs_inventory(move: Move) -> bool:
+def needs_inventory(move: DueActions) -> bool:
     """Whether an action is due that is performed only on what a fresh inspection shows."""
     due = [move.job.items[p] for p in move.perform]
     return any(isinstance(i.action, Release | Flash | Program | Engage) and i.progress is None for i in due)

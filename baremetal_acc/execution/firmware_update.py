@@ -21,7 +21,7 @@ from baremetal_acc.execution.power import host_runs, host_woke
 from baremetal_acc.execution.retry_policy import took_nothing
 from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Image, Progress, Upload
+from baremetal_acc.model.image import Image, Upload, UploadProgress
 from baremetal_acc.model.inventory import Inventory, Objection, PowerState, TaskReading
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, WriteEvidence
 from baremetal_acc.model.ref import HOST, BmcName
@@ -199,11 +199,11 @@ def _before_push(at: StepContext, parts: tuple[int, ...], bmc: Connection) -> Jo
     return at.job
 
 
-def _accepted(at: StepContext, answer: TaskReading | Objection | Progress | None) -> Job:
+def _accepted(at: StepContext, answer: TaskReading | Objection | UploadProgress | None) -> Job:
     """Return the job after the BMC has accepted an image, or as much of it as one turn sends."""
     item, now = replace(at.item, busy=None, waiting=None), at.now
     action = item.action
-    if isinstance(answer, Progress):
+    if isinstance(answer, UploadProgress):
         return at.with_item(
             replace(item, state=ItemState.SENT, progress=answer, percent=answer.percent, since=now, moved=now, message=None)
         )
@@ -223,7 +223,7 @@ def _accepted(at: StepContext, answer: TaskReading | Objection | Progress | None
     return at.with_item(replace(running, objection=objection, started=started))
 
 
-def go_on(at: StepContext, action: Flash | Program, progress: Progress) -> Job:
+def go_on(at: StepContext, action: Flash | Program, progress: UploadProgress) -> Job:
     """Take one more turn of an image that is sent in turns; it counts for all parts of a bundle."""
     parts = sharing_upload(at.job, at.position)
     at = at.of(_turn(at, action, progress))
@@ -237,7 +237,7 @@ def go_on(at: StepContext, action: Flash | Program, progress: Progress) -> Job:
     return job
 
 
-def _turn(at: StepContext, action: Flash | Program, progress: Progress) -> Job:
+def _turn(at: StepContext, action: Flash | Program, progress: UploadProgress) -> Job:
     """Take one more turn of an image that is sent in turns.
 
     The card is not inspected meanwhile: while it takes firmware it need not say what it is. That it is the planned card was

@@ -4,8 +4,8 @@
 
 One request over Redfish may take minutes: an image that is sent, or an inspection of a large machine. A host that is powered on
 and off again during that time would not be noticed. So a thread reads the power over a session of its own, which is opened only
-once a turn takes longer than a third of the time that may pass between two readings (:attr:`Patience.blind`). Its readings are
-fed to custody before the next whole reading. The thread changes nothing. Where it fails there is no reading, and custody
+once a turn takes longer than a third of the time that may pass between two readings (:attr:`RetryLimits.blind`). Its readings
+are fed to custody before the next whole reading. The thread changes nothing. Where it fails there is no reading, and custody
 decides what that is worth.
 """
 

@@ -5,9 +5,9 @@
 An inspection names the resources that its result rests on, the witnesses (:func:`witnesses`): those of locks, versions and
 identities, and those without which a lock mechanism would judge differently, which is found by leaving out one resource after
 the other. A re-read (:func:`glance`) reads the witnesses, compares their digests and reports which have changed. It judges
-nothing: only a full inspection finds out what has changed. One session with each BMC is kept for it (:class:`Sessions`), since
-a login and a logout would cost more requests than the re-read itself; except where the BMC ends sessions between two re-reads
-(``Connection.lasts``).
+nothing: only a full inspection finds out what has changed. One session with each BMC is kept for it (:class:`WatchSessions`),
+since a login and a logout would cost more requests than the re-read itself; except where the BMC ends sessions between two
+re-reads (``Connection.lasts``).
 """
 
 import threading
@@ -217,7 +217,7 @@ class Glance:
         return bool(self.heard) and not self.changed and not self.unread
 
 
-def glance(target: Target, sessions: 'Kept', before: Iterable[Witness], within: timedelta) -> Glance:
+def glance(target: Target, sessions: 'KeptReading', before: Iterable[Witness], within: timedelta) -> Glance:
     """Read the witnesses again, over the session that is kept with each BMC.
 
     :param before: the witnesses, with the digests of what they showed.
@@ -243,7 +243,7 @@ def glance(target: Target, sessions: 'Kept', before: Iterable[Witness], within: 
 
 
 def _answers(
-    address: BmcAddress | None, sessions: 'Kept', uris: list[str], within: timedelta
+    address: BmcAddress | None, sessions: 'KeptReading', uris: list[str], within: timedelta
 ) -> Mapping[str, Document | BmcError]:
     if address is None:
         return dict.fromkeys(uris, BmcError(bmc='?', what='the target has no BMC of that name any more'))
@@ -258,16 +258,16 @@ def _answers(
         return dict.fromkeys(uris, exc)
 
 
-class Sessions:
+class WatchSessions:
     """The sessions that are kept, one with each BMC of each target. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[str, BmcName], tuple[BmcAddress, Connection]] = {}
         self._guard = threading.Lock()
 
-    def for_target(self, owner: str, connect: Callable[[BmcAddress], Connection]) -> 'Kept':
+    def for_target(self, owner: str, connect: Callable[[BmcAddress], Connection]) -> 'KeptReading':
         """Return the kept sessions of one target, by a name that no other target has."""
-        return Kept(self, owner, connect)
+        return KeptReading(self, owner, connect)
 
     def taken(self, owner: str, address: BmcAddress) -> Connection | None:
         """Take the session with a BMC, if one is kept that was opened for this very address; nobody else gets it meanwhile."""
@@ -301,10 +301,10 @@ class Sessions:
         _close(*(connection for _, connection in leaving))
 
 
-class Kept:
+class KeptReading:
     """The kept sessions of one target."""
 
-    def __init__(self, sessions: Sessions, owner: str, connect: Callable[[BmcAddress], Connection]) -> None:
+    def __init__(self, sessions: WatchSessions, owner: str, connect: Callable[[BmcAddress], Connection]) -> None:
         self._sessions = sessions
         self._owner = owner
         self._connect = connect

@@ -18,7 +18,7 @@ from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.custody import Custody
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Job, Plan
-from baremetal_acc.model.lock import Engagement, LockState, Undo, Way, WritePath
+from baremetal_acc.model.lock import Engagement, LockState, LockUndoRecord, Way, WritePath
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import custody_rules, interference, lock_evidence, quarantine, waivers
@@ -100,7 +100,7 @@ def propose(
     inventory: Inventory,
     target: Target,
     tools: Tools,
-    undos: Iterable[Undo],
+    undos: Iterable[LockUndoRecord],
     *,
     parts: frozenset[Part],
     hold: bool,

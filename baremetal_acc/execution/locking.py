@@ -20,9 +20,9 @@ from baremetal_acc.model.lock import (
     Engagement,
     LockReading,
     LockState,
+    LockUndoRecord,
     ResetKind,
     Scope,
-    Undo,
     closed_by_us,
     opened_again,
     to_be_closed,
@@ -155,7 +155,7 @@ def _tried_anew(job: Job, bmc: BmcName, now: datetime) -> Job:
     return replace(job, items=items)
 
 
-def close(mechanism: Mechanism, writer: Writer, reading: LockReading, undos: Iterable[Undo]) -> None:
+def close(mechanism: Mechanism, writer: Writer, reading: LockReading, undos: Iterable[LockUndoRecord]) -> None:
     """Have a mechanism engage its lock; a mechanism that needs to know what we have closed is given the records.
 
     :raises BmcError: as :meth:`~baremetal_acc.locks.mechanism.Mechanism.engage`.

@@ -20,8 +20,8 @@ from baremetal_acc.planning import activation, bmc_restart, interference, settin
 from baremetal_acc.planning.image_selection import same_version
 from baremetal_acc.planning.job_transitions import (
     UNASKED,
-    Move,
-    Patience,
+    DueActions,
+    RetryLimits,
     Sight,
     WriteSight,
     complained,
@@ -32,17 +32,17 @@ from baremetal_acc.planning.job_transitions import (
 )
 from baremetal_acc.planning.merge import merge
 from baremetal_acc.planning.rollback import found_in, part_of
-from baremetal_acc.planning.update_states import Seen, classify
+from baremetal_acc.planning.update_states import UpdateObservation, classify
 
 LOG = logging.getLogger(__name__)
 
-_UNPROVEN = frozenset({Seen.UNTOLD, Seen.FORGOTTEN, Seen.UNANSWERED})
+_UNPROVEN = frozenset({UpdateObservation.UNTOLD, UpdateObservation.FORGOTTEN, UpdateObservation.UNANSWERED})
 """Nothing proves that the write has ended, unless its BMC has restarted since."""
 
-_UNSEEN = _UNPROVEN | {Seen.UNSHOWN, Seen.NOTHING, Seen.VANISHED}
+_UNSEEN = _UNPROVEN | {UpdateObservation.UNSHOWN, UpdateObservation.NOTHING, UpdateObservation.VANISHED}
 """Neither the task nor the item of the component tells what became of the write."""
 
-_UNWRITTEN = _UNSEEN | {Seen.SUCCEEDED}
+_UNWRITTEN = _UNSEEN | {UpdateObservation.SUCCEEDED}
 """The item that an image was sent to does not show the version of that image."""
 
 _MOST_COMPLAINTS = 8
@@ -57,7 +57,7 @@ _MAY_BE_GONE = frozenset(
 )
 
 
-def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
+def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: RetryLimits) -> Sight:
     """Poll the writes and resets of a job that are under way, and updates that are not ours."""
     writes: dict[int, WriteSight] = {}
     tasks: dict[Ref, TaskReading] = {}
@@ -130,7 +130,7 @@ def _hosts(job: Job, bmcs: Bmcs) -> dict[Ref, HostReading]:
     return found
 
 
-def of_asked_bmcs(move: Move, sight: Sight) -> Move:
+def of_asked_bmcs(move: DueActions, sight: Sight) -> DueActions:
     """Return the move without writes to BMCs of which it is not known yet whether they are busy.
 
     The stage of these writes has begun with this very tick.
@@ -237,16 +237,20 @@ def _write_sight(
             shown = f'{action.ref.uri} {found_in(card, None)}'
             # A component that is shown under another name was renamed; one that is not shown may not be ready yet.
             renamed = any(same_version(c.version, action.version) for c in card.firmware)
-            untold = Seen.UNSHOWN if task is not None and task.state is TaskState.SUCCEEDED else Seen.UNTOLD
-            seen = Seen.ELSEWHERE if busy else Seen.MISSING if renamed else untold
+            untold = (
+                UpdateObservation.UNSHOWN
+                if task is not None and task.state is TaskState.SUCCEEDED
+                else UpdateObservation.UNTOLD
+            )
+            seen = UpdateObservation.ELSEWHERE if busy else UpdateObservation.MISSING if renamed else untold
             return WriteSight(seen=seen, message=shown, stalled=runs)
-        return WriteSight(seen=Seen.SILENT, message=exc.message)
+        return WriteSight(seen=UpdateObservation.SILENT, message=exc.message)
 
     # That a task is gone which was never seen running proves nothing, unless the item shows that the write goes on.
     at_once = item.state is ItemState.RUNNING and item.moved is None and not component.is_updating
     lost = at_once and task is not None and task.state is TaskState.GONE
 
-    def classified(staged: str | None, *, has_restarted: bool = False) -> Seen:
+    def classified(staged: str | None, *, has_restarted: bool = False) -> UpdateObservation:
         return classify(
             task=None if lost else task,
             version=component.version,
@@ -421,7 +425,7 @@ def _told_by_tasks(
         # The message does not say which action the task waits for; one that starts the update is tried first.
         start = bmc.deferred(task.ref) if runs and task.awaits_start and not item.started else None
         awaits = task.awaits_restart and start is None
-        seen = Seen.FAILED if not runs else Seen.AWAITS if awaits else Seen.WORKING
+        seen = UpdateObservation.FAILED if not runs else UpdateObservation.AWAITS if awaits else UpdateObservation.WORKING
         idle = False
         if not runs and item.waits:
             component = bmc.component(action.ref)
@@ -440,7 +444,7 @@ def _told_by_tasks(
     if waiting is None:
         return None
     said = waiting.message or waiting.raw
-    return WriteSight(seen=Seen.AWAITS, percent=waiting.percent, message=said, task=waiting.ref, waits=True)
+    return WriteSight(seen=UpdateObservation.AWAITS, percent=waiting.percent, message=said, task=waiting.ref, waits=True)
 
 
 def _waits(task: TaskReading | None) -> bool:

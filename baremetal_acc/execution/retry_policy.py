@@ -35,12 +35,12 @@ from baremetal_acc.model.job import (
     ResetPurpose,
     Wait,
 )
-from baremetal_acc.planning.job_transitions import Move, Patience, describe, ended, with_item
+from baremetal_acc.planning.job_transitions import DueActions, RetryLimits, describe, ended, with_item
 
 LOG = logging.getLogger(__name__)
 
 
-def blind(job: Job, move: Move, exc: AccError, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
+def blind(job: Job, move: DueActions, exc: AccError, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
     """The inventory could not be read: retry until the deadline, then fail the pending actions."""
     LOG.warning('%s: %s', job.target, exc)
     # Once something was unlocked or written the job has to be finished: any error of a BMC is retried until the deadline.
@@ -53,7 +53,7 @@ def blind(job: Job, move: Move, exc: AccError, tools: Tools, now: datetime) -> t
     return job, Wait(delay=tools.patience.poll, doing=f'waiting: {exc.message}')
 
 
-def not_performed(job: Job, position: int, exc: AccError, patience: Patience, now: datetime) -> Job:
+def not_performed(job: Job, position: int, exc: AccError, patience: RetryLimits, now: datetime) -> Job:
     """Retry an action that can be repeated without harm while waiting can help; otherwise the action has failed."""
     item = job.items[position]
     LOG.warning('%s: %s: %s', job.target, describe(item.action), exc)
@@ -78,7 +78,7 @@ def not_performed(job: Job, position: int, exc: AccError, patience: Patience, no
     return ended(job, position, ItemState.FAILED, now, f'{exc}{waited}', untouched=untouched)
 
 
-def _rejected(item: Item, exc: BmcError, patience: Patience, now: datetime) -> Item:
+def _rejected(item: Item, exc: BmcError, patience: RetryLimits, now: datetime) -> Item:
     """Return the item of a change of a lock that the BMC has rejected: it is sent again, after twice as long each time."""
     again = now + patience.poll * 2**item.rejected
     message = f'{exc}; sent again at {again:%H:%M:%S}Z' if item.rejected else str(exc)

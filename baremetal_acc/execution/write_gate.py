@@ -14,7 +14,7 @@ from typing import Any
 from baremetal_acc.bmc.driver import BmcAddress, Connection, Document, JsonObject, Look, Writer
 from baremetal_acc.errors import BmcUnsupported
 from baremetal_acc.execution.target_identity import origin
-from baremetal_acc.model.image import Progress, Upload
+from baremetal_acc.model.image import Upload, UploadProgress
 from baremetal_acc.model.inventory import Objection, PowerState, TaskReading
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ownership import Ownership
@@ -102,7 +102,7 @@ class GatedConnection:
         """Return a gated writer, for locks and settings."""
         return GatedWriter(self._connection.writer(), self._check)
 
-    def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | Progress | None:
+    def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | UploadProgress | None:
         """Send an image to a component.
 
         :raises BmcUnsupported: it, or what the BMC is told to write in its place, does not belong to the target alone.
@@ -110,7 +110,7 @@ class GatedConnection:
         self._check_upload(target, upload)
         return self._connection.push(target, upload)
 
-    def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Objection | Progress | None:
+    def go_on(self, target: Ref, upload: Upload, progress: UploadProgress) -> TaskReading | Objection | UploadProgress | None:
         """Take one turn of an upload.
 
         :raises BmcUnsupported: the component does not belong to the target alone.

@@ -66,7 +66,7 @@ class Headers(dict[str, str]):
 
 
 @dataclass(slots=True)
-class Reply:
+class HttpReply:
     """An answer.
 
     :ivar seconds: from the request's first byte to the answer's last.
@@ -90,7 +90,7 @@ class Stream:
     pieces: Iterator[bytes]
 
 
-class Wire(Protocol):
+class TransportWire(Protocol):
     """A connection that carries bytes, for one request at a time."""
 
     def send(self, data: bytes, timeout: float, deadline: float) -> None:
@@ -124,7 +124,7 @@ class Wire(Protocol):
         """Close the connection at once."""
 
 
-Dial = Callable[[str, int, ssl.SSLContext | None, float], Wire]
+Dial = Callable[[str, int, ssl.SSLContext | None, float], TransportWire]
 """Makes a connection: to a host and a port, with a TLS context or None, within some seconds.
 
 Raises TimeoutError where there is none in time, ``OSError``, or ``ssl.SSLError`` where TLS fails or the peer is not trusted.
@@ -146,14 +146,14 @@ class Transport:
         self._port = port
         self._context = context
         self._limit = limit
-        self._dial: Dial = dial or Line
+        self._dial: Dial = dial or ConnectionLine
         self._idle: list[_Link] = []
         self._lock = threading.Lock()
         self._closed = False
         self._reading: set[_Link] = set()
         self._stopped = False
 
-    def exchange(self, head: bytes, body: bytes | None, *, connect: float, timeout: float, again: bool) -> Reply:
+    def exchange(self, head: bytes, body: bytes | None, *, connect: float, timeout: float, again: bool) -> HttpReply:
         """Send one request and read its answer.
 
         :param head: request line and headers, complete. ``body``: what follows, None for nothing.
@@ -175,7 +175,7 @@ class Transport:
 
     def push(
         self, head: bytes, pieces: Iterable[bytes], *, connect: float, piece: float, timeout: float, until: float
-    ) -> Reply:
+    ) -> HttpReply:
         """Send one request whose body comes piece by piece, once, over a new connection, and read its answer.
 
         The next piece is taken when the one before was sent; none after an answer that refuses the request.
@@ -247,7 +247,7 @@ class Transport:
                 return link
             link.close()
 
-    def _over(self, link: '_Link', head: bytes, body: bytes | None, timeout: float, *, read: bool) -> Reply:
+    def _over(self, link: '_Link', head: bytes, body: bytes | None, timeout: float, *, read: bool) -> HttpReply:
         if read:
             with self._lock:
                 self._reading.add(link)
@@ -281,14 +281,14 @@ class _Link:
 
     __slots__ = ('_message', '_wire', 'heard', 'used')
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: TransportWire) -> None:
         self._wire = wire
         self.heard = False
         self.used = 0.0
         self._message = _Message()
 
     def is_quiet(self) -> bool:
-        """As :meth:`Wire.is_quiet`."""
+        """As :meth:`TransportWire.is_quiet`."""
         return self._wire.is_quiet()
 
     def close(self) -> None:
@@ -297,10 +297,10 @@ class _Link:
         self._wire.close()
 
     def break_off(self) -> None:
-        """As :meth:`Wire.break_off`."""
+        """As :meth:`TransportWire.break_off`."""
         self._wire.break_off()
 
-    def exchange(self, head: bytes, body: bytes | None, timeout: float, limit: int) -> tuple[Reply, bool]:
+    def exchange(self, head: bytes, body: bytes | None, timeout: float, limit: int) -> tuple[HttpReply, bool]:
         """Send a request and read the answer; return whether the connection can be used again, too."""
         self.heard = False
         started = time.monotonic()
@@ -329,7 +329,7 @@ class _Link:
 
     def push(
         self, head: bytes, pieces: Iterable[bytes], piece: float, timeout: float, until: float, limit: int
-    ) -> tuple[Reply, bool]:
+    ) -> tuple[HttpReply, bool]:
         """Send a request piece by piece and read the answer; return whether the connection can be used again, too."""
         self.heard = False
         started = time.monotonic()
@@ -374,7 +374,7 @@ class _Link:
     def _hear(self, deadline: float, *, sent: bool) -> None:
         """Read the answer to its end.
 
-        :param sent: the request was sent by :meth:`Wire.send`.
+        :param sent: the request was sent by :meth:`TransportWire.send`.
         """
         for _ in self._steps(deadline, sent=sent):
             pass
@@ -411,10 +411,10 @@ class _Link:
                 hub.sleep(0)  # a peer that never stops sending must not block the others
             yield
 
-    def _reply(self, started: float) -> Reply:
+    def _reply(self, started: float) -> HttpReply:
         message = self._message
         self.used = time.monotonic()
-        return Reply(message.status, message.headers, message.content(), self.used - started)
+        return HttpReply(message.status, message.headers, message.content(), self.used - started)
 
 
 class _Broken(Exception):
@@ -425,7 +425,7 @@ class _Broken(Exception):
         self.error = error
 
 
-class Line:
+class ConnectionLine:
     """A connection over TCP, with TLS where there is a context for it. Waits in its thread, or as a greenlet of a hub."""
 
     __slots__ = ('_hub', '_poll', '_socket', '_timeout')
@@ -500,7 +500,7 @@ class Line:
         return _patiently(self._hub, self._socket, lambda: self._socket.recv(PIECE), deadline)
 
     def is_quiet(self) -> bool:
-        """As :meth:`Wire.is_quiet`."""
+        """As :meth:`TransportWire.is_quiet`."""
         return not self._poll.poll(0)
 
     def close(self) -> None:
@@ -509,7 +509,9 @@ class Line:
             self._socket.close()
 
     def break_off(self) -> None:
-        """As :meth:`Wire.break_off`. No TLS close_notify is sent: the thread that waits is using the TLS connection."""
+        """As :meth:`TransportWire.break_off`. No TLS close_notify is sent: the thread that waits is using the TLS
+        connection.
+        """
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 

@@ -18,7 +18,7 @@ _URL = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class UrlOrigin:
     """Scheme, host and port of a server that may be contacted."""
 
     scheme: str
@@ -30,14 +30,14 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class ImageUrl:
     """A parsed URL.
 
     :ivar file: the last segment of its path, empty if it ends with a slash.
     """
 
     url: str
-    origin: Origin
+    origin: UrlOrigin
     path: str
 
     @property
@@ -50,7 +50,7 @@ class Address:
         return f'{self.origin}{self.path}'
 
 
-def parse(text: str) -> Address:
+def parse(text: str) -> ImageUrl:
     """Parse a URL.
 
     :raises ValueError: the text is no plain http(s) URL; the message says why, and repeats none of the text.
@@ -63,14 +63,14 @@ def parse(text: str) -> Address:
     if not 0 < port < 65536 or '..' in host:
         raise ValueError('names no host and port that there can be')
     path = found['path'] or '/'
-    return Address(
+    return ImageUrl(
         url=f'{scheme}://{host}:{port}{path}{found["query"] or ""}',
-        origin=Origin(scheme=scheme, host=host, port=port),
+        origin=UrlOrigin(scheme=scheme, host=host, port=port),
         path=path,
     )
 
 
-def origin(text: str) -> Origin:
+def origin(text: str) -> UrlOrigin:
     """Return the server that an entry of the allowed hosts names: ``HOST[:PORT]`` for TLS, or ``http://HOST[:PORT]`` without.
 
     :raises ValueError: the entry is neither.

@@ -20,7 +20,7 @@ from baremetal_acc.images.pldm import (
     DescriptorType,
     DeviceRecord,
     DownstreamRecord,
-    Package,
+    PldmPackage,
 )
 from baremetal_acc.model.lock import ResetKind
 
@@ -47,7 +47,7 @@ class File:
     digest: str
 
 
-def entry(package: Package, position: int, name: str, file: File) -> str:
+def entry(package: PldmPackage, position: int, name: str, file: File) -> str:
     """Return an ``[[image]]`` table for the component at that position, with comments."""
     component = package.components[position]
     lines = [
@@ -74,7 +74,7 @@ def entry(package: Package, position: int, name: str, file: File) -> str:
     return '\n'.join(lines) + '\n'
 
 
-def bundle(package: Package, name: str, file: File) -> str:
+def bundle(package: PldmPackage, name: str, file: File) -> str:
     """Return a ``[[bundle]]`` table for all components of a package, with comments."""
     lines = [
         f'# PLDM package {quoted(file.source)}, version {quoted(package.version.text)}: sent once, for all of its components.',
@@ -114,7 +114,7 @@ def bundle(package: Package, name: str, file: File) -> str:
     return '\n'.join(lines) + '\n'
 
 
-def names(package: Package, file: str) -> tuple[str, ...]:
+def names(package: PldmPackage, file: str) -> tuple[str, ...]:
     """Return a name for the image of each component, made from the file name; no two are equal."""
     start = stem(file)
     if len(package.components) == 1:
@@ -139,7 +139,7 @@ def _escaped(code: int) -> str:
     return f'\\u{code:04x}' if code <= 0xFFFF else f'\\U{code:08x}'
 
 
-def _fits(package: Package, position: int) -> Iterator[str]:
+def _fits(package: PldmPackage, position: int) -> Iterator[str]:
     found: dict[str, None] = {}
     others = False
     records: tuple[DeviceRecord | DownstreamRecord, ...] = (*package.devices, *package.downstream_devices)

@@ -18,7 +18,7 @@ from urllib.parse import urljoin
 
 from baremetal_acc.http.transport import Stream, TooSlow, Transport
 from baremetal_acc.images import address
-from baremetal_acc.images.address import Address, Origin
+from baremetal_acc.images.address import ImageUrl, UrlOrigin
 
 _MOST_REDIRECTS = 5
 
@@ -45,7 +45,7 @@ class Web:
     :ivar timeout: time limit for one file as a whole, redirects included.
     """
 
-    hosts: frozenset[Origin] = frozenset()
+    hosts: frozenset[UrlOrigin] = frozenset()
     authorities: str | None = None
     timeout: timedelta = timedelta(minutes=10)
 
@@ -92,7 +92,7 @@ class Web:
             asked = there
         raise NotFetched(f'more than {_MOST_REDIRECTS} redirects, the last to {asked}')
 
-    def _asked(self, asked: Address, until: float) -> AbstractContextManager[Stream]:
+    def _asked(self, asked: ImageUrl, until: float) -> AbstractContextManager[Stream]:
         """Send the request to a server.
 
         :raises OSError: as of :meth:`.Transport.stream`, or the CA certificates cannot be used.
@@ -122,7 +122,7 @@ class Web:
         text = getattr(exc, 'verify_message', None) or exc.strerror or str(exc) or type(exc).__name__
         return NotFetched(f'{what}: {"".join(c if c.isprintable() else " " for c in text)[:200]}', hint)
 
-    def _allowed(self, url: str, how: str = '') -> Address:
+    def _allowed(self, url: str, how: str = '') -> ImageUrl:
         try:
             found = address.parse(url)
         except ValueError as exc:
@@ -133,11 +133,11 @@ class Web:
         return found
 
 
-def _host(origin: Origin) -> str:
+def _host(origin: UrlOrigin) -> str:
     """Return the host, with its port unless that is the scheme's default."""
     return origin.host if origin.port == address.PORTS[origin.scheme] else f'{origin.host}:{origin.port}'
 
 
-def _entry(origin: Origin) -> str:
+def _entry(origin: UrlOrigin) -> str:
     """Return a server as the option ``image_hosts`` names it."""
     return str(origin) if origin.scheme == 'http' else _host(origin)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from baremetal_acc.images import address
 from baremetal_acc.model import toml
-from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Reference
+from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, ReferenceValue
 
 NO_RESTORE = 'none'
 """The value of ``restore`` where there is no restore image, and the operator knows it."""
@@ -98,7 +98,7 @@ def digest(table: toml.Table, text: str) -> Digest:
     return Digest(algorithm=algorithm, value=value.lower())
 
 
-def references(table: toml.Table) -> tuple[Reference, ...]:
+def references(table: toml.Table) -> tuple[ReferenceValue, ...]:
     """Return the measurements of a device that runs the image: ``"HGX_ERoT_GPU_*/2" = "sha384:..."``, or a list of values."""
     found = []
     listed = table.table('measurements')
@@ -113,7 +113,7 @@ def references(table: toml.Table) -> tuple[Reference, ...]:
         values = tuple(_measured(listed, key, text) for text in texts)
         if len(pattern) > _LONGEST_PATTERN:
             raise listed.error(key, f'longer than {_LONGEST_PATTERN} characters')
-        found.append(Reference(integrity=pattern or '*', index=int(number), values=values))
+        found.append(ReferenceValue(integrity=pattern or '*', index=int(number), values=values))
     listed.finish()
     return tuple(found)
 

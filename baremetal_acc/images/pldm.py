@@ -295,7 +295,7 @@ NO_ACTIVATION = Activation(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Component:
+class PackageComponent:
     """The information of a component image.
 
     :ivar classification: a number where it is unknown.
@@ -320,7 +320,7 @@ class DeviceRecord:
     """A firmware device that the package is for: a device with all of these descriptors.
 
     :ivar image_set_version: the version of all of its components together.
-    :ivar components: positions in :attr:`Package.components` of the components that it gets; the first is 0.
+    :ivar components: positions in :attr:`PldmPackage.components` of the components that it gets; the first is 0.
     :ivar descriptors: its descriptors; the first is the initial descriptor.
     :ivar package_data: data that the device gets before the images.
     :ivar reference_manifest: from 1.3 on.
@@ -352,7 +352,7 @@ class DownstreamRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Package:
+class PldmPackage:
     """The header of a package.
 
     :ivar released: None where the package does not say, which is 13 bytes of zero.
@@ -365,7 +365,7 @@ class Package:
     bitmap_bits: int
     devices: tuple[DeviceRecord, ...]
     downstream_devices: tuple[DownstreamRecord, ...] = ()
-    components: tuple[Component, ...]
+    components: tuple[PackageComponent, ...]
 
     @property
     def images_end(self) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from baremetal_acc.errors import ImageError, ImageMismatch, PackageMalformed
 from baremetal_acc.images import draft, pldm_package
-from baremetal_acc.images.pldm import DeviceRecord, DownstreamRecord, Package
+from baremetal_acc.images.pldm import DeviceRecord, DownstreamRecord, PldmPackage
 from baremetal_acc.model.image import Bundle, BundlePart, Image, ImageKind, Upload
 from baremetal_acc.planning.image_selection import same_version
 
@@ -47,7 +47,7 @@ def _no_package(image: Image) -> ImageError | None:
     return ImageMismatch(image=image.file, what='is no PLDM package, so that nobody can tell what is in it', hint=hint)
 
 
-def _parts(bundle: Bundle, package: Package) -> str | None:
+def _parts(bundle: Bundle, package: PldmPackage) -> str | None:
     """Return the difference between the components of a package and of its bundle: none is written that no plan knows of."""
     there = [(component.identifier, component.version.text) for component in package.components]
     unlisted = [
@@ -65,7 +65,7 @@ def _is(part: BundlePart, identifier: int, version: str) -> bool:
     return part.identifier in (None, identifier) and same_version(part.version, version)
 
 
-def _version(image: Image, package: Package) -> str | None:
+def _version(image: Image, package: PldmPackage) -> str | None:
     """Return a contradiction, unless the version is that of a component, of all components of a device, or of the package."""
     said = [component.version.text for component in package.components]
     said += [device.image_set_version.text for device in package.devices]
@@ -75,7 +75,7 @@ def _version(image: Image, package: Package) -> str | None:
     return f'its header says {_listed(said)}, and the catalogue says version {image.version}'
 
 
-def _devices(image: Image, package: Package) -> str | None:
+def _devices(image: Image, package: PldmPackage) -> str | None:
     """Return a contradiction where both sides name all of their devices by PCI ids, and have none in common."""
     records: tuple[DeviceRecord | DownstreamRecord, ...] = (*package.devices, *package.downstream_devices)
     said = [draft.pci_ids(record.descriptors) for record in records]

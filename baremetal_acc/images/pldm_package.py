@@ -37,7 +37,6 @@ from baremetal_acc.images.pldm import (
     Activation,
     AnyDescriptor,
     Classification,
-    Component,
     ComponentOption,
     Descriptor,
     DescriptorType,
@@ -45,7 +44,8 @@ from baremetal_acc.images.pldm import (
     DeviceUpdateOption,
     DownstreamRecord,
     DownstreamUpdateOption,
-    Package,
+    PackageComponent,
+    PldmPackage,
     PldmString,
     ReleaseTime,
     Revision,
@@ -85,7 +85,7 @@ def begins_as_one(begin: bytes) -> bool:
 # ----------------------------------------------------------------------------------------------------------------- parsing
 
 
-def parse(content: bytes | BinaryIO, name: str) -> Package:
+def parse(content: bytes | BinaryIO, name: str) -> PldmPackage:
     """Parse a package, and check its checksums and that every image is within the file.
 
     :param content: the whole package; from a stream the header is read first, and the rest piece by piece for its checksum.
@@ -209,7 +209,7 @@ class _Reader:
         return found
 
 
-def _package(reader: _Reader, revision: Revision, payload: range) -> Package:
+def _package(reader: _Reader, revision: Revision, payload: range) -> PldmPackage:
     """Parse everything before the checksums.
 
     :param payload: where images may be.
@@ -235,7 +235,7 @@ def _package(reader: _Reader, revision: Revision, payload: range) -> Package:
         expected = f'1 to {bits}, which is ComponentBitmapBitLength,' if bits else 'a ComponentBitmapBitLength that has room'
         raise reader.wrong('ComponentImageCount', str(count), expected, back=2)
     bitmaps.check(count)
-    return Package(
+    return PldmPackage(
         revision=revision,
         released=released,
         version=version,
@@ -380,7 +380,7 @@ def _descriptor(record: _Reader, position: int) -> AnyDescriptor:
     return Descriptor(type=known, data=data.take(length, 'DescriptorData'))
 
 
-def _component(reader: _Reader, revision: Revision, payload: range, number: int) -> Component:
+def _component(reader: _Reader, revision: Revision, payload: range, number: int) -> PackageComponent:
     """Parse the information of a component image, which is in the payload. Two components may have the same image."""
     within = f'ComponentImageInformation[{number}].'
     classification = reader.u16(f'{within}ComponentClassification')
@@ -402,7 +402,7 @@ def _component(reader: _Reader, revision: Revision, payload: range, number: int)
     opaque = 0
     if revision.has_opaque_data:
         opaque = reader.u32(f'{within}ComponentOpaqueDataLength')
-    return Component(
+    return PackageComponent(
         classification=_classification(classification),
         identifier=identifier,
         comparison_stamp=stamp,
@@ -481,12 +481,12 @@ def _shorter(stream: BinaryIO, name: str) -> PackageMalformed:
 # ---------------------------------------------------------------------------------------------------------------- encoding
 
 
-def header_size(package: Package) -> int:
+def header_size(package: PldmPackage) -> int:
     """Return PackageHeaderSize, with the checksums."""
     return len(_header(package)) + _CHECKSUM * (2 if package.revision.has_manifests else 1)
 
 
-def placed(package: Package, sizes: Iterable[int]) -> Package:
+def placed(package: PldmPackage, sizes: Iterable[int]) -> PldmPackage:
     """Return the package with images of these sizes, one after the other after the header."""
     at = header_size(package)
     components = []
@@ -496,7 +496,7 @@ def placed(package: Package, sizes: Iterable[int]) -> Package:
     return replace(package, components=tuple(components))
 
 
-def encode(package: Package, payload: bytes) -> bytes:
+def encode(package: PldmPackage, payload: bytes) -> bytes:
     """Return the bytes of a package.
 
     :param payload: the bytes after the header: the images, where the components say.
@@ -514,7 +514,7 @@ def encode(package: Package, payload: bytes) -> bytes:
     return bytes(header) + payload
 
 
-def _header(package: Package) -> bytes:
+def _header(package: PldmPackage) -> bytes:
     """Return everything before the checksums, without the header size."""
     revision, length = package.revision, package.bitmap_bits // 8
     found = revision.identifier.bytes + struct.pack('<BH', revision.number, 0) + _release_bytes(package.released)
@@ -579,7 +579,7 @@ def _descriptor_bytes(descriptor: AnyDescriptor) -> bytes:
     return struct.pack('<HH', number, len(data)) + data
 
 
-def _component_bytes(component: Component, revision: Revision) -> bytes:
+def _component_bytes(component: PackageComponent, revision: Revision) -> bytes:
     found = struct.pack('<HHI', component.classification, component.identifier, component.comparison_stamp)
     found += struct.pack('<HH', component.options, component.activation)
     found += struct.pack('<II', component.offset, component.size_bytes) + _string(component.version)

@@ -16,7 +16,7 @@ class CatalogueRefused(Refused):
         super().__init__([f'{path}: {what}'], hint=hint)
 
 
-class ImageDenied(ImageError):
+class DeniedImageError(ImageError):
     """The catalogue denies the image, or has expired: the image must not be written any more."""
 
 

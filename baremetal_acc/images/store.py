@@ -28,7 +28,7 @@ from baremetal_acc.images import address, pldm_image
 from baremetal_acc.images.deny import Denial
 from baremetal_acc.images.fetch import NotFetched, Web
 from baremetal_acc.images.load import Trusting
-from baremetal_acc.images.refused import ImageDenied, ImageUntrusted
+from baremetal_acc.images.refused import DeniedImageError, ImageUntrusted
 from baremetal_acc.model.image import Image, SignatureDemand, Upload
 
 _CHUNK = 1024 * 1024
@@ -123,7 +123,7 @@ class WebStore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
+class ImageFiles:
     """Images in files and on web servers, as the catalogue names them. Jobs open images here.
 
     :ivar trust: the trust roots, None where there are none.
@@ -151,10 +151,10 @@ class Store:
         """
         now = self.clock()
         if image.denied is not None:
-            raise ImageDenied(image=image.name, what=f'{self.catalogue} denies it: {image.denied}')
+            raise DeniedImageError(image=image.name, what=f'{self.catalogue} denies it: {image.denied}')
         if self.expires is not None and now >= self.expires:
             what = f'{self.catalogue}, which lists it, has expired at {self.expires:%Y-%m-%d %H:%M:%S}Z'
-            raise ImageDenied(image=image.name, what=what, hint='put the present catalogue in its place')
+            raise DeniedImageError(image=image.name, what=what, hint='put the present catalogue in its place')
         self.signer(image, now)
         upload = (self.web if '://' in image.source else self.files).open(image)
         why = self._denial(image, upload)
@@ -162,7 +162,7 @@ class Store:
         if why is None and error is None:
             return upload
         del upload  # the error must not keep the copy open
-        raise error or ImageDenied(image=image.name, what=f'{self.catalogue} denies its bytes: {why}')
+        raise error or DeniedImageError(image=image.name, what=f'{self.catalogue} denies its bytes: {why}')
 
     def _denial(self, image: Image, upload: Upload) -> str | None:
         """Return why the image's bytes are denied; None where they are not."""

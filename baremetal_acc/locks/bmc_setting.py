@@ -22,7 +22,7 @@ from baremetal_acc.model.ref import Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundSetting:
     """A resource that is there, whether or not it could be read.
 
     :ivar document: of the resource, None when it could not be read.
@@ -35,7 +35,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SettingPlace:
     """What one resource shows of such a lock; the fields have the names of those of a reading."""
 
     ref: Ref
@@ -62,7 +62,7 @@ class OfWholeMachine(ABC):
         self._places = Once(lambda reader, top: tuple(self.places(reader, top)))
 
     @abstractmethod
-    def places(self, reader: Reader, top: str) -> Iterator[Place]:
+    def places(self, reader: Reader, top: str) -> Iterator[SettingPlace]:
         """List every lock of the mechanism on a BMC. Never raises for what cannot be read."""
 
     @abstractmethod
@@ -127,13 +127,13 @@ class Switch(OfWholeMachine):
     A resource that is linked for it is expected to show the property.
     """
 
-    def resources(self, reader: Reader, top: str) -> Iterator[Found]:
+    def resources(self, reader: Reader, top: str) -> Iterator[FoundSetting]:
         """List the resources that may show the property, including those that are there and cannot be read."""
         for manager in managers(reader, top):
             for lead in self.leads:
                 yield from _led_to(reader, manager, lead)
 
-    def places(self, reader: Reader, top: str) -> Iterator[Place]:
+    def places(self, reader: Reader, top: str) -> Iterator[SettingPlace]:
         """List each resource that shows the property, and those that could not be read.
 
         A resource that could not be read is left out where nothing shows the property, and where no lead names a link to it.
@@ -147,12 +147,12 @@ class Switch(OfWholeMachine):
         if any(lead.path for lead in self.leads) or any(value is not MISSING for _, value in shown):
             for one in found:
                 if one.document is None:
-                    yield Place(ref=one.ref, field=field, value=MISSING, state=LockState.UNKNOWN, reason=one.why)
+                    yield SettingPlace(ref=one.ref, field=field, value=MISSING, state=LockState.UNKNOWN, reason=one.why)
 
-    def place(self, document: Document, field: str, value: object) -> Place:
+    def place(self, document: Document, field: str, value: object) -> SettingPlace:
         """Return what the property of one resource says."""
         state, reason = self.judged(value)
-        return Place(ref=document.ref, field=field, value=value, state=state, reason=reason)
+        return SettingPlace(ref=document.ref, field=field, value=value, state=state, reason=reason)
 
     def judged(self, value: object) -> tuple[LockState, str | None]:
         """Return the state that a value stands for."""
@@ -202,7 +202,7 @@ def _nested(path: tuple[str, ...], value: object) -> JsonObject:
 # --------------------------------------------------------------------------------------------------------------- finding
 
 
-def read(reader: Reader, link: object) -> Found | None:
+def read(reader: Reader, link: object) -> FoundSetting | None:
     """Read the resource behind a link. None when there is no link, or no such resource."""
     place = where(link)
     if place is None:
@@ -211,16 +211,16 @@ def read(reader: Reader, link: object) -> Found | None:
         document = reader.get(place)
     except BmcError as exc:
         gone = is_not_found(exc)
-        return None if gone else Found(ref=Ref(bmc=reader.name, uri=place), why=exc.what)
-    return Found(ref=document.ref, document=document)
+        return None if gone else FoundSetting(ref=Ref(bmc=reader.name, uri=place), why=exc.what)
+    return FoundSetting(ref=document.ref, document=document)
 
 
-def below(reader: Reader, found: Found, *path: str) -> Found | None:
+def below(reader: Reader, found: FoundSetting, *path: str) -> FoundSetting | None:
     """Read the resource that a property of another one links to. None when there is none."""
     return None if found.document is None else read(reader, value_at(found.document.body, *path, '@odata.id'))
 
 
-def _led_to(reader: Reader, manager: Found, lead: Lead) -> Iterator[Found]:
+def _led_to(reader: Reader, manager: FoundSetting, lead: Lead) -> Iterator[FoundSetting]:
     """List the resources that a lead leads to.
 
     A Manager that cannot be read is listed itself where it may have members or show the property; its vendor is not known.
@@ -242,7 +242,7 @@ def _led_to(reader: Reader, manager: Found, lead: Lead) -> Iterator[Found]:
                 yield found
 
 
-def members(reader: Reader, link: object) -> Iterator[Found]:
+def members(reader: Reader, link: object) -> Iterator[FoundSetting]:
     """List the members of a collection; a collection that is there and cannot be read is listed itself."""
     place = where(link)
     if place is None:
@@ -251,7 +251,7 @@ def members(reader: Reader, link: object) -> Iterator[Found]:
         listed = reader.collection(place).body.get('Members')
     except BmcError as exc:
         if not is_not_found(exc):
-            yield Found(ref=Ref(bmc=reader.name, uri=place), why=exc.what)
+            yield FoundSetting(ref=Ref(bmc=reader.name, uri=place), why=exc.what)
         return
     for uri in linked(listed):
         found = read(reader, uri)
@@ -259,17 +259,17 @@ def members(reader: Reader, link: object) -> Iterator[Found]:
             yield found
 
 
-def managers(reader: Reader, top: str) -> Iterator[Found]:
+def managers(reader: Reader, top: str) -> Iterator[FoundSetting]:
     """List the Managers of a BMC."""
     yield from _listed(reader, top, 'Managers')
 
 
-def systems(reader: Reader, top: str) -> Iterator[Found]:
+def systems(reader: Reader, top: str) -> Iterator[FoundSetting]:
     """List the Systems of a BMC."""
     yield from _listed(reader, top, 'Systems')
 
 
-def _listed(reader: Reader, top: str, name: str) -> Iterator[Found]:
+def _listed(reader: Reader, top: str, name: str) -> Iterator[FoundSetting]:
     root = read(reader, top)
     link = MISSING if root is None or root.document is None else value_at(root.document.body, name, '@odata.id')
     # Some BMCs show a root without links until they are reset (facts/redfish.md, section 8).

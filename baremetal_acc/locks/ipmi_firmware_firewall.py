@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 
 from baremetal_acc.bmc.driver import Document, Reader, Writer
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.bmc_setting import OfWholeMachine, Place
+from baremetal_acc.locks.bmc_setting import OfWholeMachine, SettingPlace
 from baremetal_acc.locks.mechanism import About
 from baremetal_acc.locks.property_reading import MISSING, value_at
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
@@ -49,7 +49,7 @@ class FirmwareFirewall(OfWholeMachine):
         volatile=True,
     )
 
-    def places(self, reader: Reader, top: str) -> Iterator[Place]:
+    def places(self, reader: Reader, top: str) -> Iterator[SettingPlace]:
         """Read the firewall of a BMC that is reached by IPMI; a Redfish BMC is not asked for it."""
         document = reader.peek(URI)
         if document is None:
@@ -66,7 +66,7 @@ class FirmwareFirewall(OfWholeMachine):
         rest = [one for one in open_ if one not in fixed]
         if rest:
             reasons.append(f'open: {_some(rest)}')
-        yield Place(
+        yield SettingPlace(
             ref=document.ref,
             field=FIELD,
             value=said if open_ == [] else [said, *open_],

@@ -16,7 +16,7 @@ Source: DSP8010 2025.4, ComputerSystem v1_25_0, IPMIHostInterface.
 from collections.abc import Iterator
 
 from baremetal_acc.bmc.driver import Reader
-from baremetal_acc.locks.bmc_setting import Found, Switch, systems
+from baremetal_acc.locks.bmc_setting import FoundSetting, Switch, systems
 from baremetal_acc.locks.mechanism import About
 from baremetal_acc.model.lock import Scope, WritePath
 
@@ -37,6 +37,6 @@ class IpmiHostInterface(Switch):
     closed = (False,)
     open = (True,)
 
-    def resources(self, reader: Reader, top: str) -> Iterator[Found]:
+    def resources(self, reader: Reader, top: str) -> Iterator[FoundSetting]:
         """List the Systems."""
         yield from systems(reader, top)

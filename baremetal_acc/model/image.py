@@ -66,7 +66,7 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class ReferenceValue:
     """A measurement that a device reports when it runs an image.
 
     :ivar integrity: the root of trust that measures: a shell pattern over the Id of the ComponentIntegrity.
@@ -150,7 +150,7 @@ class Image:
     signature: str | None = None
     function: str | None = None
     uuid: str | None = None
-    measurements: tuple[Reference, ...] = ()
+    measurements: tuple[ReferenceValue, ...] = ()
     bundle: Bundle | None = None
     identifier: int | None = None
 
@@ -193,7 +193,7 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class UploadProgress:
     """The progress of an image that is sent in several turns. Nothing of the image takes effect before the last turn.
 
     :ivar task: the task that the BMC works on meanwhile.

@@ -205,7 +205,7 @@ class TaskReading:
         return next((c.text for c in reversed(self.complaints) if c.is_about((ref.uri, component))), None)
 
 
-class Way(StrEnum):
+class UploadWay(StrEnum):
     """How an image gets to a BMC.
 
     ``multipart-push``: with its parameters in one request. ``http-push``: alone in a request. ``pull``: the BMC fetches it from
@@ -227,7 +227,7 @@ class Sending:
     :ivar obstacle: why nothing would be sent; None when the image would be sent.
     """
 
-    way: Way
+    way: UploadWay
     apply_time: str | None
     obstacle: str | None = None
 

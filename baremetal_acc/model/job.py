@@ -11,9 +11,9 @@ from baremetal_acc.model.codec import SPARSE, stored_as
 from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.finding import Fact, FindingText
 from baremetal_acc.model.firmware import ItemIdentity
-from baremetal_acc.model.image import Progress
+from baremetal_acc.model.image import UploadProgress
 from baremetal_acc.model.inventory import Complaint, ManagerReading, Objection
-from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
+from baremetal_acc.model.lock import Engagement, LockState, LockUndoRecord, ResetKind, Scope, WritePath
 from baremetal_acc.model.note import Note
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.refusal import Refusal
@@ -433,7 +433,7 @@ class Item:
     busy: datetime | None = field(default=None, metadata=SPARSE)
     restoring: bool = field(default=False, metadata=SPARSE)
     silent: bool = field(default=False, metadata=SPARSE)
-    progress: Progress | None = field(default=None, metadata=SPARSE)
+    progress: UploadProgress | None = field(default=None, metadata=SPARSE)
     evidence: WriteEvidence | None = field(default=None, metadata=SPARSE)
     unsure: bool = field(default=False, metadata=SPARSE)
     follows: bool = field(default=False, metadata=SPARSE)
@@ -606,7 +606,7 @@ class Job:
     requester: str | None = None
     format: int = FORMAT
     engagements: tuple[Engagement, ...] = ()
-    undos: tuple[Undo, ...] = ()
+    undos: tuple[LockUndoRecord, ...] = ()
     reasons: tuple[str, ...] = ()
     verdict: Verdict | None = None
     ended: bool = False

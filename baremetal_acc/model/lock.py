@@ -178,7 +178,7 @@ MOST_CLOSED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undo(AtPlace):
+class LockUndoRecord(AtPlace):
     """What we have closed at the place of a lock, so that releasing the lock opens that, and nothing else.
 
     An undo record is no evidence. It outlives the lifecycles of the node, until the lock is released.
@@ -192,12 +192,12 @@ class Undo(AtPlace):
     closed: tuple[str, ...]
 
 
-def closed_by_us(undos: Iterable[Undo], place: tuple[str, Ref, str]) -> tuple[str, ...]:
+def closed_by_us(undos: Iterable[LockUndoRecord], place: tuple[str, Ref, str]) -> tuple[str, ...]:
     """Return what we have closed at a place."""
     return next((u.closed for u in undos if u.place == place), ())
 
 
-def to_be_closed(undos: Iterable[Undo], reading: LockReading) -> tuple[Undo, ...]:
+def to_be_closed(undos: Iterable[LockUndoRecord], reading: LockReading) -> tuple[LockUndoRecord, ...]:
     """Return the records with the addition of what engaging a lock closes. They have to be stored before it is engaged."""
     known = tuple(undos)
     before = closed_by_us(known, reading.place)
@@ -206,11 +206,11 @@ def to_be_closed(undos: Iterable[Undo], reading: LockReading) -> tuple[Undo, ...
     mechanism, ref, field = reading.place
     return (
         *opened_again(known, reading.place),
-        Undo(mechanism=mechanism, ref=ref, field=field, closed=(*before, reading.closes)),
+        LockUndoRecord(mechanism=mechanism, ref=ref, field=field, closed=(*before, reading.closes)),
     )
 
 
-def opened_again(undos: Iterable[Undo], place: tuple[str, Ref, str]) -> tuple[Undo, ...]:
+def opened_again(undos: Iterable[LockUndoRecord], place: tuple[str, Ref, str]) -> tuple[LockUndoRecord, ...]:
     """Return the records without those of a place."""
     return tuple(u for u in undos if u.place != place)
 

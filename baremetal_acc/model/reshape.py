@@ -46,7 +46,7 @@ class Stocked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class MovedClaim:
     """An allocation: a number of units of one class of one provider."""
 
     provider: str
@@ -66,7 +66,7 @@ class Consumer:
     project_id: str
     user_id: str
     generation: int
-    claims: tuple[Claim, ...]
+    claims: tuple[MovedClaim, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class InventoryMove:
     """A class of the root, and the class that the providers of its devices have.
 
     :ivar trait: trait of the devices that are meant; None for all that have the nested class.
@@ -149,7 +149,7 @@ class SameDevices:
     """
 
     first: str
-    move: Move
+    move: InventoryMove
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,12 +159,12 @@ class NotOffered:
     :ivar offered: classes that the devices offer.
     """
 
-    move: Move
+    move: InventoryMove
     offered: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldInventory:
     """Claims on a device under another class than the wanted one. Such a device takes over no claims.
 
     :ivar provider: the name of the provider of the claims.
@@ -184,7 +184,7 @@ class AllHeld:
     """
 
     flat: str
-    held: tuple[tuple[str, Held], ...]
+    held: tuple[tuple[str, HeldInventory], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,18 +195,18 @@ class NoRoom:
     :ivar held: devices that take over no claims, each with the name of its provider.
     """
 
-    move: Move
+    move: InventoryMove
     claimed: int
     room: int
     consumers: tuple[str, ...]
-    held: tuple[tuple[str, Held], ...]
+    held: tuple[tuple[str, HeldInventory], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoRoomInRoot:
     """More units of the root and of the devices are claimed than the root would have."""
 
-    move: Move
+    move: InventoryMove
     of_root: int
     of_devices: int
     total: int

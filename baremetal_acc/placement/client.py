@@ -54,7 +54,7 @@ _ORIGIN = re.compile(
 _RESHAPER_HINT = 'the role admin is not enough: openstack role add --user USER --project service service'
 
 
-class Adapter(Protocol):
+class PlacementAdapter(Protocol):
     """The part of ``keystoneauth1.adapter.Adapter`` that is used. Ironic and the command line each make their own."""
 
     def request(self, url: str, method: str, **kwargs: Any) -> Any:
@@ -62,7 +62,7 @@ class Adapter(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class PlacementAnswer:
     """An HTTP answer of placement.
 
     :ivar code: placement's error code, such as ``placement.inventory.inuse``; None where there is none.
@@ -92,7 +92,7 @@ class PlacementClient:
 
     def __init__(
         self,
-        adapter: Adapter,
+        adapter: PlacementAdapter,
         *,
         timeout: float | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -136,7 +136,7 @@ class PlacementClient:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         may_be_forbidden: bool = False,
-    ) -> Answer:
+    ) -> PlacementAnswer:
         """Send one request.
 
         :param may_be_forbidden: return an answer of 403 instead of raising an error: the caller has another way.
@@ -149,7 +149,7 @@ class PlacementClient:
             raise refusal(method, path, answer)
         return answer
 
-    def get(self, path: str, **query: str) -> Answer:
+    def get(self, path: str, **query: str) -> PlacementAnswer:
         """Send a GET, again where the answer was lost.
 
         :returns: an answer of 200, 204 or 404.
@@ -170,7 +170,7 @@ class PlacementClient:
             self._sleep(0.05 * 2**attempt * (0.5 + random.random() / 2))  # noqa: S311 - no secret
         raise AssertionError('unreachable')
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> PlacementAnswer:
         where = f'{method} {path.partition("?")[0]}'
         try:
             response = self._adapter.request(
@@ -203,7 +203,7 @@ class PlacementClient:
                     hint='something else answers at its endpoint',
                 )
             parsed = {}
-        return Answer(status=response.status_code, code=_code(parsed), body=parsed)
+        return PlacementAnswer(status=response.status_code, code=_code(parsed), body=parsed)
 
 
 def silence(error: Exception) -> str:
@@ -216,7 +216,7 @@ def silence(error: Exception) -> str:
     return f'no answer ({type(error).__name__}{where})'
 
 
-def refusal(method: str, path: str, answer: Answer) -> PlacementError:
+def refusal(method: str, path: str, answer: PlacementAnswer) -> PlacementError:
     """Return the error for an answer that is no success."""
     code = '' if answer.code is None else f' ({answer.code})'
     what = f'placement: {method} {path}: status {answer.status}{code}'
@@ -234,7 +234,7 @@ def _code(body: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _highest(answer: Answer) -> tuple[int, int] | None:
+def _highest(answer: PlacementAnswer) -> tuple[int, int] | None:
     match answer.body:
         case {'versions': [{'max_version': str(text)}, *_]}:
             major, dot, minor = text[:_VERSION_CHARACTERS].partition('.')

@@ -61,7 +61,7 @@ class OnShelf:
         return tuple(o for o in self.ours if o.stocks)
 
 
-class Shelf:
+class NodeWithdrawal:
     """Withdraws nodes from placement, and restores their inventories. Threads may share it.
 
     :param sleep: pauses after somebody else's write; ``jitter`` returns a random number from 0 to 1.

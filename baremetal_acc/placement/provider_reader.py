@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 from baremetal_acc.errors import PlacementRefused, RootMissing
 from baremetal_acc.model.provider import Provider
-from baremetal_acc.model.reshape import Claim
+from baremetal_acc.model.reshape import MovedClaim
 from baremetal_acc.placement import schemas
 from baremetal_acc.placement.client import PlacementClient
 
@@ -35,7 +35,7 @@ def having(client: PlacementClient, root: str, trait: str) -> frozenset[str]:
     return frozenset(p.uuid for p in schemas.summaries(client.get('/resource_providers', in_tree=root, required=trait)))
 
 
-def claims(client: PlacementClient, provider: str) -> dict[str, tuple[Claim, ...]]:
+def claims(client: PlacementClient, provider: str) -> dict[str, tuple[MovedClaim, ...]]:
     """Return the claims on a provider, by consumer; none for a provider that does not exist any more.
 
     :raises PlacementError: placement cannot be read.

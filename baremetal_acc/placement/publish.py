@@ -50,7 +50,7 @@ from baremetal_acc.placement.client import (
     DUPLICATE_NAME,
     INVENTORY_IN_USE,
     RESHAPER,
-    Answer,
+    PlacementAnswer,
     PlacementClient,
     refusal,
 )
@@ -775,7 +775,7 @@ class Publisher:
             ours |= {call.uuid: seen[call.uuid]} if call.uuid in seen else {}
             self._memories[root] = replace(memory, ours=ours)
 
-    def _answered(self, generations: Mapping[str, int | None], method: str, path: str, **other: Any) -> Answer:
+    def _answered(self, generations: Mapping[str, int | None], method: str, path: str, **other: Any) -> PlacementAnswer:
         """Send a write of inventory, and remember it until it is answered. A 5xx of a proxy leaves its fate unknown, too.
 
         :param generations: the generations in the write, by provider.
@@ -828,7 +828,7 @@ def _with_held(wanted: ProviderTree, actual: ProviderTree, held: Mapping[str, fr
     return wanted
 
 
-def _accepted(answer: Answer, method: str, path: str) -> Answer:
+def _accepted(answer: PlacementAnswer, method: str, path: str) -> PlacementAnswer:
     if answer.code == INVENTORY_IN_USE:
         raise _InUse
     if not answer.ok:
@@ -836,7 +836,7 @@ def _accepted(answer: Answer, method: str, path: str) -> Answer:
     return answer
 
 
-def _again_or_refused(method: str, path: str, answer: Answer) -> Exception:
+def _again_or_refused(method: str, path: str, answer: PlacementAnswer) -> Exception:
     """Return :class:`_Again` or a refusal.
 
     409 and 5xx mean that somebody else wrote, 404 that somebody deleted; 400 may mean that a name was deleted.

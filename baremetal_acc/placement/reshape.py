@@ -28,9 +28,9 @@ from http import HTTPStatus
 
 from baremetal_acc.errors import AccError, PlacementError, PlacementUnreachable
 from baremetal_acc.model.provider import Call, Provider, ProviderTree
-from baremetal_acc.model.reshape import Claim, Consumer, Move, Placed, Reshape, Stock, Stocked
+from baremetal_acc.model.reshape import Consumer, InventoryMove, MovedClaim, Placed, Reshape, Stock, Stocked
 from baremetal_acc.placement import provider_reader, schemas
-from baremetal_acc.placement.client import INVENTORY_IN_USE, RESHAPER, Answer, PlacementClient, refusal
+from baremetal_acc.placement.client import INVENTORY_IN_USE, RESHAPER, PlacementAnswer, PlacementClient, refusal
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.scheduling import reshape
 from baremetal_acc.scheduling.providers import OWNER
@@ -66,7 +66,7 @@ class Wish:
 
     root_uuid: str
     wanted: ProviderTree | None = None
-    moves: tuple[Move, ...] = ()
+    moves: tuple[InventoryMove, ...] = ()
     own: str | None = None
 
 
@@ -82,7 +82,7 @@ class Reshaping:
     reshape: Reshape
 
 
-_Held = dict[str, dict[str, tuple[Claim, ...]]]
+_Held = dict[str, dict[str, tuple[MovedClaim, ...]]]
 """Claims, by provider and consumer."""
 
 
@@ -416,7 +416,7 @@ class Reshaper:
             holders=_holders(held),
         )
 
-    def _existing(self, path: str) -> Answer:
+    def _existing(self, path: str) -> PlacementAnswer:
         answer = self._client.get(path)
         if answer.status == HTTPStatus.NOT_FOUND:
             raise _Again
@@ -439,7 +439,7 @@ def _opened(before: Mapping[str, Stock], stock: Stock) -> Stock:
     return replace(stock, min_unit=1 if known is None or known.min_unit == CLOSED else known.min_unit)
 
 
-def _any(claims: Iterable[Claim], places: frozenset[tuple[str, str]]) -> bool:
+def _any(claims: Iterable[MovedClaim], places: frozenset[tuple[str, str]]) -> bool:
     return any((c.provider, c.resource_class) in places for c in claims)
 
 

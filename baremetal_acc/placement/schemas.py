@@ -7,8 +7,8 @@ from typing import Any
 
 from baremetal_acc.errors import PlacementRefused
 from baremetal_acc.model.provider import Provider, ProviderInventory
-from baremetal_acc.model.reshape import Claim, Consumer, Stock
-from baremetal_acc.placement.client import Answer
+from baremetal_acc.model.reshape import Consumer, MovedClaim, Stock
+from baremetal_acc.placement.client import PlacementAnswer
 
 
 def encode(inventory: ProviderInventory) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def mapping(value: object) -> dict[str, Any]:
     return value
 
 
-def generation(answer: Answer) -> int:
+def generation(answer: PlacementAnswer) -> int:
     """Return the generation of the provider that an answer is about."""
     value = answer.body.get('resource_provider_generation')
     if not isinstance(value, int):
@@ -43,7 +43,7 @@ def generation(answer: Answer) -> int:
     return value
 
 
-def inventories(answer: Answer) -> tuple[ProviderInventory, ...]:
+def inventories(answer: PlacementAnswer) -> tuple[ProviderInventory, ...]:
     """Return the inventories of a provider, reduced to the values that we write."""
     found = []
     for name, raw in sorted(mapping(answer.body.get('inventories')).items()):
@@ -57,7 +57,7 @@ def inventories(answer: Answer) -> tuple[ProviderInventory, ...]:
     return tuple(found)
 
 
-def traits(answer: Answer) -> frozenset[str]:
+def traits(answer: PlacementAnswer) -> frozenset[str]:
     """Return the traits of a provider."""
     names = answer.body.get('traits')
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -65,7 +65,7 @@ def traits(answer: Answer) -> frozenset[str]:
     return frozenset(names)
 
 
-def classes(answer: Answer) -> frozenset[str]:
+def classes(answer: PlacementAnswer) -> frozenset[str]:
     """Return the resource classes that placement knows."""
     match answer.body.get('resource_classes'):
         case list(rows) if all(isinstance(row, dict) and isinstance(row.get('name'), str) for row in rows):
@@ -86,7 +86,7 @@ def provider(raw: object) -> Provider:
     raise invalid('provider')
 
 
-def summaries(answer: Answer) -> tuple[Provider, ...]:
+def summaries(answer: PlacementAnswer) -> tuple[Provider, ...]:
     """Return a list of providers."""
     found = answer.body.get('resource_providers')
     if not isinstance(found, list):
@@ -133,7 +133,7 @@ def encode_stock(stock: Stock) -> dict[str, Any]:
     }
 
 
-def stocks(answer: Answer) -> tuple[Stock, ...]:
+def stocks(answer: PlacementAnswer) -> tuple[Stock, ...]:
     """Return all inventories of a provider, sorted by class."""
     return tuple(_stock(name, raw) for name, raw in sorted(mapping(answer.body.get('inventories')).items()))
 
@@ -151,7 +151,7 @@ def encode_consumer(consumer: Consumer) -> dict[str, Any]:
     }
 
 
-def consumer(uuid: str, answer: Answer) -> Consumer | None:
+def consumer(uuid: str, answer: PlacementAnswer) -> Consumer | None:
     """Return a consumer with all of its claims; None if it has no claims, as for one that never existed."""
     allocations = mapping(answer.body.get('allocations'))
     if not allocations:
@@ -163,12 +163,12 @@ def consumer(uuid: str, answer: Answer) -> Consumer | None:
     raise invalid('consumer')
 
 
-def claims(provider: str, answer: Answer) -> dict[str, tuple[Claim, ...]]:
+def claims(provider: str, answer: PlacementAnswer) -> dict[str, tuple[MovedClaim, ...]]:
     """Return the claims on a provider, by consumer."""
     return {name: _claims(provider, raw) for name, raw in sorted(mapping(answer.body.get('allocations')).items())}
 
 
-def usages(answer: Answer) -> dict[str, int]:
+def usages(answer: PlacementAnswer) -> dict[str, int]:
     """Return the usages of a provider, by class."""
     found = mapping(answer.body.get('usages'))
     if not all(isinstance(amount, int) for amount in found.values()):
@@ -198,8 +198,10 @@ def _stock(name: str, raw: object) -> Stock:
     raise invalid('inventory')
 
 
-def _claims(provider: str, raw: object) -> tuple[Claim, ...]:
+def _claims(provider: str, raw: object) -> tuple[MovedClaim, ...]:
     resources = mapping(mapping(raw).get('resources'))
     if not all(isinstance(amount, int) and amount >= 1 for amount in resources.values()):
         raise invalid('allocation')
-    return tuple(Claim(provider=provider, resource_class=name, amount=amount) for name, amount in sorted(resources.items()))
+    return tuple(
+        MovedClaim(provider=provider, resource_class=name, amount=amount) for name, amount in sorted(resources.items())
+    )

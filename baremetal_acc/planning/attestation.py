@@ -21,7 +21,7 @@ from baremetal_acc.model.finding import (
     Signed,
 )
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Image, Reference
+from baremetal_acc.model.image import Image, ReferenceValue
 from baremetal_acc.model.job import Finding, Met
 from baremetal_acc.model.measurement import Compared, Measurement, MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import Ref
@@ -138,11 +138,11 @@ def _compared(
     return Compared(component=component, image=image.name, index=first.index, measurement=shown)
 
 
-def _references(image: Image, reading: MeasurementReading) -> tuple[Reference, ...]:
+def _references(image: Image, reading: MeasurementReading) -> tuple[ReferenceValue, ...]:
     return tuple(r for r in image.measurements if fnmatchcase(reading.integrity.casefold(), r.integrity.casefold()))
 
 
-def _holds(reference: Reference, reading: MeasurementReading) -> bool:
+def _holds(reference: ReferenceValue, reading: MeasurementReading) -> bool:
     """Whether one of the values that the catalogue allows was measured at that index."""
     return any(
         m.index == reference.index and any(_same(m, kind, v) for kind, v in reference.values) for m in reading.measurements

@@ -41,7 +41,7 @@ from baremetal_acc.model.inventory import BmcFacts, HostReading, Inventory, Powe
 from baremetal_acc.model.lock import Engagement, LockReading, LockState
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.planning import host_evidence, lock_evidence
-from baremetal_acc.planning.host_evidence import HostRan, Source
+from baremetal_acc.planning.host_evidence import EvidenceSource, HostRan
 from baremetal_acc.policy.baseline import HOST_PATHS, Baseline, Demands, NodeFacts, demands
 
 MOST_INTERVALS = 16
@@ -247,14 +247,14 @@ def _ran(
         elapsed,
         settles=tail,
         blind_limit=conditions.blind_limit,
-        dependable=frozenset({Source.LAST_RESET} if host.system in dependable else ()),
+        dependable=frozenset({EvidenceSource.LAST_RESET} if host.system in dependable else ()),
     )
     if any(one.says is HostRan.RAN for one in said):
         return _Ran.YES
     shows = {one.source for one in said if one.says is HostRan.DID_NOT_RUN}
-    if Source.LAST_RESET in shows:
+    if EvidenceSource.LAST_RESET in shows:
         return _Ran.NO
-    return _Ran.NOT_BY_POWER if Source.POWER in shows else _Ran.SILENT
+    return _Ran.NOT_BY_POWER if EvidenceSource.POWER in shows else _Ran.SILENT
 
 
 def _restarted(before: CardSeen, after: CardSeen) -> HostRan:
@@ -349,7 +349,7 @@ def _learnt(dependable: set[Ref], before: CardSeen | None, after: CardSeen, sett
         settled = before is not None and host.off_since is not None and before.at - host.off_since >= settles
         if started is None or not settled or started.power is not PowerState.ON:
             continue
-        if Source.LAST_RESET in host_evidence.changed_by_start(host.reading, started):
+        if EvidenceSource.LAST_RESET in host_evidence.changed_by_start(host.reading, started):
             found.add(host.system)
         else:
             found.discard(host.system)

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tell from two readings of a host by its BMC whether the host has run in between.
 
-Each property or IPMI command by which a BMC reports on its host is a source (:class:`Source`). A row of :data:`SOURCES` says
-what a changed value shows, and what an unchanged value shows, which for most is nothing. One source that shows that the host
-has run outweighs all others. That a host did not run is shown only by a source that could not have missed it: its power, read
-twice within a time in which no host starts, or the time of its last reset, of a BMC that was seen to set it at a start.
+Each property or IPMI command by which a BMC reports on its host is a source (:class:`EvidenceSource`). A row of
+:data:`SOURCES` says what a changed value shows, and what an unchanged value shows, which for most is nothing. One source that
+shows that the host has run outweighs all others. That a host did not run is shown only by a source that could not have missed
+it: its power, read twice within a time in which no host starts, or the time of its last reset, of a BMC that was seen to set
+it at a start.
 
 Both readings have to be of the same System. The page on the watch (doc/source/watch.rst) explains the table.
 """
@@ -30,7 +31,7 @@ class HostRan(StrEnum):
     SILENT = 'silent'
 
 
-class Source(StrEnum):
+class EvidenceSource(StrEnum):
     """What a BMC reports about its host, by the fields of :class:`~baremetal_acc.model.inventory.HostReading`."""
 
     POWER = 'power'
@@ -61,57 +62,57 @@ class SourceRow:
 
 _SYSTEM, _MANAGER, _IPMI = 'DSP8010 2025.4, ComputerSystem v1_27_0', 'DSP8010 2025.4, Manager v1_24_0', 'IPMI 2.0 revision 1.1'
 
-SOURCES: Mapping[Source, SourceRow] = MappingProxyType(
+SOURCES: Mapping[EvidenceSource, SourceRow] = MappingProxyType(
     {
-        Source.POWER: SourceRow(
+        EvidenceSource.POWER: SourceRow(
             name='ComputerSystem.PowerState, Get Chassis Status',
             changed=HostRan.RAN,
             unchanged=HostRan.DID_NOT_RUN,
             origin=f'{_SYSTEM}, PowerState; {_IPMI}, section 28.2',
         ),
-        Source.LAST_RESET: SourceRow(
+        EvidenceSource.LAST_RESET: SourceRow(
             name='ComputerSystem.LastResetTime',
             changed=HostRan.RAN,
             unchanged=HostRan.DID_NOT_RUN,
             origin=f'{_SYSTEM}, LastResetTime',
         ),
         # The host's firmware reports it, and need not: a host that reports nothing leaves the value as it was.
-        Source.BOOT_PROGRESS: SourceRow(
+        EvidenceSource.BOOT_PROGRESS: SourceRow(
             name='ComputerSystem.BootProgress',
             changed=HostRan.RAN,
             unchanged=HostRan.SILENT,
             origin=f'{_SYSTEM}, BootProgress',
         ),
         # The reset of the BMC itself. A BMC that restarts does not see what the host does meanwhile.
-        Source.BMC_RESET: SourceRow(
+        EvidenceSource.BMC_RESET: SourceRow(
             name='Manager.LastResetTime',
             changed=HostRan.SILENT,
             unchanged=HostRan.SILENT,
             origin=f'{_MANAGER}, LastResetTime',
         ),
         # It counts in steps of one minute to some hours: a host that runs for less does not change it.
-        Source.POWER_ON_HOURS: SourceRow(
+        EvidenceSource.POWER_ON_HOURS: SourceRow(
             name='Get POH Counter',
             changed=HostRan.RAN,
             unchanged=HostRan.SILENT,
             origin=f'{_IPMI}, section 28.14',
         ),
         # Two starts may have the same cause.
-        Source.RESTART_CAUSE: SourceRow(
+        EvidenceSource.RESTART_CAUSE: SourceRow(
             name='Get System Restart Cause',
             changed=HostRan.RAN,
             unchanged=HostRan.SILENT,
             origin=f'{_IPMI}, section 28.11',
         ),
         # Two changes of power may be of the same kind.
-        Source.POWER_EVENT: SourceRow(
+        EvidenceSource.POWER_EVENT: SourceRow(
             name='Get Chassis Status, last power event',
             changed=HostRan.RAN,
             unchanged=HostRan.SILENT,
             origin=f'{_IPMI}, section 28.2',
         ),
         # A new log entry may be about anything, and a full log takes no more.
-        Source.LOG_MARK: SourceRow(
+        EvidenceSource.LOG_MARK: SourceRow(
             name='Get SEL Info',
             changed=HostRan.SILENT,
             unchanged=HostRan.SILENT,
@@ -121,7 +122,7 @@ SOURCES: Mapping[Source, SourceRow] = MappingProxyType(
 )
 
 
-class Seen(StrEnum):
+class HostWitness(StrEnum):
     """What two readings show of one source.
 
     ``settling``: another value, but so soon after the host was first read off that this power-off itself may have changed it.
@@ -138,9 +139,9 @@ class Seen(StrEnum):
 class Evidence:
     """What one source shows for an interval, and by which comparison."""
 
-    source: Source
+    source: EvidenceSource
     says: HostRan
-    seen: Seen
+    seen: HostWitness
 
 
 _OFF = {
@@ -161,7 +162,7 @@ def host_ran(
     *,
     settles: timedelta = timedelta(0),
     blind_limit: timedelta = BLIND_LIMIT,
-    dependable: frozenset[Source] = frozenset(),
+    dependable: frozenset[EvidenceSource] = frozenset(),
 ) -> HostRan:
     """Return whether a host has run between two readings of it; parameters as of :func:`evidence`."""
     said = {
@@ -177,7 +178,7 @@ def evidence(
     *,
     settles: timedelta = timedelta(0),
     blind_limit: timedelta = BLIND_LIMIT,
-    dependable: frozenset[Source] = frozenset(),
+    dependable: frozenset[EvidenceSource] = frozenset(),
 ) -> tuple[Evidence, ...]:
     """Return what each source shows of whether a host has run between two readings, in the order of :data:`SOURCES`.
 
@@ -197,18 +198,20 @@ def evidence(
     in_order = elapsed >= timedelta(0)
     found = []
     for source, row in SOURCES.items():
-        if source is Source.POWER:
+        if source is EvidenceSource.POWER:
             seen = _seen_of_power(before, after)
             shown = in_order and elapsed <= blind_limit
         else:
             seen = _seen(before, after, source)
-            shown = in_order and source in dependable and _seen(before, after, Source.BMC_RESET) is Seen.UNCHANGED
-            if seen is Seen.CHANGED and in_order and timedelta(0) < settles and elapsed <= settles:
-                seen = Seen.SETTLING
+            shown = (
+                in_order and source in dependable and _seen(before, after, EvidenceSource.BMC_RESET) is HostWitness.UNCHANGED
+            )
+            if seen is HostWitness.CHANGED and in_order and timedelta(0) < settles and elapsed <= settles:
+                seen = HostWitness.SETTLING
         match seen:
-            case Seen.CHANGED:
+            case HostWitness.CHANGED:
                 says = row.changed
-            case Seen.UNCHANGED if is_off and shown:
+            case HostWitness.UNCHANGED if is_off and shown:
                 says = row.unchanged
             case _:
                 says = HostRan.SILENT
@@ -222,14 +225,14 @@ def restarted(before: HostReading, after: HostReading) -> HostRan:
     A BMC that has restarted itself has not seen what the host did, so that counts as a restart of the host; and so does the
     loss of mains, which a host that is on does not survive. Only both times of reset together show that there was none.
     """
-    changed = (Source.LAST_RESET, Source.BMC_RESET, Source.RESTART_CAUSE)
+    changed = (EvidenceSource.LAST_RESET, EvidenceSource.BMC_RESET, EvidenceSource.RESTART_CAUSE)
     events = (before.power_event, after.power_event)
-    if any(_seen(before, after, source) is Seen.CHANGED for source in changed) or (
+    if any(_seen(before, after, source) is HostWitness.CHANGED for source in changed) or (
         None not in events and events[0] != events[1]
     ):
         return HostRan.RAN
-    times = (Source.LAST_RESET, Source.BMC_RESET)
-    return HostRan.DID_NOT_RUN if all(_seen(before, after, s) is Seen.UNCHANGED for s in times) else HostRan.SILENT
+    times = (EvidenceSource.LAST_RESET, EvidenceSource.BMC_RESET)
+    return HostRan.DID_NOT_RUN if all(_seen(before, after, s) is HostWitness.UNCHANGED for s in times) else HostRan.SILENT
 
 
 def with_bmc_reset(reading: HostReading, earlier: HostReading) -> HostReading:
@@ -240,7 +243,7 @@ def with_bmc_reset(reading: HostReading, earlier: HostReading) -> HostReading:
     return reading if reading.bmc_reset is not None else replace(reading, bmc_reset=earlier.bmc_reset)
 
 
-def changed_by_start(off: HostReading, on: HostReading) -> frozenset[Source]:
+def changed_by_start(off: HostReading, on: HostReading) -> frozenset[EvidenceSource]:
     """Return the sources that a BMC has changed when its host was started, among those that may show that a host did not run.
 
     :param off: of the host before it was started, read when everything that its power-off changes had settled.
@@ -251,28 +254,30 @@ def changed_by_start(off: HostReading, on: HostReading) -> frozenset[Source]:
     return frozenset(
         source
         for source, row in SOURCES.items()
-        if source is not Source.POWER and row.unchanged is HostRan.DID_NOT_RUN and _seen(off, on, source) is Seen.CHANGED
+        if source is not EvidenceSource.POWER
+        and row.unchanged is HostRan.DID_NOT_RUN
+        and _seen(off, on, source) is HostWitness.CHANGED
     )
 
 
-def _seen_of_power(before: HostReading, after: HostReading) -> Seen:
+def _seen_of_power(before: HostReading, after: HostReading) -> HostWitness:
     """Compare the power: changed means that the host was not off at one end."""
     off = (_OFF[before.power], _OFF[after.power])
     if False in off:
-        return Seen.CHANGED
-    return Seen.ABSENT if None in off else Seen.UNCHANGED
+        return HostWitness.CHANGED
+    return HostWitness.ABSENT if None in off else HostWitness.UNCHANGED
 
 
-def _seen(before: HostReading, after: HostReading, source: Source) -> Seen:
+def _seen(before: HostReading, after: HostReading, source: EvidenceSource) -> HostWitness:
     old, new = _value(before, source), _value(after, source)
     if old is None or new is None:
-        return Seen.ABSENT
-    return Seen.UNCHANGED if old == new else Seen.CHANGED
+        return HostWitness.ABSENT
+    return HostWitness.UNCHANGED if old == new else HostWitness.CHANGED
 
 
-def _value(reading: HostReading, source: Source) -> object:
+def _value(reading: HostReading, source: EvidenceSource) -> object:
     """Return the value of a source; of the last power event without the loss of mains, which a host that is off meets, too."""
-    if source is Source.POWER_EVENT and reading.power_event is not None:
+    if source is EvidenceSource.POWER_EVENT and reading.power_event is not None:
         return reading.power_event - {PowerEvent.MAINS_LOST}
     value: object = getattr(reading, source.value)
     return value
@@ -282,9 +287,9 @@ __all__ = [
     'BLIND_LIMIT',
     'SOURCES',
     'Evidence',
+    'EvidenceSource',
     'HostRan',
-    'Seen',
-    'Source',
+    'HostWitness',
     'SourceRow',
     'changed_by_start',
     'evidence',

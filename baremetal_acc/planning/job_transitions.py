@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Progress
+from baremetal_acc.model.image import UploadProgress
 from baremetal_acc.model.inventory import Complaint, HostReading, TaskReading
 from baremetal_acc.model.job import (
     Action,
@@ -40,7 +40,7 @@ from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.planning import activation, interference, succession
 from baremetal_acc.planning.image_selection import same_version
-from baremetal_acc.planning.update_states import Effect, Next, Seen, following
+from baremetal_acc.planning.update_states import Effect, Next, UpdateObservation, following
 from baremetal_acc.planning.waiting_tasks import UNPLANNED, shut_out
 
 UNASKED = 1_000_000
@@ -48,7 +48,7 @@ UNASKED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RetryLimits:
     """How long a job waits for what.
 
     :ivar poll: between two polls.
@@ -91,7 +91,7 @@ class WriteSight:
     :ivar task_started: StartTime of its task as the BMC reports it, while the task runs and waits for nothing.
     """
 
-    seen: Seen
+    seen: UpdateObservation
     percent: int | None = None
     message: str | None = None
     stalled: bool = False
@@ -106,7 +106,7 @@ class WriteSight:
     told_busy: bool = False
     task_started: str | None = None
     complaints: tuple[Complaint, ...] = ()
-    start: Progress | None = None
+    start: UploadProgress | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class DueActions:
     """The job after a poll, and the positions of the items that are due.
 
     Mark these items by :func:`sent` and store the job before performing them.
@@ -183,7 +183,7 @@ def current(job: Job) -> Stage | None:
     return first
 
 
-def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
+def advance(job: Job, sight: Sight, now: datetime, patience: RetryLimits) -> DueActions:
     """Update the job from what was read, and select the items that are due."""
     under_way = [n for n, i, _ in _open_writes(job) if i.state is not ItemState.PLANNED]
     # A job whose stages had all ended before the deadline is not expired, although its end was not reported yet.
@@ -197,10 +197,10 @@ def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
     job = _give_up_what_is_pointless(job, now)
     match current(job):
         case None | Stage.VERIFY:
-            return Move(job=job)
+            return DueActions(job=job)
         case Stage.WRITE if any(job.items[n].state is ItemState.FAILED for n in under_way):
             # A write that was given up just now may still run, and was not counted in sight.foreign: poll again first.
-            return Move(job=job)
+            return DueActions(job=job)
         case Stage.WRITE:
             return _due(job, _next_writes(job, sight))
         case Stage.RESTART_BMC | Stage.RESET as at:
@@ -322,7 +322,7 @@ def complained(complaint: Complaint) -> str:
     return complaint.text if named else f'{", ".join(complaint.names)}: {complaint.text}'
 
 
-def stalls(item: Item, now: datetime, patience: Patience) -> bool:
+def stalls(item: Item, now: datetime, patience: RetryLimits) -> bool:
     """Whether the task of a write has made no progress for longer than any write takes."""
     return item.moved is not None and now - item.moved > patience.stall
 
@@ -358,7 +358,7 @@ def _protected(action: Release | Engage) -> str:
     return f'BMC {action.ref.bmc}' if action.scope is Scope.BMC else action.accelerator
 
 
-def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> Job:
+def _writes_seen(job: Job, sight: Sight, now: datetime, patience: RetryLimits) -> Job:
     for position, seen in sight.writes.items():
         item = job.items[position]
         if seen.successor is not None and isinstance(item.action, Flash | Program):
@@ -376,7 +376,7 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         # A process that was killed while it waited for the answer polls late: the time to settle begins with the first poll.
         unseen = item.state is ItemState.SENT and item.task is None and item.moved is None
         too_long = not unseen and _too_long(follows.effect, item, now, patience)
-        if seen.lost or (seen.seen is Seen.AWAITS and seen.task is not None):
+        if seen.lost or (seen.seen is UpdateObservation.AWAITS and seen.task is not None):
             item = replace(item, task=seen.task, task_started=None)
             job = with_item(job, position, item)
         if follows.effect is Effect.GIVE_UP and _may_be_cancelled(item, now, patience):
@@ -388,7 +388,7 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
             if seen.wrote_nothing:
                 says = f'{shut_out(job, action) or UNPLANNED} (the BMC has cancelled it, and nothing was written)'
             unsure = follows.effect in (Effect.ASK, Effect.GIVE_UP)
-            nothing = seen.wrote_nothing or seen.seen is Seen.REFUSED
+            nothing = seen.wrote_nothing or seen.seen is UpdateObservation.REFUSED
             job = ended(job, position, ItemState.FAILED, now, says, unsure=unsure, untouched=nothing)
         elif follows.state is not item.state:
             job = ended(job, position, follows.state, now, seen.message)
@@ -400,10 +400,10 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         item = replace(item, told_busy=item.told_busy or seen.told_busy)
         if item.state is ItemState.FAILED:
             percent = item.percent if seen.percent is None else seen.percent
-            item = replace(item, task_failed=seen.seen is Seen.FAILED, percent=percent)
+            item = replace(item, task_failed=seen.seen is UpdateObservation.FAILED, percent=percent)
         if item.objection is not None and not _stands_still(action, seen):
             item = replace(item, objection=replace(item.objection, fails=False))
-        if item.state is ItemState.STAGED and seen.seen is Seen.AWAITS:
+        if item.state is ItemState.STAGED and seen.seen is UpdateObservation.AWAITS:
             # The stall is counted from the first poll after the restart.
             item = replace(item, follows=True, moved=None)
         if (unseen or (item.moved is None and asks)) and not item.state.ended:
@@ -415,7 +415,7 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         # The time to settle begins when progress ends; a task that only claims to run has its own limit (stall).
         if not item.state.ended and follows.effect is Effect.WAIT:
             item = replace(item, since=now, moved=now if _moved(item, seen) else item.moved, message=seen.message)
-            if seen.seen in (Seen.WORKING, Seen.AWAITS):
+            if seen.seen in (UpdateObservation.WORKING, UpdateObservation.AWAITS):
                 evidence = item.evidence or _progressed(action, seen)
                 # A task that waited may be started again, and then reports another StartTime.
                 started = None if seen.waits else item.task_started or seen.task_started
@@ -434,32 +434,35 @@ def _answered(item: Item) -> str:
 def _strays(action: Flash | Program, seen: WriteSight) -> bool:
     """Whether the component was read and shows another version than before the write, or none."""
     if seen.shown is None:
-        return seen.seen in (Seen.UNTOLD, Seen.UNSHOWN, Seen.MISSING) and action.expects is not None
+        return (
+            seen.seen in (UpdateObservation.UNTOLD, UpdateObservation.UNSHOWN, UpdateObservation.MISSING)
+            and action.expects is not None
+        )
     return seen.shown != action.expects and not same_version(seen.shown, action.expects)
 
 
 def _stands_still(action: Flash | Program, seen: WriteSight) -> bool:
     """Whether nothing is seen in progress that may be the write, and the component is as before; or nothing can be read."""
-    if seen.seen is Seen.SILENT:
+    if seen.seen is UpdateObservation.SILENT:
         return True
     as_before = seen.shown == action.expects or same_version(seen.shown, action.expects)
-    return as_before and seen.seen in (Seen.REFUSED, Seen.NOTHING, Seen.UNTOLD)
+    return as_before and seen.seen in (UpdateObservation.REFUSED, UpdateObservation.NOTHING, UpdateObservation.UNTOLD)
 
 
-def _next(job: Job, item: Item, action: Flash | Program, seen: Seen) -> Next:
+def _next(job: Job, item: Item, action: Flash | Program, seen: UpdateObservation) -> Next:
     """Return the next state of a write.
 
     A write that waits for a restart of the host is given up if that restart cannot help it, or does not come.
     """
     follows = following(item.state, seen, _reset_of(action))
-    if seen is Seen.AWAITS and (why := shut_out(job, action)) is not None:
+    if seen is UpdateObservation.AWAITS and (why := shut_out(job, action)) is not None:
         return Next(state=ItemState.FAILED, effect=Effect.GIVE_UP, why=why)
     if follows.effect is Effect.GIVE_UP and item.waits:
         return replace(follows, why=shut_out(job, action) or UNPLANNED)
     return follows
 
 
-def _may_be_cancelled(item: Item, now: datetime, patience: Patience) -> bool:
+def _may_be_cancelled(item: Item, now: datetime, patience: RetryLimits) -> bool:
     """Whether a task that is to be given up can still be cancelled, or may still end because it was."""
     if item.task is None or item.uncancelled is not None:
         return False
@@ -475,7 +478,7 @@ def _not_cancelled(item: Item) -> str:
     )
 
 
-def _too_long(effect: Effect, item: Item, now: datetime, patience: Patience) -> bool:
+def _too_long(effect: Effect, item: Item, now: datetime, patience: RetryLimits) -> bool:
     """Whether nothing has changed for as long as this effect may take."""
     limit = {Effect.SETTLE: patience.settle, Effect.ASK: patience.stall}.get(effect)
     # A write that is polled by its device made its last progress when it was sent, or when its task last reported some.
@@ -483,7 +486,7 @@ def _too_long(effect: Effect, item: Item, now: datetime, patience: Patience) -> 
     return limit is not None and now - since > limit
 
 
-def _by(item: Item, now: datetime, patience: Patience) -> str:
+def _by(item: Item, now: datetime, patience: RetryLimits) -> str:
     return f'{(item.moved or now) + patience.stall:%H:%M:%S}Z'
 
 
@@ -510,19 +513,19 @@ def _instead(action: Flash | Program, seen: WriteSight) -> str:
     if seen.shown is None or same_version(seen.shown, action.version):
         return ''
     found = f': {seen.shown} runs, {action.version} was sent'
-    if seen.seen is not Seen.SUCCEEDED or not isinstance(action, Flash):
+    if seen.seen is not UpdateObservation.SUCCEEDED or not isinstance(action, Flash):
         return found
     return f'{found}; apply.reset of image {action.image} is {action.reset}: name the reset there if it runs only after one'
 
 
 def _moved(item: Item, seen: WriteSight) -> bool:
     """Whether a task makes progress: by its percentage, or without one by its message. An unread task counts as moving."""
-    if seen.seen not in (Seen.WORKING, Seen.AWAITS) or item.moved is None:
+    if seen.seen not in (UpdateObservation.WORKING, UpdateObservation.AWAITS) or item.moved is None:
         return True
     return seen.percent != item.percent if seen.percent is not None else seen.message != item.message
 
 
-def _busy_for_too_long(job: Job, sight: Sight, now: datetime, patience: Patience) -> Job:
+def _busy_for_too_long(job: Job, sight: Sight, now: datetime, patience: RetryLimits) -> Job:
     """Fail rollbacks that wait for longer than the stall limit for a BMC that a foreign, or the failed, update keeps busy."""
     under_way = {a.ref.bmc for _, i, a in _open_writes(job) if i.state is not ItemState.PLANNED}
     for position, item, action in tuple(_open_writes(job)):
@@ -557,7 +560,7 @@ def _not_beside_what_may_go_on(job: Job, now: datetime) -> Job:
     return job
 
 
-def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> Job:
+def _resets_seen(job: Job, sight: Sight, now: datetime, patience: RetryLimits) -> Job:
     for position, came in sight.resets.items():
         item = job.items[position]
         if item.state is not ItemState.RUNNING or not isinstance(item.action, Reset):
@@ -586,12 +589,12 @@ def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
     return job
 
 
-def _waited(job: Job, item: Item, now: datetime, patience: Patience) -> Job:
+def _waited(job: Job, item: Item, now: datetime, patience: RetryLimits) -> Job:
     """Extend the deadline of a job that has waited for a person by the time that was waited."""
     return replace(job, deadline=job.deadline - patience.person + (now - item.since))
 
 
-def _nobody_came(job: Job, item: Item, patience: Patience) -> str:
+def _nobody_came(job: Job, item: Item, patience: RetryLimits) -> str:
     """Return what is left to do if nobody has done the manual reset in time."""
     if not isinstance(item.action, Reset):
         raise TypeError('a person is waited for by a reset')
@@ -789,7 +792,7 @@ def _next_resets(job: Job, at: Stage) -> list[int]:
     return [n for n, i in (of_bmcs or enforcing or resets) if i.state in (ItemState.PLANNED, ItemState.SENT)]
 
 
-def _due(job: Job, positions: list[int]) -> Move:
+def _due(job: Job, positions: list[int]) -> DueActions:
     """Select the items that can be performed now. A write that was sent is only polled, unless its image is sent in turns."""
 
     def can(item: Item) -> bool:
@@ -797,7 +800,7 @@ def _due(job: Job, positions: list[int]) -> Move:
             return item.progress is not None or not isinstance(item.action, Flash | Program)
         return item.state is ItemState.PLANNED
 
-    return Move(job=job, perform=tuple(n for n in positions if can(job.items[n])))
+    return DueActions(job=job, perform=tuple(n for n in positions if can(job.items[n])))
 
 
 def _is(action: Action, purpose: ResetPurpose) -> bool:

@@ -20,7 +20,7 @@ from baremetal_acc.model.codec import encode
 from baremetal_acc.model.finding import RuleMatchesNothing
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ImageKind
-from baremetal_acc.model.inventory import Inventory, PowerState, Way
+from baremetal_acc.model.inventory import Inventory, PowerState, UploadWay
 from baremetal_acc.model.job import (
     Action,
     CheckImage,
@@ -35,7 +35,16 @@ from baremetal_acc.model.job import (
     Withdraw,
     stage,
 )
-from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, Undo, WritablePart, WritePath, closed_by_us
+from baremetal_acc.model.lock import (
+    LockReading,
+    LockState,
+    LockUndoRecord,
+    ResetKind,
+    Scope,
+    WritablePart,
+    WritePath,
+    closed_by_us,
+)
 from baremetal_acc.model.note import Note
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.refusal import Refusal
@@ -84,7 +93,7 @@ class _Draft:
 
     inventory: Inventory
     catalogue: tuple[Image, ...]
-    undos: tuple[Undo, ...] = ()
+    undos: tuple[LockUndoRecord, ...] = ()
     actions: list[Action] = field(default_factory=list)
     released: set[Release] = field(default_factory=set)
     again: frozenset[AcceleratorId] = frozenset()
@@ -142,7 +151,7 @@ def plan(
     anew: frozenset[tuple[AcceleratorId, str]] = frozenset(),
     spoilt: frozenset[AcceleratorId] = frozenset(),
     blockable: waivers.Blockable = frozenset(),
-    undos: Iterable[Undo] = (),
+    undos: Iterable[LockUndoRecord] = (),
 ) -> Plan:
     """Plan the actions that bring a target from the read inventory to what the baseline demands.
 
@@ -544,7 +553,7 @@ def _refuse_unsafe_bundle(draft: _Draft, name: str, bmc: BmcName) -> None:
         draft.refuse(None, Subject(kind=SubjectKind.BUNDLE, name=name), r.BundleReachesMachines(bmc=bmc))
     facts = draft.inventory.bmc(bmc)
     sending = None if facts is None or facts.update is None else facts.update.sending
-    if sending is not None and sending.way is Way.HPM_1:
+    if sending is not None and sending.way is UploadWay.HPM_1:
         draft.refuse(None, Subject(kind=SubjectKind.BUNDLE, name=name), r.OneComponentAtATime(bmc=bmc))
     for image in bundles.of(draft.catalogue, name):
         if image.denied is not None:

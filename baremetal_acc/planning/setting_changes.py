@@ -18,7 +18,7 @@ from baremetal_acc.model.job import Engage, Item, ItemState, Job, Release
 from baremetal_acc.model.lock import LockReading, LockState, Scope
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.planning import job_transitions
-from baremetal_acc.planning.job_transitions import Patience, describe, ended, with_item
+from baremetal_acc.planning.job_transitions import RetryLimits, describe, ended, with_item
 
 _CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED, LockState.PENDING_RESET})
 
@@ -38,7 +38,7 @@ def reads_back(job: Job) -> bool:
     return any(item.follows is False for _, item, _ in _under_way(job))
 
 
-def seen(job: Job, found: Mapping[Ref, TaskReading], now: datetime, patience: Patience) -> Job:
+def seen(job: Job, found: Mapping[Ref, TaskReading], now: datetime, patience: RetryLimits) -> Job:
     """Return the job after the tasks of its changes were read.
 
     A task that waits for a restart ends the wait: the change is pending then, as the lock itself says. A task that claims to
@@ -68,7 +68,7 @@ def seen(job: Job, found: Mapping[Ref, TaskReading], now: datetime, patience: Pa
     return job
 
 
-def read_back(job: Job, inventory: Inventory, now: datetime, patience: Patience) -> Job:
+def read_back(job: Job, inventory: Inventory, now: datetime, patience: RetryLimits) -> Job:
     """Return the job after its changed locks were read, of changes that the BMC has carried out according to its tasks."""
     for position, item, action in _under_way(job):
         if item.follows:

@@ -17,7 +17,7 @@ from baremetal_acc.planning import lock_evidence
 from baremetal_acc.planning.trouble import HostOn, HostOnUnread, HostUnread
 from baremetal_acc.planning.verify import verify
 from baremetal_acc.planning.waivers import Blockable
-from baremetal_acc.planning.watch import Trouble, TroubleKind
+from baremetal_acc.planning.watch import TroubleKind, WatchTrouble
 from baremetal_acc.policy.baseline import Baseline, NodeFacts, demands
 
 
@@ -80,7 +80,7 @@ def _shows_open(
     return bool(found - wanted.accept - {LockState.UNKNOWN, LockState.UNSUPPORTED})
 
 
-def troubles(found: Unproven, *, state: str, trusted: bool) -> tuple[Trouble, ...]:
+def troubles(found: Unproven, *, state: str, trusted: bool) -> tuple[WatchTrouble, ...]:
     """Return what is wrong with an unused machine whose host is on.
 
     :param state: of the node, for the text.
@@ -89,17 +89,17 @@ def troubles(found: Unproven, *, state: str, trusted: bool) -> tuple[Trouble, ..
     if found.open:
         of = found.open if trusted else frozenset()
         on = HostOn(state=state, cards=found.open, trusted=trusted)
-        return (Trouble(kind=TroubleKind.HOST_ON, device=None, subject='host', fact=on, of=of),)
+        return (WatchTrouble(kind=TroubleKind.HOST_ON, device=None, subject='host', fact=on, of=of),)
     if found.unread:
         unread = HostOnUnread(state=state, cards=found.unread)
-        return (Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='locks', fact=unread, certain=False),)
+        return (WatchTrouble(kind=TroubleKind.UNREADABLE, device=None, subject='locks', fact=unread, certain=False),)
     return ()
 
 
-def unread_host(error: Exception | None, *, state: str) -> Trouble:
+def unread_host(error: Exception | None, *, state: str) -> WatchTrouble:
     """Return the trouble that a BMC does not report whether the host of an unused machine is on."""
     fact = HostUnread(state=state, error=error)
-    return Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='host', fact=fact, certain=False)
+    return WatchTrouble(kind=TroubleKind.UNREADABLE, device=None, subject='host', fact=fact, certain=False)
 
 
 __all__ = ['Unproven', 'troubles', 'unproven', 'unread_host']

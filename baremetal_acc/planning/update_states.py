@@ -15,7 +15,7 @@ from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.planning.image_selection import same_version
 
 
-class Seen(StrEnum):
+class UpdateObservation(StrEnum):
     """What one poll of a component and of the task of its write shows.
 
     ``running``: the expected version runs. ``staged``: it waits for a reset. ``elsewhere``: another write keeps the BMC busy.
@@ -108,45 +108,45 @@ _STALLED = Next(
 _DONE = Next(state=ItemState.DONE, effect=Effect.END)
 _STAGED = Next(state=ItemState.STAGED, effect=Effect.END)
 
-TABLE: dict[tuple[ItemState, Seen], Next] = {
+TABLE: dict[tuple[ItemState, UpdateObservation], Next] = {
     # Sent, and no answer seen: only the device can show whether the image arrived.
-    (_S, Seen.RUNNING): _DONE,
-    (_S, Seen.STAGED): _STAGED,
-    (_S, Seen.ELSEWHERE): Next(state=_S, effect=Effect.WAIT),
-    (_S, Seen.WORKING): Next(state=_R, effect=Effect.WAIT),
-    (_S, Seen.AWAITS): Next(state=_R, effect=Effect.WAIT),
-    (_S, Seen.SUCCEEDED): _settle(_S, 'the BMC says that the update succeeded, and the version is not there'),
-    (_S, Seen.FAILED): _fail('the BMC says that the update failed'),
-    (_S, Seen.STALLED): _STALLED,
-    (_S, Seen.OTHER): _settle(_S, 'the BMC says that the update succeeded, and another version is staged'),
-    (_S, Seen.VANISHED): _settle(_S, 'the BMC has forgotten the update, and the version is not there'),
-    (_S, Seen.FORGOTTEN): _ask(_S, _FORGOTTEN),
-    (_S, Seen.UNANSWERED): _ask(_S, _UNANSWERED),
-    (_S, Seen.NOTHING): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),
-    (_S, Seen.REFUSED): _settle(_S, _REFUSED),
-    (_S, Seen.MISSING): _settle(_S, _MISSING),
-    (_S, Seen.UNTOLD): _ask(_S, _UNTOLD),
-    (_S, Seen.UNSHOWN): _ask(_S, _UNSHOWN),
-    (_S, Seen.SILENT): Next(state=_S, effect=Effect.WAIT),
+    (_S, UpdateObservation.RUNNING): _DONE,
+    (_S, UpdateObservation.STAGED): _STAGED,
+    (_S, UpdateObservation.ELSEWHERE): Next(state=_S, effect=Effect.WAIT),
+    (_S, UpdateObservation.WORKING): Next(state=_R, effect=Effect.WAIT),
+    (_S, UpdateObservation.AWAITS): Next(state=_R, effect=Effect.WAIT),
+    (_S, UpdateObservation.SUCCEEDED): _settle(_S, 'the BMC says that the update succeeded, and the version is not there'),
+    (_S, UpdateObservation.FAILED): _fail('the BMC says that the update failed'),
+    (_S, UpdateObservation.STALLED): _STALLED,
+    (_S, UpdateObservation.OTHER): _settle(_S, 'the BMC says that the update succeeded, and another version is staged'),
+    (_S, UpdateObservation.VANISHED): _settle(_S, 'the BMC has forgotten the update, and the version is not there'),
+    (_S, UpdateObservation.FORGOTTEN): _ask(_S, _FORGOTTEN),
+    (_S, UpdateObservation.UNANSWERED): _ask(_S, _UNANSWERED),
+    (_S, UpdateObservation.NOTHING): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),
+    (_S, UpdateObservation.REFUSED): _settle(_S, _REFUSED),
+    (_S, UpdateObservation.MISSING): _settle(_S, _MISSING),
+    (_S, UpdateObservation.UNTOLD): _ask(_S, _UNTOLD),
+    (_S, UpdateObservation.UNSHOWN): _ask(_S, _UNSHOWN),
+    (_S, UpdateObservation.SILENT): Next(state=_S, effect=Effect.WAIT),
     # The BMC has a task for it.
-    (_R, Seen.RUNNING): _DONE,
-    (_R, Seen.STAGED): _STAGED,
-    (_R, Seen.ELSEWHERE): Next(state=_R, effect=Effect.WAIT),
-    (_R, Seen.WORKING): Next(state=_R, effect=Effect.WAIT),
-    (_R, Seen.AWAITS): Next(state=_R, effect=Effect.WAIT),
-    (_R, Seen.SUCCEEDED): _settle(_R, 'the BMC says that the update succeeded, and the version is not there'),
-    (_R, Seen.FAILED): _fail('the BMC says that the update failed'),
-    (_R, Seen.STALLED): _STALLED,
-    (_R, Seen.OTHER): _settle(_R, 'the BMC says that the update succeeded, and another version is staged'),
-    (_R, Seen.VANISHED): _settle(_R, 'the BMC has forgotten the update, and the version is not there'),
-    (_R, Seen.FORGOTTEN): _ask(_R, _FORGOTTEN),
-    (_R, Seen.UNANSWERED): _ask(_R, _UNANSWERED),
-    (_R, Seen.NOTHING): _settle(_R, 'the BMC shows neither a task nor the version'),
-    (_R, Seen.REFUSED): _settle(_R, _REFUSED),
-    (_R, Seen.MISSING): _settle(_R, _MISSING),
-    (_R, Seen.UNTOLD): _ask(_R, _UNTOLD),
-    (_R, Seen.UNSHOWN): _ask(_R, _UNSHOWN),
-    (_R, Seen.SILENT): Next(state=_R, effect=Effect.WAIT),
+    (_R, UpdateObservation.RUNNING): _DONE,
+    (_R, UpdateObservation.STAGED): _STAGED,
+    (_R, UpdateObservation.ELSEWHERE): Next(state=_R, effect=Effect.WAIT),
+    (_R, UpdateObservation.WORKING): Next(state=_R, effect=Effect.WAIT),
+    (_R, UpdateObservation.AWAITS): Next(state=_R, effect=Effect.WAIT),
+    (_R, UpdateObservation.SUCCEEDED): _settle(_R, 'the BMC says that the update succeeded, and the version is not there'),
+    (_R, UpdateObservation.FAILED): _fail('the BMC says that the update failed'),
+    (_R, UpdateObservation.STALLED): _STALLED,
+    (_R, UpdateObservation.OTHER): _settle(_R, 'the BMC says that the update succeeded, and another version is staged'),
+    (_R, UpdateObservation.VANISHED): _settle(_R, 'the BMC has forgotten the update, and the version is not there'),
+    (_R, UpdateObservation.FORGOTTEN): _ask(_R, _FORGOTTEN),
+    (_R, UpdateObservation.UNANSWERED): _ask(_R, _UNANSWERED),
+    (_R, UpdateObservation.NOTHING): _settle(_R, 'the BMC shows neither a task nor the version'),
+    (_R, UpdateObservation.REFUSED): _settle(_R, _REFUSED),
+    (_R, UpdateObservation.MISSING): _settle(_R, _MISSING),
+    (_R, UpdateObservation.UNTOLD): _ask(_R, _UNTOLD),
+    (_R, UpdateObservation.UNSHOWN): _ask(_R, _UNSHOWN),
+    (_R, UpdateObservation.SILENT): Next(state=_R, effect=Effect.WAIT),
 }
 """The next state for every state in which a write is polled, with everything that a poll can show.
 
@@ -155,13 +155,13 @@ fresh read shows the very device that was planned. Nothing here starts a write.
 """
 
 
-def following(state: ItemState, seen: Seen, reset: ResetKind) -> Next:
+def following(state: ItemState, seen: UpdateObservation, reset: ResetKind) -> Next:
     """Return the next state of a write.
 
     A successful task ends the write only if the version needs a reset to run; it is verified after that reset. A task that
     waits for a restart of the host gets it if one is planned, and is polled to its end after that.
     """
-    if seen in (Seen.SUCCEEDED, Seen.AWAITS) and reset is not ResetKind.NONE and state in (_S, _R):
+    if seen in (UpdateObservation.SUCCEEDED, UpdateObservation.AWAITS) and reset is not ResetKind.NONE and state in (_S, _R):
         return _STAGED
     return TABLE[state, seen]
 
@@ -182,7 +182,7 @@ def classify(
     failed_at_once: bool = False,
     is_over: bool = False,
     cut: bool = False,
-) -> Seen:
+) -> UpdateObservation:
     """Classify what a poll of a write shows.
 
     Running, staged and wanted version are three things: if another version is staged, nothing has ended.
@@ -214,38 +214,40 @@ def classify(
     idle = service is UpdateActivity.IDLE or (by_tasks and not deleted)
     runs = state is TaskState.ACTIVE and not stalled
     if task is not None and runs and not task.opaque:
-        return Seen.AWAITS if task.awaits_restart else Seen.WORKING
+        return UpdateObservation.AWAITS if task.awaits_restart else UpdateObservation.WORKING
     if task is not None and state is TaskState.FAILED and not task.opaque:
-        return Seen.FAILED
+        return UpdateObservation.FAILED
     other = staged is not None and not same_version(staged, wanted)
     # A monitor that has ended while the BMC writes is no proof of a version that was there before.
     succeeded = task is not None and state is TaskState.SUCCEEDED and not (task.opaque and busy)
     if same_version(version, wanted) and not other and (succeeded or not same_version(before, wanted)):
-        return Seen.WORKING if runs and busy else Seen.RUNNING
+        return UpdateObservation.WORKING if runs and busy else UpdateObservation.RUNNING
     if runs:
-        return Seen.WORKING
+        return UpdateObservation.WORKING
     if busy and state is not TaskState.ACTIVE:
-        return Seen.ELSEWHERE
+        return UpdateObservation.ELSEWHERE
     if state is TaskState.FAILED and not cancelled:
-        return Seen.FAILED
+        return UpdateObservation.FAILED
     if same_version(staged, wanted) and (succeeded or not same_version(staged_before, wanted)):
-        return Seen.STAGED
+        return UpdateObservation.STAGED
     if state is TaskState.ACTIVE:
-        return Seen.AWAITS if restarts and task is not None and task.unbegun else Seen.STALLED
+        return UpdateObservation.AWAITS if restarts and task is not None and task.unbegun else UpdateObservation.STALLED
     if version is None or state is TaskState.FAILED:
-        return Seen.UNSHOWN if succeeded else Seen.UNTOLD  # a version that is not reported yet is not the earlier version
+        return (
+            UpdateObservation.UNSHOWN if succeeded else UpdateObservation.UNTOLD
+        )  # a version that is not reported yet is not the earlier version
     if succeeded:
-        return Seen.OTHER if other else Seen.SUCCEEDED
+        return UpdateObservation.OTHER if other else UpdateObservation.SUCCEEDED
     no_task = failed_at_once and task is None
     if no_task and service in (UpdateActivity.IDLE, UpdateActivity.TOLD_BY_TASKS) and _same(version, before):
-        return Seen.REFUSED if _same(staged, staged_before) else Seen.NOTHING
+        return UpdateObservation.REFUSED if _same(staged, staged_before) else UpdateObservation.NOTHING
     if not idle and not is_over:
-        return Seen.UNTOLD
+        return UpdateObservation.UNTOLD
     if task is not None and state is TaskState.GONE:
         # A service that reports itself, without a task, that no command runs is what writes, not a memory of it.
         told = is_over or (service is UpdateActivity.IDLE and not task.opaque)
-        return Seen.VANISHED if told else Seen.FORGOTTEN
-    return Seen.NOTHING if is_over or cut or service is UpdateActivity.IDLE else Seen.UNANSWERED
+        return UpdateObservation.VANISHED if told else UpdateObservation.FORGOTTEN
+    return UpdateObservation.NOTHING if is_over or cut or service is UpdateActivity.IDLE else UpdateObservation.UNANSWERED
 
 
 def _same(one: str | None, other: str | None) -> bool:

@@ -79,7 +79,7 @@ EXPOSING = frozenset({TroubleKind.LOCK, TroubleKind.FIRMWARE, TroubleKind.CARD, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class WatchTrouble:
     """One difference from what was handed over.
 
     :ivar device: None: the trouble concerns the whole node.
@@ -112,14 +112,14 @@ class Alarm:
     :ivar told: whether it was reported.
     """
 
-    trouble: Trouble
+    trouble: WatchTrouble
     since: datetime
     rounds: int = 1
     told: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class WatchRound:
     """The result of a round.
 
     :ivar alarms: all that are known now.
@@ -136,7 +136,7 @@ class Round:
 
 def troubles(
     handed: Inventory, seen: Inventory, engagements: Iterable[Engagement] | None, *, lifecycle: int
-) -> tuple[Trouble, ...]:
+) -> tuple[WatchTrouble, ...]:
     """Return what differs from what was handed over.
 
     :param handed: the inventory at hand-over, with its locks judged.
@@ -154,9 +154,9 @@ def troubles(
     return _once(found)
 
 
-def _once(found: Iterable[Trouble]) -> tuple[Trouble, ...]:
+def _once(found: Iterable[WatchTrouble]) -> tuple[WatchTrouble, ...]:
     """Return each trouble once: every device of a machine reports the locks of the whole machine."""
-    known: dict[tuple[TroubleKind, AcceleratorId | None, str], Trouble] = {}
+    known: dict[tuple[TroubleKind, AcceleratorId | None, str], WatchTrouble] = {}
     for trouble in found:
         other = known.get(trouble.key)
         known[trouble.key] = trouble if other is None else replace(other, of=other.of | trouble.of)
@@ -180,13 +180,13 @@ _KINDS = {
 """None: locks are compared one by one, by what they prove and not by what they report."""
 
 
-def _changed(change: Change, handed: Inventory) -> Iterator[Trouble]:
+def _changed(change: Change, handed: Inventory) -> Iterator[WatchTrouble]:
     kind = _KINDS[change.kind]
     if kind is None or (kind is TroubleKind.FUNCTION and _may_change(change, handed)):
         return
     if kind is TroubleKind.UNREADABLE and change.subject.kind is SubjectKind.LOCK_READING:
         return  # the trouble of the lock itself reports it
-    yield Trouble(kind=kind, device=change.accelerator, subject=str(change.subject), fact=change, certain=change.certain)
+    yield WatchTrouble(kind=kind, device=change.accelerator, subject=str(change.subject), fact=change, certain=change.certain)
 
 
 def _may_change(change: Change, handed: Inventory) -> bool:
@@ -200,7 +200,7 @@ def _may_change(change: Change, handed: Inventory) -> bool:
 
 def _locks(
     old: Accelerator, new: Accelerator, records: lock_evidence.Records | None, gaps: tuple[Gap, ...], lifecycle: int
-) -> Iterator[Trouble]:
+) -> Iterator[WatchTrouble]:
     """Yield the troubles of the locks that were closed when the device was handed over."""
     now = {r.place: r for r in new.locks}
     for was in old.locks:
@@ -210,7 +210,7 @@ def _locks(
         subject = shown(f'lock {was.mechanism} {was.ref} {was.field}', 2 * drift.CHARACTERS)
         whole = was.scope is Scope.BMC
         gap = next((g for g in gaps if g.hides or g.ref == was.ref), None)
-        gone = Trouble(
+        gone = WatchTrouble(
             kind=TroubleKind.LOCK,
             device=None if whole else old.id,
             subject=subject,
@@ -234,7 +234,7 @@ def _locks(
 
 def _ways(
     old: Accelerator, new: Accelerator, records: lock_evidence.Records | None, gaps: tuple[Gap, ...], lifecycle: int
-) -> Iterator[Trouble]:
+) -> Iterator[WatchTrouble]:
     """Yield the paths of a host that were closed at hand-over and are open now because of something that is new.
 
     Changes of the locks from hand-over are reported for each of them, so here these locks count as they were.
@@ -257,12 +257,12 @@ def _ways(
             shown_now[by.place] = replace(by, state=LockState.LOCKED_REPORTED)
 
 
-def _way(a: Accelerator, path: WritePath, found: Coverage, gaps: tuple[Gap, ...]) -> Trouble:
+def _way(a: Accelerator, path: WritePath, found: Coverage, gaps: tuple[Gap, ...]) -> WatchTrouble:
     by = found.reading
     whole = by is not None and by.scope is Scope.BMC
     hidden = found.state is LockState.UNKNOWN or (by is None and bool(gaps))
     place = '' if by is None else f' lock {by.mechanism} {by.ref} {by.field}'
-    return Trouble(
+    return WatchTrouble(
         kind=TroubleKind.UNREADABLE if hidden else TroubleKind.LOCK,
         device=None if whole else a.id,
         subject=shown(f'write path {path}{place}', 2 * drift.CHARACTERS),
@@ -288,12 +288,12 @@ def holds(was: LockReading, found: LockReading, judged: LockReading) -> bool:
     return found.state is LockState.LOCKED_REPORTED and judged.state is LockState.PENDING_RESET and found.in_force
 
 
-def accounts(seen: Inventory, baseline: Baseline, node: NodeFacts) -> tuple[Trouble, ...]:
+def accounts(seen: Inventory, baseline: Baseline, node: NodeFacts) -> tuple[WatchTrouble, ...]:
     """Return the unexpected accounts that may log in to a BMC, by the present rules, not by the state at hand-over."""
     return _once(_accounts(seen, baseline, node))
 
 
-def _accounts(seen: Inventory, baseline: Baseline, node: NodeFacts) -> Iterator[Trouble]:
+def _accounts(seen: Inventory, baseline: Baseline, node: NodeFacts) -> Iterator[WatchTrouble]:
     for a in seen.accelerators:
         expected = demands(baseline, a, node).bmc_users
         if expected is None:
@@ -301,25 +301,25 @@ def _accounts(seen: Inventory, baseline: Baseline, node: NodeFacts) -> Iterator[
         for bmc, strange, unread in audit(a, seen, expected):
             for said in strange:
                 what = shown(f'account {said} of BMC {bmc}', 2 * drift.CHARACTERS)
-                yield Trouble(kind=TroubleKind.ACCOUNT, device=None, subject=what, fact=NotExpected())
+                yield WatchTrouble(kind=TroubleKind.ACCOUNT, device=None, subject=what, fact=NotExpected())
             if unread is not None:
                 what, fact = f'accounts of BMC {bmc}', AccountsUnread(error=unread)
-                yield Trouble(kind=TroubleKind.UNREADABLE, device=None, subject=what, fact=fact, certain=False)
+                yield WatchTrouble(kind=TroubleKind.UNREADABLE, device=None, subject=what, fact=fact, certain=False)
 
 
-def open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> tuple[Trouble, ...]:
+def open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> tuple[WatchTrouble, ...]:
     """Return the demanded locks that do not read closed, of a machine whose state at hand-over is unknown."""
     return _once(_open_locks(seen, baseline, node))
 
 
-def _open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> Iterator[Trouble]:
+def _open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> Iterator[WatchTrouble]:
     for a in seen.accelerators:
         for r in a.locks:
             if r.blocks & demands(baseline, a, node).block and r.state not in CLOSED:
                 subject = shown(f'lock {r.mechanism} {r.ref} {r.field}', 2 * drift.CHARACTERS)
                 known = r.state is not LockState.UNKNOWN
                 whole = r.scope is Scope.BMC
-                yield Trouble(
+                yield WatchTrouble(
                     kind=TroubleKind.LOCK if known else TroubleKind.UNREADABLE,
                     device=None if whole else a.id,
                     subject=subject,
@@ -330,24 +330,24 @@ def _open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> Iterato
                 )
 
 
-def unreadable(error: Exception) -> Trouble:
+def unreadable(error: Exception) -> WatchTrouble:
     """Return the trouble that a BMC could not be read."""
-    return Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='all', fact=Unreadable(error=error), certain=False)
+    return WatchTrouble(kind=TroubleKind.UNREADABLE, device=None, subject='all', fact=Unreadable(error=error), certain=False)
 
 
-def unloadable(error: Exception) -> Trouble:
+def unloadable(error: Exception) -> WatchTrouble:
     """Return the trouble that a node cannot be watched, whatever its BMC reports."""
-    return Trouble(kind=TroubleKind.UNLOADABLE, device=None, subject='node', fact=Unloadable(error=error))
+    return WatchTrouble(kind=TroubleKind.UNLOADABLE, device=None, subject='node', fact=Unloadable(error=error))
 
 
-def unproven(fact: NotHandedOver | NoCertificate, subject: str = 'hand-over') -> Trouble:
+def unproven(fact: NotHandedOver | NoCertificate, subject: str = 'hand-over') -> WatchTrouble:
     """Return the trouble that somebody has a node that was not handed over."""
-    return Trouble(kind=TroubleKind.UNPROVEN, device=None, subject=subject, fact=fact)
+    return WatchTrouble(kind=TroubleKind.UNPROVEN, device=None, subject=subject, fact=fact)
 
 
-def opened(since: datetime, by: str) -> Trouble:
+def opened(since: datetime, by: str) -> WatchTrouble:
     """Return the trouble that a step of ours has released locks."""
-    return Trouble(kind=TroubleKind.OPENED, device=None, subject='locks', fact=LocksOpened(since=since, by=by))
+    return WatchTrouble(kind=TroubleKind.OPENED, device=None, subject='locks', fact=LocksOpened(since=since, by=by))
 
 
 def unlocked(handed: Inventory) -> frozenset[AcceleratorId]:
@@ -378,8 +378,8 @@ def rewritable(
 
 
 def next_round(
-    before: Iterable[Alarm], found: Iterable[Trouble], now: datetime, *, patience: int, blind: bool = False
-) -> Round:
+    before: Iterable[Alarm], found: Iterable[WatchTrouble], now: datetime, *, patience: int, blind: bool = False
+) -> WatchRound:
     """Update the alarms, and return which of them to report.
 
     :param before: the alarms of the round before.
@@ -399,10 +399,10 @@ def next_round(
     dark = {a.trouble.device for a in alarms if a.trouble.kind is TroubleKind.UNREADABLE}
     kept = [a for a in known.values() if a.trouble.certain and (blind or a.trouble.device in dark or None in dark)]
     ended = [a for a in known.values() if a not in kept and a.told]
-    return Round(alarms=(*alarms, *kept), begun=tuple(begun), ended=tuple(ended))
+    return WatchRound(alarms=(*alarms, *kept), begun=tuple(begun), ended=tuple(ended))
 
 
-def exposed(found: Iterable[Trouble], *, opened: bool = False) -> frozenset[AcceleratorId]:
+def exposed(found: Iterable[WatchTrouble], *, opened: bool = False) -> frozenset[AcceleratorId]:
     """Return the devices to write again once the node is free, whatever version they report then: versions can be false.
 
     :param opened: we have released the locks ourselves, with the host held off: open locks expose nothing then.
@@ -415,7 +415,7 @@ def exposed(found: Iterable[Trouble], *, opened: bool = False) -> frozenset[Acce
 # ------------------------------------------------------------------------------------------------------------ reactions
 
 
-def reactions(baseline: Baseline, node: NodeFacts, known: Inventory | None, trouble: Trouble) -> frozenset[DriftAction]:
+def reactions(baseline: Baseline, node: NodeFacts, known: Inventory | None, trouble: WatchTrouble) -> frozenset[DriftAction]:
     """Return what the rules say to do about a trouble: the rules for its device, or for all devices of the node.
 
     :param known: the inventory to look up the devices in; the default applies if it has none of them.
@@ -425,7 +425,7 @@ def reactions(baseline: Baseline, node: NodeFacts, known: Inventory | None, trou
     return frozenset().union(*asked) if asked else ON_DRIFT
 
 
-def closable(found: Iterable[Trouble], seen: Inventory) -> tuple[tuple[LockReading, ...], tuple[NotClosed, ...]]:
+def closable(found: Iterable[WatchTrouble], seen: Inventory) -> tuple[tuple[LockReading, ...], tuple[NotClosed, ...]]:
     """Return the locks that can be engaged again now, in order; and why the others cannot.
 
     A lockdown comes last: under it a BMC accepts no other change.

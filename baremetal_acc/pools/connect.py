@@ -15,7 +15,7 @@ from baremetal_acc.config.options import IRONIC_GROUP as GROUP
 from baremetal_acc.config.settings import ServiceSettings
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.placement.slow_answers import SlowAnswers
-from baremetal_acc.pools.ironic import Ironic
+from baremetal_acc.pools.ironic import IronicApi
 
 SERVICE = 'baremetal'
 
@@ -34,7 +34,7 @@ class _AtFirstUse:
         return service.request(url, method, **kwargs)
 
 
-def connect(conf: cfg.ConfigOpts, *, say: Callable[[str], None] | None = None) -> Ironic:
+def connect(conf: cfg.ConfigOpts, *, say: Callable[[str], None] | None = None) -> IronicApi:
     """Return a client of Ironic's API. No request is sent yet.
 
     :param say: is called with a sentence when an answer takes long; None: no such report.
@@ -52,6 +52,6 @@ def connect(conf: cfg.ConfigOpts, *, say: Callable[[str], None] | None = None) -
         auth = loading.load_auth_from_conf_options(conf, GROUP)
         slow = None if say is None else SlowAnswers(say)
         session = loading.load_session_from_conf_options(conf, GROUP, auth=auth, session=slow)
-        return Ironic(_AtFirstUse(connection.Connection(session=session, oslo_conf=conf, service_types=[SERVICE])))
+        return IronicApi(_AtFirstUse(connection.Connection(session=session, oslo_conf=conf, service_types=[SERVICE])))
     except (exceptions.ClientException, sdk.SDKException, cfg.Error) as exc:
         raise DocumentError(path=path, what=f'[{GROUP}]: {" ".join(str(exc).split())[:500]}') from exc

@@ -20,9 +20,9 @@ from datetime import UTC, datetime, timedelta
 from baremetal_acc.errors import AccError, UsageError
 from baremetal_acc.pools.spool import FOREVER, Spool, over, whole
 from baremetal_acc.scheduling import demand
-from baremetal_acc.scheduling.demand import Asked
-from baremetal_acc.scheduling.demand_status import Progress, Told, counting, progress
-from baremetal_acc.scheduling.pools import DEMAND_LASTS, Demand, Machine
+from baremetal_acc.scheduling.demand import AskedFunctions
+from baremetal_acc.scheduling.demand_status import DemandProgress, StoredDemand, counting, progress
+from baremetal_acc.scheduling.pools import DEMAND_LASTS, Demand, PoolMachine
 
 LOG = logging.getLogger(__name__)
 
@@ -57,7 +57,9 @@ class Desk:
     _seen: frozenset[str] = frozenset()
     _turned: float = -CALM
 
-    def tell(self, asked: Asked, request: str, at: datetime, *, source: str, asker: str | None = None) -> tuple[Demand, ...]:
+    def tell(
+        self, asked: AskedFunctions, request: str, at: datetime, *, source: str, asker: str | None = None
+    ) -> tuple[Demand, ...]:
         """Store the demands of a request, all of them or none.
 
         :param asked: at least one function.
@@ -84,12 +86,12 @@ class Desk:
             )
         return found
 
-    def look(self, machines: Sequence[Machine], now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
+    def look(self, machines: Sequence[PoolMachine], now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
         """Return the demands that a plan has to count, by the present machines. Reports nothing, and deletes nothing."""
         told = whole(t for t in self.spool.told(now, FOREVER) if not over(t, now, lasts))
         return counting(progress(told, machines, now))
 
-    def turn(self, machines: Sequence[Machine], now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
+    def turn(self, machines: Sequence[PoolMachine], now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
         """Report the demands that have become schedulable, by the present machines.
 
         :returns: the demands that a plan has to count.
@@ -106,13 +108,15 @@ class Desk:
                 self._report(told)
         return counting(after)
 
-    def _sure(self, before: Mapping[str, Told], after: Sequence[Told], roots: Mapping[str | None, str]) -> tuple[Told, ...]:
+    def _sure(
+        self, before: Mapping[str, StoredDemand], after: Sequence[StoredDemand], roots: Mapping[str | None, str]
+    ) -> tuple[StoredDemand, ...]:
         """Return the new progress of the demands; the old one where a verified region is not available in placement."""
         unsure = {
             t.demand.request
             for t in after
-            if t.progress is Progress.SCHEDULABLE
-            and before[t.demand.id].progress is not Progress.SCHEDULABLE
+            if t.progress is DemandProgress.SCHEDULABLE
+            and before[t.demand.id].progress is not DemandProgress.SCHEDULABLE
             and not self.on_offer(roots[t.provider], t.provider or '')
         }
         return tuple(before[t.demand.id] if t.demand.request in unsure else t for t in after)
@@ -125,7 +129,7 @@ class Desk:
             except AccError as exc:
                 self.say(f'the catalogue cannot be read, and demands are taken for what it held before: {exc}')
 
-    def told(self) -> tuple[Told, ...]:
+    def told(self) -> tuple[StoredDemand, ...]:
         """Return all demands with their progress, including those that the next turn will delete."""
         return self.spool.told(datetime.now(UTC), FOREVER)
 
@@ -133,16 +137,16 @@ class Desk:
         """Tell whether a demand was submitted since the last turn, once :data:`CALM` has passed. Only the ids are read."""
         return time.monotonic() - self._turned >= CALM and bool(self.spool.names() - self._seen)
 
-    def _report(self, told: Told) -> None:
+    def _report(self, told: StoredDemand) -> None:
         where = self.places.get(told.provider or '', told.provider)
         match told.progress:
-            case Progress.SCHEDULABLE:
+            case DemandProgress.SCHEDULABLE:
                 what = f'schedulable after {(told.took or timedelta()).total_seconds():.0f} s: {where}'
-            case Progress.PROGRAMMING:
+            case DemandProgress.PROGRAMMING:
                 what = f'being programmed: {where}'
-            case Progress.WAITING:
+            case DemandProgress.WAITING:
                 what = 'waits again'
-            case Progress.TAKEN:
+            case DemandProgress.TAKEN:
                 what = f'no longer held: {where}'
         self.say(f'{_demand(told.demand)}: {what}')
 

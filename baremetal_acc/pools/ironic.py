@@ -50,20 +50,20 @@ _SILENCE_HINT = 'see that it runs and can be reached from here; auth_url and end
 Json = Mapping[str, Any]
 
 
-class Adapter(Protocol):
+class IronicAdapter(Protocol):
     """The part of ``openstack.connection.Connection.baremetal`` that is used."""
 
     def request(self, url: str, method: str, **kwargs: Any) -> Any:
         """Send one request and return a ``requests.Response``."""
 
 
-class Ironic:
+class IronicApi:
     """A client of Ironic's HTTP API. Threads may share it.
 
     :param sleep: pauses while a node is locked by somebody else.
     """
 
-    def __init__(self, adapter: Adapter, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, adapter: IronicAdapter, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self._adapter = adapter
         self._sleep = sleep
 

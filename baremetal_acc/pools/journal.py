@@ -17,8 +17,8 @@ from pathlib import Path
 from baremetal_acc.errors import StaleJob
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.placement.node_withdrawal import Offered
-from baremetal_acc.pools.state_machine import Stage
-from baremetal_acc.scheduling.pools import Move
+from baremetal_acc.pools.state_machine import MoveStage
+from baremetal_acc.scheduling.pools import RegionMove
 from baremetal_acc.state_file import Earlier, StateFile
 
 FORMAT = 1
@@ -36,8 +36,8 @@ class Entry:
     :ivar why: why the move is undone; None where it is not.
     """
 
-    move: Move
-    stage: Stage
+    move: RegionMove
+    stage: MoveStage
     begun: datetime
     offered: tuple[Offered, ...] = ()
     why: str | None = None
@@ -45,7 +45,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Journal:
+class MoveJournal:
     """The stored moves of one folder.
 
     :ivar root: the folder, created when it is needed, for its owner alone.

@@ -21,13 +21,13 @@ from baremetal_acc.errors import (
     PlacementError,
     PlacementUnreachable,
 )
-from baremetal_acc.placement.node_withdrawal import OnShelf, Shelf
+from baremetal_acc.placement.node_withdrawal import NodeWithdrawal, OnShelf
 from baremetal_acc.policy.baseline import FUNCTION_PREFIX
-from baremetal_acc.pools.ironic import Ironic
-from baremetal_acc.pools.journal import Entry, Journal
+from baremetal_acc.pools.ironic import IronicApi
+from baremetal_acc.pools.journal import Entry, MoveJournal
 from baremetal_acc.pools.nodes import NodeRead, parse
-from baremetal_acc.pools.state_machine import Act, Holds, Seen, Stage, Standing, following, resumed
-from baremetal_acc.scheduling.pools import Change, Move
+from baremetal_acc.pools.state_machine import Act, Holds, MoveStage, MoveState, NodeSighting, following, resumed
+from baremetal_acc.scheduling.pools import RegionChange, RegionMove
 from baremetal_acc.scheduling.providers import function_class
 
 STEP = 'program_accelerators'
@@ -49,7 +49,7 @@ class Ended:
     :ivar why: the reason, for people; empty for a move that is done.
     """
 
-    move: Move
+    move: RegionMove
     act: Act | None
     why: str = ''
 
@@ -92,9 +92,9 @@ class Mover:
 
     def __init__(
         self,
-        ironic: Ironic,
-        shelf: Shelf,
-        journal: Journal,
+        ironic: IronicApi,
+        shelf: NodeWithdrawal,
+        journal: MoveJournal,
         *,
         say: Callable[[str], None],
         lasts: timedelta,
@@ -113,9 +113,9 @@ class Mover:
         self._settles = settles
         self._now = now
 
-    def begin(self, move: Move) -> Ended:
+    def begin(self, move: RegionMove) -> Ended:
         """Execute a move from its beginning to its end."""
-        return self._run(Entry(move=move, stage=Stage.WITHDRAW, begun=self._now()), fresh=True)
+        return self._run(Entry(move=move, stage=MoveStage.WITHDRAW, begun=self._now()), fresh=True)
 
     def resume(self, entry: Entry) -> Ended:
         """Resume a move that another process has left."""
@@ -155,14 +155,14 @@ class Mover:
             if act.ends:
                 self._journal.drop(entry)
                 raise _Over(act, _text(entry, act, node, seen))
-            if act is Act.WAIT and stage is Stage.RESTORE:
+            if act is Act.WAIT and stage is MoveStage.RESTORE:
                 if not entry.offered:
                     self._journal.drop(entry)
                     raise _Over(Act.CANCELLED, 'it is in maintenance')
                 self._journal.write(entry)
                 raise _Over(None, 'it is in maintenance, and offers what it offered when that is over')
             if act is Act.WAIT:
-                verifying = None if stage is not Stage.VERIFY else verifying or self._now()
+                verifying = None if stage is not MoveStage.VERIFY else verifying or self._now()
                 if verifying is not None and self._now() - verifying > self._settles:
                     self._journal.drop(entry)
                     raise _Over(Act.FAILED, _unverified(entry, node, seen))
@@ -179,7 +179,7 @@ class Mover:
                 if act is Act.PROVIDE:
                     raise
                 # It cannot be done: restore the inventories in placement.
-                stage = Stage.RESTORE if act is Act.MANAGE else Stage.RETURN
+                stage = MoveStage.RESTORE if act is Act.MANAGE else MoveStage.RETURN
                 entry, done, refusals = replace(entry, stage=stage, why=str(exc)), False, 0
             except AccError as exc:
                 if not exc.waiting_helps:
@@ -191,15 +191,15 @@ class Mover:
             raise _Over(None, f'not done after {int(self._lasts.total_seconds())} s: {why}')
         self._stop.wait(self._poll.total_seconds())
 
-    def _look(self, entry: Entry) -> tuple[NodeRead | None, Seen]:
+    def _look(self, entry: Entry) -> tuple[NodeRead | None, NodeSighting]:
         raw = self._ironic.node(entry.move.machine)
         node = None if raw is None else parse(raw)
         if node is None:
-            return None, Seen(standing=Standing.GONE, holds=Holds.OTHER)
+            return None, NodeSighting(standing=MoveState.GONE, holds=Holds.OTHER)
         on = OnShelf(root=False)
-        if node.standing in (Standing.AVAILABLE, Standing.MANAGEABLE):
+        if node.standing in (MoveState.AVAILABLE, MoveState.MANAGEABLE):
             on = self._shelf.look(entry.move.machine)
-        return node, Seen(
+        return node, NodeSighting(
             standing=node.standing,
             holds=node.holds(entry.move),
             claimed=node.instance is not None or bool(on.claims),
@@ -244,7 +244,7 @@ class Mover:
         """
         raw = self._ironic.node(uuid)
         node = None if raw is None else parse(raw)
-        if node is None or node.standing is not Standing.AVAILABLE or node.maintenance or node.kept is not None:
+        if node is None or node.standing is not MoveState.AVAILABLE or node.maintenance or node.kept is not None:
             raise IronicUnreachable(f'{name} is available no more')
 
     def _withdraw(self, entry: Entry) -> Entry:
@@ -263,7 +263,7 @@ class Mover:
             raise _Over(Act.CANCELLED, exc.message) from None
         except PlacementUnreachable as exc:
             # It is unknown whether it was done.
-            return replace(entry, stage=Stage.RESTORE, why=str(exc))
+            return replace(entry, stage=MoveStage.RESTORE, why=str(exc))
         except PlacementError as exc:
             self._journal.drop(entry)
             raise _Over(Act.FAILED, str(exc)) from None
@@ -271,7 +271,7 @@ class Mover:
         return entry
 
 
-def clean_steps(changes: Iterable[Change]) -> list[dict[str, Any]]:
+def clean_steps(changes: Iterable[RegionChange]) -> list[dict[str, Any]]:
     """Return one clean step for each card. SlotIds are escaped, since the argument takes shell patterns."""
     cards: dict[str, dict[str, str]] = {}
     for change in changes:
@@ -282,22 +282,22 @@ def clean_steps(changes: Iterable[Change]) -> list[dict[str, Any]]:
     ]
 
 
-def _offers(on: OnShelf, change: Change) -> bool:
+def _offers(on: OnShelf, change: RegionChange) -> bool:
     classes = on.offers(change.provider)
     own = function_class(change.function)
     return bool(classes) and all(c == own or not c.startswith(FUNCTION_PREFIX) for c in classes)
 
 
-def _why(entry: Entry, stage: Stage, seen: Seen) -> str | None:
+def _why(entry: Entry, stage: MoveStage, seen: NodeSighting) -> str | None:
     """Return why a move is being undone."""
-    if entry.why is not None or stage not in (Stage.RESTORE, Stage.RETURN):
+    if entry.why is not None or stage not in (MoveStage.RESTORE, MoveStage.RETURN):
         return entry.why
     if seen.claimed:
         return 'it was claimed meanwhile'
     return 'somebody has set maintenance' if seen.maintenance else 'it had not been taken out of use'
 
 
-def _text(entry: Entry, act: Act, node: NodeRead | None, seen: Seen) -> str:
+def _text(entry: Entry, act: Act, node: NodeRead | None, seen: NodeSighting) -> str:
     """Return why a move ended in this way."""
     if act is Act.DONE:
         return ''
@@ -315,6 +315,6 @@ def _text(entry: Entry, act: Act, node: NodeRead | None, seen: Seen) -> str:
     return entry.why or f'it is in state {node.state}'
 
 
-def _unverified(entry: Entry, node: NodeRead | None, seen: Seen) -> str:
+def _unverified(entry: Entry, node: NodeRead | None, seen: NodeSighting) -> str:
     what = 'it does not offer what it holds' if seen.holds is Holds.AFTER else 'it was not verified to hold what was asked for'
     return f'{what}; see baremetal node history list {entry.move.name if node is None else node.name}'

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from baremetal_acc.errors import AccError, StaleJob
-from baremetal_acc.pools.ironic import Ironic, Json, one_line
-from baremetal_acc.pools.state_machine import Holds, Standing
+from baremetal_acc.pools.ironic import IronicApi, Json, one_line
+from baremetal_acc.pools.state_machine import Holds, MoveState
 from baremetal_acc.scheduling import regions
-from baremetal_acc.scheduling.pools import Machine, Move, Region
+from baremetal_acc.scheduling.pools import PoolMachine, PoolRegion, RegionMove
 
 KEY = 'baremetal_acc'
 """Our key in driver_internal_info."""
@@ -40,9 +40,9 @@ class NodeRead:
 
     uuid: str
     name: str
-    standing: Standing
+    standing: MoveState
     state: str
-    regions: tuple[Region, ...]
+    regions: tuple[PoolRegion, ...]
     resource_class: str | None = None
     owner: str | None = None
     instance: str | None = None
@@ -53,7 +53,7 @@ class NodeRead:
     busy: str | None = None
     passing: bool = False
 
-    def holds(self, move: Move) -> Holds:
+    def holds(self, move: RegionMove) -> Holds:
         """Return whether the regions of a move were last verified to hold the old functions, the new ones, or others."""
         now = {r.provider: r.function for r in self.regions}
         if any(c.provider not in now for c in move.changes):
@@ -71,7 +71,7 @@ def parse(raw: Json) -> NodeRead | None:
         return None
     info = raw.get('driver_internal_info')
     ours = info.get(KEY) if isinstance(info, dict) else None
-    found: tuple[Region, ...] = ()
+    found: tuple[PoolRegion, ...] = ()
     unreadable = None
     if isinstance(ours, dict) and ours.get('regions') is not None:
         try:
@@ -109,14 +109,14 @@ def _kept(ours: object) -> str | None:
     return one_line(_text(mark.get('why')) or 'it has withdrawn it', 255)
 
 
-def _standing(state: str) -> Standing:
+def _standing(state: str) -> MoveState:
     if state == AVAILABLE:
-        return Standing.AVAILABLE
+        return MoveState.AVAILABLE
     if state == MANAGEABLE:
-        return Standing.MANAGEABLE
+        return MoveState.MANAGEABLE
     if state == FAILED:
-        return Standing.FAILED
-    return Standing.BETWEEN if state in BETWEEN else Standing.TAKEN
+        return MoveState.FAILED
+    return MoveState.BETWEEN if state in BETWEEN else MoveState.TAKEN
 
 
 def _busy(node: NodeRead, raw: Json, unreadable: str | None) -> tuple[str | None, bool]:
@@ -138,8 +138,8 @@ def _busy(node: NodeRead, raw: Json, unreadable: str | None) -> tuple[str | None
 
 
 def fleet(
-    ironic: Ironic, claimed: Callable[[str], str | None], under_way: Mapping[str, Move] | None = None
-) -> tuple[Machine, ...]:
+    ironic: IronicApi, claimed: Callable[[str], str | None], under_way: Mapping[str, RegionMove] | None = None
+) -> tuple[PoolMachine, ...]:
     """Return our machines, sorted by UUID.
 
     :param claimed: returns why placement says that a machine cannot be taken; called only for nodes that are free in Ironic.
@@ -154,9 +154,9 @@ def fleet(
     return tuple(_machine(n, held.get(n.uuid), moves.get(n.uuid)) for n in read)
 
 
-def _machine(node: NodeRead, held: str | None, move: Move | None) -> Machine:
+def _machine(node: NodeRead, held: str | None, move: RegionMove | None) -> PoolMachine:
     coming = {} if move is None else {c.provider: c.function for c in move.changes}
-    return Machine(
+    return PoolMachine(
         uuid=node.uuid,
         name=node.name,
         regions=tuple(replace(r, coming=coming.get(r.provider)) for r in node.regions),

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from baremetal_acc.errors import DemandDiffers, DemandRefused, StaleJob, StateError, UsageError
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.scheduling.demand_status import Progress, Told, in_placement
+from baremetal_acc.scheduling.demand_status import DemandProgress, StoredDemand, in_placement
 from baremetal_acc.scheduling.pools import Demand
 from baremetal_acc.state_file import Earlier, StateFile
 
@@ -96,7 +96,7 @@ class Spool:
         """
         for demand in demands:
             _check_texts(demand, asker)
-        new = [Told(demand=demand, source=source, since=demand.at, asker=asker) for demand in demands]
+        new = [StoredDemand(demand=demand, source=source, since=demand.at, asker=asker) for demand in demands]
         if self._too_many(new, ()) is not None:
             raise UsageError(
                 argument='id',
@@ -126,7 +126,7 @@ class Spool:
             hint='tell it again later; those that are not served are forgotten after demand_seconds of the pool file',
         )
 
-    def _too_many(self, new: Sequence[Told], there: Iterable[tuple[str, str | None, int]]) -> str | None:
+    def _too_many(self, new: Sequence[StoredDemand], there: Iterable[tuple[str, str | None, int]]) -> str | None:
         """Return which limit the new demands exceed, as the number that there is already; None where all find room.
 
         :param there: number of demands of each function and asker.
@@ -143,7 +143,7 @@ class Spool:
         number = sum(by_both.values())
         return f'{number}' if number + len(new) > self.most else None
 
-    def _known_as(self, db: sqlite3.Connection, request: str, own: Sequence[str]) -> list[Told]:
+    def _known_as(self, db: sqlite3.Connection, request: str, own: Sequence[str]) -> list[StoredDemand]:
         """Return the stored demands under the id of a request, or of one of its demands.
 
         :raises StateError: a stored demand cannot be read.
@@ -160,7 +160,7 @@ class Spool:
                 )
         return [told for told in known.values() if told is not None]
 
-    def told(self, now: datetime, lasts: timedelta) -> tuple[Told, ...]:
+    def told(self, now: datetime, lasts: timedelta) -> tuple[StoredDemand, ...]:
         """Return all demands that are not over, the oldest first, and delete those that are.
 
         A time in the future comes from a clock that is wrong, and is set to now.
@@ -168,9 +168,9 @@ class Spool:
         :param lasts: how long somebody is taken to wait, and how long a schedulable function is held for a demand.
         :raises StateError: the demands cannot be read.
         """
-        found: list[Told] = []
+        found: list[StoredDemand] = []
         stamped: list[tuple[bytes, str, bytes]] = []
-        gone: dict[tuple[str, bytes], Told] = {}
+        gone: dict[tuple[str, bytes], StoredDemand] = {}
         for name, data in self._file().select('SELECT id, told FROM demand'):
             one = self._read(name, data)
             if one is None:
@@ -195,7 +195,7 @@ class Spool:
         """Return the demands as :meth:`told` does, without their progress."""
         return tuple(t.demand for t in self.told(now, lasts))
 
-    def mark(self, told: Told) -> bool:
+    def mark(self, told: StoredDemand) -> bool:
         """Store the progress of a demand that is known.
 
         :returns: whether the demand is known; a demand that was dropped meanwhile is not stored again.
@@ -226,7 +226,7 @@ class Spool:
             return frozenset(row[0] for row in self._file().select('SELECT id FROM demand'))
         return frozenset()
 
-    def _read(self, name: str, data: bytes) -> Told | None:
+    def _read(self, name: str, data: bytes) -> StoredDemand | None:
         """Return the demand of a row; None where it cannot be read, which is reported once."""
         try:
             told = _decoded(data)
@@ -271,49 +271,49 @@ def _take(db: sqlite3.Connection, path: Path, data: bytes) -> None:
         db.execute(_REMEMBER, _row(told))
 
 
-def _row(told: Told) -> tuple[str, str, str, str | None, bytes]:
+def _row(told: StoredDemand) -> tuple[str, str, str, str | None, bytes]:
     return told.demand.id, told.demand.request[0], told.demand.function, told.asker, _encoded(told)
 
 
-def _encoded(told: Told) -> bytes:
+def _encoded(told: StoredDemand) -> bytes:
     return json.dumps(encode(told)).encode()
 
 
 @lru_cache(maxsize=2 * MOST)
-def _decoded(data: bytes) -> Told:
+def _decoded(data: bytes) -> StoredDemand:
     """Return the demand of a row, cached by the bytes of the row.
 
     :raises ValueError: the bytes are no JSON. ``StaleJob``, ``UsageError``: they are no demand.
     """
-    told = decode(Told, json.loads(data))
+    told = decode(StoredDemand, json.loads(data))
     _check_texts(told.demand, told.asker)
     return told
 
 
-def whole(told: Iterable[Told]) -> tuple[Told, ...]:
+def whole(told: Iterable[StoredDemand]) -> tuple[StoredDemand, ...]:
     """Leave out the demands of requests that are not complete: nobody asked for a part of a request alone."""
     told = tuple(told)
     there = Counter(t.demand.request for t in told)
     return tuple(t for t in told if there[t.demand.request] >= t.demand.of)
 
 
-def over(told: Told, now: datetime, lasts: timedelta) -> bool:
+def over(told: StoredDemand, now: datetime, lasts: timedelta) -> bool:
     """Tell whether the time of a demand is over. A function is held as long as the asker would have waited for it."""
     match told.progress:
-        case Progress.WAITING:
+        case DemandProgress.WAITING:
             return now - told.demand.at >= lasts
-        case Progress.PROGRAMMING:
+        case DemandProgress.PROGRAMMING:
             return now - told.demand.at >= lasts + PROGRAMMING_LASTS
-        case Progress.SCHEDULABLE | Progress.TAKEN:
+        case DemandProgress.SCHEDULABLE | DemandProgress.TAKEN:
             return now - told.since >= lasts
 
 
-def _over_before(told: Told, at: datetime) -> bool:
+def _over_before(told: StoredDemand, at: datetime) -> bool:
     """Tell whether the function was schedulable before this time: a later demand did not get it, and waits again."""
-    return told.progress in (Progress.SCHEDULABLE, Progress.TAKEN) and told.since < at
+    return told.progress in (DemandProgress.SCHEDULABLE, DemandProgress.TAKEN) and told.since < at
 
 
-def _left(told: Told, known: Iterable[Told], request: str) -> bool:
+def _left(told: StoredDemand, known: Iterable[StoredDemand], request: str) -> bool:
     """Tell whether a demand belongs to this request, and others of the request are missing."""
     there = sum(t.demand.request == told.demand.request for t in known)
     return told.demand.request[0] == request and there < told.demand.of

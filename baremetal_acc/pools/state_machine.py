@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 
 
-class Stage(StrEnum):
+class MoveStage(StrEnum):
     """The stage of a move; see the module docstring."""
 
     WITHDRAW = auto()
@@ -34,7 +34,7 @@ class Stage(StrEnum):
     RESTORE = auto()
 
 
-class Standing(StrEnum):
+class MoveState(StrEnum):
     """The state of a node in Ironic, as far as a move needs it.
 
     ``BETWEEN``: on its way to manageable or available. ``FAILED``: its cleaning has failed. ``TAKEN``: somebody else uses it.
@@ -82,7 +82,7 @@ class Act(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class NodeSighting:
     """What is observed of a machine.
 
     :ivar claimed: somebody has claimed the machine, or anything of it.
@@ -91,7 +91,7 @@ class Seen:
     :ivar kept: its conductor keeps it withdrawn from placement, and offers it again itself after it has read or cleaned it.
     """
 
-    standing: Standing
+    standing: MoveState
     holds: Holds
     claimed: bool = False
     offered: bool = False
@@ -99,118 +99,118 @@ class Seen:
     kept: bool = False
 
 
-def following(stage: Stage, seen: Seen, *, done: bool) -> tuple[Stage, Act]:
+def following(stage: MoveStage, seen: NodeSighting, *, done: bool) -> tuple[MoveStage, Act]:
     """Return the stage to store, and what to do then.
 
     :param done: this process has done the work of the stage, and no error came back. A withdrawal that was refused because of a
         claim ends the move; the caller decides that.
     """
     match stage:
-        case Stage.WITHDRAW:
+        case MoveStage.WITHDRAW:
             if done:
-                return following(Stage.MANAGE, seen, done=False)
-            if seen.standing is not Standing.AVAILABLE or seen.maintenance or seen.claimed:
-                return following(Stage.RESTORE, seen, done=False)
+                return following(MoveStage.MANAGE, seen, done=False)
+            if seen.standing is not MoveState.AVAILABLE or seen.maintenance or seen.claimed:
+                return following(MoveStage.RESTORE, seen, done=False)
             return stage, Act.WITHDRAW
-        case Stage.MANAGE:
+        case MoveStage.MANAGE:
             return _managed(seen, done=done)
-        case Stage.CLEAN:
+        case MoveStage.CLEAN:
             return _cleaned(seen, done=done)
-        case Stage.PROVIDE:
+        case MoveStage.PROVIDE:
             return _provided(seen, done=done)
-        case Stage.VERIFY:
+        case MoveStage.VERIFY:
             return _verified(seen)
-        case Stage.RETURN:
+        case MoveStage.RETURN:
             return _returned(seen, done=done)
-        case Stage.RESTORE:
+        case MoveStage.RESTORE:
             # If it does not hold what it offered before, the next inspection of the node offers what it holds.
-            back = seen.standing is Standing.AVAILABLE and seen.holds is Holds.BEFORE and not seen.kept and not done
+            back = seen.standing is MoveState.AVAILABLE and seen.holds is Holds.BEFORE and not seen.kept and not done
             # Nothing of a machine in maintenance is available in placement.
             return stage, Act.CANCELLED if not back else Act.WAIT if seen.maintenance else Act.PUT_BACK
 
 
-def resumed(stage: Stage, seen: Seen) -> Stage:
+def resumed(stage: MoveStage, seen: NodeSighting) -> MoveStage:
     """Return the stage from which a move is resumed that another process has left."""
-    if stage in (Stage.WITHDRAW, Stage.MANAGE) and seen.standing is Standing.AVAILABLE:
-        return Stage.RESTORE
+    if stage in (MoveStage.WITHDRAW, MoveStage.MANAGE) and seen.standing is MoveState.AVAILABLE:
+        return MoveStage.RESTORE
     return stage
 
 
-def _managed(seen: Seen, *, done: bool) -> tuple[Stage, Act]:
+def _managed(seen: NodeSighting, *, done: bool) -> tuple[MoveStage, Act]:
     match seen.standing:
-        case Standing.AVAILABLE if done:
-            return Stage.MANAGE, Act.WAIT
-        case Standing.AVAILABLE if seen.claimed or seen.maintenance:
-            return following(Stage.RESTORE, seen, done=False)
-        case Standing.AVAILABLE:
-            return Stage.MANAGE, Act.MANAGE
-        case Standing.MANAGEABLE:
+        case MoveState.AVAILABLE if done:
+            return MoveStage.MANAGE, Act.WAIT
+        case MoveState.AVAILABLE if seen.claimed or seen.maintenance:
+            return following(MoveStage.RESTORE, seen, done=False)
+        case MoveState.AVAILABLE:
+            return MoveStage.MANAGE, Act.MANAGE
+        case MoveState.MANAGEABLE:
             return _cleaned(seen, done=False)
-        case Standing.BETWEEN:
-            return Stage.MANAGE, Act.WAIT
-        case Standing.FAILED | Standing.TAKEN | Standing.GONE:
-            return Stage.MANAGE, Act.LEFT
+        case MoveState.BETWEEN:
+            return MoveStage.MANAGE, Act.WAIT
+        case MoveState.FAILED | MoveState.TAKEN | MoveState.GONE:
+            return MoveStage.MANAGE, Act.LEFT
 
 
-def _cleaned(seen: Seen, *, done: bool) -> tuple[Stage, Act]:
+def _cleaned(seen: NodeSighting, *, done: bool) -> tuple[MoveStage, Act]:
     match seen.standing:
-        case Standing.MANAGEABLE if done or seen.holds is Holds.AFTER:
+        case MoveState.MANAGEABLE if done or seen.holds is Holds.AFTER:
             return _provided(seen, done=False)
-        case Standing.MANAGEABLE if seen.claimed:
+        case MoveState.MANAGEABLE if seen.claimed:
             return _returned(seen, done=False)
-        case Standing.MANAGEABLE:
-            return Stage.CLEAN, Act.LEFT if seen.maintenance else Act.CLEAN
-        case Standing.BETWEEN:
-            return Stage.CLEAN, Act.WAIT
-        case Standing.FAILED:
-            return Stage.CLEAN, Act.FAILED
-        case Standing.AVAILABLE:
-            return following(Stage.RESTORE, seen, done=False)
-        case Standing.TAKEN | Standing.GONE:
-            return Stage.CLEAN, Act.LEFT
+        case MoveState.MANAGEABLE:
+            return MoveStage.CLEAN, Act.LEFT if seen.maintenance else Act.CLEAN
+        case MoveState.BETWEEN:
+            return MoveStage.CLEAN, Act.WAIT
+        case MoveState.FAILED:
+            return MoveStage.CLEAN, Act.FAILED
+        case MoveState.AVAILABLE:
+            return following(MoveStage.RESTORE, seen, done=False)
+        case MoveState.TAKEN | MoveState.GONE:
+            return MoveStage.CLEAN, Act.LEFT
 
 
-def _provided(seen: Seen, *, done: bool) -> tuple[Stage, Act]:
+def _provided(seen: NodeSighting, *, done: bool) -> tuple[MoveStage, Act]:
     match seen.standing:
-        case Standing.MANAGEABLE if done:
-            return Stage.PROVIDE, Act.WAIT
-        case Standing.MANAGEABLE:
-            return Stage.PROVIDE, Act.LEFT if seen.maintenance else Act.PROVIDE
-        case Standing.BETWEEN:
-            return Stage.PROVIDE, Act.WAIT
-        case Standing.FAILED:
-            return Stage.PROVIDE, Act.FAILED
-        case Standing.AVAILABLE | Standing.TAKEN:
+        case MoveState.MANAGEABLE if done:
+            return MoveStage.PROVIDE, Act.WAIT
+        case MoveState.MANAGEABLE:
+            return MoveStage.PROVIDE, Act.LEFT if seen.maintenance else Act.PROVIDE
+        case MoveState.BETWEEN:
+            return MoveStage.PROVIDE, Act.WAIT
+        case MoveState.FAILED:
+            return MoveStage.PROVIDE, Act.FAILED
+        case MoveState.AVAILABLE | MoveState.TAKEN:
             return _verified(seen)
-        case Standing.GONE:
-            return Stage.PROVIDE, Act.LEFT
+        case MoveState.GONE:
+            return MoveStage.PROVIDE, Act.LEFT
 
 
-def _verified(seen: Seen) -> tuple[Stage, Act]:
+def _verified(seen: NodeSighting) -> tuple[MoveStage, Act]:
     match seen.standing:
-        case Standing.AVAILABLE if seen.holds is Holds.AFTER and (seen.offered or seen.claimed):
-            return Stage.VERIFY, Act.DONE
-        case Standing.AVAILABLE:
-            return Stage.VERIFY, Act.WAIT
-        case Standing.TAKEN if seen.holds is Holds.AFTER:
-            return Stage.VERIFY, Act.DONE
-        case Standing.FAILED:
-            return Stage.VERIFY, Act.FAILED
-        case Standing.TAKEN | Standing.MANAGEABLE | Standing.BETWEEN | Standing.GONE:
-            return Stage.VERIFY, Act.LEFT
+        case MoveState.AVAILABLE if seen.holds is Holds.AFTER and (seen.offered or seen.claimed):
+            return MoveStage.VERIFY, Act.DONE
+        case MoveState.AVAILABLE:
+            return MoveStage.VERIFY, Act.WAIT
+        case MoveState.TAKEN if seen.holds is Holds.AFTER:
+            return MoveStage.VERIFY, Act.DONE
+        case MoveState.FAILED:
+            return MoveStage.VERIFY, Act.FAILED
+        case MoveState.TAKEN | MoveState.MANAGEABLE | MoveState.BETWEEN | MoveState.GONE:
+            return MoveStage.VERIFY, Act.LEFT
 
 
-def _returned(seen: Seen, *, done: bool) -> tuple[Stage, Act]:
+def _returned(seen: NodeSighting, *, done: bool) -> tuple[MoveStage, Act]:
     match seen.standing:
-        case Standing.MANAGEABLE if done:
-            return Stage.RETURN, Act.WAIT
-        case Standing.MANAGEABLE:
-            return Stage.RETURN, Act.LEFT if seen.maintenance else Act.PROVIDE
-        case Standing.BETWEEN:
-            return Stage.RETURN, Act.WAIT
-        case Standing.FAILED:
-            return Stage.RETURN, Act.FAILED
-        case Standing.AVAILABLE:
-            return following(Stage.RESTORE, seen, done=False)
-        case Standing.TAKEN | Standing.GONE:
-            return Stage.RETURN, Act.LEFT
+        case MoveState.MANAGEABLE if done:
+            return MoveStage.RETURN, Act.WAIT
+        case MoveState.MANAGEABLE:
+            return MoveStage.RETURN, Act.LEFT if seen.maintenance else Act.PROVIDE
+        case MoveState.BETWEEN:
+            return MoveStage.RETURN, Act.WAIT
+        case MoveState.FAILED:
+            return MoveStage.RETURN, Act.FAILED
+        case MoveState.AVAILABLE:
+            return following(MoveStage.RESTORE, seen, done=False)
+        case MoveState.TAKEN | MoveState.GONE:
+            return MoveStage.RETURN, Act.LEFT

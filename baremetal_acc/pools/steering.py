@@ -12,16 +12,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from baremetal_acc.errors import AccError
-from baremetal_acc.placement.node_withdrawal import Shelf
-from baremetal_acc.pools.ironic import Ironic
-from baremetal_acc.pools.journal import Entry, Journal
+from baremetal_acc.placement.node_withdrawal import NodeWithdrawal
+from baremetal_acc.pools.ironic import IronicApi
+from baremetal_acc.pools.journal import Entry, MoveJournal
 from baremetal_acc.pools.moves import Ended, Mover
 from baremetal_acc.pools.nodes import fleet
 from baremetal_acc.pools.state_machine import Act
 from baremetal_acc.scheduling.pool_plan import plan
-from baremetal_acc.scheduling.pools import Demand, Machine, Move, PoolPlan, Pools
+from baremetal_acc.scheduling.pools import Demand, PoolMachine, PoolPlan, Pools, RegionMove
 
-Source = Callable[[Sequence[Machine], datetime, timedelta], Iterable[Demand]]
+Source = Callable[[Sequence[PoolMachine], datetime, timedelta], Iterable[Demand]]
 """Returns the demands that wait, by the present machines: arguments are the machines, the time, and how long a demand waits."""
 
 TRIED = timedelta(minutes=10)
@@ -32,10 +32,10 @@ MOST_BACKED_OFF = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class PoolReading:
     """The machines that a round read, and the plan for them."""
 
-    machines: tuple[Machine, ...]
+    machines: tuple[PoolMachine, ...]
     plan: PoolPlan
     at: datetime
 
@@ -50,9 +50,9 @@ class Steering:
     :ivar say: is called with a line for each event; ``warn`` with a line for each that needs attention.
     """
 
-    ironic: Ironic
-    shelf: Shelf
-    journal: Journal
+    ironic: IronicApi
+    shelf: NodeWithdrawal
+    journal: MoveJournal
     pools: Callable[[], Pools]
     say: Callable[[str], None]
     warn: Callable[[str], None]
@@ -64,7 +64,7 @@ class Steering:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _tried: dict[str, tuple[datetime, str]] = field(default_factory=dict)
 
-    def look(self) -> Look:
+    def look(self) -> PoolReading:
         """Read the machines and plan moves. Writes nothing.
 
         :raises AccError: Ironic, placement, the journal or a file cannot be read.
@@ -73,12 +73,12 @@ class Steering:
         moves = {e.move.machine: e.move for e in self.journal.read()}
         return self._plan(pools, fleet(self.ironic, self.shelf.busy, moves))
 
-    def _plan(self, pools: Pools, machines: tuple[Machine, ...]) -> Look:
+    def _plan(self, pools: Pools, machines: tuple[PoolMachine, ...]) -> PoolReading:
         at = self.now()
         demands = [d for source in self.sources for d in source(machines, at, pools.demand_lasts)]
-        return Look(machines=machines, plan=plan(machines, pools, demands, at), at=at)
+        return PoolReading(machines=machines, plan=plan(machines, pools, demands, at), at=at)
 
-    def apply(self) -> tuple[Look, tuple[Ended, ...]]:
+    def apply(self) -> tuple[PoolReading, tuple[Ended, ...]]:
         """Resume the moves that another process has left, then execute one plan to its end.
 
         :raises Refused: another process moves machines.
@@ -116,7 +116,7 @@ class Steering:
         with self.journal.alone():
             pools = self.pools()
             running: dict[str, Future[Ended]] = {}
-            moves: dict[str, Move] = {}
+            moves: dict[str, RegionMove] = {}
             with ThreadPoolExecutor(max_workers=256) as workers:
                 mover = self._mover(pools)
                 for entry in self.journal.read():
@@ -134,7 +134,7 @@ class Steering:
                 self.say(f'{name}: under way still; the next pool apply or pool watch goes on with it')
 
     def _round(
-        self, workers: ThreadPoolExecutor, running: dict[str, Future[Ended]], moves: dict[str, Move], told: frozenset[str]
+        self, workers: ThreadPoolExecutor, running: dict[str, Future[Ended]], moves: dict[str, RegionMove], told: frozenset[str]
     ) -> frozenset[str]:
         """Execute one round: collect the moves that ended, plan, and begin new moves.
 
@@ -162,7 +162,7 @@ class Steering:
                 self._begin(workers, running, moves, mover, move)
         return short
 
-    def _rested(self, machine: Machine) -> Machine:
+    def _rested(self, machine: PoolMachine) -> PoolMachine:
         """Mark a machine as busy whose last move was not done, so that it is not retried at once; its functions still count."""
         if machine.busy is not None or machine.uuid not in self._tried:
             return machine
@@ -172,9 +172,9 @@ class Steering:
         self,
         workers: ThreadPoolExecutor,
         running: dict[str, Future[Ended]],
-        moves: dict[str, Move],
+        moves: dict[str, RegionMove],
         mover: Mover,
-        what: Entry | Move,
+        what: Entry | RegionMove,
     ) -> None:
         move = what.move if isinstance(what, Entry) else what
         for change in move.changes:

@@ -43,11 +43,11 @@ def _sentence(why: r.ReshapeRefusal) -> str:
             assert_never(why)
 
 
-def _devices(move: r.Move) -> str:
+def _devices(move: r.InventoryMove) -> str:
     return move.nested if move.trait is None else f'{move.nested} with the trait {move.trait}'
 
 
-def _held(devices: tuple[tuple[str, r.Held], ...]) -> str:
+def _held(devices: tuple[tuple[str, r.HeldInventory], ...]) -> str:
     return ''.join(
         f'; {name} takes nothing while {one.amount} {one.resource_class} of {one.provider} is claimed '
         f'(by {", ".join(one.consumers)})'

@@ -10,19 +10,19 @@ from baremetal_acc.model.lock import LockReading, Scope
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import trouble as t
 from baremetal_acc.planning.drift import CHARACTERS, CardNamed, Change, shown
-from baremetal_acc.planning.watch import Trouble
+from baremetal_acc.planning.watch import WatchTrouble
 from baremetal_acc.render import changes
 
 _MOST_CARDS = 8
 """Limit of the cards that one text lists."""
 
 
-def recorded(found: Iterable[Trouble]) -> tuple[Trouble, ...]:
+def recorded(found: Iterable[WatchTrouble]) -> tuple[WatchTrouble, ...]:
     """Return troubles as alarms store them: with their facts as text."""
     return tuple(replace(one, fact=t.TroubleText(text=sentence(one))) for one in found)
 
 
-def sentence(trouble: Trouble) -> str:
+def sentence(trouble: WatchTrouble) -> str:
     """Say what is wrong."""
     fact = trouble.fact
     match fact:

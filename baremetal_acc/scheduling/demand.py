@@ -28,7 +28,7 @@ _AMOUNT = re.compile(r'[0-9]{1,9}')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AskedFunctions:
     """The functions that a request asks for.
 
     :ivar functions: names in the catalogue, one for each region that the request needs.
@@ -87,7 +87,7 @@ def _class(function: str) -> str | None:
         return None
 
 
-def of_flavor(extra_specs: Mapping[str, str], functions: Iterable[str], image_traits: Iterable[str] = ()) -> Asked:
+def of_flavor(extra_specs: Mapping[str, str], functions: Iterable[str], image_traits: Iterable[str] = ()) -> AskedFunctions:
     """Return what the extra specs of a flavor ask for, as Nova reads them.
 
     :param functions: the functions in the catalogue.
@@ -113,7 +113,7 @@ def of_flavor(extra_specs: Mapping[str, str], functions: Iterable[str], image_tr
     return _asked(groups.values(), functions, notes)
 
 
-def _asked(groups: Iterable[_Group], functions: Iterable[str], notes: list[str]) -> Asked:
+def _asked(groups: Iterable[_Group], functions: Iterable[str], notes: list[str]) -> AskedFunctions:
     groups = sorted(groups, key=lambda g: g.suffix)
     known = {function_class(f): f for f in sorted(functions, reverse=True)}
     found: list[str] = []
@@ -134,7 +134,7 @@ def _asked(groups: Iterable[_Group], functions: Iterable[str], notes: list[str])
     if len(found) > MOST_OF_A_REQUEST:
         notes.append(f'it asks for {len(found)} functions, of which {MOST_OF_A_REQUEST} count')
     resource_class = _machine_class(groups, notes) if found else None
-    return Asked(functions=tuple(found[:MOST_OF_A_REQUEST]), resource_class=resource_class, notes=tuple(notes))
+    return AskedFunctions(functions=tuple(found[:MOST_OF_A_REQUEST]), resource_class=resource_class, notes=tuple(notes))
 
 
 def _of_trait(trait: str, classes: Iterable[str], known: Mapping[str, str], notes: list[str]) -> Iterator[str]:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from baremetal_acc.scheduling.pools import Demand, Machine
+from baremetal_acc.scheduling.pools import Demand, PoolMachine
 from baremetal_acc.scheduling.reshape import node_class
 
 
-class Progress(StrEnum):
+class DemandProgress(StrEnum):
     """The state of a demand."""
 
     WAITING = 'waiting'
@@ -27,7 +27,7 @@ class Progress(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class StoredDemand:
     """A stored demand and its state.
 
     :ivar source: where it was reported: file or nova.
@@ -40,13 +40,13 @@ class Told:
     demand: Demand
     source: str
     since: datetime
-    progress: Progress = Progress.WAITING
+    progress: DemandProgress = DemandProgress.WAITING
     asker: str | None = None
     provider: str | None = None
     took: timedelta | None = None
 
 
-def progress(told: Iterable[Told], machines: Sequence[Machine], now: datetime) -> tuple[Told, ...]:
+def progress(told: Iterable[StoredDemand], machines: Sequence[PoolMachine], now: datetime) -> tuple[StoredDemand, ...]:
     """Return each demand with its present state, from the present state of the fleet; in the order of their reports.
 
     Each region is held for one demand. A request whose demands are all schedulable keeps its regions; if one of them was
@@ -57,16 +57,16 @@ def progress(told: Iterable[Told], machines: Sequence[Machine], now: datetime) -
     ready = _Places(m for m in machines if m.ready)
     coming = _Places(m for m in machines if m.under_way)
     passing = _Places(m for m in machines if m.passing and m.busy is not None and not m.under_way)
-    found: list[Told] = []
-    requests: dict[tuple[str, bool], list[Told]] = {}
+    found: list[StoredDemand] = []
+    requests: dict[tuple[str, bool], list[StoredDemand]] = {}
     for one in told:
-        if one.progress is Progress.TAKEN:
+        if one.progress is DemandProgress.TAKEN:
             found.append(one)
         else:
             requests.setdefault(one.demand.request, []).append(one)
     others = []
     for several in requests.values():
-        if all(t.progress is Progress.SCHEDULABLE for t in several):
+        if all(t.progress is DemandProgress.SCHEDULABLE for t in several):
             found.extend(_kept(several, (ready, coming, passing), now))
         else:
             others.append(several)
@@ -75,7 +75,7 @@ def progress(told: Iterable[Told], machines: Sequence[Machine], now: datetime) -
     return tuple(sorted(found, key=lambda t: (t.demand.at, t.demand.id)))
 
 
-def counting(told: Iterable[Told]) -> tuple[Demand, ...]:
+def counting(told: Iterable[StoredDemand]) -> tuple[Demand, ...]:
     """Return the demands that a plan should count: all but those whose region was taken.
 
     A schedulable demand, or one that is being programmed, counts as long as its region is held for it, so that this region is
@@ -84,15 +84,15 @@ def counting(told: Iterable[Told]) -> tuple[Demand, ...]:
     return tuple(
         replace(t.demand, resource_class=in_placement(t.demand.resource_class), held=_held(t))
         for t in told
-        if t.progress is not Progress.TAKEN
+        if t.progress is not DemandProgress.TAKEN
     )
 
 
-def _held(told: Told) -> str | None:
-    return told.provider if told.progress in (Progress.PROGRAMMING, Progress.SCHEDULABLE) else None
+def _held(told: StoredDemand) -> str | None:
+    return told.provider if told.progress in (DemandProgress.PROGRAMMING, DemandProgress.SCHEDULABLE) else None
 
 
-def _turn(several: Sequence[Told]) -> tuple[bool, bool, datetime, str]:
+def _turn(several: Sequence[StoredDemand]) -> tuple[bool, bool, datetime, str]:
     """Sort key: requests with fewer machines to choose from come first."""
     first = min((t.demand for t in several), key=lambda d: (d.at, d.id))
     return (first.resource_class is None, len(several) == 1, first.at, first.id)
@@ -101,7 +101,7 @@ def _turn(several: Sequence[Told]) -> tuple[bool, bool, datetime, str]:
 class _Places:
     """The regions of some machines, by the function that they hold or will hold after the change under way."""
 
-    def __init__(self, machines: Iterable[Machine]) -> None:
+    def __init__(self, machines: Iterable[PoolMachine]) -> None:
         self._taken: set[str | None] = set()
         self._at: dict[str | None, tuple[str, str]] = {}
         self._class: dict[str, str | None] = {}
@@ -129,7 +129,7 @@ class _Places:
         self._taken.update(found or ())
         return found
 
-    def keep(self, told: Sequence[Told]) -> bool:
+    def keep(self, told: Sequence[StoredDemand]) -> bool:
         """Keep the region that each demand has, if all of them still serve on one machine; otherwise keep none."""
         found = {p: self._at[p] for t in told if (p := t.provider) in self._at and p not in self._taken}
         good = len(found) == len(told) and len({uuid for uuid, _ in found.values()}) == 1
@@ -166,7 +166,7 @@ class _Places:
         return None
 
 
-def _kept(several: Sequence[Told], anywhere: Iterable[_Places], now: datetime) -> Iterator[Told]:
+def _kept(several: Sequence[StoredDemand], anywhere: Iterable[_Places], now: datetime) -> Iterator[StoredDemand]:
     """Keep schedulable demands as long as their regions serve them, or will again in a moment; otherwise they are taken.
 
     Regions also serve while others of their machine are programmed.
@@ -174,22 +174,22 @@ def _kept(several: Sequence[Told], anywhere: Iterable[_Places], now: datetime) -
     if any(places.keep(several) for places in anywhere):
         yield from several
     else:
-        yield from (replace(t, progress=Progress.TAKEN, since=now) for t in several)
+        yield from (replace(t, progress=DemandProgress.TAKEN, since=now) for t in several)
 
 
-def _served(several: Sequence[Told], ready: _Places, coming: _Places, now: datetime) -> Iterator[Told]:
+def _served(several: Sequence[StoredDemand], ready: _Places, coming: _Places, now: datetime) -> Iterator[StoredDemand]:
     """Yield the state of the demands of one request that has no region yet, or whose region is still being programmed."""
     demands = [t.demand for t in several]
     if (found := ready.take(demands)) is not None:
         for one, at in zip(several, found, strict=True):
-            yield replace(one, progress=Progress.SCHEDULABLE, since=now, provider=at, took=now - one.demand.at)
+            yield replace(one, progress=DemandProgress.SCHEDULABLE, since=now, provider=at, took=now - one.demand.at)
     elif (found := coming.take(demands)) is not None:
         for one, at in zip(several, found, strict=True):
-            since = one.since if one.progress is Progress.PROGRAMMING else now
-            yield replace(one, progress=Progress.PROGRAMMING, since=since, provider=at)
+            since = one.since if one.progress is DemandProgress.PROGRAMMING else now
+            yield replace(one, progress=DemandProgress.PROGRAMMING, since=since, provider=at)
     else:
         for one in several:
-            yield replace(one, progress=Progress.WAITING, since=one.demand.at, provider=None)
+            yield replace(one, progress=DemandProgress.WAITING, since=one.demand.at, provider=None)
 
 
 def in_placement(resource_class: str | None) -> str | None:

@@ -16,7 +16,7 @@ FLOWS = frozenset({'cleaning', 'clean wait'})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class NodeAvailability:
     """The state of a node in Ironic, as far as it decides what may be available in placement.
 
     :ivar state: its provision state.
@@ -41,7 +41,7 @@ class Due(Enum):
     OFFER = auto()
 
 
-def unfit(standing: Standing) -> str | None:
+def unfit(standing: NodeAvailability) -> str | None:
     """Return why nothing of a node may be available in placement; None if it may, or if our own steps decide that."""
     if standing.maintenance:
         return 'it is in maintenance'
@@ -56,7 +56,7 @@ def unfit(standing: Standing) -> str | None:
     return 'an instance is put down for it' if standing.claimed else None
 
 
-def due(standing: Standing, *, withdrawn: bool, doubtful: bool = False) -> Due:
+def due(standing: NodeAvailability, *, withdrawn: bool, doubtful: bool = False) -> Due:
     """Return what to change in placement.
 
     :param withdrawn: the node is withdrawn from placement, as far as placement was told.

@@ -69,7 +69,7 @@ Why = Withheld | OfferedBy | SlotOffered | CardNotMet | SlotAmbiguous
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class OfferReport:
     """One device or slot.
 
     :ivar label: its name, for people.
@@ -86,7 +86,7 @@ class Standing:
 
 def standing(
     inventory: Inventory, verdict: Verdict, baseline: Baseline, node: NodeFacts, root: str, supply: Supply
-) -> tuple[Standing, ...]:
+) -> tuple[OfferReport, ...]:
     """Report on all devices and their slots, each device before its slots.
 
     :param verdict: on the same inventory, as ``supply`` is.
@@ -119,7 +119,7 @@ def _of_device(
     offered: Mapping[str, tuple[ProviderInventory, ...]],
     *,
     shared: bool,
-) -> Iterator[Standing]:
+) -> Iterator[OfferReport]:
     made = supply.offers.get(accelerator.id) or Offer(how=usual(accelerator))
     bad = tuple(f for f in verdict.unmet if f.accelerator == accelerator.id)
     own = providers.card_uuid(root, accelerator.id)
@@ -129,7 +129,7 @@ def _of_device(
         own = providers.together_uuid(root, accelerator)
     is_withheld = bool(bad) or shared
     why = Withheld(is_shared=shared, findings=bad) if is_withheld else by
-    yield Standing(label=accelerator.label, provider=own, offers=offered.get(own, ()), why=why)
+    yield OfferReport(label=accelerator.label, provider=own, offers=offered.get(own, ()), why=why)
     times = Counter(s.slot_id for s in accelerator.slots)
     for slot in accelerator.slots if by_slots else ():
         inner = providers.slot_uuid(root, accelerator.id, slot.slot_id)
@@ -138,4 +138,4 @@ def _of_device(
         if times[slot.slot_id] > 1:
             of_slot = SlotAmbiguous()
         label = f'{slot.slot_id} of {accelerator.label}'
-        yield Standing(label=label, provider=inner, offers=offered.get(inner, ()), why=of_slot)
+        yield OfferReport(label=label, provider=inner, offers=offered.get(inner, ()), why=of_slot)

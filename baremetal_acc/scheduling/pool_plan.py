@@ -17,7 +17,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from baremetal_acc.scheduling.demand import of_name
-from baremetal_acc.scheduling.pools import Change, Demand, Machine, Move, Pool, PoolPlan, Pools, Region, Short
+from baremetal_acc.scheduling.pools import (
+    Demand,
+    Pool,
+    PoolMachine,
+    PoolPlan,
+    PoolRegion,
+    Pools,
+    RegionChange,
+    RegionMove,
+    Short,
+)
 from baremetal_acc.scheduling.reshape import node_class
 
 
@@ -46,7 +56,7 @@ class _Want:
     functions: tuple[str, ...]
     waits: bool
     goal: int
-    machines: tuple[Machine, ...]
+    machines: tuple[PoolMachine, ...]
     missing: int
     limit: int
     pool: str = ''
@@ -67,19 +77,19 @@ class _Want:
 class _Shelf:
     """State of the planning: the chosen changes, the regions that serve demands, and each pool's stock after all changes."""
 
-    def __init__(self, machines: Sequence[Machine], pools: Pools) -> None:
+    def __init__(self, machines: Sequence[PoolMachine], pools: Pools) -> None:
         self.machines = {m.uuid: m for m in sorted(machines, key=lambda m: m.uuid)}
         self.ready = frozenset(m.uuid for m in machines if m.ready)
-        self.chosen: dict[str, dict[str, Change]] = {}
+        self.chosen: dict[str, dict[str, RegionChange]] = {}
         self.kept: set[str | None] = set()
         self.places = pools.at_a_time - sum(m.under_way for m in machines)
         self._limits = {p.name: p.at_a_time - self._for(p, machines) for p in pools.pools if p.at_a_time is not None}
         self._pools = {m.uuid: tuple(p for p in pools.pools if p.counts(m)) for m in machines}
         self.stock = {p.name: self.count(p.function, (m for m in machines if p.counts(m))) for p in pools.pools}
-        self._of_class: dict[str | None, list[Machine]] = {}
+        self._of_class: dict[str | None, list[PoolMachine]] = {}
         self._there: dict[str, dict[str, list[str]]] = {}
         self._could: dict[str, dict[str, None]] = {}
-        self._at: dict[str | None, tuple[Machine, str]] = {}
+        self._at: dict[str | None, tuple[PoolMachine, str]] = {}
         for machine in self.machines.values():
             self._of_class.setdefault(node_class(machine.resource_class), []).append(machine)
             for region in machine.regions:
@@ -91,11 +101,11 @@ class _Shelf:
                     self._at[region.provider] = (machine, function)
 
     @staticmethod
-    def _for(pool: Pool, machines: Iterable[Machine]) -> int:
+    def _for(pool: Pool, machines: Iterable[PoolMachine]) -> int:
         """Count the machines that are being given what a pool wants."""
         return sum(pool.counts(m) and any(r.coming == pool.function for r in m.regions) for m in machines)
 
-    def has_place(self, want: '_Want', machine: Machine) -> bool:
+    def has_place(self, want: '_Want', machine: PoolMachine) -> bool:
         """Whether a machine may be changed: it is being withdrawn already, or the limits (total, pool) allow one more."""
         limit = self._limits.get(want.pool)
         if limit is not None:
@@ -105,11 +115,11 @@ class _Shelf:
         return machine.uuid in self.chosen or len(self.chosen) < self.places
 
     @staticmethod
-    def count(function: str, machines: Iterable[Machine]) -> int:
+    def count(function: str, machines: Iterable[PoolMachine]) -> int:
         """Count the regions of free machines that will hold a function after the changes under way."""
         return sum(r.will_hold == function for machine in machines if _counts(machine) for r in machine.regions)
 
-    def ours(self, machine: Machine) -> bool:
+    def ours(self, machine: PoolMachine) -> bool:
         """Whether any pool counts the machine, or there is no pool."""
         return not self.stock or bool(self._pools[machine.uuid])
 
@@ -118,7 +128,7 @@ class _Shelf:
         named = demand.classes
         return tuple(c for c in self._of_class if named is None or c in named)
 
-    def of_classes(self, classes: tuple[str | None, ...]) -> tuple[Machine, ...]:
+    def of_classes(self, classes: tuple[str | None, ...]) -> tuple[PoolMachine, ...]:
         """Return the machines of these classes."""
         return tuple(sorted((m for c in classes for m in self._of_class[c]), key=lambda m: m.uuid))
 
@@ -151,16 +161,16 @@ class _Shelf:
                 served += 1
         return served
 
-    def could(self, functions: Sequence[str], machines: Sequence[Machine]) -> tuple[Machine, ...]:
+    def could(self, functions: Sequence[str], machines: Sequence[PoolMachine]) -> tuple[PoolMachine, ...]:
         """Return the machines that have enough regions, and a region that holds or takes the rarest of the functions."""
         few = min((self._could.get(f, {}) for f in functions), key=len)
         return tuple(m for m in machines if m.uuid in few and len(m.regions) >= len(functions))
 
-    def wanted(self, machine: Machine) -> frozenset[str]:
+    def wanted(self, machine: PoolMachine) -> frozenset[str]:
         """Return the functions that pools want of the regions of a machine."""
         return frozenset(pool.function for pool in self._pools[machine.uuid])
 
-    def missed(self, machine: Machine, besides: Iterable[str]) -> int:
+    def missed(self, machine: PoolMachine, besides: Iterable[str]) -> int:
         """Count the regions of a machine, withdrawn with it, that serve a demand or hold what some pool wants.
 
         :param besides: providers of regions that are not counted.
@@ -168,7 +178,7 @@ class _Shelf:
         wanted, others = self.wanted(machine), frozenset(besides)
         return sum(r.provider in self.kept or r.function in wanted for r in machine.regions if r.provider not in others)
 
-    def surplus(self, machine: Machine, function: str | None, *, waits: bool) -> int | None:
+    def surplus(self, machine: PoolMachine, function: str | None, *, waits: bool) -> int | None:
         """Return how many regions with a function every pool that counts a machine can give away; None: any number.
 
         A pool keeps its goal, and also its margin unless the region is for a waiting demand.
@@ -180,14 +190,14 @@ class _Shelf:
         )
         return min(spared, default=None)
 
-    def may_go(self, machine: Machine, region: Region, *, waits: bool) -> bool:
+    def may_go(self, machine: PoolMachine, region: PoolRegion, *, waits: bool) -> bool:
         """Whether every pool that counts a region can give it away."""
         surplus = self.surplus(machine, region.function, waits=waits)
         return surplus is None or surplus > 0
 
-    def choose(self, machine: Machine, region: Region, function: str, why: str) -> None:
+    def choose(self, machine: PoolMachine, region: PoolRegion, function: str, why: str) -> None:
         """Plan a change."""
-        self.chosen.setdefault(machine.uuid, {})[region.provider] = Change(
+        self.chosen.setdefault(machine.uuid, {})[region.provider] = RegionChange(
             provider=region.provider,
             accelerator=region.accelerator,
             slot_id=region.slot_id,
@@ -199,12 +209,12 @@ class _Shelf:
             self.stock[pool.name] += (pool.function == function) - (pool.function == region.function)
 
 
-def _counts(machine: Machine) -> bool:
+def _counts(machine: PoolMachine) -> bool:
     """Whether what the machine holds, or will hold after the changes under way, is free."""
     return machine.busy is None or machine.under_way or machine.passing
 
 
-def plan(machines: Sequence[Machine], pools: Pools, demands: Iterable[Demand], now: datetime) -> PoolPlan:
+def plan(machines: Sequence[PoolMachine], pools: Pools, demands: Iterable[Demand], now: datetime) -> PoolPlan:
     """Plan the changes to make now.
 
     Demands come before pools. Among either, the one furthest from its goal comes first, and this is decided again after each
@@ -219,7 +229,7 @@ def plan(machines: Sequence[Machine], pools: Pools, demands: Iterable[Demand], n
     for waits in (True, False):
         _serve_all([w for w in wants if w.waits is waits], shelf, pools, now)
     moves = tuple(
-        Move(machine=uuid, name=shelf.machines[uuid].name, changes=tuple(c for _, c in sorted(changes.items())))
+        RegionMove(machine=uuid, name=shelf.machines[uuid].name, changes=tuple(c for _, c in sorted(changes.items())))
         for uuid, changes in sorted(shelf.chosen.items())
     )
     short = tuple(
@@ -228,7 +238,7 @@ def plan(machines: Sequence[Machine], pools: Pools, demands: Iterable[Demand], n
     return PoolPlan(moves=moves, short=short)
 
 
-def _spelled(pools: Pools, machines: Iterable[Machine]) -> Pools:
+def _spelled(pools: Pools, machines: Iterable[PoolMachine]) -> Pools:
     """Name the functions of pools as the regions do: functions with one name in placement are one function."""
     known = frozenset(f for m in machines for r in m.regions for f in (*r.takes, r.function, r.coming) if f is not None)
     spelled = (p if p.function in known else replace(p, function=of_name(p.function, known) or p.function) for p in pools.pools)
@@ -306,7 +316,7 @@ def _serve_all(wants: Sequence[_Want], shelf: _Shelf, pools: Pools, now: datetim
             heapq.heappush(queue, turn(number))
 
 
-def _rested(region: Region, pools: Pools, now: datetime) -> bool:
+def _rested(region: PoolRegion, pools: Pools, now: datetime) -> bool:
     """Whether a region may be changed again. A time far in the future was stamped by a wrong clock, and counts as rested."""
     return region.changed is None or abs(now - region.changed) >= pools.rest
 
@@ -335,7 +345,7 @@ def _serve(want: _Want, shelf: _Shelf, pools: Pools, now: datetime) -> None:
         want.why = why
         return
 
-    def cost(place: tuple[Machine, Region]) -> tuple[bool, bool, int, bool, str, str]:
+    def cost(place: tuple[PoolMachine, PoolRegion]) -> tuple[bool, bool, int, bool, str, str]:
         """Prefer no further machine, no function that a pool wants, few other regions withdrawn, and an empty region."""
         machine, region = place
         return (
@@ -371,7 +381,7 @@ def _serve_together(want: _Want, shelf: _Shelf, pools: Pools, now: datetime) -> 
             want.why = 'no machine can be given all of them'
         return
 
-    def cost(place: tuple[Machine, Sequence[tuple[Region, str]]]) -> tuple[int, bool, int, int, str]:
+    def cost(place: tuple[PoolMachine, Sequence[tuple[PoolRegion, str]]]) -> tuple[int, bool, int, int, str]:
         """Prefer few changes, no further machine, few functions that pools want, and few other regions withdrawn."""
         machine, given = place
         changed = [r for r, function in given if r.function != function]
@@ -393,7 +403,9 @@ def _serve_together(want: _Want, shelf: _Shelf, pools: Pools, now: datetime) -> 
     want.given += 1
 
 
-def _as_it_may(want: _Want, shelf: _Shelf, machine: Machine, pools: Pools, now: datetime) -> list[tuple[Region, str]] | None:
+def _as_it_may(
+    want: _Want, shelf: _Shelf, machine: PoolMachine, pools: Pools, now: datetime
+) -> list[tuple[PoolRegion, str]] | None:
     """Return which of the machine's regions are to hold which function; None if it cannot be given all of them now."""
     chosen = shelf.chosen.get(machine.uuid, {})
     left = [r for r in machine.regions if r.provider not in chosen and r.provider not in shelf.kept]
@@ -403,8 +415,8 @@ def _as_it_may(want: _Want, shelf: _Shelf, machine: Machine, pools: Pools, now: 
         return None  # no region may be changed; a machine that holds all functions already was served before
     wanted = shelf.wanted(machine)
     spare = {r.function: shelf.surplus(machine, r.function, waits=True) for r in left}
-    fixed: list[Region] = []
-    changeable: list[Region] = []
+    fixed: list[PoolRegion] = []
+    changeable: list[PoolRegion] = []
     for region in sorted(left, key=lambda r: (r.function in wanted, r.function is not None, r.provider)):
         surplus = spare[region.function]
         if _rested(region, pools, now) and (surplus is None or surplus > 0):
@@ -415,14 +427,14 @@ def _as_it_may(want: _Want, shelf: _Shelf, machine: Machine, pools: Pools, now: 
     return _matched(want.functions, fixed, changeable)
 
 
-def _as_it_could(want: _Want, machine: Machine) -> bool:
+def _as_it_could(want: _Want, machine: PoolMachine) -> bool:
     """Whether the machine could hold all functions if nobody else needed its regions."""
     return _matched(want.functions, (), machine.regions) is not None
 
 
 def _matched(
-    functions: Sequence[str], fixed: Sequence[Region], changeable: Sequence[Region]
-) -> list[tuple[Region, str]] | None:
+    functions: Sequence[str], fixed: Sequence[PoolRegion], changeable: Sequence[PoolRegion]
+) -> list[tuple[PoolRegion, str]] | None:
     """Return a region for each function: one that holds it, else one that can be given it; None if there are too few.
 
     A function that finds no region has earlier ones move, as far as they find another region (H. W. Kuhn, 1955).

@@ -49,7 +49,7 @@ class Pool:
     owner: str | None = None
     at_a_time: int | None = None
 
-    def counts(self, machine: 'Machine') -> bool:
+    def counts(self, machine: 'PoolMachine') -> bool:
         """Whether the regions of this machine belong to the pool."""
         return _like(machine.resource_class, self.resource_class) and _like(machine.owner, self.owner)
 
@@ -72,7 +72,7 @@ class Pools:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
+class PoolRegion:
     """One slot of one card.
 
     :ivar provider: its UUID in placement.
@@ -97,7 +97,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class PoolMachine:
     """One node.
 
     :ivar busy: why it cannot be changed, for people: claimed, in maintenance, not available; None: it can be.
@@ -106,7 +106,7 @@ class Machine:
 
     uuid: str
     name: str
-    regions: tuple[Region, ...]
+    regions: tuple[PoolRegion, ...]
     resource_class: str | None = None
     owner: str | None = None
     busy: str | None = None
@@ -157,7 +157,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class RegionChange:
     """Give a region another function.
 
     :ivar why: name of the pool, or the demand, that it is for.
@@ -172,12 +172,12 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class RegionMove:
     """All changes to one machine, which is withdrawn from placement meanwhile."""
 
     machine: str
     name: str
-    changes: tuple[Change, ...]
+    changes: tuple[RegionChange, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +202,7 @@ class Short:
 class PoolPlan:
     """What to do now, and which goals cannot be reached now."""
 
-    moves: tuple[Move, ...] = ()
+    moves: tuple[RegionMove, ...] = ()
     short: tuple[Short, ...] = ()
 
 

@@ -27,7 +27,7 @@ from baremetal_acc.errors import StaleJob
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.scheduling.pools import Region
+from baremetal_acc.scheduling.pools import PoolRegion
 from baremetal_acc.scheduling.providers import slot_uuid
 from baremetal_acc.scheduling.schedulable import Functions
 
@@ -114,13 +114,13 @@ def changed(regions: Regions, places: Collection[Place], when: datetime) -> Regi
     return replace(regions, slots=tuple(replace(s, changed=when) if s.place in places else s for s in regions.slots))
 
 
-def of_node(node_uuid: str, regions: Regions) -> tuple[Region, ...]:
+def of_node(node_uuid: str, regions: Regions) -> tuple[PoolRegion, ...]:
     """Return the regions as the planner of pools takes them.
 
     :raises UsageError: ``node_uuid`` is no UUID.
     """
     return tuple(
-        Region(
+        PoolRegion(
             provider=slot_uuid(node_uuid, s.accelerator, s.slot_id),
             accelerator=s.accelerator,
             slot_id=s.slot_id,

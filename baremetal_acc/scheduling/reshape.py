@@ -24,11 +24,11 @@ from dataclasses import replace
 from baremetal_acc.model.provider import Provider, ProviderTree
 from baremetal_acc.model.reshape import (
     AllHeld,
-    Claim,
     Consumer,
-    Held,
-    Move,
+    HeldInventory,
+    InventoryMove,
     Moved,
+    MovedClaim,
     NodeClass,
     NoRoom,
     NoRoomInRoot,
@@ -52,7 +52,7 @@ NODE_CLASSES = frozenset({'VCPU', 'MEMORY_MB', 'DISK_GB'})
 # ------------------------------------------------------------------------------------------------------------------ moves
 
 
-def chosen(placed: Placed, wanted: ProviderTree | None, moves: Sequence[Move]) -> tuple[Move, ...]:
+def chosen(placed: Placed, wanted: ProviderTree | None, moves: Sequence[InventoryMove]) -> tuple[InventoryMove, ...]:
     """Return the requested moves; without any, one for each class of the root that we publish for devices, under its own name.
 
     :param wanted: None for the way back: then one for each class of the devices' providers.
@@ -65,7 +65,7 @@ def chosen(placed: Placed, wanted: ProviderTree | None, moves: Sequence[Move]) -
         offered = {i.resource_class for p in wanted.providers for i in p.inventories} | set(CLASSES.values())
         flat = {s.resource_class for s in placed.root.stocks}
         names = {c for c in flat if c in offered or c.startswith(FUNCTION_PREFIX)}
-    return tuple(Move(flat=c, nested=c) for c in sorted(names))
+    return tuple(InventoryMove(flat=c, nested=c) for c in sorted(names))
 
 
 def node_class(resource_class: str | None) -> str | None:
@@ -76,12 +76,12 @@ def node_class(resource_class: str | None) -> str | None:
     return None if resource_class is None else 'CUSTOM_' + re.sub(r'[^A-Z0-9]+', '_', resource_class.upper())
 
 
-def leaving(placed: Placed, moves: Iterable[Move], *, back: bool) -> frozenset[tuple[str, str]]:
+def leaving(placed: Placed, moves: Iterable[InventoryMove], *, back: bool) -> frozenset[tuple[str, str]]:
     """Return the providers and classes that the moves remove. Every consumer of one of them has to be read completely."""
     return frozenset((p.uuid, s.resource_class) for m in moves for p, s in _sources(placed, m, back=back))
 
 
-def touched(placed: Placed, wanted: ProviderTree | None, moves: Iterable[Move]) -> frozenset[tuple[str, str]]:
+def touched(placed: Placed, wanted: ProviderTree | None, moves: Iterable[InventoryMove]) -> frozenset[tuple[str, str]]:
     """Return the existing providers and classes that the moves remove, add to, or reserve.
 
     :param wanted: None for the way back.
@@ -98,7 +98,7 @@ def touched(placed: Placed, wanted: ProviderTree | None, moves: Iterable[Move]) 
 # ------------------------------------------------------------------------------------------------------------------- plan
 
 
-def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[Move] = (), *, own: str | None = None) -> Reshape:
+def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[InventoryMove] = (), *, own: str | None = None) -> Reshape:
     """Plan the reshape from flat to one provider for each device.
 
     :param wanted: what the devices offer by the present inventory: only usable devices take over anything.
@@ -153,7 +153,7 @@ def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[Move] = (), *, o
     return made.done()
 
 
-def back(placed: Placed, moves: Sequence[Move] = (), *, own: str | None = None) -> Reshape:
+def back(placed: Placed, moves: Sequence[InventoryMove] = (), *, own: str | None = None) -> Reshape:
     """Plan the reshape from one provider for each device to flat: the root offers what the devices offered.
 
     :param moves: the requested moves; without any, every class of the devices' providers, under its own name.
@@ -211,7 +211,7 @@ class _Making:
         self.absent: list[str] = []
         self.refusals: list[ReshapeRefusal] = []
 
-    def claims_on(self, sources: set[tuple[str, str]]) -> list[tuple[str, Claim]]:
+    def claims_on(self, sources: set[tuple[str, str]]) -> list[tuple[str, MovedClaim]]:
         """Return the claims on these sources with their consumers, the largest first: those are the hardest to keep whole."""
         found = [
             (c.uuid, claim)
@@ -221,7 +221,7 @@ class _Making:
         ]
         return sorted(found, key=lambda item: (-item[1].amount, item[0], item[1].provider))
 
-    def shift(self, claims: Iterable[tuple[str, Claim]], target_class: str, rooms: dict[str, int]) -> None:
+    def shift(self, claims: Iterable[tuple[str, MovedClaim]], target_class: str, rooms: dict[str, int]) -> None:
         """Assign each claim to its new provider.
 
         :param rooms: the free units of each provider; changed in place.
@@ -246,12 +246,12 @@ class _Making:
         added = () if stock is None else (stock,)
         self.changed[provider.uuid] = replace(now, stocks=tuple(sorted((*others, *added), key=lambda s: s.resource_class)))
 
-    def refuse_own(self, move: Move, own: str | None) -> None:
+    def refuse_own(self, move: InventoryMove, own: str | None) -> None:
         """Refuse to move the node's own class: the scheduler would not find the node any more."""
         if move.flat in NODE_CLASSES or move.flat == own:
             self.refusals.append(NodeClass(flat=move.flat))
 
-    def refuse_twice(self, move: Move, places: Iterable[tuple[str, str]], taken: dict[tuple[str, str], str]) -> None:
+    def refuse_twice(self, move: InventoryMove, places: Iterable[tuple[str, str]], taken: dict[tuple[str, str], str]) -> None:
         """Refuse two classes that mean the same devices: nobody could tell which device is which."""
         for place in places:
             first = taken.setdefault(place, move.flat)
@@ -282,14 +282,14 @@ class _Making:
         )
 
 
-def _sources(placed: Placed, move: Move, *, back: bool) -> list[tuple[Stocked, Stock]]:
+def _sources(placed: Placed, move: InventoryMove, *, back: bool) -> list[tuple[Stocked, Stock]]:
     """Return the providers that have the class that is removed, with their stock of it."""
     name = move.nested if back else move.flat
     meant = [c for c in placed.children if move.trait is None or move.trait in c.traits] if back else [placed.root]
     return [(p, stock) for p in meant if (stock := p.stock(name)) is not None]
 
 
-def _takers(placed: Placed, wanted: ProviderTree, move: Move) -> list[tuple[Stocked, Stock]]:
+def _takers(placed: Placed, wanted: ProviderTree, move: InventoryMove) -> list[tuple[Stocked, Stock]]:
     """Return the providers of the devices that take over, as they are now, with the stock that they are to have."""
     found = []
     for provider in wanted.providers:
@@ -321,12 +321,12 @@ def _stray(placed: Placed, wanted: ProviderTree) -> Iterator[tuple[Stocked, froz
             yield child, stray, overlapping({child.uuid}, there, wanted) | {child.uuid}
 
 
-def _held(placed: Placed, wanted: ProviderTree) -> dict[str, Held]:
+def _held(placed: Placed, wanted: ProviderTree) -> dict[str, HeldInventory]:
     """Return the providers of devices that are held as another class than the wanted one, with what is held."""
-    found: dict[str, Held] = {}
+    found: dict[str, HeldInventory] = {}
     for child, stray, same in _stray(placed, wanted):
         for name in sorted(stray & child.used.keys()):
-            held = Held(
+            held = HeldInventory(
                 amount=child.used[name],
                 resource_class=name,
                 provider=child.name,
@@ -392,5 +392,5 @@ def _after(consumer: Consumer, shifts: Iterable[Shift]) -> Consumer:
         if shift.consumer == consumer.uuid:
             amounts[shift.source, shift.source_class] -= shift.amount
             amounts[shift.target, shift.target_class] += shift.amount
-    claims = (Claim(provider=p, resource_class=c, amount=n) for (p, c), n in sorted(amounts.items()) if n)
+    claims = (MovedClaim(provider=p, resource_class=c, amount=n) for (p, c), n in sorted(amounts.items()) if n)
     return replace(consumer, claims=tuple(claims))

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from baremetal_acc.emulator.hw import board, gpu
-from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
-from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.parts import Bank, Component, Restart, Value, Way
+from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
+from baremetal_acc.emulator.image import ImageFormat
+from baremetal_acc.emulator.parts import Bank, EmulatedComponent, Restart, Value, WriteRoute
 from baremetal_acc.emulator.redfish.pcie import add_pcie_device
 from baremetal_acc.emulator.redfish.processor import add_processor
 from baremetal_acc.emulator.redfish.update import FIRMWARE, add_item
@@ -33,7 +33,7 @@ class Hardware:
     :ivar locks: the settings of a card's locks by their keys, closed or open.
     """
 
-    build: Callable[[Parameters, int], Product]
+    build: Callable[[Parameters, int], ProductParameters]
     item: Callable[[int], str]
     locks: Callable[[int, bool], dict[str, Value]]
     new: str
@@ -60,9 +60,9 @@ def locks(number: int, closed: bool) -> dict[str, Value]:
     return {f'GPU_{number}/WriteProtected': closed}
 
 
-def build(parameters: Parameters, cards: int) -> Product:
+def build(parameters: Parameters, cards: int) -> ProductParameters:
     """The product."""
-    maker = Maker('bench-server', parameters)
+    maker = MachineMaker('bench-server', parameters)
     places = [f'{board.CHASSIS}/PCIeDevices/GPU_{n}' for n in range(cards)]
     functions = [f'{place}/PCIeFunctions/0' for place in places]
     view = board.add_board(maker, bmc=BMC, pcie_devices=places, pcie_functions=functions)
@@ -71,17 +71,17 @@ def build(parameters: Parameters, cards: int) -> Product:
     return maker.finish()
 
 
-def _add_card(maker: Maker, view: View, number: int, place: str) -> None:
+def _add_card(maker: MachineMaker, view: View, number: int, place: str) -> None:
     machine, device, uri = maker.machine, f'GPU_{number}', f'{FIRMWARE}/{item(number)}'
     processor = f'{board.SYSTEM}/Processors/{device}'
     lock = machine.add_lock(f'{device}/WriteProtected', False, locked=True, open=False, bmc=BMC, uri=uri, device=device)
     firmware = machine.add_component(
-        Component(
+        EmulatedComponent(
             key=f'{BMC}/{item(number)}',
             bmc=BMC,
             uri=uri,
             device=device,
-            kind=Kind.FIRMWARE,
+            kind=ImageFormat.FIRMWARE,
             model=IMAGE_MODEL,
             component=component(number),
             active=Bank(version=OLD),
@@ -89,7 +89,7 @@ def _add_card(maker: Maker, view: View, number: int, place: str) -> None:
             write_protect=lock.key,
         )
     )
-    machine.ways.append(Way(device=device, component='gpu', path='pcie', target=firmware.key, locks=(lock.key,)))
+    machine.ways.append(WriteRoute(device=device, component='gpu', path='pcie', target=firmware.key, locks=(lock.key,)))
     card: dict[str, Any] = {
         'manufacturer': 'NVIDIA',
         'model': gpu.MODEL,

@@ -20,7 +20,7 @@ from typing import Any
 
 from aiohttp import web
 
-from baremetal_acc.emulator.access import User
+from baremetal_acc.emulator.access import CurrentUser
 from baremetal_acc.emulator.http_frontend import Knobs
 from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.machine import Machine
@@ -45,7 +45,7 @@ class Site:
     def _emulator(self, number: int, arguments: argparse.Namespace) -> Emulator:
         parameters = Parameters(
             gpus=arguments.cards,
-            users={'*': (User(name=USER, password=PASSWORD),)},
+            users={'*': (CurrentUser(name=USER, password=PASSWORD),)},
             options={'*': self._hardware.options},
             flash_seconds=arguments.flash_seconds,
             reset_seconds=arguments.reset_seconds,

@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 
 from baremetal_acc.emulator import hw
-from baremetal_acc.emulator.hw.parameters import Parameters, Product
+from baremetal_acc.emulator.hw.parameters import Parameters, ProductParameters
 from baremetal_acc.emulator.parts import Value
 from baremetal_acc.emulator.redfish.view import Options
 from baremetal_acc.emulator.tray_package import tray_package
@@ -39,7 +39,7 @@ def locks(number: int, closed: bool) -> dict[str, Value]:
     return {f'{item(number)}/WriteProtected': closed, f'HGX_ERoT_GPU_{number}/InbandUpdatePolicyEnabled': not closed}
 
 
-def build(parameters: Parameters, cards: int) -> Product:
+def build(parameters: Parameters, cards: int) -> ProductParameters:
     """The product."""
     assert cards == parameters.gpus
     return hw.build(PRODUCT, parameters)

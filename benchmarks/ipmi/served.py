@@ -13,85 +13,92 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from baremetal_acc.emulator.clock import Clock
-from baremetal_acc.emulator.image import Kind, build_image, read_image
-from baremetal_acc.emulator.ipmi.controller import LAN, Answer, Controller, Identity, Privilege, Request
-from baremetal_acc.emulator.ipmi.fru import Board, FruDevices, Product, inventory
-from baremetal_acc.emulator.ipmi.hpm import Ability, ExtendedLan, Part, Upgrades
-from baremetal_acc.emulator.ipmi.lan import LanThread, Line
+from baremetal_acc.emulator.clock import EmulatedClock
+from baremetal_acc.emulator.image import ImageFormat, build_image, read_image
+from baremetal_acc.emulator.ipmi.controller import (
+    LAN,
+    CommandAnswer,
+    CommandRequest,
+    ControllerIdentity,
+    EmulatedController,
+    EmulatedPrivilege,
+)
+from baremetal_acc.emulator.ipmi.fru import EmulatedBoardArea, EmulatedProductArea, FruDevices, inventory
+from baremetal_acc.emulator.ipmi.hpm import Ability, ExtendedLan, HpmPart, Upgrades
+from baremetal_acc.emulator.ipmi.lan import LanLine, LanThread
 from baremetal_acc.emulator.ipmi.presence import Presence
-from baremetal_acc.emulator.ipmi.sdr import FruLocator, Repository
-from baremetal_acc.emulator.ipmi.session import Endpoint
-from baremetal_acc.emulator.ipmi.upgrade_image import Upload, build_upgrade_image
+from baremetal_acc.emulator.ipmi.sdr import EmulatedFruLocator, Repository
+from baremetal_acc.emulator.ipmi.session import SessionEndpoint
+from baremetal_acc.emulator.ipmi.upgrade_image import UploadAction, build_upgrade_image
 from baremetal_acc.emulator.ipmi.users import Users
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Bank, Bmc, Component, System
+from baremetal_acc.emulator.parts import Bank, EmulatedBmc, EmulatedComponent, System
 
 USER, PASSWORD = 'admin', 'Sixteen is it 16'
 SMALL, LARGE, TOLD = 'blocks of 36', 'blocks of 900', 'HPM.2'
 BLOCKS = {SMALL: 36, LARGE: 900, TOLD: 0}
 INBOUND_BYTES = 1024
 CARDS = 4
-IDENTITY = Identity(device_id=0x21, firmware=(1, 4), manufacturer=7154, product=0x0BAD)
+IDENTITY = ControllerIdentity(device_id=0x21, firmware=(1, 4), manufacturer=7154, product=0x0BAD)
 ADD_IN = 0x0B
 KEY = 'host/FPGA_0'
 
 
-class Counted(Controller):
+class Counted(EmulatedController):
     """Counts what it is asked."""
 
     def __init__(self) -> None:
         super().__init__(identity=IDENTITY)
         self.asked: Counter[str] = Counter()
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: CommandRequest) -> CommandAnswer:
         """As any other."""
         self.asked[f'{request.netfn:02X}/{request.command:02X}'] += 1
         return super().answer(request)
 
 
-def bmc(kind: str) -> tuple[Counted, Endpoint]:
+def bmc(kind: str) -> tuple[Counted, SessionEndpoint]:
     """One BMC of its own machine."""
-    clock = Clock(virtual=False)
+    clock = EmulatedClock(virtual=False)
     machine = Machine(product='bench', clock=clock)
     machine.systems['host'] = System(name='host', bmc='host', uri='/host')
-    machine.bmcs['host'] = Bmc(name='host', manager_uri='/bmc')
+    machine.bmcs['host'] = EmulatedBmc(name='host', manager_uri='/bmc')
     factory = read_image(build_image(model='fx1', component='fpga', version='1.2', size_bytes=1000))
     machine.add_component(
-        Component(
+        EmulatedComponent(
             key=KEY,
             bmc='host',
             uri=f'/{KEY}',
             device='',
-            kind=Kind.FIRMWARE,
+            kind=ImageFormat.FIRMWARE,
             model='fx1',
             component='fpga',
             active=Bank(version='1.2', digest=factory.digest),
         )
     )
     controller, users = Counted(), Users()
-    users.put(2, USER, PASSWORD.encode(), Privilege.ADMINISTRATOR)
+    users.put(2, USER, PASSWORD.encode(), EmulatedPrivilege.ADMINISTRATOR)
     users.join(controller)
     boards = {0: ('Server 9', 'S-1')} | {3 + n: ('Alveo U250', f'A-{n}') for n in range(CARDS)}
     FruDevices(
         {
             number: inventory(
-                board=Board(manufacturer='Maker', name=name, serial=f'B{serial}', part_number='BP-1'),
-                product=Product(manufacturer='Xilinx', name=name, part_number='PN-1', version='R1', serial=serial),
+                board=EmulatedBoardArea(manufacturer='Maker', name=name, serial=f'B{serial}', part_number='BP-1'),
+                product=EmulatedProductArea(manufacturer='Xilinx', name=name, part_number='PN-1', version='R1', serial=serial),
             )
             for number, (name, serial) in boards.items()
         }
     ).join(controller)
-    locators = (FruLocator(name=f'Card {n}', fru_id=3 + n, entity=ADD_IN, instance=n + 1) for n in range(CARDS))
+    locators = (EmulatedFruLocator(name=f'Card {n}', fru_id=3 + n, entity=ADD_IN, instance=n + 1) for n in range(CARDS))
     Repository(tuple(locators)).join(controller)
-    endpoint = Endpoint(controller, users, clock=clock, reset_seconds=0)
+    endpoint = SessionEndpoint(controller, users, clock=clock, reset_seconds=0)
     block = BLOCKS[kind]
     if kind == TOLD:
         extended = ExtendedLan(endpoint.channel, inbound_bytes=INBOUND_BYTES)
         extended.join(controller)
         block = extended.block_bytes
     presence = Presence(controller, machine, 'host')
-    part = Part(key=KEY, name='FPGA')
+    part = HpmPart(key=KEY, name='FPGA')
     Upgrades(machine, {0: part}, presence, ability=Ability(block_bytes={LAN: block})).join(controller)
     return controller, endpoint
 
@@ -99,7 +106,7 @@ def bmc(kind: str) -> tuple[Counted, Endpoint]:
 def write_image(path: Path, version: str, size_bytes: int) -> None:
     """An upgrade image of HPM.1 for these BMCs."""
     data = build_image(model='fx1', component='fpga', version=version, size_bytes=size_bytes)
-    upload = Upload(component=0, version=version, data=data, description='FPGA')
+    upload = UploadAction(component=0, version=version, data=data, description='FPGA')
     path.write_bytes(
         build_upgrade_image(
             [upload], device_id=IDENTITY.device_id, manufacturer=IDENTITY.manufacturer, product=IDENTITY.product
@@ -115,7 +122,7 @@ def main() -> None:
         ports, controllers = {}, {}
         for kind in BLOCKS:
             controllers[kind], endpoint = bmc(kind)
-            ports[kind] = lan.add(endpoint, line=Line(delay_seconds=arguments.delay))
+            ports[kind] = lan.add(endpoint, line=LanLine(delay_seconds=arguments.delay))
         print(json.dumps(ports), flush=True)
         for _ in sys.stdin:
             counts = {kind: dict(one.asked) for kind, one in controllers.items()}

@@ -21,7 +21,7 @@ from oslo_log import log
 
 from baremetal_acc_ironic.authorization import interface_overrides, ramdisk_source, requester
 from baremetal_acc_ironic.host_power import gate, host_start, left_off
-from baremetal_acc_ironic.host_power.gate import Obstacle, Reason, Refused
+from baremetal_acc_ironic.host_power.gate import Obstacle, Reason, StartRefused
 from baremetal_acc_ironic.host_power.host_start import STARTING
 from baremetal_acc_ironic.state import provision_state
 
@@ -73,7 +73,7 @@ class AccPower(base.PowerInterface):
     def get_supported_power_states(self, task: Any) -> list[str]:
         """Return Ironic's power states without those that the gate refuses now: the API then answers 400."""
         found = [str(state) for state in super().get_supported_power_states(task)]
-        return [s for s in found if s not in STARTING or not isinstance(gate.decide(_situation(task, s)), Refused)]
+        return [s for s in found if s not in STARTING or not isinstance(gate.decide(_situation(task, s)), StartRefused)]
 
     def supports_power_sync(self, task: Any) -> bool:
         """Whether Ironic may force the power state that it has recorded, rather than record the present one.
@@ -81,7 +81,7 @@ class AccPower(base.PowerInterface):
         A host that went off by itself stays off if nothing allows it to be started, and that is no fault of the node.
         """
         refused = task.node.power_state == states.POWER_ON and isinstance(
-            gate.decide(_situation(task, states.POWER_ON)), Refused
+            gate.decide(_situation(task, states.POWER_ON)), StartRefused
         )
         return bool(super().supports_power_sync(task)) and not refused
 
@@ -182,7 +182,7 @@ def _reason(task: Any, power_state: str) -> Reason:
     """
     situation = _situation(task, power_state)
     found = gate.decide(situation)
-    if isinstance(found, Refused):
+    if isinstance(found, StartRefused):
         raise PowerRefused(host_start.text(task.node, power_state, situation, found))
     LOG.info('Node %s: %s: %s', task.node.uuid, power_state, found)
     return found
@@ -208,4 +208,4 @@ def _refuse_while_writing(task: Any, power_state: str) -> None:
     """
     situation = _situation(task, power_state)
     if situation.mind is not None and situation.mind.writing:
-        raise PowerRefused(host_start.text(task.node, power_state, situation, Refused(obstacles=(Obstacle.WRITING,))))
+        raise PowerRefused(host_start.text(task.node, power_state, situation, StartRefused(obstacles=(Obstacle.WRITING,))))

@@ -30,7 +30,7 @@ _CHANGEABLE = frozenset({states.ENROLL, states.INSPECTING, states.INSPECTWAIT, s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class StatusRow:
     """The columns of a node that the checks read."""
 
     uuid: str
@@ -43,7 +43,7 @@ class Row:
     driver_internal_info: dict[str, Any]
 
 
-def rows() -> Iterator[Row]:
+def rows() -> Iterator[StatusRow]:
     """Yield the nodes of our hardware types from Ironic's database."""
     node = models.Node
     query = select(
@@ -58,7 +58,7 @@ def rows() -> Iterator[Row]:
     ).where(node.driver.in_(opts.HARDWARE_TYPES))
     with enginefacade.reader.using(interface_overrides.CONTEXT) as session:
         for uuid, driver, state, maintenance, firmware, power, instance_info, internal in session.execute(query):
-            yield Row(
+            yield StatusRow(
                 uuid=uuid,
                 driver=driver,
                 state=state,
@@ -70,7 +70,7 @@ def rows() -> Iterator[Row]:
             )
 
 
-def unsupported(row: Row) -> str | None:
+def unsupported(row: StatusRow) -> str | None:
     """Return the commands that give a node the interfaces of its hardware type; None if it has them."""
     wrong = [n for n, value in (('firmware', row.firmware), ('power', row.power)) if value not in (None, row.driver)]
     if not wrong:
@@ -82,13 +82,13 @@ def unsupported(row: Row) -> str | None:
     return f'baremetal node maintenance set {row.uuid} && {command} && baremetal node maintenance unset {row.uuid}'
 
 
-def overridden(row: Row) -> str | None:
+def overridden(row: StatusRow) -> str | None:
     """Return the command that removes the keys that replace interfaces of a node; None if there are none."""
     keys = interface_overrides.standing(row.instance_info)
     return f'baremetal node unset {row.uuid} {" ".join(f"--instance-info {key}" for key in keys)}' if keys else None
 
 
-def unproven(row: Row) -> str | None:
+def unproven(row: StatusRow) -> str | None:
     """Return the command that lets the host of an active node be started; None if nothing stops it."""
     if row.state != states.ACTIVE or node_state.proven(row.driver_internal_info):
         return None

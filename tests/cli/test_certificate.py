@@ -68,7 +68,7 @@ def valid(tree: Path, name: str, document: Any) -> None:
 def test_it_holds_for_whoever_trusts_its_issuer(files, tree, capsys):
     """And is what was asked for."""
     asked = ('--node', UUID, '--lifecycle', '8', '--deployment', 'd-1')
-    report = ran(verbs.Verify, files.certificate, '--trust', files.ours, *asked)
+    report = ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.ours, *asked)
     assert Exit.HOLDS is report.code
     assert report.document is not None
     assert (True, []) == (report.document['holds'], report.document['reasons'])
@@ -84,7 +84,7 @@ def test_it_holds_for_whoever_trusts_its_issuer(files, tree, capsys):
 
 def test_what_was_not_asked_is_told(files, capsys):
     """A good signature alone says nothing of this node."""
-    assert Exit.HOLDS is ran(verbs.Verify, files.certificate, '--trust', files.ours).code
+    assert Exit.HOLDS is ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.ours).code
     err = capsys.readouterr().err
     assert f'it is of node {UUID}, lifecycle 8, deployment d-1; --node, --lifecycle, --deployment did not ask' in err
 
@@ -99,7 +99,7 @@ def test_what_was_not_asked_is_told(files, capsys):
 )
 def test_it_holds_for_nothing_else(files, tree, capsys, arguments, why):
     """Exit code 3, each reason told."""
-    report = ran(verbs.Verify, files.certificate, '--trust', files.ours, *arguments)
+    report = ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.ours, *arguments)
     assert Exit.NOT_MET is report.code
     assert report.document is not None
     assert (False, []) == (report.document['holds'], report.document['proves'])
@@ -120,7 +120,7 @@ def test_it_holds_for_nothing_else(files, tree, capsys, arguments, why):
 def test_a_touched_one_proves_nothing(files, tree, capsys, spoil, why):
     """Nothing of what it says is repeated."""
     Path(files.certificate).write_bytes(spoil(made()))
-    report = ran(verbs.Verify, files.certificate, '--trust', files.ours)
+    report = ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.ours)
     assert Exit.NOT_MET is report.code
     assert report.document is not None
     assert (None, []) == (report.document['node'], report.document['proves'])
@@ -130,10 +130,10 @@ def test_a_touched_one_proves_nothing(files, tree, capsys, spoil, why):
 
 def test_another_issuer_is_not_believed(files, capsys):
     """It names the key that was used."""
-    assert Exit.NOT_MET is ran(verbs.Verify, files.certificate, '--trust', files.theirs).code
+    assert Exit.NOT_MET is ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.theirs).code
     assert f'the key {OURS.name}, which is not trusted' in capsys.readouterr().err
     both = ('--trust', files.theirs, '--trust', files.ours)
-    assert Exit.HOLDS is ran(verbs.Verify, files.certificate, *both).code
+    assert Exit.HOLDS is ran(verbs.CertificateVerifyCommand, files.certificate, *both).code
 
 
 def test_wrong_use_is_told(files, monkeypatch):
@@ -142,24 +142,24 @@ def test_wrong_use_is_told(files, monkeypatch):
     empty = files.folder / 'empty.conf'
     empty.write_text('')
     with pytest.raises(UsageError, match='names no public key of an issuer'):
-        ran(verbs.Verify, files.certificate, '--config-file', str(empty))
+        ran(verbs.CertificateVerifyCommand, files.certificate, '--config-file', str(empty))
     with pytest.raises(DocumentError, match='No such file'):
-        ran(verbs.Verify, str(files.folder / 'none'), '--trust', files.ours)
+        ran(verbs.CertificateVerifyCommand, str(files.folder / 'none'), '--trust', files.ours)
     for number in ('-1', '1.5', 'x', '9' * 30, '\u0661'):
         with pytest.raises(UsageError, match=r'no whole number|no such argument|expected one argument'):
-            ran(verbs.Verify, files.certificate, '--trust', files.ours, f'--lifecycle={number}')
+            ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.ours, f'--lifecycle={number}')
     private = write_key(files.folder / 'key.pem', OURS)
     with pytest.raises(DocumentError, match='only public keys belong there'):
-        ran(verbs.Verify, files.certificate, '--trust', str(private))
+        ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', str(private))
 
 
 def test_the_configuration_says_whom_to_believe(files):
     """The key that signs here, and those of others."""
     conf = files.folder / 'acc.conf'
     conf.write_text(f'[baremetal_acc]\ncertificate_trust = {files.theirs},{files.ours}\n')
-    assert Exit.HOLDS is ran(verbs.Verify, files.certificate, '--config-file', str(conf)).code
+    assert Exit.HOLDS is ran(verbs.CertificateVerifyCommand, files.certificate, '--config-file', str(conf)).code
     conf.write_text(f'[baremetal_acc]\ncertificate_key = {write_key(files.folder / "key.pem", OURS)}\n')
-    assert Exit.HOLDS is ran(verbs.Verify, files.certificate, '--config-file', str(conf)).code
+    assert Exit.HOLDS is ran(verbs.CertificateVerifyCommand, files.certificate, '--config-file', str(conf)).code
 
 
 def test_a_waiver_that_is_over_ends_it(files, capsys):
@@ -170,7 +170,7 @@ def test_a_waiver_that_is_over_ends_it(files, capsys):
     for expires, code in ((now + timedelta(days=1), Exit.HOLDS), (now + timedelta(microseconds=1), Exit.NOT_MET)):
         verdict = replace(ALL_MET, waived=(replace(WAIVED, expires=expires),))
         Path(files.certificate).write_bytes(made(inventory=inventory, baseline=TWO_PATHS, verdict=verdict, occasion=occasion))
-        report = ran(verbs.Verify, files.certificate, '--trust', files.ours)
+        report = ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.ours)
         assert code is report.code
         assert report.document is not None
         said = ' '.join(report.document['reasons'] + report.document['does_not_prove'])
@@ -179,7 +179,7 @@ def test_a_waiver_that_is_over_ends_it(files, capsys):
 
 def test_show_prints_it_without_a_word_of_trust(files, tree, capsys):
     """Whoever signed it."""
-    report = ran(verbs.Show, files.certificate)
+    report = ran(verbs.CertificateShowCommand, files.certificate)
     assert report.document is not None
     valid(tree, 'certificate', report.document)
     assert json.loads(made())['certificate'] == report.document['certificate']
@@ -194,7 +194,7 @@ def test_show_prints_it_without_a_word_of_trust(files, tree, capsys):
     assert 'shown as it is' in capsys.readouterr().err
     Path(files.certificate).write_text('{}')
     with pytest.raises(CertificateInvalid):
-        ran(verbs.Show, files.certificate)
+        ran(verbs.CertificateShowCommand, files.certificate)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_show_says_when_it_ends_which_card_it_is_and_what_was_compared_with_noth
     rules = v.baseline(firmware=(('GPU_0', v.NEW),))
     data = made(inventory=v.inventory(card), baseline=rules, occasion=replace(OCCASION, node=node, expires=until))
     Path(files.certificate).write_bytes(data)
-    rows = ran(verbs.Show, files.certificate).rows
+    rows = ran(verbs.CertificateShowCommand, files.certificate).rows
     told = {(device, what): (found, rule) for device, what, found, rule in rows}
     assert 'rack1-node7, a target without UUID' == told['rack1-node7', 'node'][0]
     assert f'{until:%Y-%m-%d %H:%M:%S}Z' == told['rack1-node7', 'expires'][0]
@@ -276,7 +276,7 @@ def test_extract_takes_it_out_of_what_ironic_shows(files, tree, capsys):
     valid(tree, 'certificate-issue', report.document)
     assert made() + b'\n' == out.read_bytes()
     assert '' == capsys.readouterr().err
-    assert Exit.HOLDS is ran(verbs.Verify, str(out), '--trust', files.ours, '--node', UUID).code
+    assert Exit.HOLDS is ran(verbs.CertificateVerifyCommand, str(out), '--trust', files.ours, '--node', UUID).code
     shown.write_bytes(node_show(superseded=True))
     ran(verbs.Extract, str(shown), '--out', str(out))
     assert 'the node has come back since' in capsys.readouterr().err

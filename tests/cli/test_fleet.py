@@ -126,7 +126,7 @@ def test_a_stream_keeps_nothing(desk: Desk, rack: Rack, monkeypatch, capsys):
     class Out(io.StringIO):
         def write(self, text: str) -> int:
             gc.collect()
-            alive.append(sum(isinstance(o, inventory.Found) for o in gc.get_objects()))
+            alive.append(sum(isinstance(o, inventory.FoundTarget) for o in gc.get_objects()))
             return super().write(text)
 
     monkeypatch.chdir(desk.folder)

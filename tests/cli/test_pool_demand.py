@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from baremetal_acc.pools.spool import FOREVER, Spool
-from baremetal_acc.scheduling.demand_status import Progress, Told
+from baremetal_acc.scheduling.demand_status import DemandProgress, StoredDemand
 from tests.cli.desk import Desk, Done
 
 
@@ -69,8 +69,8 @@ def test_how_long_it_took_is_listed(demanding: Desk) -> None:
     """For people in seconds, with the region."""
     demand(demanding, 'add', 'aes', '--id', 'req-1')
     [told] = spool(demanding).told(datetime.now(UTC), FOREVER)
-    served = Told(
-        demand=told.demand, source='file', since=told.since + timedelta(seconds=24), progress=Progress.SCHEDULABLE,
+    served = StoredDemand(
+        demand=told.demand, source='file', since=told.since + timedelta(seconds=24), progress=DemandProgress.SCHEDULABLE,
         provider='2ab9', took=timedelta(seconds=24.2),
     )  # fmt: skip
     spool(demanding).mark(served)

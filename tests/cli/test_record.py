@@ -170,9 +170,9 @@ def tree_with(folder: Path, **more: Any) -> Path:
 
 def test_a_recording_that_would_hold_our_user_name_is_not_kept(desk: Desk, emulated_recording):
     """A user called like a property cannot be told from it: refused, and nothing is left."""
-    from baremetal_acc.emulator.access import User
+    from baremetal_acc.emulator.access import CurrentUser
 
-    user = User(name='SystemType', password='a-long-password', role='Administrator')
+    user = CurrentUser(name='SystemType', password='a-long-password', role='Administrator')
     machine = emulated_recording(tree_with(desk.folder / 'in'), users=(user,), needs_login=True)
     desk.bmcs({'node-1': recorded(machine, username='SystemType', password='a-long-password')})
     done = desk.run('record', 'node-1', '--output', 'out')

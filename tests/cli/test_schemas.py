@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from baremetal_acc.model.inventory import Way
+from baremetal_acc.model.inventory import UploadWay
 from tests.cli.desk import RECORDINGS, Desk, target_of
 
 
@@ -66,7 +66,7 @@ def test_the_schema_has_every_way(tree):
     """And that none is told."""
     schema = json.loads((tree / 'doc/source/schemas/plan.json').read_text())
     found = schema['properties']['targets']['items']['properties']['actions']['items']['properties']['way']['enum']
-    assert {*Way, None} == set(found)
+    assert {*UploadWay, None} == set(found)
 
 
 def test_a_schema_can_fail(validate):

@@ -169,9 +169,9 @@ class Twins:
 @pytest.fixture
 def twins(desk, emulated_machine) -> Twins:
     """A machine of two hosts with one GPU each, and nothing prepared."""
-    from baremetal_acc.emulator.access import User
+    from baremetal_acc.emulator.access import CurrentUser
 
-    users = tuple(User(name=name, password=PASSWORD) for name in NODES)
+    users = tuple(CurrentUser(name=name, password=PASSWORD) for name in NODES)
     machine = emulated_machine('twin-server', gpus=1, flash_seconds=0.2, users={'host': users})
     return Twins(desk=desk, machine=machine)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from baremetal_acc.bmc.driver import BmcAddress
-from baremetal_acc.bmc.redfish.concurrency import Remembered
+from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
-from baremetal_acc.bmc.retry import Patience
+from baremetal_acc.bmc.retry import ReadRetry
 from baremetal_acc.errors import BmcError
 from baremetal_acc.execution import Target, Tools, observe
 from baremetal_acc.images.store import FileStore
@@ -55,7 +55,7 @@ def look(service: Service) -> Inventory:
     :raises BmcError: the BMC cannot be spoken to at all.
     """
     driver = RedfishDriver(
-        patience=Patience(sleep=lambda seconds: None), remembered=Remembered(), dial=replies.dial(service.answer)
+        patience=ReadRetry(sleep=lambda seconds: None), remembered=RememberedBmc(), dial=replies.dial(service.answer)
     )
     address = BmcAddress(name=HOST, address='https://192.0.2.1', system=service.tree.system, concurrency=1)
     empty = Baseline(rules=())

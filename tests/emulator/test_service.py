@@ -9,7 +9,7 @@ import threading
 import pytest
 import requests
 
-from baremetal_acc.emulator.access import User
+from baremetal_acc.emulator.access import CurrentUser
 from tests import collected
 
 ROOT = '/redfish/v1'
@@ -19,9 +19,9 @@ EROT = f'{ROOT}/Chassis/HGX_ERoT_GPU_0'
 ITEM = f'{ROOT}/UpdateService/FirmwareInventory/HGX_FW_GPU_0'
 USERS = {
     'host': (
-        User(name='root', password='root-password'),
-        User(name='oper', password='oper-password', role='Operator'),
-        User(name='reader', password='reader-password', role='ReadOnly'),
+        CurrentUser(name='root', password='root-password'),
+        CurrentUser(name='oper', password='oper-password', role='Operator'),
+        CurrentUser(name='reader', password='reader-password', role='ReadOnly'),
     )
 }
 

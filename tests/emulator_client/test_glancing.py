@@ -13,7 +13,7 @@ from baremetal_acc.bmc.registry import for_address
 from baremetal_acc.bmc.resource_digest import digest
 from baremetal_acc.errors import AccError
 from baremetal_acc.execution import Target, Tools, integrity_watch, observe
-from baremetal_acc.execution.integrity_watch import Sessions
+from baremetal_acc.execution.integrity_watch import WatchSessions
 from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
@@ -53,7 +53,7 @@ class Watched:
         self.tools = Tools(
             connect=self.connect, mechanisms=mechanisms(), baseline=Baseline(rules=()), catalogue=(), images=NoImages()
         )
-        self.sessions = Sessions()
+        self.sessions = WatchSessions()
         self.kept = self.sessions.for_target('node', self.connect)
         self.witnesses: tuple[Witness, ...] = ()
         now = datetime.now(UTC)

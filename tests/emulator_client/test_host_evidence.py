@@ -16,15 +16,15 @@ from baremetal_acc.emulator.ipmi.site import IpmiOptions
 from baremetal_acc.model.inventory import HostReading, PowerEvent, PowerState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName, Ref
-from baremetal_acc.planning.host_evidence import HostRan, Seen, Source, changed_by_start, evidence, host_ran
+from baremetal_acc.planning.host_evidence import EvidenceSource, HostRan, HostWitness, changed_by_start, evidence, host_ran
 from tests.emulator_client.test_client import connect, now
 
 HOST = BmcName('host')
 HOUR = timedelta(hours=1)
 IPMI = IpmiOptions(idle_seconds=10**9)
 CHANGES = {
-    'redfish': {Source.LAST_RESET, Source.BOOT_PROGRESS},
-    'ipmi': {Source.RESTART_CAUSE, Source.POWER_ON_HOURS, Source.POWER_EVENT, Source.LOG_MARK},
+    'redfish': {EvidenceSource.LAST_RESET, EvidenceSource.BOOT_PROGRESS},
+    'ipmi': {EvidenceSource.RESTART_CAUSE, EvidenceSource.POWER_ON_HOURS, EvidenceSource.POWER_EVENT, EvidenceSource.LOG_MARK},
 }
 """What a start of the host by hand, for some hours, changes."""
 
@@ -81,10 +81,10 @@ def host(request: pytest.FixtureRequest, emulated_machine: Callable[..., Any]) -
         yield opened
 
 
-def said(before: HostReading, after: HostReading) -> dict[Source, Seen]:
+def said(before: HostReading, after: HostReading) -> dict[EvidenceSource, HostWitness]:
     """What is said at both ends, but for the power."""
-    found = {one.source: one.seen for one in evidence(before, after, HOUR) if one.source is not Source.POWER}
-    return {source: seen for source, seen in found.items() if seen is not Seen.ABSENT}
+    found = {one.source: one.seen for one in evidence(before, after, HOUR) if one.source is not EvidenceSource.POWER}
+    return {source: seen for source, seen in found.items() if seen is not HostWitness.ABSENT}
 
 
 def test_a_look_and_a_poll_say_the_same(host: Site) -> None:
@@ -93,7 +93,7 @@ def test_a_look_and_a_poll_say_the_same(host: Site) -> None:
         assert reading.power is PowerState.ON
     host.off()
     poll, whole = host.poll(), host.whole()
-    assert {Seen.UNCHANGED} == set(said(poll, whole).values())
+    assert {HostWitness.UNCHANGED} == set(said(poll, whole).values())
     assert set(said(poll, poll)) < set(said(whole, whole))
 
 
@@ -103,7 +103,7 @@ def test_a_host_that_stays_off_changes_nothing(host: Site) -> None:
     before = host.whole()
     host.machine.advance(7200)
     after = host.whole()
-    assert {Seen.UNCHANGED} == set(said(before, after).values())
+    assert {HostWitness.UNCHANGED} == set(said(before, after).values())
     assert HostRan.SILENT is host_ran(before, after, HOUR)
     assert HostRan.DID_NOT_RUN is host_ran(before, after, timedelta(seconds=10))
 
@@ -117,7 +117,7 @@ def test_a_host_that_wakes_for_some_hours_and_goes_off_again_has_run(host: Site)
     before, polled = host.whole(), host.poll()
     host.wakes(2 * 3600)
     after, polled_again = host.whole(), host.poll()
-    changed = {source for source, seen in said(before, after).items() if seen is Seen.CHANGED}
+    changed = {source for source, seen in said(before, after).items() if seen is HostWitness.CHANGED}
     assert CHANGES[host.protocol] == changed
     assert HostRan.RAN is host_ran(before, after, HOUR)
     assert HostRan.RAN is host_ran(polled, polled_again, timedelta(seconds=5)), 'a poll tells it as well'
@@ -138,7 +138,7 @@ def test_a_restart_is_seen_though_the_host_is_on_at_both_ends(host: Site) -> Non
     host.machine.advance(60)
     after = host.whole()
     assert PowerState.ON is after.power
-    assert Seen.CHANGED in said(before, after).values()
+    assert HostWitness.CHANGED in said(before, after).values()
 
 
 def test_a_bmc_that_restarts_is_seen_by_redfish_alone(emulated_machine: Callable[..., Any]) -> None:
@@ -150,7 +150,7 @@ def test_a_bmc_that_restarts_is_seen_by_redfish_alone(emulated_machine: Callable
         one.connection.set_power(one.system, PowerState.ON)
         one.machine.advance(60)
         known = changed_by_start(before, one.whole())
-        assert {Source.LAST_RESET} == known
+        assert {EvidenceSource.LAST_RESET} == known
         one.off()
         before = one.whole()
         one.machine.advance(3600)
@@ -163,7 +163,9 @@ def test_a_bmc_that_restarts_is_seen_by_redfish_alone(emulated_machine: Callable
         machine = one.machine
     with site(machine, 'redfish') as one:
         after = one.whole()
-        assert {Source.BMC_RESET} == {source for source, seen in said(before, after).items() if seen is Seen.CHANGED}
+        assert {EvidenceSource.BMC_RESET} == {
+            source for source, seen in said(before, after).items() if seen is HostWitness.CHANGED
+        }
         assert HostRan.SILENT is host_ran(before, after, HOUR, dependable=known)
         assert off.bmc_reset == before.bmc_reset != after.bmc_reset
 

@@ -16,7 +16,7 @@ from baremetal_acc.emulator.image import build_image
 from baremetal_acc.emulator.redfish.view import Options
 from baremetal_acc.emulator.tray_package import tray_package
 from baremetal_acc.errors import BmcBusy, BmcError, BmcRefused
-from baremetal_acc.model.inventory import Sending, TaskState, Way
+from baremetal_acc.model.inventory import Sending, TaskState, UploadWay
 from baremetal_acc.model.ref import BmcName, Ref
 
 from .test_client import GPU_ITEM, connect, look, until_ended, upload
@@ -97,7 +97,7 @@ def test_an_image_goes_to_the_component_that_was_set_and_the_settings_are_as_bef
     other = Other(machine)
     other.patch(HttpPushUriTargets=['/redfish/v1/else'], HttpPushUriOptions={'HttpPushUriApplyTime': {'ApplyTime': 'OnReset'}})
     before = other.settings()
-    assert Sending(way=Way.HTTP_PUSH, apply_time='Immediate') == _sending(machine)
+    assert Sending(way=UploadWay.HTTP_PUSH, apply_time='Immediate') == _sending(machine)
     machine.reset_log()
     assert TaskState.SUCCEEDED is pushed(machine, GPU, gpu_image()).state
     assert before == other.settings()
@@ -224,7 +224,7 @@ def test_a_push_whose_targets_can_be_named_comes_before_a_fetch(server: Callable
     here = ImageServer(host='127.0.0.1', listen='127.0.0.1')
     machine = server()
     found = _sending(machine, images=here)
-    assert Way.HTTP_PUSH is (found.way if found else None)
+    assert UploadWay.HTTP_PUSH is (found.way if found else None)
     assert TaskState.SUCCEEDED is pushed(machine, GPU, gpu_image()).state
     assert [] == machine.truth()['fetches']
 

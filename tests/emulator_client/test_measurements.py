@@ -23,7 +23,7 @@ from baremetal_acc.emulator.server import Emulator, EmulatorThread, Serving
 from baremetal_acc.execution import Target, Tools
 from baremetal_acc.execution.observation import NO_ROOTS
 from baremetal_acc.images.spdm.signed_measurements import attestor
-from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind, Reference
+from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind, ReferenceValue
 from baremetal_acc.model.job import Finding, Met
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import HOST
@@ -106,7 +106,7 @@ def image(version: str, component: str, value: str, *, index: int) -> Image:
         source='/images/x',
         size_bytes=1,
         digest=Digest(algorithm=DigestAlgorithm.SHA256, value='0' * 64),
-        measurements=(Reference(integrity='HGX_ERoT_GPU_*', index=index, values=(('sha256', value),)),),
+        measurements=(ReferenceValue(integrity='HGX_ERoT_GPU_*', index=index, values=(('sha256', value),)),),
     )
 
 

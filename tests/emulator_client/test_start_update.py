@@ -12,7 +12,7 @@ from baremetal_acc.bmc.redfish import start_update
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.emulator.redfish.view import Options
 from baremetal_acc.errors import BmcBusy, BmcUnreachable
-from baremetal_acc.model.image import Progress, Upload
+from baremetal_acc.model.image import Upload, UploadProgress
 from baremetal_acc.model.inventory import TaskReading, TaskState
 from baremetal_acc.model.ref import BmcName, Ref
 
@@ -77,7 +77,7 @@ def test_an_update_is_started_once_and_ends(server: Callable[..., Any], habit: s
     assert (way, asked, asked == 'OnStartUpdateRequest') == (facts.sending.way, facts.sending.apply_time, facts.parallel == 1)
     with connect(machine, images=HERE) as connection:
         progress = connection.push(EROT, image())
-        assert isinstance(progress, Progress)
+        assert isinstance(progress, UploadProgress)
         assert (0, False) == (starts(machine), progress.whole)
         task = connection.go_on(EROT, image(), progress)
         assert not task.awaits_restart, 'what was started waits for no restart'
@@ -95,7 +95,7 @@ def test_an_answer_that_is_lost_is_followed_by_a_look_and_not_by_another_start(s
             connection.go_on(EROT, image(), progress)
         assert caught.value.sent
         machine.clear_faults()
-        task = connection.go_on(EROT, image(), Progress(task=progress.task))
+        task = connection.go_on(EROT, image(), UploadProgress(task=progress.task))
         assert TaskState.SUCCEEDED is until_ended(connection, task).state
     assert (1, NEW) == (starts(machine), runs(machine))
 

@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 
 from baremetal_acc.emulator.image import build_image
-from baremetal_acc.emulator.ipmi.upgrade_image import Upload, build_upgrade_image, version_bytes
+from baremetal_acc.emulator.ipmi.upgrade_image import UploadAction, build_upgrade_image, version_bytes
 from tests.emulator_ipmi.programs import Ipmitool, Said
 from tests.emulator_ipmi.tenant import Tenant
 
@@ -95,7 +95,7 @@ def upgrade_image(version: str, *, of_card: bool = False) -> bytes:
     """For the BMC or the card, as their maker would give it out."""
     model, component, device_id = ('d5005', 'fpga', 0x31) if of_card else ('es2000', 'bmc', 0x20)
     data = build_image(model=model, component=component, version=version, size_bytes=IMAGE_BYTES)
-    upload = Upload(component=0, version=version, data=data, description=component)
+    upload = UploadAction(component=0, version=version, data=data, description=component)
     return build_upgrade_image([upload], device_id=device_id, manufacturer=0, product=0)
 
 

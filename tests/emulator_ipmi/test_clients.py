@@ -8,15 +8,15 @@ import time
 
 import pytest
 
-from baremetal_acc.emulator.ipmi.chassis import Chassis, Control
-from baremetal_acc.emulator.ipmi.controller import Controller, Identity, Privilege
-from baremetal_acc.emulator.ipmi.lan import Line
-from baremetal_acc.emulator.ipmi.session import Endpoint
+from baremetal_acc.emulator.ipmi.chassis import Control, EmulatedChassis
+from baremetal_acc.emulator.ipmi.controller import ControllerIdentity, EmulatedController, EmulatedPrivilege
+from baremetal_acc.emulator.ipmi.lan import LanLine
+from baremetal_acc.emulator.ipmi.session import SessionEndpoint
 from baremetal_acc.emulator.ipmi.users import Users
 from tests.emulator_ipmi.programs import Ipmitool, lanplus, program, run
 
 GUID = bytes.fromhex('00112233445566778899aabbccddeeff')
-IDENTITY = Identity(device_id=0x21, firmware=(2, 15), manufacturer=7154, product=0x0BAD)
+IDENTITY = ControllerIdentity(device_id=0x21, firmware=(2, 15), manufacturer=7154, product=0x0BAD)
 PASSWORD = 'sixteen is it 16'
 LONG = 'it is twenty bytes 2'
 
@@ -28,12 +28,12 @@ class Site:
         self.on = True
         self.controls = []
         self.users = Users()
-        self.users.put(2, 'admin', PASSWORD.encode(), Privilege.ADMINISTRATOR)
-        self.users.put(3, 'oper', LONG.encode(), Privilege.OPERATOR)
-        self.controller = Controller(identity=IDENTITY, guid=GUID[:-1] + bytes((number,)))
+        self.users.put(2, 'admin', PASSWORD.encode(), EmulatedPrivilege.ADMINISTRATOR)
+        self.users.put(3, 'oper', LONG.encode(), EmulatedPrivilege.OPERATOR)
+        self.controller = EmulatedController(identity=IDENTITY, guid=GUID[:-1] + bytes((number,)))
         self.users.join(self.controller)
-        Chassis(lambda: self.on, self.control).join(self.controller)
-        self.endpoint = Endpoint(self.controller, self.users, **more)
+        EmulatedChassis(lambda: self.on, self.control).join(self.controller)
+        self.endpoint = SessionEndpoint(self.controller, self.users, **more)
         self.port = lan.add(self.endpoint, line=line)
 
     def control(self, wanted):
@@ -221,7 +221,7 @@ def test_what_is_lost_is_sent_again_and_executed_once(lan, tool, tmp_path):
 
     Not from the handshake on: ipmitool 1.8.19 that loses two answers there speaks on without a session, and waits in vain.
     """
-    line = Line(seed=7)
+    line = LanLine(seed=7)
     site = Site(lan, line=line)
     calls = []
 
@@ -230,7 +230,7 @@ def test_what_is_lost_is_sent_again_and_executed_once(lan, tool, tmp_path):
         calls.append(request.data)
         return bytes((len(calls),))
 
-    site.controller.add(0x30, 0x01, serve, privilege=Privilege.USER, least=1)
+    site.controller.add(0x30, 0x01, serve, privilege=EmulatedPrivilege.USER, least=1)
     script = tmp_path / 'script'
     script.write_text('raw 0x30 0x01 0x2a\n' * 10)
     said = tool(site)('exec', str(script), tries=('9', '1'))
@@ -240,7 +240,7 @@ def test_what_is_lost_is_sent_again_and_executed_once(lan, tool, tmp_path):
 
 def test_a_bmc_that_answers_late_is_waited_for_and_a_silent_one_is_not(lan, tool):
     """Each answer comes 50 ms late; silence is an error within the client's time."""
-    line = Line(delay_seconds=0.05)
+    line = LanLine(delay_seconds=0.05)
     site = Site(lan, line=line)
     ipmitool = tool(site)
     began = time.monotonic()

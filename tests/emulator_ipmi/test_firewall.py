@@ -7,8 +7,8 @@
 
 import pytest
 
-from baremetal_acc.emulator.ipmi.controller import APP, LAN, SYSTEM, Privilege
-from baremetal_acc.emulator.ipmi.session import Endpoint
+from baremetal_acc.emulator.ipmi.controller import APP, LAN, SYSTEM, EmulatedPrivilege
+from baremetal_acc.emulator.ipmi.session import SessionEndpoint
 from tests.emulator_ipmi.programs import Ipmitool
 from tests.unit.emulator.ipmi.machines import ask, hpm
 from tests.unit.emulator.ipmi.test_firewall import GROUP, HPM, Walled, bits, mask
@@ -22,8 +22,8 @@ class Site(Walled):
 
     def __init__(self, lan, folder, **more):
         super().__init__(**more)
-        self.users.put(2, 'admin', PASSWORD.encode(), Privilege.ADMINISTRATOR)
-        self.ipmitool = Ipmitool(lan.add(Endpoint(self.bmc, self.users, clock=self.clock)), folder, password=PASSWORD)
+        self.users.put(2, 'admin', PASSWORD.encode(), EmulatedPrivilege.ADMINISTRATOR)
+        self.ipmitool = Ipmitool(lan.add(SessionEndpoint(self.bmc, self.users, clock=self.clock)), folder, password=PASSWORD)
 
     def masks(self, netfn):
         """Support, configurable and enabled as ipmitool shows them, as numbers of bits."""
@@ -60,7 +60,7 @@ def test_ipmitool_disables_a_command_for_the_host_and_enables_it_again(site):
     site.ipmitool.right('firewall', 'disable', *command, 'force')
     assert 0x45 not in site.masks(APP)[2]
     assert (b'\xd4', b'\0') == tuple(ask(site.bmc, APP, 0x45, name, channel=channel) for channel in (SYSTEM, LAN))
-    site.users.put(2, 'admin', PASSWORD.encode(), Privilege.ADMINISTRATOR)
+    site.users.put(2, 'admin', PASSWORD.encode(), EmulatedPrivilege.ADMINISTRATOR)
     site.ipmitool.right('firewall', 'enable', *command, 'force')
     assert 0x45 in site.masks(APP)[2]
     assert b'\0' == ask(site.bmc, APP, 0x45, name, channel=SYSTEM)

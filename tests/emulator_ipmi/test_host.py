@@ -7,12 +7,12 @@ import socket
 
 import pytest
 
-from baremetal_acc.emulator.ipmi.controller import APP, Privilege
-from baremetal_acc.emulator.ipmi.fru import Board, FruDevices, inventory
+from baremetal_acc.emulator.ipmi.controller import APP, EmulatedPrivilege
+from baremetal_acc.emulator.ipmi.fru import EmulatedBoardArea, FruDevices, inventory
 from baremetal_acc.emulator.ipmi.i2c import Buses, Eeprom
 from baremetal_acc.emulator.ipmi.messaging import Messages
-from baremetal_acc.emulator.ipmi.sdr import FruLocator, Repository
-from baremetal_acc.emulator.ipmi.session import Endpoint
+from baremetal_acc.emulator.ipmi.sdr import EmulatedFruLocator, Repository
+from baremetal_acc.emulator.ipmi.session import SessionEndpoint
 from baremetal_acc.emulator.ipmi.system import SystemDoor, SystemInterface
 from tests.emulator_ipmi.programs import Ipmitool
 from tests.unit.emulator.ipmi.machines import BMC_KEY, IDENTITY, image, upgrade
@@ -20,7 +20,7 @@ from tests.unit.emulator.ipmi.test_firewall import GROUP, HPM, Walled, mask
 from tests.unit.emulator.ipmi.test_system import Host
 
 PASSWORD = 'sixteen is it 16'
-CARD = inventory(board=Board(manufacturer='ACME', name='FPGA card', serial='CARD-1', part_number='FP-1'))
+CARD = inventory(board=EmulatedBoardArea(manufacturer='ACME', name='FPGA card', serial='CARD-1', part_number='FP-1'))
 
 
 class Site(Walled):
@@ -29,12 +29,12 @@ class Site(Walled):
     def __init__(self, lan, folder, **more):
         super().__init__(**more)
         self.folder = folder
-        self.users.put(2, 'admin', PASSWORD.encode(), Privilege.ADMINISTRATOR)
-        self.ipmitool = Ipmitool(lan.add(Endpoint(self.bmc, self.users, clock=self.clock)), folder, password=PASSWORD)
+        self.users.put(2, 'admin', PASSWORD.encode(), EmulatedPrivilege.ADMINISTRATOR)
+        self.ipmitool = Ipmitool(lan.add(SessionEndpoint(self.bmc, self.users, clock=self.clock)), folder, password=PASSWORD)
         devices = FruDevices({0: CARD})
         devices.join(self.bmc)
         Buses({(0x03, 0xA0): Eeprom(devices.contents[0], address_bytes=1)}).join(self.bmc)
-        Repository((FruLocator(name='Card', fru_id=0, entity=0x0B, instance=1),), writable=True).join(self.bmc)
+        Repository((EmulatedFruLocator(name='Card', fru_id=0, entity=0x0B, instance=1),), writable=True).join(self.bmc)
         messages = Messages()
         messages.join(self.bmc)
         door = SystemDoor(SystemInterface(self.bmc, messages), messages)

@@ -7,9 +7,9 @@ import hashlib
 
 import pytest
 
-from baremetal_acc.emulator.ipmi.controller import LAN, Privilege
+from baremetal_acc.emulator.ipmi.controller import LAN, EmulatedPrivilege
 from baremetal_acc.emulator.ipmi.hpm import Ability, ExtendedLan, Times
-from baremetal_acc.emulator.ipmi.session import Endpoint
+from baremetal_acc.emulator.ipmi.session import SessionEndpoint
 from baremetal_acc.emulator.ipmi.users import Users
 from tests.emulator_ipmi.programs import Ipmitool
 from tests.unit.emulator.ipmi.machines import BMC_KEY, FPGA_KEY, FPGA_PART, IDENTITY, LATER_KEY, Rig, image, upgrade
@@ -25,9 +25,9 @@ class Site(Rig):
     def __init__(self, lan, folder, **more):
         super().__init__(virtual=False, **more)
         users = Users()
-        users.put(2, 'admin', PASSWORD.encode(), Privilege.ADMINISTRATOR)
+        users.put(2, 'admin', PASSWORD.encode(), EmulatedPrivilege.ADMINISTRATOR)
         users.join(self.bmc)
-        self.endpoint = Endpoint(self.bmc, users, clock=self.clock, reset_seconds=0)
+        self.endpoint = SessionEndpoint(self.bmc, users, clock=self.clock, reset_seconds=0)
         self.folder = folder
         self.ipmitool = Ipmitool(lan.add(self.endpoint), folder, password=PASSWORD)
 

@@ -6,37 +6,46 @@ from datetime import UTC, datetime
 
 import pytest
 
-from baremetal_acc.emulator.ipmi.controller import IPMB, Controller, Identity, Privilege
-from baremetal_acc.emulator.ipmi.fru import Board, ChassisInfo, FruDevices, Product, inventory, picmg_record
-from baremetal_acc.emulator.ipmi.sdr import AMC, ControllerLocator, FruLocator, Repository
-from baremetal_acc.emulator.ipmi.session import Endpoint
+from baremetal_acc.emulator.ipmi.controller import IPMB, ControllerIdentity, EmulatedController, EmulatedPrivilege
+from baremetal_acc.emulator.ipmi.fru import (
+    ChassisInfo,
+    EmulatedBoardArea,
+    EmulatedProductArea,
+    FruDevices,
+    inventory,
+    picmg_record,
+)
+from baremetal_acc.emulator.ipmi.sdr import AMC, EmulatedControllerLocator, EmulatedFruLocator, Repository
+from baremetal_acc.emulator.ipmi.session import SessionEndpoint
 from baremetal_acc.emulator.ipmi.users import Users
 from tests.emulator_ipmi.programs import Ipmitool, program, run
 
 PASSWORD = 'sixteen is it 16'
 HOST = inventory(
     chassis=ChassisInfo(part_number='CH-1', serial='CHS-1'),
-    board=Board(
+    board=EmulatedBoardArea(
         manufacturer='ACME', name='Main board', serial='MB-1', part_number='PN-1', made=datetime(2024, 5, 6, 7, 8, tzinfo=UTC)
     ),
-    product=Product(manufacturer='ACME', name='Server', part_number='S-1', version='R1', serial='SER-1', asset_tag='tag'),
+    product=EmulatedProductArea(
+        manufacturer='ACME', name='Server', part_number='S-1', version='R1', serial='SER-1', asset_tag='tag'
+    ),
 )
 CARD = inventory(
-    board=Board(manufacturer='ACME', name='FPGA card', serial='CARD-1', part_number='FP-1'),
+    board=EmulatedBoardArea(manufacturer='ACME', name='FPGA card', serial='CARD-1', part_number='FP-1'),
     records=(picmg_record(0x16, b'\x20'),),
 )
-MODULE = inventory(board=Board(manufacturer='ACME', name='AMC card', serial='AMC-9', part_number='AM-9'))
+MODULE = inventory(board=EmulatedBoardArea(manufacturer='ACME', name='AMC card', serial='AMC-9', part_number='AM-9'))
 
 
 @pytest.fixture
 def port(lan):
     """A BMC with a card of its own, an AMC at 72h, and one more behind the controller at 82h."""
     users = Users()
-    users.put(2, 'admin', PASSWORD.encode(), Privilege.ADMINISTRATOR)
-    bmc = Controller(identity=Identity(device_id=0x20))
-    near = Controller(identity=Identity(device_id=0x11, support=0x08), address=0x72)
-    between = Controller(identity=Identity(device_id=0x12), address=0x82)
-    far = Controller(identity=Identity(device_id=0x13), address=0x74)
+    users.put(2, 'admin', PASSWORD.encode(), EmulatedPrivilege.ADMINISTRATOR)
+    bmc = EmulatedController(identity=ControllerIdentity(device_id=0x20))
+    near = EmulatedController(identity=ControllerIdentity(device_id=0x11, support=0x08), address=0x72)
+    between = EmulatedController(identity=ControllerIdentity(device_id=0x12), address=0x82)
+    far = EmulatedController(identity=ControllerIdentity(device_id=0x13), address=0x74)
     bmc.behind = {(IPMB, 0x72): near, (IPMB, 0x82): between}
     between.behind[7, 0x74] = far
     users.join(bmc)
@@ -44,13 +53,13 @@ def port(lan):
     FruDevices({0: MODULE}, longest=20).join(near)
     Repository(
         (
-            FruLocator(name='Card 3', fru_id=3, entity=0x0B, instance=1),
-            ControllerLocator(name='AMC 1', address=0x72, instance=0x61),
-            FruLocator(name='AMC FRU', fru_id=0, address=0x72, entity=AMC, instance=0x61),
+            EmulatedFruLocator(name='Card 3', fru_id=3, entity=0x0B, instance=1),
+            EmulatedControllerLocator(name='AMC 1', address=0x72, instance=0x61),
+            EmulatedFruLocator(name='AMC FRU', fru_id=0, address=0x72, entity=AMC, instance=0x61),
         ),
         longest=20,
     ).join(bmc)
-    return lan.add(Endpoint(bmc, users))
+    return lan.add(SessionEndpoint(bmc, users))
 
 
 @pytest.fixture

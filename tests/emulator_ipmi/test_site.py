@@ -18,7 +18,7 @@ from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.emulator.ipmi.hpm import Times
 from baremetal_acc.emulator.ipmi.site import BMC_BOARD, IpmiOptions, IpmiSite
-from baremetal_acc.emulator.ipmi.upgrade_image import Upload, build_upgrade_image
+from baremetal_acc.emulator.ipmi.upgrade_image import UploadAction, build_upgrade_image
 from tests.emulator_ipmi.programs import Ipmitool
 from tests.unit.emulator.ipmi.test_system import Host
 
@@ -31,7 +31,7 @@ APP, GROUP = 0x06, 0x2C
 def new_firmware(model, component, version, *, number=0, device_id=0x31):
     """An upgrade image with an image of the emulator."""
     data = build_image(model=model, component=component, version=version, size_bytes=2000)
-    uploads = [Upload(component=number, version=version, data=data, description=component)]
+    uploads = [UploadAction(component=number, version=version, data=data, description=component)]
     return build_upgrade_image(uploads, device_id=device_id, manufacturer=0, product=0)
 
 

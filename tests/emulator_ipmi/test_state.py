@@ -14,25 +14,25 @@ import time
 import pytest
 
 from baremetal_acc.bmc.ipmi.bridge import Bridge
-from baremetal_acc.bmc.ipmi.endpoint import Privilege, place
-from baremetal_acc.bmc.ipmi.session import Session
-from baremetal_acc.emulator.access import User
+from baremetal_acc.bmc.ipmi.endpoint import LoginPrivilege, place
+from baremetal_acc.bmc.ipmi.session import RmcpSession
+from baremetal_acc.emulator.access import CurrentUser
 from baremetal_acc.emulator.hw import build
 from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.image import build_image
-from baremetal_acc.emulator.ipmi.controller import IPMB, Request
+from baremetal_acc.emulator.ipmi.controller import IPMB, CommandRequest
 from baremetal_acc.emulator.ipmi.hpm import Times
 from baremetal_acc.emulator.ipmi.site import IpmiOptions, IpmiSite
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.remote import Remote
-from baremetal_acc.emulator.store import BadState, Store
+from baremetal_acc.emulator.store import BadState, MachineStore
 from baremetal_acc.errors import BmcNotAuthorised
 from tests.unit.emulator.ipmi.test_system import Host
 
 APP, STORAGE, TRANSPORT, GROUP = 0x06, 0x0A, 0x0C, 0x2C
 PASSWORD = 'Sixteen is it 16'
 MALLORY, LET_IN = 'mallory', 'let me in again!'
-ADMINS = {'*': (User(name='admin', password=PASSWORD),)}
+ADMINS = {'*': (CurrentUser(name='admin', password=PASSWORD),)}
 ITEM = 'host/FPGA1_FW'
 
 
@@ -63,7 +63,7 @@ class Running:
         there = place(
             'host', '127.0.0.1', port=bmc['ipmi_port'], username=name or bmc['username'], password=password or bmc['password']
         )
-        return Session(there, Privilege.ADMINISTRATOR)
+        return RmcpSession(there, LoginPrivilege.ADMINISTRATOR)
 
     def host(self):
         """A program of the tenant."""
@@ -150,7 +150,7 @@ def test_what_was_written_over_ipmi_is_there_after_a_hard_end(started, tmp_path)
     there = place(
         'host', '127.0.0.1', port=bmc['ipmi_port'], username=MALLORY, password=LET_IN, key=b'key of the tenant'.ljust(20, b'\0')
     )
-    with Session(there, Privilege.ADMINISTRATOR) as raw:
+    with RmcpSession(there, LoginPrivilege.ADMINISTRATOR) as raw:
         card = Bridge(raw, address=0x72)
         assert b'STATE' + serial[6:] == right(card, STORAGE, 0x11, b'\0\x20\0\x08')[1:]
         assert count + 1 == right(raw, STORAGE, 0x20)[1]
@@ -175,12 +175,12 @@ def life(folder, *, ipmi=True, users=ADMINS, **more):
     """A machine with what was stored there, as the emulator puts it together: site, machine and store."""
     product = build('fpga-server', Parameters(users=users, virtual_clock=True, **more))
     view = product.views['host']
-    accounts = [User(name=one.name, password=one.secret, role=one.role) for one in view.access.accounts.values()]
+    accounts = [CurrentUser(name=one.name, password=one.secret, role=one.role) for one in view.access.accounts.values()]
     options = IpmiOptions(times=Times(erase=5))
     site = None
     if ipmi:
         site = IpmiSite(product.machine, 'host', users=accounts, boards=product.boards['host'], options=options)
-    store = Store(folder, product.machine)
+    store = MachineStore(folder, product.machine)
     store.load()
     return site, product.machine, store
 
@@ -203,13 +203,13 @@ def test_versions_are_the_same_for_both_after_a_restart(tmp_path):
 def test_a_life_without_ipmi_forgets_nothing_of_it(tmp_path):
     """What nobody claims is kept as it is."""
     site, _, store = life(tmp_path)
-    site.users.find(b'admin').limit = Privilege.OPERATOR
+    site.users.find(b'admin').limit = LoginPrivilege.OPERATOR
     store.save()
     _, machine, store = life(tmp_path, ipmi=False)
     machine.revision += 1
     store.save()
     site, _, _ = life(tmp_path)
-    assert Privilege.OPERATOR == site.users.find(b'admin').limit
+    assert LoginPrivilege.OPERATOR == site.users.find(b'admin').limit
 
 
 def test_other_accounts_that_are_given_count(tmp_path):
@@ -218,7 +218,7 @@ def test_other_accounts_that_are_given_count(tmp_path):
     site.users.find(b'admin').password = b'of the tenant'.ljust(16, b'\0')
     site.endpoint.channel.kg = b'key'
     store.save()
-    site, _, _ = life(tmp_path, users={'*': (User(name='admin', password='another one'),)})
+    site, _, _ = life(tmp_path, users={'*': (CurrentUser(name='admin', password='another one'),)})
     assert b'another one'.ljust(16, b'\0') == site.users.find(b'admin').password
     assert b'key' == site.endpoint.channel.kg
     site, _, _ = life(tmp_path)
@@ -245,7 +245,7 @@ def test_what_was_going_on_ends_with_the_emulator(tmp_path):
 
 def hpm(data):
     """Initiate Upgrade Action, over the bus."""
-    return Request(channel=IPMB, netfn=GROUP, command=0x31, data=data)
+    return CommandRequest(channel=IPMB, netfn=GROUP, command=0x31, data=data)
 
 
 def spoil(document, path, value):

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from baremetal_acc.bmc.driver import BmcAddress, Document, Look
-from baremetal_acc.emulator.image import Image, Kind
-from baremetal_acc.emulator.parts import Power, Refused, Restart
+from baremetal_acc.emulator.image import EmulatedImage, ImageFormat
+from baremetal_acc.emulator.parts import Power, Restart, WriteRefused
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.inventory import HostReading
 from baremetal_acc.model.ref import Ref
@@ -167,8 +167,8 @@ class TrueSite(Site):
             if any(self.machine.is_closed(key) for key in way.locks):
                 continue
             version = WANTED.get(way.component, '0')
-            image = Image(
-                kind=Kind.FIRMWARE,
+            image = EmulatedImage(
+                kind=ImageFormat.FIRMWARE,
                 device=target.model,
                 component=target.component,
                 version=version,
@@ -178,7 +178,7 @@ class TrueSite(Site):
             )
             try:
                 self.machine.write_from_host(way.device, image, path=way.path, component=way.component)
-            except Refused:
+            except WriteRefused:
                 continue
             self.evil += 1
             self.told(f'code on the host writes {way.target} (evil-{self.evil - 1})')
@@ -278,4 +278,4 @@ class TrueConnection(Connection):
 
 def file_of(component: str, version: str) -> bytes:
     """The bytes of an image of the catalogue."""
-    return bytes_of(Kind.FIRMWARE, MODEL, component, version, 1)
+    return bytes_of(ImageFormat.FIRMWARE, MODEL, component, version, 1)

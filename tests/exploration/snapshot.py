@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass, fields
 from typing import Any
 
-from baremetal_acc.emulator.clock import Clock
+from baremetal_acc.emulator.clock import EmulatedClock
 from baremetal_acc_ironic.periodics import watch
 from tests.exploration.machine import TrueSite
 from tests.exploration.world import World
@@ -70,7 +70,7 @@ def bring_back(world: World, snapshot: Snapshot) -> None:
 
 def _machine(place: TrueSite, snapshot: Snapshot) -> None:
     machine = place.machine
-    clock = Clock(virtual=True, start=START)
+    clock = EmulatedClock(virtual=True, start=START)
     clock._offset = snapshot.at
     machine.clock = clock
     for kind, parts in snapshot.parts.items():

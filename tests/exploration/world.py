@@ -172,7 +172,7 @@ class World(HonestCase, Reborn):
             return watched
 
         monkeypatch.setattr(runner, '_abandon', abandoned)
-        for kind in (watch._Round, unused_nodes.Round):
+        for kind in (watch._Round, unused_nodes.UnusedNodeRound):
             monkeypatch.setattr(kind, 'run', watching(kind.run))
 
     @property

@@ -33,7 +33,7 @@ class Told(logging.Handler):
 @pytest.fixture
 def rig(emulated_machine: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Rig]]:
     """Makes rigs. When the test is over, nothing that was logged may hold a secret."""
-    from baremetal_acc.emulator.access import User
+    from baremetal_acc.emulator.access import CurrentUser
 
     # Ten minutes for an answer to an image, and one for each piece of it, are for real BMCs.
     monkeypatch.setattr(client, 'PUSH_TIMEOUT', 1.0)
@@ -45,7 +45,7 @@ def rig(emulated_machine: Callable[..., Any], tmp_path: Path, monkeypatch: pytes
     ours.setLevel(logging.DEBUG)
 
     def make(*, machine: dict[str, Any] | None = None, address: dict[str, Any] | None = None, **how: Any) -> Rig:
-        machine = {'users': {'*': (User(name='admin', password=PASSWORD),)}} | (machine or {})
+        machine = {'users': {'*': (CurrentUser(name='admin', password=PASSWORD),)}} | (machine or {})
         address = {'timeout': timedelta(seconds=1)} | (address or {})
         if how.get('what') == SLOT:
             del how['what']

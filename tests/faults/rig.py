@@ -22,9 +22,9 @@ import requests
 from baremetal_acc import execution
 from baremetal_acc.bmc import device_ids
 from baremetal_acc.bmc.driver import BmcAddress
-from baremetal_acc.bmc.redfish.concurrency import Remembered
+from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
-from baremetal_acc.bmc.retry import Patience as ReadPatience
+from baremetal_acc.bmc.retry import ReadRetry as ReadPatience
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.images.store import FileStore
 from baremetal_acc.locks.registry import mechanisms
@@ -35,7 +35,7 @@ from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, Image
 from baremetal_acc.model.job import Done, Failed, Flow, Job, Outcome, Plan, Wait
 from baremetal_acc.model.lock import ResetKind, WritePath
 from baremetal_acc.model.ref import BmcName
-from baremetal_acc.planning.job_transitions import Patience, begin
+from baremetal_acc.planning.job_transitions import RetryLimits, begin
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
 from baremetal_acc.policy.baseline import Baseline, Exposure, Match, NodeFacts, Rule
 from baremetal_acc.render import refusals
@@ -66,7 +66,7 @@ BASIC = base64.b64encode(f'admin:{PASSWORD}'.encode()).decode()
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 TIMEOUT = timedelta(minutes=15)
-PATIENCE = Patience(
+PATIENCE = RetryLimits(
     poll=timedelta(seconds=20), settle=timedelta(seconds=120), reset=timedelta(minutes=5), stall=timedelta(minutes=3)
 )
 FLASH_SECONDS = 60.0
@@ -122,7 +122,9 @@ class Rig:
             node=NodeFacts(name='node-1', exposure=Exposure.TENANT if self.hold else Exposure.NONE),
             bmcs=tuple(self._address(name, bmc) for name, bmc in self.machine.bmcs.items()),
         )
-        driver = RedfishDriver(devices=device_ids.shipped(), patience=ReadPatience(sleep=self.advance), remembered=Remembered())
+        driver = RedfishDriver(
+            devices=device_ids.shipped(), patience=ReadPatience(sleep=self.advance), remembered=RememberedBmc()
+        )
         self.tools = execution.Tools(
             connect=driver.connect,
             mechanisms=mechanisms(),

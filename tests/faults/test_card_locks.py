@@ -17,9 +17,9 @@ import pytest
 from baremetal_acc import execution
 from baremetal_acc.bmc import device_ids
 from baremetal_acc.bmc.driver import BmcAddress
-from baremetal_acc.bmc.redfish.concurrency import Remembered
+from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
-from baremetal_acc.bmc.retry import Patience as ReadPatience
+from baremetal_acc.bmc.retry import ReadRetry as ReadPatience
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.images.store import FileStore
 from baremetal_acc.locks.registry import mechanisms
@@ -118,7 +118,9 @@ class Desk:
         self.machine = machine
         self.seconds = 0.0
         self.engagements: tuple[Engagement, ...] = ()
-        driver = RedfishDriver(devices=device_ids.shipped(), patience=ReadPatience(sleep=self.advance), remembered=Remembered())
+        driver = RedfishDriver(
+            devices=device_ids.shipped(), patience=ReadPatience(sleep=self.advance), remembered=RememberedBmc()
+        )
         self.target = execution.Target(
             name='node-1',
             node=NodeFacts(name='node-1', exposure=Exposure.TENANT),

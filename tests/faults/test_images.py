@@ -19,7 +19,7 @@ from baremetal_acc.images.address import parse
 from baremetal_acc.images.fetch import Web as Fetching
 from baremetal_acc.images.load import Loaded
 from baremetal_acc.images.serials import Serials
-from baremetal_acc.images.store import FileStore, Store, WebStore
+from baremetal_acc.images.store import FileStore, ImageFiles, WebStore
 from baremetal_acc.images.trust import signature
 from baremetal_acc.images.trust.signature import Signer, Trust
 from baremetal_acc.model.image import Fit, Image, SignatureDemand
@@ -104,7 +104,7 @@ def served(rig: Rig, server: Web) -> None:
     image = next(i for i in rig.catalogue if i.name == 'erot-new')
     server.answers[IMAGE] = always(reply((rig.folder / IMAGE[1:]).read_bytes()))
     web = Fetching(hosts=frozenset({parse(server.origin + IMAGE).origin}))
-    rig.tools = replace(rig.tools, images=Store(files=FileStore(folders=(rig.folder,)), web=WebStore(web=web)))
+    rig.tools = replace(rig.tools, images=ImageFiles(files=FileStore(folders=(rig.folder,)), web=WebStore(web=web)))
     rig.offer(replace(image, source=server.origin + IMAGE))
 
 
@@ -269,7 +269,7 @@ TRUST = Trust(keys={signature.fingerprint(SIGNER.public_key()): SIGNER.public_ke
 REVOKED = 'it was revoked on 2026-11-01'
 
 
-def lay(rig: Rig, serial: int, deny: str = '', expires: datetime = START + timedelta(days=70)) -> Store:
+def lay(rig: Rig, serial: int, deny: str = '', expires: datetime = START + timedelta(days=70)) -> ImageFiles:
     """A signed catalogue of signed images, read as the commands read it, in place of what the rig has.
 
     :param deny: lines of its deny-list.
@@ -310,8 +310,8 @@ def _ids(fit: Fit) -> list[tuple[str, str]]:
     return [(name, value) for name in Fit.__dataclass_fields__ if (value := getattr(fit, name)) is not None]
 
 
-def _store(rig: Rig, loaded: Loaded) -> Store:
-    return Store(
+def _store(rig: Rig, loaded: Loaded) -> ImageFiles:
+    return ImageFiles(
         files=FileStore(folders=(rig.folder,)),
         trust=TRUST,
         signatures=SignatureDemand.REQUIRED,

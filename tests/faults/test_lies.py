@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.images.spdm.signed_measurements import attestor
-from baremetal_acc.model.image import Reference
+from baremetal_acc.model.image import ReferenceValue
 from baremetal_acc.model.job import Done, Failed
 from tests.faults.cases import CARD
 from tests.faults.rig import EROT, GPU, ITEM, NEW, OLD, Rig
@@ -39,7 +39,8 @@ def test_a_version_that_lies_is_found_out_where_the_card_signs(rig: Callable[...
     shipped = sha256(f'factory h100 {EROT} {OLD[EROT]}'.encode()).hexdigest()
     known = {f'{EROT}-old': shipped, f'{EROT}-new': next(i.digest.value for i in found.catalogue if i.name == f'{EROT}-new')}
     measured = {
-        name: (Reference(integrity='HGX_ERoT_GPU_*', index=3, values=(('sha256', value),)),) for name, value in known.items()
+        name: (ReferenceValue(integrity='HGX_ERoT_GPU_*', index=3, values=(('sha256', value),)),)
+        for name, value in known.items()
     }
     images = tuple(replace(i, measurements=measured.get(i.name, ())) for i in found.catalogue)
     found.tools = replace(found.tools, catalogue=images, attestor=attestor([str(pinned)]))

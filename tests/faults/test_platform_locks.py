@@ -17,7 +17,7 @@ import pytest
 import requests
 
 from baremetal_acc import execution
-from baremetal_acc.emulator.image import Kind, build_image
+from baremetal_acc.emulator.image import ImageFormat, build_image
 from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.job import Done, Engage, Failed, Flow, Outcome, Release, Reset, ResetPurpose, Wait
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
@@ -130,7 +130,7 @@ class Deploy(Desk):
     def written(self, ways: tuple[Way, ...], model: str) -> set[bool]:
         """Whether the tenant gets an image in by each of these ways; what is numbered is a slot."""
         slots = tuple(way for way in ways if way[1].isdigit())
-        function = build_image(kind=Kind.FUNCTION, model=model, component='slot', version='6.6', function='evil')
+        function = build_image(kind=ImageFormat.FUNCTION, model=model, component='slot', version='6.6', function='evil')
         found = {self.machine.tenant_program(device, int(slot), function)['written'] for device, slot, _ in slots}
         return found | super().written(tuple(way for way in ways if way not in slots), model)
 

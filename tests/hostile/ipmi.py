@@ -34,27 +34,27 @@ from baremetal_acc import wait
 from baremetal_acc.bmc.driver import BmcAddress, Document
 from baremetal_acc.bmc.ipmi import device, update
 from baremetal_acc.bmc.ipmi.bridge import Bridge
-from baremetal_acc.bmc.ipmi.command import Reply
+from baremetal_acc.bmc.ipmi.command import CommandReply
 from baremetal_acc.bmc.ipmi.documents import IpmiWriter
 from baremetal_acc.bmc.ipmi.driver import IpmiConnection
 from baremetal_acc.bmc.ipmi.firmware_firewall import apply, masks
 from baremetal_acc.bmc.ipmi.hpm import commands as hpm
-from baremetal_acc.emulator.ipmi.chassis import Chassis
+from baremetal_acc.emulator.ipmi.chassis import EmulatedChassis
 from baremetal_acc.emulator.ipmi.controller import (
     IPMB,
     LAN,
     SYSTEM,
-    Answer,
-    Controller,
-    Identity,
-    Place,
-    Privilege,
+    CommandAnswer,
+    CommandRequest,
+    ControllerIdentity,
+    ControllerPlace,
+    EmulatedController,
+    EmulatedPrivilege,
     Reach,
-    Request,
 )
-from baremetal_acc.emulator.ipmi.firewall import Firewall
-from baremetal_acc.emulator.ipmi.fru import Board, FruDevices, Product, inventory
-from baremetal_acc.emulator.ipmi.sdr import ControllerLocator, FruLocator, Repository
+from baremetal_acc.emulator.ipmi.firewall import EmulatedFirewall
+from baremetal_acc.emulator.ipmi.fru import EmulatedBoardArea, EmulatedProductArea, FruDevices, inventory
+from baremetal_acc.emulator.ipmi.sdr import EmulatedControllerLocator, EmulatedFruLocator, Repository
 from baremetal_acc.emulator.ipmi.users import Users
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnreachable, StateError
 from baremetal_acc.model.image import Upload
@@ -147,14 +147,14 @@ class Hostile:
         self._forever: dict[tuple[int, int, int], int] = {}
         self._last: dict[tuple[int, int], bytes] = {}
         self._any: list[bytes] = [b'']
-        self.others: list[Controller] = []
+        self.others: list[EmulatedController] = []
 
-    def change(self, address: int, request: Request, answer: Answer) -> Answer:
+    def change(self, address: int, request: CommandRequest, answer: CommandAnswer) -> CommandAnswer:
         """An answer as it goes out."""
         key = (address, request.netfn, request.command)
         honest = answer.data
         if self.active and key in self._forever:
-            answer = Answer(self._forever[key])
+            answer = CommandAnswer(self._forever[key])
             self._note(key, Kind.FOREVER, request, answer)
         elif self.active and (not self.aim or key[1:] in self.aim) and self._rng.random() < self._rate:
             kind = self._rng.choice(self._kinds)
@@ -164,7 +164,7 @@ class Hostile:
         self._any = [*self._any[-8:], honest]
         return answer
 
-    def _note(self, key: tuple[int, int, int], kind: Kind, request: Request, answer: Answer) -> None:
+    def _note(self, key: tuple[int, int, int], kind: Kind, request: CommandRequest, answer: CommandAnswer) -> None:
         self.touched[key] += 1
         self.used[kind] += 1
         if len(self.said) < 400:
@@ -173,17 +173,17 @@ class Hostile:
                 f'{answer.code:02X} {answer.data.hex()}'
             )
 
-    def _changed(self, kind: Kind, key: tuple[int, int, int], request: Request, answer: Answer) -> Answer:
+    def _changed(self, kind: Kind, key: tuple[int, int, int], request: CommandRequest, answer: CommandAnswer) -> CommandAnswer:
         rng, data = self._rng, answer.data
         some = rng.randrange(len(data)) if data else 0
         match kind:
             case Kind.CODE:
-                return Answer(rng.randrange(1, 256), data if rng.random() < 0.5 else b'')
+                return CommandAnswer(rng.randrange(1, 256), data if rng.random() < 0.5 else b'')
             case Kind.ORDINARY:
-                return Answer(rng.choice(_ORDINARY))
+                return CommandAnswer(rng.choice(_ORDINARY))
             case Kind.FOREVER:
                 self._forever[key] = rng.choice(_FOREVER)
-                return Answer(self._forever[key])
+                return CommandAnswer(self._forever[key])
             case Kind.CUT:
                 data = data[:some]
             case Kind.EMPTY:
@@ -201,7 +201,7 @@ class Hostile:
             case Kind.ONES:
                 data = b'\xff' * len(data)
             case Kind.OPEN:
-                return Answer(0, b'\xff' * 17)
+                return CommandAnswer(0, b'\xff' * 17)
             case Kind.ZEROS:
                 data = bytes(len(data))
             case Kind.COUNTED:
@@ -225,19 +225,19 @@ class Hostile:
                 turned = rng.randrange(len(EVIL))
                 data = data[:some] + (EVIL[turned:] + EVIL)[: len(data) - some]
             case Kind.SILENT:
-                return Answer(0xC0, reach=Reach.UNHEARD)
+                return CommandAnswer(0xC0, reach=Reach.UNHEARD)
             case Kind.LOST:
-                return Answer(0xC0, reach=Reach.LOST)
+                return CommandAnswer(0xC0, reach=Reach.LOST)
             case Kind.DAMAGED:
-                return Answer(0xC0, b'damaged', reach=Reach.LOST)
+                return CommandAnswer(0xC0, b'damaged', reach=Reach.LOST)
         return dataclasses.replace(answer, code=answer.code, data=data)
 
 
 def board(name: str, serial: str) -> bytes:
     """An FRU with a board and a product area."""
     return inventory(
-        board=Board(manufacturer='Maker', name=name, serial=f'B{serial}', part_number='BP-1'),
-        product=Product(manufacturer='Xilinx', name=name, part_number='PN-1', version='R1', serial=serial),
+        board=EmulatedBoardArea(manufacturer='Maker', name=name, serial=f'B{serial}', part_number='BP-1'),
+        product=EmulatedProductArea(manufacturer='Xilinx', name=name, part_number='PN-1', version='R1', serial=serial),
     )
 
 
@@ -265,39 +265,39 @@ def evil_memory(rng: random.Random) -> bytes:
     return whole
 
 
-def is_required(place: Place) -> bool:
+def is_required(place: ControllerPlace) -> bool:
     """No lock holds while that is open."""
     return place.command in apply.REQUIRED.get((place.netfn, place.qualifier), ())
 
 
-def is_possible(place: Place) -> bool:
+def is_possible(place: ControllerPlace) -> bool:
     """It is closed where it can be."""
     return place.netfn in apply.VENDORS or place.command in apply.WHERE_POSSIBLE.get((place.netfn, place.qualifier), ())
 
 
-class Quick(Firewall):
+class Quick(EmulatedFirewall):
     """A firewall of a controller whose commands are always the same."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self._is_there = functools.cache(super()._is_there)  # type: ignore[method-assign]
-        self._known: dict[tuple[int, bytes, bytes], tuple[int, tuple[Place, ...]]] = {}
+        self._known: dict[tuple[int, bytes, bytes], tuple[int, tuple[ControllerPlace, ...]]] = {}
         self._fixed: dict[tuple[int, bytes], bytes] = {}
-        self._places: dict[tuple[int, bytes], tuple[int, list[tuple[int, Place]]]] = {}
+        self._places: dict[tuple[int, bytes], tuple[int, list[tuple[int, ControllerPlace]]]] = {}
 
-    def _range(self, request: Request, qualifier: bytes) -> tuple[int, tuple[Place, ...]]:
+    def _range(self, request: CommandRequest, qualifier: bytes) -> tuple[int, tuple[ControllerPlace, ...]]:
         key = (request.channel, request.data[:3], qualifier)
         if key not in self._known:
             self._known[key] = super()._range(request, qualifier)
         return self._known[key]
 
-    def _support(self, request: Request) -> bytes:
+    def _support(self, request: CommandRequest) -> bytes:
         return self._once(request, super()._support)
 
-    def _configurable(self, request: Request) -> bytes:
+    def _configurable(self, request: CommandRequest) -> bytes:
         return self._once(request, super()._configurable)
 
-    def _enables(self, request: Request) -> bytes:
+    def _enables(self, request: CommandRequest) -> bytes:
         key = (request.channel, request.data)
         if key not in self._places:
             channel, places = self._range(request, request.data[3:])
@@ -305,7 +305,7 @@ class Quick(Firewall):
         channel, there = self._places[key]
         return sum(1 << n for n, place in there if place not in self.disabled[channel]).to_bytes(16, 'little')
 
-    def _once(self, request: Request, serve: Callable[[Request], bytes]) -> bytes:
+    def _once(self, request: CommandRequest, serve: Callable[[CommandRequest], bytes]) -> bytes:
         key = (request.command, request.data)
         if key not in self._fixed:
             self._fixed[key] = serve(request)
@@ -315,7 +315,7 @@ class Quick(Firewall):
 class Box(Rig):
     """A server with a card on the BMC and two cards with controllers of their own; it obeys the firewall and takes firmware.
 
-    As a :class:`~baremetal_acc.bmc.ipmi.session.Sessions` it is what the driver sends its commands by.
+    As a :class:`~baremetal_acc.bmc.ipmi.session.RmcpSessions` it is what the driver sends its commands by.
 
     :ivar commands: that were sent; ``arrived`` those that a controller executed, by its address.
     :ivar told: what Get Command Enables said that is open to the host, as it went out, by what was asked for.
@@ -327,10 +327,12 @@ class Box(Rig):
     def __init__(self) -> None:
         super().__init__(virtual=True)
         users = Users()
-        users.put(2, 'admin', b'Sixteen is it 16', Privilege.ADMINISTRATOR)
+        users.put(2, 'admin', b'Sixteen is it 16', EmulatedPrivilege.ADMINISTRATOR)
         users.join(self.bmc)
-        Chassis(lambda: True, lambda wanted: None).join(self.bmc)
-        self.other = Controller(identity=Identity(device_id=0x12, support=0x08), address=OTHER, channels=(IPMB,))
+        EmulatedChassis(lambda: True, lambda wanted: None).join(self.bmc)
+        self.other = EmulatedController(
+            identity=ControllerIdentity(device_id=0x12, support=0x08), address=OTHER, channels=(IPMB,)
+        )
         self.bmc.behind[IPMB, OTHER] = self.other
         self.memories = [
             (FruDevices({0: board('Server 9', 'S-1'), 3: board('Alveo U250', 'A-1')}), self.bmc),
@@ -341,9 +343,9 @@ class Box(Rig):
             memory.join(controller)
         Repository(
             (
-                FruLocator(name='Card 3', fru_id=3, entity=0x0B, instance=1),
-                ControllerLocator(name='AMC 1', address=AMC, instance=0x61),
-                ControllerLocator(name='AMC 2', address=OTHER, instance=0x62),
+                EmulatedFruLocator(name='Card 3', fru_id=3, entity=0x0B, instance=1),
+                EmulatedControllerLocator(name='AMC 1', address=AMC, instance=0x61),
+                EmulatedControllerLocator(name='AMC 2', address=OTHER, instance=0x62),
             ),
             longest=20,
         ).join(self.bmc)
@@ -356,7 +358,7 @@ class Box(Rig):
             (0x0C, b'', 0x31),
             (0x2C, b'\x52', 0x02),
         ):
-            self.bmc.add(netfn, command, lambda _: b'', privilege=Privilege.USER, qualifier=qualifier)
+            self.bmc.add(netfn, command, lambda _: b'', privilege=EmulatedPrivilege.USER, qualifier=qualifier)
         self.wall = Quick(self.bmc, self.machine, 'host')
         self.wall.join()
         self.controllers = {BMC: self.bmc, AMC: self.amc, OTHER: self.other}
@@ -376,7 +378,9 @@ class Box(Rig):
         self.until = float('inf')
         self.stopped = False
 
-    def _around(self, address: int, request: Request, execute: Callable[[Request], Answer]) -> Answer:
+    def _around(
+        self, address: int, request: CommandRequest, execute: Callable[[CommandRequest], CommandAnswer]
+    ) -> CommandAnswer:
         self.arrived.append((address, request.netfn, request.command, request.data))
         return self.hostile.change(address, request, execute(request))
 
@@ -384,7 +388,7 @@ class Box(Rig):
 
     def __call__(
         self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
-    ) -> Reply:
+    ) -> CommandReply:
         """Send a command."""
         if len(data) > self.longest:
             raise AssertionError(f'{len(data)} bytes of data')
@@ -395,10 +399,12 @@ class Box(Rig):
         if self.clock.now() >= self.until:
             raise BmcUnreachable(bmc=self.label, what='the time is over')
         answer = self.bmc.answer(
-            Request(channel=LAN, netfn=netfn, command=command, data=data, lun=lun, privilege=Privilege.ADMINISTRATOR)
+            CommandRequest(
+                channel=LAN, netfn=netfn, command=command, data=data, lun=lun, privilege=EmulatedPrivilege.ADMINISTRATOR
+            )
         )
         if self.queue is not None and (netfn, command) == GET_MESSAGE and answer.code == 0xC1:
-            answer = Answer(0, self.queue.pop(0)) if self.queue else Answer(0x80)
+            answer = CommandAnswer(0, self.queue.pop(0)) if self.queue else CommandAnswer(0x80)
         if answer.data == b'damaged':
             raise BmcAnswerInvalid(bmc=self.label, what='what came is no answer')
         if answer.reach is not Reach.ANSWERED:
@@ -413,7 +419,7 @@ class Box(Rig):
                 self.queue.append(b'\0' + whole[1:])
         if (netfn, command) == GET_ENABLES and answer.code == 0 and data[:1] == b'\x0f':
             self.told[data[1:]] = self.told.get(data[1:], 0) | int.from_bytes(body[:16], 'little')
-        return Reply(answer.code, body)
+        return CommandReply(answer.code, body)
 
     def ready(self) -> 'Box':
         """It needs no login."""
@@ -449,7 +455,7 @@ class Box(Rig):
             and (is_required(place) or (is_possible(place) and (place.netfn, place.command) not in self.wall.fixed))
         )
 
-    def shut(self, but: frozenset[Place] = frozenset()) -> None:
+    def shut(self, but: frozenset[ControllerPlace] = frozenset()) -> None:
         """Close all that the lock closes, by hand."""
         self.wall.disabled[SYSTEM] = {p for p in self.bmc.commands if is_required(p) or is_possible(p)} - but
 
@@ -507,17 +513,17 @@ class Endless(Box):
 
     def __call__(
         self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
-    ) -> Reply:
+    ) -> CommandReply:
         """Send a command."""
         self.asked += 1
         body = self._body(netfn, command, data)
         if (netfn, command) != SEND_MESSAGE:
-            return Reply(0, body)
+            return CommandReply(0, body)
         to, inner = data[1], data[2] >> 2
         body = self._body(inner, data[6], data[7:-1])
         head = bytes([0x20, (inner | 1) << 2])
         tail = bytes([to, data[5], data[6], 0]) + body
-        return Reply(0, head + cards.zero(head) + tail + cards.zero(tail))
+        return CommandReply(0, head + cards.zero(head) + tail + cards.zero(tail))
 
     def _body(self, netfn: int, command: int, data: bytes) -> bytes:
         match netfn, command:

@@ -26,9 +26,9 @@ from typing import Any, NoReturn
 import yaml
 
 from baremetal_acc.bmc.driver import BmcAddress
-from baremetal_acc.bmc.redfish.concurrency import Remembered
+from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
-from baremetal_acc.bmc.retry import Patience
+from baremetal_acc.bmc.retry import ReadRetry
 from baremetal_acc.cli.output import documents
 from baremetal_acc.errors import AccError
 from baremetal_acc.execution import Target, Tools, observe
@@ -149,7 +149,7 @@ def look(
     card: Honest | None = None,
     tls: bool = False,
     concurrency: int = 4,
-    remembered: Remembered | None = None,
+    remembered: RememberedBmc | None = None,
 ) -> Seen:
     """Look once, the public way.
 
@@ -169,8 +169,8 @@ def look(
     )
     addresses = (address,) if card is None else (address, replace(address, name=CARD, address=bmc.https))
     driver = RedfishDriver(
-        patience=Patience(attempts=2, patience=1.0, sleep=lambda seconds: None),
-        remembered=Remembered() if remembered is None else remembered,
+        patience=ReadRetry(attempts=2, patience=1.0, sleep=lambda seconds: None),
+        remembered=RememberedBmc() if remembered is None else remembered,
     )
     tools = Tools(connect=driver.connect, mechanisms=mechanisms(), baseline=LOCKED, catalogue=(), images=FileStore(folders=()))
     target = Target(name='hostile', node=NODE, bmcs=addresses)
@@ -439,7 +439,7 @@ def case(seed: int, number: int, stranger: str, names: tuple[str, ...] = (*SMALL
 def judge(bmc: HostileBmc, made: Case) -> tuple[Seen, list[str]]:
     """Look, and say what was wrong. An honest look afterwards must not suffer from what was learnt."""
     known = known_of(bmc, made.name, made.variant)
-    remembered = Remembered()
+    remembered = RememberedBmc()
 
     def honest(when: str) -> list[str]:
         script = Honest(tree=made.script.tree, expand=made.script.expand)

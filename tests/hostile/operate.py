@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from baremetal_acc.bmc.driver import BmcAddress, Upload
-from baremetal_acc.bmc.redfish.concurrency import Remembered
+from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
 from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
-from baremetal_acc.bmc.retry import Patience
+from baremetal_acc.bmc.retry import ReadRetry
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState
@@ -122,7 +122,7 @@ def operate(bmc: HostileBmc, seed: int, number: int) -> tuple[Operated, list[str
         wire=(0.2, 0.5, 0.8)[number // 3 % 3], entry=0.6, sessions=number % 5 != 0,
     )  # fmt: skip
     address = BmcAddress(name=HOST, address=bmc.http, username=USER, password=PASSWORD, timeout=TIMEOUT)
-    driver = RedfishDriver(patience=Patience(attempts=2, patience=1.0, sleep=lambda seconds: None), remembered=Remembered())
+    driver = RedfishDriver(patience=ReadRetry(attempts=2, patience=1.0, sleep=lambda seconds: None), remembered=RememberedBmc())
     found: list[str] = []
     before = bmc.strangers
     WATCH.ports, WATCH.seen, WATCH.active = set(bmc.ports[:2]), [], True

@@ -23,7 +23,7 @@ from pecan import rest
 from pecan.util import iscontroller
 
 from baremetal_acc_ironic.authorization import api_guard, api_routes, interface_overrides, requester
-from baremetal_acc_ironic.authorization.api_routes import CHECKED, HARMLESS, READS, Check
+from baremetal_acc_ironic.authorization.api_routes import CHECKED, HARMLESS, READS, RouteCheck
 from baremetal_acc_ironic.host_power import host_start
 from baremetal_acc_ironic.state import node_state
 from tests.ironic.api import LESSEE, OWNER, with_api
@@ -612,10 +612,12 @@ class TestRoutes(GuardCase):
             'v1.node.NodeVendorPassthruController._default': (PASSTHRU[0], LESSEE_MEMBER),
         }
         complete = api_routes.find_routes()
-        assert attacks.keys() == {name for name, check in complete.items() if check is not Check.NOTHING}
+        assert attacks.keys() == {name for name, check in complete.items() if check is not RouteCheck.NOTHING}
         for name, (form, headers) in attacks.items():
             for taken_out in attacks:
-                self._monkeypatch.setattr(api_routes, 'find_routes', lambda gone=taken_out: complete | {gone: Check.NOTHING})
+                self._monkeypatch.setattr(
+                    api_routes, 'find_routes', lambda gone=taken_out: complete | {gone: RouteCheck.NOTHING}
+                )
                 self.app = with_api(self)
                 if name == 'v1.node.NodeStatesController.provision':
                     self.undeployed()
@@ -678,7 +680,7 @@ class TestTable:
         """And is named in the log at the start of the API."""
         monkeypatch.setattr(api_routes, 'HARMLESS', {k: v for k, v in HARMLESS.items() if k != 'v1.port.PortsController.post'})
         routes = api_routes.find_routes()
-        assert Check.NODE_DOCUMENT is routes['v1.port.PortsController.post']
+        assert RouteCheck.NODE_DOCUMENT is routes['v1.port.PortsController.post']
         assert ('v1.port.PortsController.post',) == api_routes.unclassified(routes)
 
     def test_an_api_without_pecan_does_not_start(self) -> None:

@@ -8,15 +8,15 @@ from unittest import mock
 
 from ironic.common import states
 
-from baremetal_acc.attach.find import Found, drivers
-from baremetal_acc.attach.region import Region
+from baremetal_acc.attach.find import FoundDriver, drivers
+from baremetal_acc.attach.region import RegionAttachDriver
 from baremetal_acc.model.attach import AttachState
 from baremetal_acc_ironic.state import node_state
 from baremetal_acc_ironic.steps import attach
 from tests.ironic.attach_case import BASELINE, BEFORE, AttachCase
 
 
-class Acme(Region):
+class Acme(RegionAttachDriver):
     """Somebody else's driver of slots, which cannot say how they are brought back while it is out of order.
 
     :cvar calls: its methods, in the order in which they were called, with the number of what they were called for.
@@ -124,7 +124,7 @@ class TestRollBack(AttachCase):
         """Until its package is repaired: then cleaning brings it back."""
         acme = Acme()
         Acme.calls = []
-        with mock.patch.object(attach, 'drivers', return_value=Found(drivers=(acme, *drivers().drivers))):
+        with mock.patch.object(attach, 'drivers', return_value=FoundDriver(drivers=(acme, *drivers().drivers))):
             acme.out_of_order = True
             self.machine.fault('task-fails', uri='*_Slot1', count=1)
             self.deploy()
@@ -181,7 +181,7 @@ class TestLeaving(AttachCase):
     def test_what_nobody_can_bring_back_is_offered_to_nobody(self) -> None:
         """Its driver does not load any more: the cleaning fails and names it, though all that the rules demand holds."""
         (self._folder / 'baseline.toml').write_text(f'{BASELINE}on_leave = "remove"\n')
-        broken = Found(drivers=(), broken=(('region', 'it cannot be loaded: ImportError: no such thing'),))
+        broken = FoundDriver(drivers=(), broken=(('region', 'it cannot be loaded: ImportError: no such thing'),))
         with mock.patch.object(attach, 'drivers', return_value=broken):
             assert states.CLEANFAIL == self.undeploy(self.instance)
         words = ['attach driver region', 'no such thing', 'could not be brought back after instance']

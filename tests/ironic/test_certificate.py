@@ -14,7 +14,7 @@ from ironic.conductor import task_manager
 from ironic.conf import CONF
 
 from baremetal_acc.certificates import envelope
-from baremetal_acc.certificates.folder import Folder
+from baremetal_acc.certificates.folder import CertificateFolder
 from baremetal_acc.errors import AccError, CertificateInvalid, StateError
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.policy.baseline import Exposure
@@ -36,7 +36,7 @@ class CertificateCase(IronicCase):
         assert states.AVAILABLE == self.settle(), self.node.last_error
 
     @property
-    def kept(self) -> node_state.Kept:
+    def kept(self) -> node_state.KeptInventory:
         """What is kept with the node."""
         found = self.mind.certificate
         assert found is not None
@@ -67,12 +67,12 @@ class CertificateCase(IronicCase):
         """Current certificates in the folder."""
         return sorted(str(p.relative_to(self.folder)) for p in self.folder.glob('*/*.json') if p.parent.name != 'by-name')
 
-    def holds(self, kept: node_state.Kept | None = None) -> Any:
+    def holds(self, kept: node_state.KeptInventory | None = None) -> Any:
         """The certificate of the node, or with another one in its place."""
         mind = self.mind
         return certificate.of(self.node, mind if kept is None else replace(mind, certificate=kept))
 
-    def does_not_hold(self, kept: node_state.Kept) -> str:
+    def does_not_hold(self, kept: node_state.KeptInventory) -> str:
         """Why that one does not."""
         with pytest.raises(CertificateInvalid) as caught:
             self.holds(kept)
@@ -156,7 +156,7 @@ class TestTheLifeOfACertificate(CertificateCase):
         assert f'at {CONF.host}' in found.issuer
         assert found.requester
 
-    def _is_kept_in_both_places(self, kept: node_state.Kept) -> None:
+    def _is_kept_in_both_places(self, kept: node_state.KeptInventory) -> None:
         [path] = map(Path, kept.where)
         assert self.folder / self.node.uuid / f'{kept.lifecycle}-{kept.deployment}.json' == path
         assert path.read_bytes() == (self.folder / 'by-name' / 'node-1.json').read_bytes()
@@ -170,7 +170,7 @@ class TestTheLifeOfACertificate(CertificateCase):
         text = f'hand-over certificate of lifecycle {kept.lifecycle}, deployment {kept.deployment}, {kept.digest}'
         assert any(event.startswith(text) for event in self.history())
 
-    def _is_refused_when_it_was_touched(self, kept: node_state.Kept) -> None:
+    def _is_refused_when_it_was_touched(self, kept: node_state.KeptInventory) -> None:
         assert kept.packed is not None
         assert 'cannot be read' in self.does_not_hold(replace(kept, packed=kept.packed[:-8]))
         assert 'not what was issued' in self.does_not_hold(replace(kept, digest='sha256:0'))
@@ -232,7 +232,7 @@ class TestInTheFolder(CertificateCase):
         """Without its folder right after it was put: what was about to be kept is remembered before it is."""
         with pytest.MonkeyPatch.context() as patched:
             for name in ('get', 'put_away'):
-                patched.setattr(Folder, name, _does_not_answer)
+                patched.setattr(CertificateFolder, name, _does_not_answer)
             self.deploy()
             assert states.DEPLOYFAIL == self.settle()
         assert (False, True, False) == (self.mind.handed_over, self.kept.superseded, self.kept.away)
@@ -323,7 +323,7 @@ def test_what_is_kept_comes_back_and_leaves_where_another_place_has_it() -> None
         node_state.store(node, node_state.Memory(certificate=replace(KEPT, packed='A' * 9000, where=()), opened=large))
 
 
-KEPT = node_state.Kept(
+KEPT = node_state.KeptInventory(
     lifecycle=2,
     deployment='d-1',
     name='node-1',

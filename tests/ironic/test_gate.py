@@ -15,8 +15,8 @@ from baremetal_acc.model.job import Item as JobItem
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning.trouble import TroubleText
-from baremetal_acc.planning.watch import Alarm, Trouble, TroubleKind
-from baremetal_acc_ironic.host_power.gate import MAY_START, Obstacle, Reason, Refused, Situation, decide
+from baremetal_acc.planning.watch import Alarm, TroubleKind, WatchTrouble
+from baremetal_acc_ironic.host_power.gate import MAY_START, Obstacle, Reason, Situation, StartRefused, decide
 from baremetal_acc_ironic.state.node_state import Memory, Opened, StartAllowed, Watched
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -55,7 +55,7 @@ def at(state: str | None, mind: Memory | None, **facts: Any) -> Situation:
 def against(situation: Situation) -> tuple[Obstacle, ...]:
     """What stands against a start."""
     found = decide(situation)
-    assert isinstance(found, Refused), found
+    assert isinstance(found, StartRefused), found
     return found.obstacles
 
 
@@ -87,7 +87,7 @@ def test_each_state_allows_what_is_said_of_it(state: str) -> None:
     for reason, counts in wanted.items():
         if state in counts:
             assert reason is decide(everything)
-            assert isinstance(decide(without[reason]), Refused)
+            assert isinstance(decide(without[reason]), StartRefused)
         else:
             assert decide(everything) is decide(without[reason])
 
@@ -158,7 +158,7 @@ BROKEN = {
 def alarm(kind: TroubleKind, *, certain: bool = True, told: bool = False) -> Alarm:
     """One of the watch's."""
     return Alarm(
-        trouble=Trouble(kind=kind, device=CARD, subject='m', fact=TroubleText(text='it is open'), certain=certain),
+        trouble=WatchTrouble(kind=kind, device=CARD, subject='m', fact=TroubleText(text='it is open'), certain=certain),
         since=NOW,
         told=told,
     )

@@ -12,7 +12,7 @@ from ironic.conductor import task_manager
 
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.emulator.ipmi.site import IpmiOptions
-from baremetal_acc.emulator.ipmi.upgrade_image import Upload, build_upgrade_image
+from baremetal_acc.emulator.ipmi.upgrade_image import UploadAction, build_upgrade_image
 from baremetal_acc.model.job import Stage
 from baremetal_acc.planning.job_transitions import current
 from baremetal_acc_ironic.power import PowerRefused
@@ -38,7 +38,7 @@ def write_catalogue(folder: Path) -> str:
     text = ['format = 1']
     for version, other in ((OLD, NEW), (NEW, OLD)):
         data = build_image(model='d5005', component='fpga', version=version, size_bytes=2000)
-        uploaded = Upload(component=0, version=version, data=data, description='FPGA')
+        uploaded = UploadAction(component=0, version=version, data=data, description='FPGA')
         content = build_upgrade_image([uploaded], device_id=CARD, manufacturer=0, product=0)
         (folder / f'fpga-{version}').write_bytes(content)
         text.append(

@@ -113,7 +113,7 @@ class TestRemoved(LeavingCase):
         assert 'shelf' not in stored['state']  # of which an older version refuses a key that it does not know
         self.node.set_driver_internal_info(node_state.KEY, {k: v for k, v in stored.items() if k != 'shelf'})
         self.node.save()
-        assert node_state.Shelf() == self.mind.shelf
+        assert node_state.Withdrawals() == self.mind.shelf
         self.clean_up()
         assert [GZIP] == self.offers()
 

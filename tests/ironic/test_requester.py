@@ -46,7 +46,7 @@ def test_whom_keystone_vouches_for_is_kept_with_roles_and_scope():
     assert ('alice (demo)', 'u1') == (found.by, found.user)
     assert found.requester is not None
     assert (('admin', 'reader'), 'req-1') == (found.requester.roles, found.requester.request_id)
-    assert found == decode(requester.Asked, encode(found))
+    assert found == decode(requester.RequestContext, encode(found))
 
 
 @pytest.mark.usefixtures('strategy')

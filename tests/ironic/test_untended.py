@@ -19,7 +19,7 @@ from baremetal_acc.model.custody import BreakCause, Origin
 from baremetal_acc.planning import custody
 from baremetal_acc_ironic import power
 from baremetal_acc_ironic.periodics import round_reading, unused_nodes, watch, watch_states
-from baremetal_acc_ironic.periodics.watch_states import EXPECTED, Expected
+from baremetal_acc_ironic.periodics.watch_states import EXPECTED, ExpectedState
 from baremetal_acc_ironic.state import node_state
 from baremetal_acc_ironic.state.node_state import Memory, StartAllowed
 from tests.ironic import ipmi_case
@@ -28,8 +28,8 @@ from tests.ironic.ipmi_case import IpmiCase
 from tests.ironic.test_gate import writing
 from tests.ironic.test_watch import WatchCase
 
-UNTENDED = {s for s, row in EXPECTED.items() if row.expected is Expected.UNTENDED}
-LEFT = {s for s, row in EXPECTED.items() if row.expected is Expected.LEFT}
+UNTENDED = {s for s, row in EXPECTED.items() if row.expected is ExpectedState.UNTENDED}
+LEFT = {s for s, row in EXPECTED.items() if row.expected is ExpectedState.LEFT}
 LOCK = 'HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled'
 BEGUN, ENDED = [('start', 'host-on')], [('start', 'host-on'), ('end', 'host-on')]
 
@@ -43,7 +43,7 @@ class TestTable:
 
     def test_every_state_in_which_a_host_may_be_on_for_long_is_watched(self) -> None:
         """The others are ended by Ironic itself, or hold the lock of the node."""
-        worked_on = {s for s, row in EXPECTED.items() if row.expected is Expected.WORKED_ON}
+        worked_on = {s for s, row in EXPECTED.items() if row.expected is ExpectedState.WORKED_ON}
         assert worked_on == {
             'verifying',
             'inspecting',
@@ -73,7 +73,7 @@ class TestTable:
         """And nothing is done in it."""
         for state in (None, '', 'brand new', states.POWER_ON):
             row = watch_states.expectation(state)
-            assert (Expected.WORKED_ON, False) == (row.expected, row.nobodys)
+            assert (ExpectedState.WORKED_ON, False) == (row.expected, row.nobodys)
 
 
 class UntendedCase(WatchCase):

@@ -15,7 +15,7 @@ from ironic.conductor import task_manager
 from oslo_messaging.notify import _impl_test
 
 from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
-from baremetal_acc.bmc.redfish.writer import Writer
+from baremetal_acc.bmc.redfish.writer import RedfishWriter
 from baremetal_acc.model.lock import LockState
 from baremetal_acc_ironic.periodics import round_reading, watch
 from baremetal_acc_ironic.reporting import alarm
@@ -188,15 +188,15 @@ class TestErrors(WatchCase):
 
     def closed_by(self, *, carries_out: bool, status: int = 500) -> None:
         """One round in which it does."""
-        patch = Writer.patch
+        patch = RedfishWriter.patch
         error = HttpRefused(bmc='host', uri='/redfish/v1', what=f'PATCH refused with HTTP {status}', status=status)
 
-        def errs(writer: Writer, document: Any, body: Any) -> None:
+        def errs(writer: RedfishWriter, document: Any, body: Any) -> None:
             if carries_out:
                 patch(writer, document, body)
             raise error
 
-        with mock.patch.object(Writer, 'patch', errs):
+        with mock.patch.object(RedfishWriter, 'patch', errs):
             self.round()
 
     def test_a_lock_that_was_closed_all_the_same_is_read_back_and_proven(self) -> None:

@@ -21,7 +21,7 @@ from oslo_db.sqlalchemy import enginefacade, engines
 from baremetal_acc.bmc.driver import BmcAddress, Connection, ReadsAhead
 from baremetal_acc.errors import BmcUnreachable
 from baremetal_acc_ironic.periodics import workers as turns
-from baremetal_acc_ironic.periodics.workers import Clock, Workers, workers
+from baremetal_acc_ironic.periodics.workers import TurnClock, Workers, workers
 from baremetal_acc_ironic.state import node_state
 from tests.ironic.case import IronicCase
 
@@ -289,7 +289,7 @@ def test_within_a_turn_a_silent_bmc_is_waited_for_once() -> None:
         made.append(Silent(address))
         return made[-1]
 
-    bounded = Clock(timedelta(seconds=60)).connecting(connect)
+    bounded = TurnClock(timedelta(seconds=60)).connecting(connect)
     host, dpu = (BmcAddress(name=name, address='https://192.0.2.1') for name in ('host', 'dpu'))  # type: ignore[arg-type]
     connection = bounded(host)
     for ask in (connection.task, connection.power, lambda _: bounded(host)):
@@ -314,8 +314,8 @@ def test_a_look_gets_what_is_left_of_the_turn_and_never_less_than_one_answer() -
         timeout=timedelta(seconds=45),
         budget=timedelta(seconds=300),
     )
-    Clock(timedelta(seconds=100)).connecting(connect)(address)
-    past = Clock(timedelta(0))
+    TurnClock(timedelta(seconds=100)).connecting(connect)(address)
+    past = TurnClock(timedelta(0))
     past.connecting(connect)(address)
     assert past.over
     assert timedelta(seconds=90) < seen[0].budget <= timedelta(seconds=100)
@@ -342,7 +342,7 @@ def test_a_node_is_asked_for_by_one_thread_at_a_time() -> None:
         time.sleep(0.02)
         asking[0] -= 1
 
-    clock = Clock(timedelta(seconds=60), held=held)
+    clock = TurnClock(timedelta(seconds=60), held=held)
     threads = [threading.Thread(target=clock.held) for _ in range(4)]
     for thread in threads:
         thread.start()

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from baremetal_acc.emulator.image import build_image
-from baremetal_acc.emulator.ipmi.upgrade_image import Upload, build_upgrade_image
+from baremetal_acc.emulator.ipmi.upgrade_image import UploadAction, build_upgrade_image
 from baremetal_acc.emulator.tray_package import tray_package
 from tests.journey.api import Node, Services
 
@@ -217,7 +217,7 @@ def _upgrade(folder: Path, version: str, other: str) -> str:
     """An upgrade image of HPM.1 for the FPGA card, and its ``[[image]]``."""
     path = folder / f'hpm-{version}.img'
     data = build_image(model='d5005', component='fpga', version=version, size_bytes=2000)
-    uploaded = Upload(component=0, version=version, data=data, description='FPGA')
+    uploaded = UploadAction(component=0, version=version, data=data, description='FPGA')
     path.write_bytes(build_upgrade_image([uploaded], device_id=0x31, manufacturer=0, product=0))
     shown = {HPM_OLD: SHOWN_OLD, HPM_NEW: SHOWN_NEW}[version]
     fits = 'part_number = "BD-ACD-D5005"'

@@ -17,8 +17,8 @@ from typing import Any
 import requests
 
 from baremetal_acc.cli.main import main
-from baremetal_acc.placement.node_withdrawal import Shelf
-from baremetal_acc.pools.ironic import Ironic
+from baremetal_acc.placement.node_withdrawal import NodeWithdrawal
+from baremetal_acc.pools.ironic import IronicApi
 
 
 def meddle(what: str) -> None:
@@ -52,7 +52,7 @@ def wrap(owner: type, name: str, act: Callable[[tuple[Any, ...]], str], when: st
 
 if __name__ == '__main__':
     _, moment, deed, *command = sys.argv
-    wrap(Ironic, 'provision', lambda args: str(args[1]), moment, deed)
-    wrap(Shelf, 'withdraw', lambda _: 'withdraw', moment, deed)
-    wrap(Shelf, 'put_back', lambda _: 'put_back', moment, deed)
+    wrap(IronicApi, 'provision', lambda args: str(args[1]), moment, deed)
+    wrap(NodeWithdrawal, 'withdraw', lambda _: 'withdraw', moment, deed)
+    wrap(NodeWithdrawal, 'put_back', lambda _: 'put_back', moment, deed)
     sys.exit(main(command))

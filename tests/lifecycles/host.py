@@ -12,9 +12,9 @@ import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from baremetal_acc.emulator.image import Image, Kind
+from baremetal_acc.emulator.image import EmulatedImage, ImageFormat
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Cause, Power, Refused
+from baremetal_acc.emulator.parts import Cause, Power, WriteRefused
 
 OTHER_BYTES = 'other bytes'
 """The digest of what the tenant's code writes."""
@@ -66,7 +66,7 @@ class Host:
         system = self.machine.systems['host']
         try:
             self.machine.reset_system('host', 'ForceRestart' if system.power is Power.ON else 'On', cause=Cause.COMMAND)
-        except Refused:
+        except WriteRefused:
             return False
         self._ramdisk = system.resets + 1
         return True
@@ -94,7 +94,7 @@ class Host:
             target = self.machine.components[way.target]
             if way.target not in self.wanted or (target.active is not None and target.active.digest == OTHER_BYTES):
                 continue
-            image = Image(
+            image = EmulatedImage(
                 kind=target.kind,
                 device=target.model,
                 component=target.component,
@@ -102,11 +102,11 @@ class Host:
                 security_version=1,
                 payload_bytes=3,
                 digest=OTHER_BYTES,
-                function=OTHER_BYTES if target.kind is Kind.FUNCTION else None,
+                function=OTHER_BYTES if target.kind is ImageFormat.FUNCTION else None,
             )
             try:
                 self.machine.write_from_host(way.device, image, path=way.path, component=way.component, slot=way.slot)
-            except Refused:
+            except WriteRefused:
                 continue
             self.wrote(way.target)
 
@@ -150,7 +150,7 @@ class Host:
                     self._mains_fail()
                 case _:
                     raise ValueError(what)
-        except Refused:
+        except WriteRefused:
             pass  # its power is changing already
 
     def _wake(self) -> None:

@@ -32,9 +32,9 @@ from unittest import mock
 from baremetal_acc import wait
 from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.certificates import statement
-from baremetal_acc.emulator.image import Image as Brought
-from baremetal_acc.emulator.image import Kind as Holds
-from baremetal_acc.emulator.parts import Bank, Power, Refused
+from baremetal_acc.emulator.image import EmulatedImage as Brought
+from baremetal_acc.emulator.image import ImageFormat as Holds
+from baremetal_acc.emulator.parts import Bank, Power, WriteRefused
 from baremetal_acc.errors import AccError
 from baremetal_acc.execution import Target, Tools, bound, check, custody_feed, observe, tick
 from baremetal_acc.locks.mechanism import Mechanism
@@ -50,7 +50,7 @@ from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.subject import UNSEEN_OR_OPEN
 from baremetal_acc.planning import custody, custody_rules, watch
-from baremetal_acc.planning.job_transitions import Patience, begin
+from baremetal_acc.planning.job_transitions import RetryLimits, begin
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
 from baremetal_acc.planning.verify import judged
 from baremetal_acc.policy.baseline import Baseline, Exposure, Match, NodeFacts, Rule
@@ -59,7 +59,7 @@ from baremetal_acc.render.refusals import raise_if_unsafe
 from tests.lifecycles.host import OTHER_BYTES, Host
 from tests.lifecycles.site import Site, bytes_of, digest_of, upload
 
-PATIENCE = Patience(
+PATIENCE = RetryLimits(
     poll=timedelta(seconds=45), settle=timedelta(minutes=1), reset=timedelta(minutes=4), stall=timedelta(minutes=6)
 )
 
@@ -658,7 +658,7 @@ class Life:
             is_open = not any(machine.is_closed(key) for key in way.locks)
             try:
                 machine.write_from_host(way.device, image, path=way.path, component=way.component, slot=way.slot)
-            except Refused:
+            except WriteRefused:
                 self.figures['writes of tenants refused'] += 1
             else:
                 self.figures['writes of tenants done'] += 1
@@ -679,7 +679,7 @@ class Life:
             if word == 'ForceOff':
                 self.site.go_on(timedelta(minutes=1))
                 self.machine.reset_system('host', 'On')
-        except Refused:
+        except WriteRefused:
             pass
 
     def somebody(self) -> None:
@@ -859,7 +859,7 @@ def _power(life: Life) -> None:
     life.host.starts += host.power is Power.OFF
     try:
         life.machine.reset_system('host', 'On' if host.power is Power.OFF else 'ForceOff')
-    except Refused:
+    except WriteRefused:
         life.tell('its power is changing already')
 
 

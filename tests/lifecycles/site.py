@@ -18,18 +18,18 @@ from typing import Any
 
 from baremetal_acc.bmc.driver import Accepted, BmcAddress, Document, Look
 from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
-from baremetal_acc.emulator.clock import Clock
+from baremetal_acc.emulator.clock import EmulatedClock
 from baremetal_acc.emulator.hw import build
-from baremetal_acc.emulator.hw.parameters import Parameters, Product
-from baremetal_acc.emulator.image import Image as Brought
-from baremetal_acc.emulator.image import Kind as Holds
+from baremetal_acc.emulator.hw.parameters import Parameters, ProductParameters
+from baremetal_acc.emulator.image import EmulatedImage as Brought
+from baremetal_acc.emulator.image import ImageFormat as Holds
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Power, Refused
-from baremetal_acc.emulator.parts import TaskState as Emulated
+from baremetal_acc.emulator.parts import EmulatedTaskState as Emulated
+from baremetal_acc.emulator.parts import Power, WriteRefused
 from baremetal_acc.emulator.redfish.errors import registry_message
 from baremetal_acc.emulator.redfish.resource import Resource
 from baremetal_acc.emulator.response_faults import other_unit
-from baremetal_acc.emulator.service import Request, Service
+from baremetal_acc.emulator.service import Service, ServiceRequest
 from baremetal_acc.errors import BmcBusy, BmcRefused, BmcUnreachable
 from baremetal_acc.model.accelerator import Accelerator, Function, IdentitySource, Kind, PciIds, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
@@ -115,7 +115,7 @@ class Site:
     :ivar meanwhile: called after whatever has happened in the machine, and after each write of ours.
     """
 
-    product: Product
+    product: ProductParameters
     away: dict[str, float] = field(default_factory=dict)
     jumped: timedelta = timedelta(0)
     cut: int = 0
@@ -153,7 +153,7 @@ class Site:
     def begin(self) -> None:
         """The machine as it was when it was new."""
         machine = self.machine
-        machine.clock = Clock(virtual=True, start=START)
+        machine.clock = EmulatedClock(virtual=True, start=START)
         machine.faults.remove()
         machine.load(self._first)
         machine.cut_writes.clear()
@@ -382,7 +382,7 @@ class Reader:
     def _promised(self, uri: str, body: Mapping[str, Any], *, asked_off: bool) -> None:
         """Carry out a change; nobody is told whether that has worked."""
         before = self.site.locks(self.name, self.site.owner(self.name, uri))
-        self.site.services[self.name].reply(Request(method='PATCH', path=uri, body=json.dumps(body).encode()))
+        self.site.services[self.name].reply(ServiceRequest(method='PATCH', path=uri, body=json.dumps(body).encode()))
         self.site.opened(before, asked_off=asked_off)
 
     def post(self, uri: str, body: Mapping[str, Any]) -> None:
@@ -395,7 +395,7 @@ class Reader:
         if resource is not None:
             self._fault(resource, method)
         before = self.site.locks(self.name, resource)
-        reply = self.site.services[self.name].reply(Request(method=method, path=uri, body=json.dumps(body).encode()))
+        reply = self.site.services[self.name].reply(ServiceRequest(method=method, path=uri, body=json.dumps(body).encode()))
         if reply.status >= HTTPStatus.BAD_REQUEST:
             raise HttpRefused(bmc=self.name, uri=uri, what=f'refused (HTTP {reply.status})', status=reply.status)
         self.site.written(before)
@@ -543,7 +543,7 @@ class Connection:
             raise HttpRefused(bmc=self.bmc, uri=target.uri, what='no such item (HTTP 400)', status=400)
         try:
             task = machine.begin_update(self.bmc, [component.key])
-        except Refused as exc:
+        except WriteRefused as exc:
             raise BmcBusy(bmc=self.bmc, what=str(exc)) from exc
         with upload.open() as stream:
             kind, device, name, version, security = stream.read().decode().split('\n')
@@ -618,7 +618,7 @@ class Connection:
             return
         try:
             self.site.machine.reset_system(name, word)
-        except Refused as exc:
+        except WriteRefused as exc:
             raise BmcBusy(bmc=self.bmc, what=str(exc)) from exc
         self.site.meanwhile()
         if len(self.site.machine.cut_writes) > cut:

@@ -24,7 +24,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 from baremetal_acc.errors import PackageMalformed
 from baremetal_acc.images import pldm, pldm_package
-from baremetal_acc.images.pldm import Package, PldmString, Revision, StringType
+from baremetal_acc.images.pldm import PldmPackage, PldmString, Revision, StringType
 
 SIZE_AT = 17
 """Where PackageHeaderSize is."""
@@ -46,7 +46,7 @@ def built(rng: random.Random) -> bytes:
     """A package that is right."""
     revision = rng.choice(tuple(Revision))
     count = rng.randint(1, 9)
-    package = Package(
+    package = PldmPackage(
         revision=revision,
         released=rng.choice(
             (
@@ -62,7 +62,7 @@ def built(rng: random.Random) -> bytes:
             _downstream(rng, revision, count) for _ in range(rng.randint(0, 2) * revision.has_downstream_devices)
         ),
         components=tuple(
-            pldm.Component(
+            pldm.PackageComponent(
                 classification=pldm.Classification.FIRMWARE,
                 identifier=rng.randrange(0x10000),
                 options=pldm.ComponentOption(rng.randrange(8)),

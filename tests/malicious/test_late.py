@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from baremetal_acc.execution import Tools
-from baremetal_acc.images.store import Store
+from baremetal_acc.images.store import ImageFiles
 from baremetal_acc.model.job import Failed
 from tests.malicious.attack import Attack
 from tests.malicious.notary import NOW, Authority, Notary, by_chain, notarised, signed
@@ -94,7 +94,7 @@ class Hands:
         """Tools that go by this clock, which is moved at a moment."""
 
         def change(tools: Tools) -> Tools:
-            assert isinstance(tools.images, Store)
+            assert isinstance(tools.images, ImageFiles)
             return replace(when(self.move)(tools), images=replace(tools.images, clock=lambda: self.now))
 
         return change

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """HPE's iLO shows KcsEnabled in the NetworkProtocol of its Manager."""
 
-from baremetal_acc.locks.hpe.kcs import KcsEnabled
+from baremetal_acc.locks.hpe.kcs import HpeKcs
 from baremetal_acc.model.lock import LockState, WritePath
 from tests.mechanisms.switch import Switch
 
 SWITCH = Switch(
-    kind=KcsEnabled,
+    kind=HpeKcs,
     shown=lambda manager, value: {
         manager: {'Oem': {'Hpe': {}}, 'NetworkProtocol': {'@odata.id': f'{manager}/NetworkProtocol'}},
         f'{manager}/NetworkProtocol': {'Oem': {'Hpe': {'KcsEnabled': value}}},

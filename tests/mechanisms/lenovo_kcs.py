@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lenovo's XCC shows KCSEnabled in its Manager: true or false, or by version a text."""
 
-from baremetal_acc.locks.lenovo.kcs import KcsEnabled
+from baremetal_acc.locks.lenovo.kcs import LenovoKcs
 from baremetal_acc.model.lock import LockState, WritePath
 from tests.mechanisms.switch import Switch
 
 SWITCH = Switch(
-    kind=KcsEnabled,
+    kind=LenovoKcs,
     shown=lambda manager, value: {manager: {'Oem': {'Lenovo': {'KCSEnabled': value}}}},
     at=lambda manager: manager,
     field='Oem/Lenovo/KCSEnabled',

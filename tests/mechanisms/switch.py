@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from baremetal_acc.emulator.hw.parameters import Maker
+from baremetal_acc.emulator.hw.parameters import MachineMaker
 from baremetal_acc.emulator.redfish.resource import Resource
 from baremetal_acc.emulator.redfish.view import View
 from baremetal_acc.model.lock import LockState, WritePath
@@ -47,7 +47,7 @@ class Switch:
     feature: str | None = None
     recorded: Mapping[str, LockState] = field(default_factory=dict)
 
-    def emulate(self, maker: Maker, view: View, manager: str) -> str:
+    def emulate(self, maker: MachineMaker, view: View, manager: str) -> str:
         """Add it to an emulated BMC; the key of the lock."""
         machine, uri = maker.machine, self.at(manager)
         key = f'{uri}/{self.field}'

@@ -124,14 +124,14 @@ GUARDS = (
     Guard(
         name='ask a controller to go back that tells nothing of its last command',
         file='baremetal_acc/bmc/ipmi/update.py',
-        guard=' or last is None or last.command == commands.Command.ROLLBACK:',
-        gone=' or (last is not None and last.command == commands.Command.ROLLBACK):',
+        guard=' or last is None or last.command == commands.HpmCommand.ROLLBACK:',
+        gone=' or (last is not None and last.command == commands.HpmCommand.ROLLBACK):',
         tests='tests/wire/test_ipmi_update.py::test_a_rollback_that_was_done_and_called_busy_is_not_done_again',
     ),
     Guard(
         name='write a controller that says that an upgrade is undesirable',
         file='baremetal_acc/bmc/ipmi/update.py',
-        guard='    if commands.Feature.UNDESIRABLE in found.target.features:\n',
+        guard='    if commands.ComponentFeature.UNDESIRABLE in found.target.features:\n',
         gone='    if False:\n',
         tests='tests/wire/test_ipmi_update.py::test_a_controller_that_does_not_want_to_be_written_is_not',
     ),
@@ -327,8 +327,9 @@ GUARDS = (
     Guard(
         name='take a vanished task for success',
         file=FLASH,
-        guard="    (_R, Seen.VANISHED): _settle(_R, 'the BMC has forgotten the update, and the version is not there'),",
-        gone='    (_R, Seen.VANISHED): _DONE,',
+        guard="    (_R, UpdateObservation.VANISHED): _settle(_R, 'the BMC has "
+        "forgotten the update, and the version is not there'),",
+        gone='    (_R, UpdateObservation.VANISHED): _DONE,',
         tests='tests/unit/planning/test_update_states.py',
     ),
     Guard(
@@ -341,8 +342,9 @@ GUARDS = (
     Guard(
         name='take an image that was sent without an answer for one that was not taken',
         file=FLASH,
-        guard='Seen.NOTHING if is_over or cut or service is UpdateActivity.IDLE else Seen.UNANSWERED\n',
-        gone='Seen.NOTHING\n',
+        guard='UpdateObservation.NOTHING if is_over or cut or service is '
+        'UpdateActivity.IDLE else UpdateObservation.UNANSWERED\n',
+        gone='UpdateObservation.NOTHING\n',
         tests='tests/unit/planning/test_update_states.py::test_nothing_fails_that_may_still_be_written',
     ),
     Guard(
@@ -404,8 +406,9 @@ GUARDS = (
     Guard(
         name='send again what was sent and not answered',
         file=FLASH,
-        guard="    (_S, Seen.NOTHING): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),",
-        gone='    (_S, Seen.NOTHING): Next(state=ItemState.PLANNED, effect=Effect.WAIT),',
+        guard="    (_S, UpdateObservation.NOTHING): _settle(_S, 'it was sent, and "
+        "the BMC shows neither a task nor the version'),",
+        gone='    (_S, UpdateObservation.NOTHING): Next(state=ItemState.PLANNED, effect=Effect.WAIT),',
         tests='tests/unit/planning/test_update_states.py',
     ),
     Guard(
@@ -439,7 +442,7 @@ GUARDS = (
     Guard(
         name='take a clock for the end of a write',
         file='baremetal_acc/planning/update_states.py',
-        guard='    if not idle and not is_over:\n        return Seen.UNTOLD\n',
+        guard='    if not idle and not is_over:\n        return UpdateObservation.UNTOLD\n',
         gone='',
         tests='tests/unit/execution/test_end_of_write.py::test_what_a_wait_without_evidence_waits_for_is_said_with_its_end',
     ),
@@ -1055,8 +1058,8 @@ GUARDS = (
     Guard(
         name='judge a component of a busy BMC',
         file=f'{RUN}/progress_probe.py',
-        guard='Seen.ELSEWHERE if busy else Seen.MISSING',
-        gone='Seen.MISSING',
+        guard='UpdateObservation.ELSEWHERE if busy else UpdateObservation.MISSING',
+        gone='UpdateObservation.MISSING',
         tests='tests/unit/execution/test_restore.py',
     ),
     Guard(
@@ -1832,7 +1835,7 @@ GUARDS = (
     Guard(
         name='take a body code whose masks are refused for one that is not there',
         file=MASKS,
-        guard='return another or isinstance(_ask(raw, Subset(netfn=NetFn.GROUP, qualifier=_DCMI, lun=lun)), Table)\n',
+        guard='return another or isinstance(_ask(raw, Subset(netfn=NetFn.GROUP, qualifier=_DCMI, lun=lun)), FirewallTable)\n',
         gone='return True\n',
         tests=f'{FIREWALL_TESTS}::test_netfn_2c_without_picmg_needs_no_lock',
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 from baremetal_acc.errors import PlacementError
 from baremetal_acc.placement import publish, schemas
-from baremetal_acc.placement.client import Answer, PlacementClient
+from baremetal_acc.placement.client import PlacementAnswer, PlacementClient
 from baremetal_acc.scheduling import providers
 
 
@@ -39,11 +39,11 @@ def _status_is_ignored() -> None:
     """What was sent is taken for done, whatever placement said, and nothing is looked at afterwards."""
     request = PlacementClient.request
 
-    def blind(self: PlacementClient, method: str, path: str, **other: Any) -> Answer:
+    def blind(self: PlacementClient, method: str, path: str, **other: Any) -> PlacementAnswer:
         answer = request(self, method, path, **other)
         if method == 'PUT' and path.endswith('/inventories') and not answer.ok:
             body = {'resource_provider_generation': 0, 'inventories': other['body']['inventories']}
-            return Answer(status=200, code=None, body=body)
+            return PlacementAnswer(status=200, code=None, body=body)
         return answer
 
     PlacementClient.request = blind  # type: ignore[method-assign]

@@ -24,7 +24,7 @@ from keystoneauth1 import adapter, session, token_endpoint
 from baremetal_acc.errors import AccError, InventoryInUse, PlacementRefused, PlacementUnreachable
 from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.placement.client import PlacementClient
-from baremetal_acc.placement.node_withdrawal import Shelf
+from baremetal_acc.placement.node_withdrawal import NodeWithdrawal
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.reshape import Reshaper, Wish
 from baremetal_acc.scheduling import providers
@@ -159,7 +159,7 @@ class Player:
         client = PlacementClient(connect(self._url, self.who, roles='service', again=self._again))
         self.publisher = Publisher(client)
         self.reshaper = Reshaper(client, self.publisher)
-        self.shelf = Shelf(client)
+        self.shelf = NodeWithdrawal(client)
 
     # ----------------------------------------------------------------------------------------------------------- one round
 

@@ -14,9 +14,9 @@ import pytest
 
 from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.certificates import envelope
-from baremetal_acc.certificates.folder import Folder
+from baremetal_acc.certificates.folder import CertificateFolder
 from baremetal_acc.cli import plan_builder
-from baremetal_acc.cli.state import Store, TargetState
+from baremetal_acc.cli.state import TargetState, TargetStore
 from baremetal_acc.errors import BmcUnreachable, CertificateInvalid, StaleJob
 from baremetal_acc.execution import Target, Tools, tick
 from baremetal_acc.model.certificate import Certificate
@@ -75,7 +75,7 @@ def asked(found: Any, said: Any) -> Any:
     return found
 
 
-def store_of(path: Path, folder: Path, body: Any = None) -> tuple[Store, str]:
+def store_of(path: Path, folder: Path, body: Any = None) -> tuple[TargetStore, str]:
     """The state folder of the version that has written a file, with that file, as this version's store; and its target.
 
     :param body: what lies there instead.
@@ -87,7 +87,7 @@ def store_of(path: Path, folder: Path, body: Any = None) -> tuple[Store, str]:
         each_folder.mkdir(mode=0o700)
     place.write_text(path.read_text() if body is None else json.dumps(body))
     place.chmod(0o600)
-    return Store(root=root), kept['target']
+    return TargetStore(root=root), kept['target']
 
 
 @pytest.fixture(scope='session')
@@ -165,7 +165,7 @@ def test_a_target_is_kept_on_by_the_store_of_today(path, tmp_path):
     store, target = store_of(path, tmp_path)
     state = replace(store.read(target), lifecycle=7)
     store.write(state)
-    assert state == Store(root=store.root).read(target)
+    assert state == TargetStore(root=store.root).read(target)
 
 
 def test_the_files_are_of_jobs_in_every_stage():
@@ -330,7 +330,7 @@ def test_a_node_that_was_handed_over_before_proofs_were_kept_has_one(path):
 def test_a_certificate_proves_what_it_proved(certificates):
     """By the key of its issuer; the bytes that were signed are the bytes that are kept."""
     trust = envelope.trusted([certificates / 'issuer.pem'])
-    folder = Folder(root=certificates / 'kept')
+    folder = CertificateFolder(root=certificates / 'kept')
     found = {p.name: p for p in folder.root.rglob('*-d-1.json')}
     assert {'10-d-1.json', '8-d-1.json'} == set(found)
     for path in found.values():

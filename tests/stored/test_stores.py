@@ -12,10 +12,10 @@ import pytest
 from baremetal_acc.errors import AccError, DemandDiffers, StaleJob
 from baremetal_acc.images.refused import CatalogueRefused
 from baremetal_acc.images.serials import Serials
-from baremetal_acc.pools.journal import Journal
+from baremetal_acc.pools.journal import MoveJournal
 from baremetal_acc.pools.spool import Spool
-from baremetal_acc.pools.state_machine import Stage
-from baremetal_acc.scheduling.demand_status import Progress
+from baremetal_acc.pools.state_machine import MoveStage
+from baremetal_acc.scheduling.demand_status import DemandProgress
 from baremetal_acc.scheduling.pools import Demand
 from tests.stored.folder import COMMITS, files, laid_out
 
@@ -47,9 +47,9 @@ def spool(commit, tmp_path) -> Spool:
 
 
 @pytest.fixture
-def journal(commit, tmp_path) -> Journal:
+def journal(commit, tmp_path) -> MoveJournal:
     """The folder of moves, as that version has left it."""
-    return Journal(root=laid_out(commit, 'pool', tmp_path))
+    return MoveJournal(root=laid_out(commit, 'pool', tmp_path))
 
 
 @pytest.fixture
@@ -63,14 +63,14 @@ def test_each_demand_is_read(commit, spool):
     told = spool.told(LATER, LASTS)
     known = {t.demand.id: (t.demand.function, t.source, t.asker, t.progress, t.provider, t.took) for t in told}
     assert {
-        'served': ('lz4', 'file', 'project-b', Progress.TAKEN, f'{REGION}3', timedelta(minutes=1)),
-        'boot-1': ('gzip', 'nova', PROJECT, Progress.WAITING, None, None),
-        'boot-2': ('aes', 'nova', PROJECT, Progress.PROGRAMMING, f'{REGION}1', None),
-        'by hand': ('gzip', 'file', None, Progress.SCHEDULABLE, f'{REGION}2', timedelta(seconds=341.5)),
-        'büro/7': ('sha-3', 'file', None, Progress.WAITING, None, None),
-        'req/1': ('gzip', 'nova', None, Progress.WAITING, None, None),
-        'req/2': ('aes', 'nova', None, Progress.WAITING, None, None),
-        'req/3': ('aes', 'nova', None, Progress.WAITING, None, None),
+        'served': ('lz4', 'file', 'project-b', DemandProgress.TAKEN, f'{REGION}3', timedelta(minutes=1)),
+        'boot-1': ('gzip', 'nova', PROJECT, DemandProgress.WAITING, None, None),
+        'boot-2': ('aes', 'nova', PROJECT, DemandProgress.PROGRAMMING, f'{REGION}1', None),
+        'by hand': ('gzip', 'file', None, DemandProgress.SCHEDULABLE, f'{REGION}2', timedelta(seconds=341.5)),
+        'büro/7': ('sha-3', 'file', None, DemandProgress.WAITING, None, None),
+        'req/1': ('gzip', 'nova', None, DemandProgress.WAITING, None, None),
+        'req/2': ('aes', 'nova', None, DemandProgress.WAITING, None, None),
+        'req/3': ('aes', 'nova', None, DemandProgress.WAITING, None, None),
     } == known
     assert ['served', 'boot-1', 'boot-2', 'by hand', 'büro/7', 'req/1', 'req/2', 'req/3'] == [t.demand.id for t in told]
     assert len(files(commit, 'spool', '*-*-*.json')) == len(told)
@@ -79,7 +79,7 @@ def test_each_demand_is_read(commit, spool):
     }
     assert [('req', True)] * 3 == [t.demand.request for t in told if t.demand.of == 3]
     assert [NOW + timedelta(seconds=2.5)] == [t.demand.at for t in told if t.demand.function == 'sha-3']
-    assert {NOW + timedelta(minutes=1)} == {t.since for t in told if t.progress is not Progress.WAITING}
+    assert {NOW + timedelta(minutes=1)} == {t.since for t in told if t.progress is not DemandProgress.WAITING}
 
 
 def test_demands_go_on(spool):
@@ -114,11 +114,11 @@ def test_each_move_is_read(commit, journal):
     """With its stage, what is to be done to it, why it is undone, and what it offered, number for number."""
     entries = journal.read()
     assert len(files(commit, 'pool', 'moves/*.json')) == len(entries)
-    assert [(stage, f'{NODE}{n}', f'rack1-{n}') for n, stage in enumerate(Stage)] == [
+    assert [(stage, f'{NODE}{n}', f'rack1-{n}') for n, stage in enumerate(MoveStage)] == [
         (e.stage, e.move.machine, e.move.name) for e in entries
     ]
     claimed = 'claimed: instance 7 has CUSTOM_ACC_FN_GZIP'
-    assert {Stage.RETURN: claimed, Stage.RESTORE: claimed} == {e.stage: e.why for e in entries if e.why is not None}
+    assert {MoveStage.RETURN: claimed, MoveStage.RESTORE: claimed} == {e.stage: e.why for e in entries if e.why is not None}
     for number, entry in enumerate(entries):
         assert NOW + timedelta(minutes=number) == entry.begun
         assert [(None, 'demand boot-2'), ('gzip', 'pool crypto')] == [(c.was, c.why) for c in entry.move.changes]
@@ -146,7 +146,7 @@ def test_a_move_of_an_unknown_format_is_refused_by_name(commit, tmp_path):
     path = root / 'moves' / f'{NODE}3.json'
     path.write_text(json.dumps(json.loads(path.read_text()) | {'format': 99}))
     with pytest.raises(StaleJob, match=f'{NODE}3'):
-        Journal(root=root).read()
+        MoveJournal(root=root).read()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from baremetal_acc.certificates.envelope import seal
-from baremetal_acc.certificates.folder import Folder
+from baremetal_acc.certificates.folder import CertificateFolder
 from tests.unit.certificates import values
 
 
@@ -26,7 +26,7 @@ def main() -> None:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as name:
-        folder = Folder(root=Path(name) / 'kept')
+        folder = CertificateFolder(root=Path(name) / 'kept')
         folder.put(first.reference, seal(first, values.sealer()))
         folder.put_away(first.reference)
         folder.put(second.reference, seal(second, values.sealer()))

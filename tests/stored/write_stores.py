@@ -15,11 +15,11 @@ from baremetal_acc.errors import DemandRefused
 from baremetal_acc.images.serials import Serials
 from baremetal_acc.model.reshape import Stock
 from baremetal_acc.placement.node_withdrawal import Offered
-from baremetal_acc.pools.journal import Entry, Journal
+from baremetal_acc.pools.journal import Entry, MoveJournal
 from baremetal_acc.pools.spool import Spool
-from baremetal_acc.pools.state_machine import Stage
-from baremetal_acc.scheduling.demand_status import Progress, Told
-from baremetal_acc.scheduling.pools import Change, Demand, Move
+from baremetal_acc.pools.state_machine import MoveStage
+from baremetal_acc.scheduling.demand_status import DemandProgress, StoredDemand
+from baremetal_acc.scheduling.pools import Demand, RegionChange, RegionMove
 
 NOW = datetime(2026, 11, 28, 6, 0, tzinfo=UTC)
 
@@ -47,27 +47,29 @@ def write_spool(root: Path) -> None:
             continue
         raise AssertionError('the folder ought to be full')
     marks = {
-        'boot-2': (Progress.PROGRAMMING, 'a2b1c0d0-0000-4000-8000-000000000001', None),
-        'by hand': (Progress.SCHEDULABLE, 'a2b1c0d0-0000-4000-8000-000000000002', timedelta(seconds=341.5)),
-        'served': (Progress.TAKEN, 'a2b1c0d0-0000-4000-8000-000000000003', timedelta(seconds=60)),
+        'boot-2': (DemandProgress.PROGRAMMING, 'a2b1c0d0-0000-4000-8000-000000000001', None),
+        'by hand': (DemandProgress.SCHEDULABLE, 'a2b1c0d0-0000-4000-8000-000000000002', timedelta(seconds=341.5)),
+        'served': (DemandProgress.TAKEN, 'a2b1c0d0-0000-4000-8000-000000000003', timedelta(seconds=60)),
     }
     for one in spool.told(NOW + timedelta(minutes=1), timedelta(hours=1)):
         if one.demand.id in marks:
             progress, provider, took = marks[one.demand.id]
             known = {'demand': one.demand, 'source': one.source, 'asker': one.asker}
-            assert spool.mark(Told(**known, since=NOW + timedelta(minutes=1), progress=progress, provider=provider, took=took))
+            assert spool.mark(
+                StoredDemand(**known, since=NOW + timedelta(minutes=1), progress=progress, provider=provider, took=took)
+            )
 
 
 def write_journal(root: Path) -> None:
     """A move in each stage, one of them undone, with what was offered."""
-    journal = Journal(root=root)
+    journal = MoveJournal(root=root)
     stock = Stock(
         resource_class='CUSTOM_ACC_FN_GZIP', total=1, reserved=0, min_unit=1, max_unit=1, step_size=1, allocation_ratio=1.0
     )
     gone = Stock(resource_class='FPGA', total=2, reserved=2, min_unit=1, max_unit=2, step_size=1, allocation_ratio=1.5)
-    for number, (stage, node) in enumerate(zip(Stage, NODES, strict=True)):
+    for number, (stage, node) in enumerate(zip(MoveStage, NODES, strict=True)):
         changes = tuple(
-            Change(
+            RegionChange(
                 provider=f'a2b1c0d0-0000-4000-8000-00000000010{slot}',
                 accelerator='serial:8086-0b2b-PAC0001',
                 slot_id=f'Slot{slot}',
@@ -77,10 +79,10 @@ def write_journal(root: Path) -> None:
             )
             for slot in range(2)
         )
-        undone = stage in (Stage.RETURN, Stage.RESTORE)
+        undone = stage in (MoveStage.RETURN, MoveStage.RESTORE)
         journal.write(
             Entry(
-                move=Move(machine=node, name=f'rack1-{number}', changes=changes),
+                move=RegionMove(machine=node, name=f'rack1-{number}', changes=changes),
                 stage=stage,
                 begun=NOW + timedelta(minutes=number),
                 offered=(

@@ -22,13 +22,13 @@ from pathlib import Path
 import pytest
 
 from baremetal_acc import atomic_file, state_file
-from baremetal_acc.cli.state import Store, TargetState
+from baremetal_acc.cli.state import TargetState, TargetStore
 from baremetal_acc.errors import DemandRefused, Refused, StateError
 from baremetal_acc.images.refused import CatalogueRefused
 from baremetal_acc.images.serials import Serials
-from baremetal_acc.pools.journal import Journal
+from baremetal_acc.pools.journal import MoveJournal
 from baremetal_acc.pools.spool import Spool
-from baremetal_acc.scheduling.demand_status import Progress
+from baremetal_acc.scheduling.demand_status import DemandProgress
 from tests.unit.cli.test_state import state
 from tests.unit.pools.test_journal import ENTRY, NODE
 from tests.unit.pools.test_spool import NOW, demand
@@ -37,13 +37,13 @@ EARLIER = Path(__file__).with_name('earlier')
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> TargetStore:
     """A state folder as the last release that kept files has left it."""
     root = tmp_path / 'state'
     shutil.copytree(EARLIER / 'state', root)
     for path in (root, *root.rglob('*')):
         path.chmod(0o700 if path.is_dir() else 0o600)
-    return Store(root=root)
+    return TargetStore(root=root)
 
 
 def run(code: str, *arguments: str, **more: object) -> subprocess.Popen[str]:
@@ -55,7 +55,7 @@ def run(code: str, *arguments: str, **more: object) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, '-c', head + code, *arguments], stdout=subprocess.PIPE, text=True, **more)  # type: ignore[call-overload, no-any-return]
 
 
-def targets(store: Store) -> list[str]:
+def targets(store: TargetStore) -> list[str]:
     """Those that the database has."""
     with closing(sqlite3.connect(store.root / 'state.sqlite')) as db:
         return [row[0] for row in db.execute('SELECT name FROM target ORDER BY name')]
@@ -66,7 +66,7 @@ def targets(store: Store) -> list[str]:
 
 def test_a_writer_that_is_killed_in_the_middle_leaves_what_was_committed(tmp_path: Path) -> None:
     """Also where some of it has reached the file: the next one rolls it back."""
-    store = Store(root=tmp_path / 'state')
+    store = TargetStore(root=tmp_path / 'state')
     store.write(state())
     code = (
         'with store._file().writing() as db:\n'
@@ -87,7 +87,7 @@ def test_a_writer_that_is_killed_in_the_middle_leaves_what_was_committed(tmp_pat
 
 def test_a_disk_that_is_full_leaves_what_was_committed(tmp_path: Path) -> None:
     """The error names the file and what to do."""
-    store = Store(root=tmp_path / 'state')
+    store = TargetStore(root=tmp_path / 'state')
     store.write(state())
     process = run(
         'try:\n    store.write(TargetState(target="node-1"))\nexcept Exception as exc:\n    print(type(exc).__name__, exc)\n',
@@ -101,7 +101,7 @@ def test_a_disk_that_is_full_leaves_what_was_committed(tmp_path: Path) -> None:
 
 def test_several_processes_write_at_once(tmp_path: Path) -> None:
     """The first ones make it; none is lost."""
-    store = Store(root=tmp_path / 'state')
+    store = TargetStore(root=tmp_path / 'state')
     code = 'for n in range(8):\n    store.write(TargetState(target=f"{sys.argv[2]}-{n}"))\n'
     running = [run(code, str(store.root), str(n)) for n in range(4)]
     assert [0] * 4 == [one.wait(timeout=120) for one in running]
@@ -112,7 +112,7 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
 
 def test_a_process_that_was_forked_in_a_transaction_spoils_nothing(tmp_path: Path) -> None:
     """It has no connection of its own, and the end of it is no end of ours."""
-    store = Store(root=tmp_path / 'state')
+    store = TargetStore(root=tmp_path / 'state')
     store.write(state())
     with store._file().writing() as db:
         db.execute('UPDATE target SET state = ?', (b'{}',))
@@ -143,7 +143,7 @@ def test_a_process_that_was_forked_in_a_transaction_spoils_nothing(tmp_path: Pat
 )
 def test_a_damaged_database_is_told_and_never_begun_anew(tmp_path: Path, spoil, says: str) -> None:
     """An interrupted job may have been in it; neither reading nor writing passes over it."""
-    store = Store(root=tmp_path / 'state')
+    store = TargetStore(root=tmp_path / 'state')
     store.write(state())
     spoil(store.root / 'state.sqlite')
     for use in (lambda: store.read('node-1'), lambda: store.write(state())):
@@ -160,7 +160,7 @@ def execute(path: Path, sql: str) -> None:
 
 def test_what_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways: nobody has a row read that fills the memory."""
-    store = Store(root=tmp_path / 'state')
+    store = TargetStore(root=tmp_path / 'state')
     store.write(state())
     monkeypatch.setattr(state_file, 'LARGEST', 2000)
     for use in (lambda: store.read('node-1'), lambda: store.write(state())):
@@ -171,7 +171,7 @@ def test_what_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 # ------------------------------------------------------------------------------------------------------- earlier releases
 
 
-def test_jobs_of_an_earlier_release_are_taken_over(store: Store) -> None:
+def test_jobs_of_an_earlier_release_are_taken_over(store: TargetStore) -> None:
     """All at once, at the first look; the files are kept beside, and a link stands in their place."""
     before = {p.name: p.read_bytes() for p in (store.root / 'jobs').iterdir()}
     assert (state(), TargetState(target='node-3')) == (store.read('node-1'), store.read('node-3'))
@@ -182,7 +182,7 @@ def test_jobs_of_an_earlier_release_are_taken_over(store: Store) -> None:
     assert TargetState(target='node-1') == store.read('node-1')
 
 
-def test_serials_of_an_earlier_release_are_taken_over(store: Store) -> None:
+def test_serials_of_an_earlier_release_are_taken_over(store: TargetStore) -> None:
     """Signed and unsigned ones; what was older then is older now."""
     serials = Serials(path=store.root / 'serials.sqlite')
     for name, serial, signed in (('a', 6, True), ('a', 8, False), ('b', 2**53 - 1, False)):
@@ -195,9 +195,9 @@ def test_serials_of_an_earlier_release_are_taken_over(store: Store) -> None:
     assert Path('serials.sqlite') == (store.root / 'serials.json').readlink()
 
 
-def test_moves_of_an_earlier_release_are_taken_over(store: Store) -> None:
+def test_moves_of_an_earlier_release_are_taken_over(store: TargetStore) -> None:
     """By ``pool plan``, too, which moves nothing; and before the lock of who moves machines is taken."""
-    journal = Journal(root=store.root / 'pool')
+    journal = MoveJournal(root=store.root / 'pool')
     with journal.alone():
         undone, going = journal.read()
     assert (ENTRY, (f'{NODE[:-1]}4', None)) == (undone, (going.move.machine, going.why))
@@ -207,17 +207,17 @@ def test_moves_of_an_earlier_release_are_taken_over(store: Store) -> None:
     assert 2 == len(list((journal.root / 'moves.migrated').iterdir()))
 
 
-def test_moves_are_not_taken_from_whom_moves_machines(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moves_are_not_taken_from_whom_moves_machines(store: TargetStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A ``pool watch`` of an earlier release goes on."""
     monkeypatch.setattr(state_file, 'BUSY_SECONDS', 0.2)
-    journal = Journal(root=store.root / 'pool')
+    journal = MoveJournal(root=store.root / 'pool')
     with atomic_file.alone(journal.root / 'lock'), pytest.raises(StateError, match='a process of an earlier release works'):
         journal.read()
     assert (journal.root / 'moves').is_dir()
     assert 2 == len(journal.read())
 
 
-def test_demands_of_an_earlier_release_are_taken_over(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_demands_of_an_earlier_release_are_taken_over(store: TargetStore, caplog: pytest.LogCaptureFixture) -> None:
     """With how far it has come with them, how many were refused, and their bounds; what cannot be used is told and left."""
     root = store.root / 'demands'
     (root / f'{"1" * 16}-{"1" * 16}-{"1" * 32}.json').write_text('{}')
@@ -225,7 +225,7 @@ def test_demands_of_an_earlier_release_are_taken_over(store: Store, caplog: pyte
     with caplog.at_level(logging.WARNING):
         told = spool.told(NOW + timedelta(minutes=2), timedelta(minutes=15))
     assert ['b', 'c', 'req-1/1', 'req-1/2'] == [t.demand.id for t in told]
-    assert (Progress.WAITING, Progress.SCHEDULABLE) == (told[0].progress, told[1].progress)
+    assert (DemandProgress.WAITING, DemandProgress.SCHEDULABLE) == (told[0].progress, told[1].progress)
     assert (('nova', 'project'), 'r', timedelta(minutes=1)) == ((told[1].source, told[1].asker), told[1].provider, told[1].took)
     assert 1 == spool.refused()
     assert (1, True) == (len(caplog.records), 'of another version; it is not taken over' in caplog.text)
@@ -239,7 +239,7 @@ def test_demands_of_an_earlier_release_are_taken_over(store: Store, caplog: pyte
 
 @pytest.mark.parametrize('number', range(5))
 def test_a_takeover_of_demands_that_breaks_off_is_gone_on_with(
-    store: Store, monkeypatch: pytest.MonkeyPatch, number: int
+    store: TargetStore, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """Each of its files is renamed by itself: whichever was the last one, each demand is there once."""
     root, rename, left = store.root / 'demands', os.rename, iter(range(number))
@@ -260,7 +260,7 @@ def test_a_takeover_of_demands_that_breaks_off_is_gone_on_with(
     assert 5 == len(list(root.glob('*.migrated')))
 
 
-def test_where_all_demands_were_served_the_refused_ones_count_on(store: Store) -> None:
+def test_where_all_demands_were_served_the_refused_ones_count_on(store: TargetStore) -> None:
     """There is nothing else to be taken over."""
     root = store.root / 'demands'
     for path in root.glob('*.json'):
@@ -268,11 +268,11 @@ def test_where_all_demands_were_served_the_refused_ones_count_on(store: Store) -
     assert (1, ()) == (Spool(root=root).refused(), Spool(root=root).read(NOW, timedelta(minutes=15)))
 
 
-def test_a_database_that_was_moved_away_is_begun_anew(store: Store) -> None:
+def test_a_database_that_was_moved_away_is_begun_anew(store: TargetStore) -> None:
     """That is what the operator does; what was taken over before does not come back."""
     spool, journal, serials = (
         Spool(root=store.root / 'demands'),
-        Journal(root=store.root / 'pool'),
+        MoveJournal(root=store.root / 'pool'),
         store.root / 'serials.sqlite',
     )
     assert (2, 4) == (len(journal.read()), len(spool.names()))
@@ -288,7 +288,7 @@ def test_a_database_that_was_moved_away_is_begun_anew(store: Store) -> None:
     assert (ENTRY,) == journal.read()
 
 
-def test_what_an_earlier_release_left_and_is_damaged_is_judged_by_target(store: Store) -> None:
+def test_what_an_earlier_release_left_and_is_damaged_is_judged_by_target(store: TargetStore) -> None:
     """As it was then: one that cannot be read is told, and the others are."""
     (store.root / 'jobs' / 'node-2.json').write_bytes(b'\xff')
     assert state() == store.read('node-1')
@@ -309,7 +309,7 @@ def test_what_an_earlier_release_left_and_is_damaged_is_judged_by_target(store: 
         (lambda path: os.truncate(path, 1 << 40), r'node-1\.json: longer than'),
     ],
 )
-def test_what_others_may_have_forged_is_not_taken_over(store: Store, spoil, says: str) -> None:
+def test_what_others_may_have_forged_is_not_taken_over(store: TargetStore, spoil, says: str) -> None:
     """Nothing is: it stays as it was, and no database is made."""
     spoil(store.root / 'jobs' / 'node-1.json')
     for _ in range(2):
@@ -320,7 +320,7 @@ def test_what_others_may_have_forged_is_not_taken_over(store: Store, spoil, says
 
 
 @pytest.mark.parametrize('dies_at', ['sqlite3.connect', 'os.link', 'os.rename', 'os.symlink', 'os.replace'])
-def test_a_takeover_that_is_killed_anywhere_is_gone_on_with(store: Store, dies_at: str) -> None:
+def test_a_takeover_that_is_killed_anywhere_is_gone_on_with(store: TargetStore, dies_at: str) -> None:
     """Nothing is lost, and nothing is there twice, wherever it was killed; and so before and after that call."""
     for after in (False, True):
         root = store.root.with_name(f'{dies_at}-{after}')
@@ -334,14 +334,14 @@ def test_a_takeover_that_is_killed_anywhere_is_gone_on_with(store: Store, dies_a
         killed = run(code, str(root))
         killed.communicate()
         assert -signal.SIGKILL == killed.returncode, name
-        found = Store(root=root)
+        found = TargetStore(root=root)
         assert state() == found.read('node-1')
         assert ['node-1', 'node-2'] == targets(found)
         assert {'node-1.json', 'node-2.json'} == {p.name for p in (root / 'jobs.migrated').iterdir()}
         assert (root / 'jobs').is_symlink()
 
 
-def test_several_processes_take_over_at_once(store: Store) -> None:
+def test_several_processes_take_over_at_once(store: TargetStore) -> None:
     """Each finds all of it, and what one of them writes stays."""
     code = 'found = store.read("node-1") == state()\nstore.write(TargetState(target=sys.argv[2]))\nprint(found)\n'
     running = [run(code, str(store.root), f'new-{n}') for n in range(6)]
@@ -349,7 +349,7 @@ def test_several_processes_take_over_at_once(store: Store) -> None:
     assert sorted(['node-1', 'node-2', *(f'new-{n}' for n in range(6))]) == targets(store)
 
 
-def test_nothing_is_taken_from_a_process_of_an_earlier_release(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_taken_from_a_process_of_an_earlier_release(store: TargetStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would go on writing where nobody reads it any more: it is waited for, but not for ever."""
     monkeypatch.setattr(state_file, 'BUSY_SECONDS', 0.2)
     with (store.root / 'locks' / 'node-1.lock').open('r+') as held:
@@ -365,7 +365,7 @@ def test_nothing_is_taken_from_a_process_of_an_earlier_release(store: Store, mon
             pass
 
 
-def test_an_earlier_release_stops_where_it_finds_the_link(store: Store) -> None:
+def test_an_earlier_release_stops_where_it_finds_the_link(store: TargetStore) -> None:
     """It would begin with an empty memory: it asks for a file in that folder, and makes the folder."""
     store.read('node-1')
     with pytest.raises(NotADirectoryError):
@@ -374,7 +374,7 @@ def test_an_earlier_release_stops_where_it_finds_the_link(store: Store) -> None:
         (store.root / 'jobs').mkdir(exist_ok=True)
 
 
-def test_what_an_earlier_release_did_in_between_is_not_passed_over(store: Store) -> None:
+def test_what_an_earlier_release_did_in_between_is_not_passed_over(store: TargetStore) -> None:
     """Somebody has made its folder again for it: which of the two counts, the operator says."""
     store.read('node-1')
     (store.root / 'jobs').unlink()

@@ -14,9 +14,9 @@ import requests_mock
 
 from baremetal_acc.bmc.driver import BmcAddress, Look
 from baremetal_acc.bmc.redfish import concurrency
-from baremetal_acc.bmc.redfish.concurrency import Remembered
+from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
 from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
-from baremetal_acc.bmc.retry import Patience
+from baremetal_acc.bmc.retry import ReadRetry
 from baremetal_acc.model.ref import HOST
 from tests.replies import recorded
 
@@ -77,10 +77,10 @@ class FakeBmc:
         """JSON bodies of all requests of a method."""
         return [json.loads(r.body) for r in self.requests if r.method == method and r.body]
 
-    def driver(self, remembered: Remembered | None = None) -> RedfishDriver:
+    def driver(self, remembered: RememberedBmc | None = None) -> RedfishDriver:
         """A driver that reaches it and nothing else."""
-        remembered = Remembered() if remembered is None else remembered
-        return RedfishDriver(patience=Patience(sleep=self.slept.append), remembered=remembered, dial=self.dial)
+        remembered = RememberedBmc() if remembered is None else remembered
+        return RedfishDriver(patience=ReadRetry(sleep=self.slept.append), remembered=remembered, dial=self.dial)
 
     def connect(self, **address: Any) -> RedfishConnection:
         """A connection, without a login unless a user is given."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.redfish.reader import Reader
+from baremetal_acc.bmc.redfish.reader import RedfishReader
 from baremetal_acc.bmc.redfish.work_queue import Agenda
 
 
@@ -38,13 +38,13 @@ class Rounds:
     @classmethod
     def of(cls, monkeypatch: pytest.MonkeyPatch) -> 'Rounds':
         """Count the looks of this test."""
-        rounds, ask = cls(), Reader._ask
+        rounds, ask = cls(), RedfishReader._ask
 
-        def counted(reader: Reader, target: str, headers: Mapping[str, str] | None = None) -> Any:
+        def counted(reader: RedfishReader, target: str, headers: Mapping[str, str] | None = None) -> Any:
             rounds._wait(target, reader._agenda)
             return ask(reader, target, headers)
 
-        monkeypatch.setattr(Reader, '_ask', counted)
+        monkeypatch.setattr(RedfishReader, '_ask', counted)
         return rounds
 
     @property

@@ -10,8 +10,8 @@ import pytest
 
 from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.redfish import crawl
-from baremetal_acc.bmc.redfish.crawl import Bounds, Crawled
-from baremetal_acc.bmc.retry import Patience
+from baremetal_acc.bmc.redfish.crawl import CrawlBounds, Crawled
+from baremetal_acc.bmc.retry import ReadRetry
 from baremetal_acc.errors import BmcAnswerInvalid, BmcNotAuthorised
 from baremetal_acc.model.ref import HOST
 
@@ -27,7 +27,7 @@ def link(uri: str) -> dict[str, Any]:
 def crawled(bmc: Any, **how: Any) -> Crawled:
     """What is read of a BMC."""
     address = BmcAddress(name=HOST, address=ADDRESS, timeout=timedelta(seconds=5))
-    with crawl.connected(address, Patience(sleep=bmc.slept.append), bmc.dial) as connector:
+    with crawl.connected(address, ReadRetry(sleep=bmc.slept.append), bmc.dial) as connector:
         return crawl.crawl(connector, HOST, **how)
 
 
@@ -170,13 +170,13 @@ def test_bounds_hold_on_an_endless_tree(bmc):
     bmc.collection(place, *map(str, range(50)))
     for n in range(50):
         bmc.put(f'{place}/{n}', Filler='x' * 10_000)
-    found = crawled(bmc, bounds=Bounds(resources=20))
+    found = crawled(bmc, bounds=CrawlBounds(resources=20))
     assert 20 == len(found.resources)
     assert 'more than 20 resources' in (found.stopped or '')
-    found = crawled(bmc, bounds=Bounds(size_bytes=100_000))
+    found = crawled(bmc, bounds=CrawlBounds(size_bytes=100_000))
     assert 5 < len(found.resources) < 20
     assert 'bytes' in (found.stopped or '')
-    found = crawled(bmc, bounds=Bounds(time=timedelta(0)))
+    found = crawled(bmc, bounds=CrawlBounds(time=timedelta(0)))
     assert {} == found.resources
     assert 'longer than' in (found.stopped or '')
 

@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from baremetal_acc.bmc.driver import BmcAddress, Look
-from baremetal_acc.bmc.redfish.concurrency import Remembered
+from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
 from baremetal_acc.bmc.redfish.reader import expand_query
 from baremetal_acc.model.ref import HOST
 from tests.wire.recorded import DEEP, EXPAND, bodies, expanded, inventory_of
@@ -50,13 +50,13 @@ def deep(bmc: Any) -> Any:
     return bmc
 
 
-def _connect(bmc: Any, remembered: Remembered) -> Any:
+def _connect(bmc: Any, remembered: RememberedBmc) -> Any:
     driver = bmc.driver(remembered)
     return driver.connect(BmcAddress(name=HOST, address=ADDRESS, concurrency=1))
 
 
-def _look(bmc: Any, remembered: Remembered | None = None) -> Look:
-    with _connect(bmc, remembered or Remembered()) as connection:
+def _look(bmc: Any, remembered: RememberedBmc | None = None) -> Look:
+    with _connect(bmc, remembered or RememberedBmc()) as connection:
         return connection.look(NOW)
 
 
@@ -86,7 +86,7 @@ def test_a_device_is_kept_as_it_is_when_it_is_read_by_itself(deep: Any) -> None:
 
 def test_the_next_look_asks_for_all_of_it_at_once_again(deep: Any) -> None:
     """What was needed last time is remembered with its query."""
-    remembered = Remembered()
+    remembered = RememberedBmc()
     for _ in range(2):
         assert _is_all_there(_look(deep, remembered))
     assert [DEEP, DEEP] == _below(deep)
@@ -96,7 +96,7 @@ def test_the_next_look_asks_for_all_of_it_at_once_again(deep: Any) -> None:
 def test_three_levels_that_are_refused_are_one_level_from_then_on(deep: Any, reply: Callable[..., Any], code: int) -> None:
     """In that look, and in those that follow."""
     deep.replies['GET', DEVICES + DEEP] = reply(code)
-    remembered = Remembered()
+    remembered = RememberedBmc()
     for _ in range(2):
         assert _is_all_there(_look(deep, remembered))
     functions = [f'/{name}/PCIeFunctions{EXPAND}' for name in NAMES]
@@ -108,7 +108,7 @@ def test_three_levels_that_are_refused_are_one_level_from_then_on(deep: Any, rep
 def test_three_levels_that_do_not_come_in_time_are_one_level_from_then_on(deep: Any) -> None:
     """Putting in all functions of all devices may take longer than anybody waits."""
     deep.replies['GET', DEVICES + DEEP] = [requests.ReadTimeout()] * 9
-    remembered = Remembered()
+    remembered = RememberedBmc()
     assert _is_all_there(_look(deep, remembered))
     asked = deep.count('GET', DEVICES + DEEP)
     assert _is_all_there(_look(deep, remembered))

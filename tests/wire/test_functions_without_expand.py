@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.redfish.concurrency import Remembered
+from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
 from tests.wire.recorded import ONLY, bodies, inventory_of, observe, of_one
 
 from .test_deep_expansion import DEVICES, NAMES, _below, _look, _plain
@@ -31,7 +31,7 @@ def _single(bmc: Any) -> dict[str, Any]:
     return tree
 
 
-def _serials(bmc: Any, remembered: Remembered | None = None) -> dict[str | None, int]:
+def _serials(bmc: Any, remembered: RememberedBmc | None = None) -> dict[str | None, int]:
     """How many functions each card has."""
     found = _look(bmc, remembered).accelerators
     return {a.serial: len([ref for ref in a.refs if '/PCIeFunctions/' in ref.uri]) for a in found}
@@ -99,7 +99,7 @@ def test_only_brings_a_function_in_place_of_its_collection(bmc: Any) -> None:
 def test_the_next_look_asks_so_again(bmc: Any) -> None:
     """All at once, as long as the process lives."""
     bmc.tree = of_one(_single(bmc))
-    remembered = Remembered()
+    remembered = RememberedBmc()
     for _ in range(2):
         bmc.seen.clear()
         assert ONE == _serials(bmc, remembered)
@@ -136,7 +136,7 @@ def test_a_query_that_is_refused_is_not_sent_again(bmc: Any, reply: Callable[...
     """Not in the next look either."""
     bmc.tree = of_one(_single(bmc))
     bmc.replies['GET', place + ONLY] = reply(code)
-    remembered = Remembered()
+    remembered = RememberedBmc()
     assert ONE == _serials(bmc, remembered)
     bmc.seen.clear()
     assert ONE == _serials(bmc, remembered)

@@ -16,7 +16,7 @@ from baremetal_acc.bmc import stopping
 from baremetal_acc.bmc.driver import ImageServer, Upload
 from baremetal_acc.bmc.redfish import http_push
 from baremetal_acc.errors import BmcBusy, BmcRefused, BmcUnreachable, BmcUnsupported
-from baremetal_acc.model.inventory import Sending, TaskState, Way
+from baremetal_acc.model.inventory import Sending, TaskState, UploadWay
 from baremetal_acc.model.ref import HOST, Ref
 
 SERVICE = '/redfish/v1/UpdateService'
@@ -113,7 +113,7 @@ def test_the_apply_time_is_set_where_it_is_offered(
     """As the look says; what was there before is restored."""
     service(**shown)
     before = repr(bmc.tree[SERVICE])
-    assert Sending(way=Way.HTTP_PUSH, apply_time=found) == bmc.look().facts.update.sending
+    assert Sending(way=UploadWay.HTTP_PUSH, apply_time=found) == bmc.look().facts.update.sending
     _push(bmc)
     when = [b['HttpPushUriOptions']['HttpPushUriApplyTime']['ApplyTime'] for b in bmc.body_of('PATCH') if len(b) > 1]
     assert ([] if found is None else [found]) == when[:1]
@@ -141,7 +141,11 @@ def test_nothing_is_pushed_whose_target_cannot_be_named(
     got = service(**WITHOUT_TARGETS, Actions=actions)
     bmc.replies['POST', PULL] = reply(400)
     told = bmc.look(images=HERE).facts.update.sending
-    assert (Way.PULL, True) == (told.way, told.obstacle is None) if fetches else Way.HTTP_PUSH is told.way and told.obstacle
+    assert (
+        (UploadWay.PULL, True) == (told.way, told.obstacle is None)
+        if fetches
+        else UploadWay.HTTP_PUSH is told.way and told.obstacle
+    )
     says = '' if fetches else 'has no HttpPushUriTargets: an image would go to everything'
     with pytest.raises(BmcRefused if fetches else BmcUnsupported, match=says):
         _push(bmc, images=HERE)

@@ -11,14 +11,14 @@ import hashlib
 
 import pytest
 
-from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.ipmi.controller import APP, IPMB, Controller, Identity
+from baremetal_acc.emulator.image import ImageFormat
+from baremetal_acc.emulator.ipmi.controller import APP, IPMB, ControllerIdentity, EmulatedController
 from baremetal_acc.emulator.ipmi.fru import FruDevices
-from baremetal_acc.emulator.ipmi.hpm import Part, Times, Upgrades
+from baremetal_acc.emulator.ipmi.hpm import HpmPart, Times, Upgrades
 from baremetal_acc.emulator.ipmi.lan import LanThread
 from baremetal_acc.emulator.ipmi.presence import Presence
-from baremetal_acc.emulator.ipmi.sdr import ControllerLocator, FruLocator, Repository
-from baremetal_acc.emulator.parts import Bank, Component
+from baremetal_acc.emulator.ipmi.sdr import EmulatedControllerLocator, EmulatedFruLocator, Repository
+from baremetal_acc.emulator.parts import Bank, EmulatedComponent
 from baremetal_acc.model.inventory import TaskState
 from tests.unit.emulator.ipmi.machines import image, upgrade
 from tests.wire.test_ipmi_driver import ADD_IN, NOW, Site, board, ref
@@ -26,7 +26,7 @@ from tests.wire.test_ipmi_update import ended, uploading, written
 
 CARRIER, FAR, CHANNEL = 0x82, 0x74, 7
 KEY, OLD, NEW, SHOWN_OLD, SHOWN_NEW = 'host/FPGA_9', '1.2.0.7', '2.15.0.9', '1.02.00070000', '2.15.00090000'
-IDENTITY = Identity(device_id=0x19, support=0x08, manufacturer=0x00315A, product=0x0099)
+IDENTITY = ControllerIdentity(device_id=0x19, support=0x08, manufacturer=0x00315A, product=0x0099)
 FIRMWARE = '/ipmi/0-82/7-74/hpm/0'
 
 
@@ -36,35 +36,37 @@ class Deep(Site):
     def __init__(self, lan, *, far_times=None, **more):
         super().__init__(lan, **more)
         self.machine.add_component(
-            Component(
+            EmulatedComponent(
                 key=KEY,
                 bmc='host',
                 uri=f'/{KEY}',
                 device='CARD_9',
-                kind=Kind.FIRMWARE,
+                kind=ImageFormat.FIRMWARE,
                 model='fx1',
                 component='fpga',
                 active=Bank(version=OLD),
             )
         )
-        self.carrier = Controller(identity=Identity(device_id=0x12, support=0x4A), address=CARRIER, channels=(IPMB, CHANNEL))
-        self.far = Controller(identity=IDENTITY, address=FAR, channels=(IPMB,))
+        self.carrier = EmulatedController(
+            identity=ControllerIdentity(device_id=0x12, support=0x4A), address=CARRIER, channels=(IPMB, CHANNEL)
+        )
+        self.far = EmulatedController(identity=IDENTITY, address=FAR, channels=(IPMB,))
         self.bmc.behind[IPMB, CARRIER] = self.carrier
         self.carrier.behind[CHANNEL, FAR] = self.far
         self.far_presence = Presence(self.far, self.machine, 'host', 'CARD_9')
-        self.far_upgrades = Upgrades(self.machine, {0: Part(key=KEY, name='FPGA')}, self.far_presence, times=far_times)
+        self.far_upgrades = Upgrades(self.machine, {0: HpmPart(key=KEY, name='FPGA')}, self.far_presence, times=far_times)
         self.far_upgrades.join(self.far)
         FruDevices({0: board('Carrier 5', 'C-1')}, longest=20).join(self.carrier)
         self.far_frus = FruDevices({0: board('Alveo U55', 'A-9'), 2: board('Alveo U280', 'A-10')}, longest=16)
         self.far_frus.join(self.far)
         Repository(
             (
-                ControllerLocator(name='Far card', address=FAR, channel=CHANNEL, instance=0x63),
-                FruLocator(name='Mezzanine', fru_id=2, address=FAR, channel=CHANNEL, entity=ADD_IN, instance=9),
+                EmulatedControllerLocator(name='Far card', address=FAR, channel=CHANNEL, instance=0x63),
+                EmulatedFruLocator(name='Mezzanine', fru_id=2, address=FAR, channel=CHANNEL, entity=ADD_IN, instance=9),
             ),
             longest=16,
         ).join(self.carrier)
-        self.repository.raw[9] = _record(ControllerLocator(name='Carrier', address=CARRIER, instance=0x62))
+        self.repository.raw[9] = _record(EmulatedControllerLocator(name='Carrier', address=CARRIER, instance=0x62))
         self.asked = []
         self.far.guards.append(lambda request: self.asked.append((request.netfn, request.command, len(request.data))))
 
@@ -125,8 +127,8 @@ def test_a_card_two_bridges_away_that_is_absent_is_no_gap(site):
 def test_what_is_three_bridges_away_is_told_of_and_not_asked(site):
     """It may be a card, and nobody looks there."""
     site.far.identity = dataclasses.replace(IDENTITY, support=0x4A)
-    site.far.behind[3, 0x76] = Controller(address=0x76)
-    Repository((ControllerLocator(name='Further', address=0x76, channel=3, instance=0x64),), longest=16).join(site.far)
+    site.far.behind[3, 0x76] = EmulatedController(address=0x76)
+    Repository((EmulatedControllerLocator(name='Further', address=0x76, channel=3, instance=0x64),), longest=16).join(site.far)
     (gap,) = [gap for gap in site.look().gaps if '3-76' in gap.ref.uri]
     assert (True, 'it is behind more than 2 controllers') == (gap.hides, gap.reason)
     assert (APP, 0x34) not in {(netfn, command) for netfn, command, _ in site.asked}

@@ -19,21 +19,27 @@ from baremetal_acc.bmc import registry
 from baremetal_acc.bmc.driver import BmcAddress, Document
 from baremetal_acc.bmc.ipmi import bridge, endpoint, resource
 from baremetal_acc.bmc.ipmi.bridge import Bridge
-from baremetal_acc.bmc.ipmi.command import Code, NetFn
+from baremetal_acc.bmc.ipmi.command import CompletionCode, NetFn
 from baremetal_acc.bmc.ipmi.device import Hop
 from baremetal_acc.bmc.ipmi.driver import IpmiDriver, place_of
 from baremetal_acc.bmc.ipmi.hpm.commands import capabilities
-from baremetal_acc.bmc.ipmi.resource import Part, Place
-from baremetal_acc.bmc.ipmi.session import Session
-from baremetal_acc.emulator.clock import Clock
-from baremetal_acc.emulator.ipmi.chassis import Chassis, Control
-from baremetal_acc.emulator.ipmi.controller import Answer, Controller, Identity, Privilege, Refusal
-from baremetal_acc.emulator.ipmi.fru import Board, FruDevices, Product, inventory
-from baremetal_acc.emulator.ipmi.hpm import Part as HpmPart
+from baremetal_acc.bmc.ipmi.resource import ControllerAddress, MachinePart
+from baremetal_acc.bmc.ipmi.session import RmcpSession
+from baremetal_acc.emulator.clock import EmulatedClock
+from baremetal_acc.emulator.ipmi.chassis import Control, EmulatedChassis
+from baremetal_acc.emulator.ipmi.controller import (
+    CommandAnswer,
+    CommandRefusal,
+    ControllerIdentity,
+    EmulatedController,
+    EmulatedPrivilege,
+)
+from baremetal_acc.emulator.ipmi.fru import EmulatedBoardArea, EmulatedProductArea, FruDevices, inventory
+from baremetal_acc.emulator.ipmi.hpm import HpmPart as HpmPart
 from baremetal_acc.emulator.ipmi.hpm import Times
-from baremetal_acc.emulator.ipmi.lan import LanThread, Line
-from baremetal_acc.emulator.ipmi.sdr import ControllerLocator, FruLocator, Repository
-from baremetal_acc.emulator.ipmi.session import Endpoint
+from baremetal_acc.emulator.ipmi.lan import LanLine, LanThread
+from baremetal_acc.emulator.ipmi.sdr import EmulatedControllerLocator, EmulatedFruLocator, Repository
+from baremetal_acc.emulator.ipmi.session import SessionEndpoint
 from baremetal_acc.emulator.ipmi.users import Users
 from baremetal_acc.errors import (
     BmcBusy,
@@ -64,8 +70,8 @@ ADD_IN = 0x0B
 def board(name, serial, **more):
     """An FRU with a board and a product area."""
     return inventory(
-        board=Board(manufacturer='Maker', name=name, serial=f'B{serial}', part_number='BP-1'),
-        product=Product(manufacturer='Xilinx', name=name, part_number='PN-1', version='R1', serial=serial, **more),
+        board=EmulatedBoardArea(manufacturer='Maker', name=name, serial=f'B{serial}', part_number='BP-1'),
+        product=EmulatedProductArea(manufacturer='Xilinx', name=name, part_number='PN-1', version='R1', serial=serial, **more),
     )
 
 
@@ -74,28 +80,28 @@ class Site(Rig):
 
     def __init__(self, lan, **more):
         super().__init__(virtual=False, **more)
-        self.line = Line()
+        self.line = LanLine()
         self.on, self.controls = True, []
         users = Users()
-        users.put(2, 'oper', PASSWORD.encode(), Privilege.OPERATOR)
-        users.put(3, 'admin', PASSWORD.encode(), Privilege.ADMINISTRATOR)
+        users.put(2, 'oper', PASSWORD.encode(), EmulatedPrivilege.OPERATOR)
+        users.put(3, 'admin', PASSWORD.encode(), EmulatedPrivilege.ADMINISTRATOR)
         users.join(self.bmc)
-        Chassis(lambda: self.on, lambda wanted: self.control(wanted)).join(self.bmc)
+        EmulatedChassis(lambda: self.on, lambda wanted: self.control(wanted)).join(self.bmc)
         self.frus = FruDevices({0: board('Server 9', 'S-1'), 3: board('Alveo U250', 'A-1'), 4: board('Mystery 9', 'M-1')})
         self.frus.join(self.bmc)
         self.amc_frus = FruDevices({0: board('Alveo U50', 'A-2')}, longest=20)
         self.amc_frus.join(self.amc)
         self.repository = Repository(
             (
-                FruLocator(name='Card 3', fru_id=3, entity=ADD_IN, instance=1),
-                FruLocator(name='Card 4', fru_id=4, entity=ADD_IN, instance=2),
-                ControllerLocator(name='AMC 1', address=0x72, instance=0x61),
-                ControllerLocator(name='AMC 2', address=0x74, instance=0x62),
+                EmulatedFruLocator(name='Card 3', fru_id=3, entity=ADD_IN, instance=1),
+                EmulatedFruLocator(name='Card 4', fru_id=4, entity=ADD_IN, instance=2),
+                EmulatedControllerLocator(name='AMC 1', address=0x72, instance=0x61),
+                EmulatedControllerLocator(name='AMC 2', address=0x74, instance=0x62),
             ),
             longest=20,
         )
         self.repository.join(self.bmc)
-        self.endpoint = Endpoint(self.bmc, users, clock=self.clock, reset_seconds=0, suites=(17, 3))
+        self.endpoint = SessionEndpoint(self.bmc, users, clock=self.clock, reset_seconds=0, suites=(17, 3))
         self.port = lan.add(self.endpoint, line=self.line)
 
     def control(self, wanted):
@@ -303,13 +309,15 @@ def test_suite_3_is_used_where_it_was_chosen(lan):
 
 
 PLACES = {
-    '/ipmi': Place(),
-    '/ipmi/chassis': Place(part=Part.CHASSIS),
-    '/ipmi/0-72': Place(path=(Hop(channel=0, address=0x72),)),
-    '/ipmi/0-72/7-74/hpm': Place(path=(Hop(channel=0, address=0x72), Hop(channel=7, address=0x74)), part=Part.HPM),
-    '/ipmi/fru/255': Place(part=Part.FRU, number=255),
-    '/ipmi/fru/3-1': Place(part=Part.FRU, number=3, lun=1),
-    '/ipmi/f-fe/hpm/7': Place(path=(Hop(channel=15, address=0xFE),), part=Part.HPM, number=7),
+    '/ipmi': ControllerAddress(),
+    '/ipmi/chassis': ControllerAddress(part=MachinePart.CHASSIS),
+    '/ipmi/0-72': ControllerAddress(path=(Hop(channel=0, address=0x72),)),
+    '/ipmi/0-72/7-74/hpm': ControllerAddress(
+        path=(Hop(channel=0, address=0x72), Hop(channel=7, address=0x74)), part=MachinePart.HPM
+    ),
+    '/ipmi/fru/255': ControllerAddress(part=MachinePart.FRU, number=255),
+    '/ipmi/fru/3-1': ControllerAddress(part=MachinePart.FRU, number=3, lun=1),
+    '/ipmi/f-fe/hpm/7': ControllerAddress(path=(Hop(channel=15, address=0xFE),), part=MachinePart.HPM, number=7),
 }
 
 
@@ -396,16 +404,16 @@ def test_an_order_whose_answer_is_lost_may_have_arrived(site):
 def test_an_order_that_its_power_does_not_allow_now_is_asked_for_later(site):
     """BMCs answer D5h while a host is just going on or off; any other code is a refusal."""
     system = ref('/ipmi/chassis')
-    code = Code.NOT_IN_STATE
+    code = CompletionCode.NOT_IN_STATE
 
     def control(_):
-        raise Refusal(code)
+        raise CommandRefusal(code)
 
     site.control = control
     with site.connect() as connection:
         with pytest.raises(BmcBusy, match='its power does not allow Off now'):
             connection.set_power(system, PowerState.OFF)
-        code = Code.INVALID_FIELD
+        code = CompletionCode.INVALID_FIELD
         with pytest.raises(BmcRefused):
             connection.set_power(system, PowerState.OFF)
 
@@ -549,14 +557,14 @@ class OneOfMany:
 
     def __init__(self, lan, number):
         self.serials = [f'N{number}-C{card}' for card in range(2 + number % 3)]
-        bmc, users = Controller(identity=Identity(device_id=0x21, firmware=(1, 4))), Users()
-        users.put(2, 'oper', PASSWORD.encode(), Privilege.OPERATOR)
+        bmc, users = EmulatedController(identity=ControllerIdentity(device_id=0x21, firmware=(1, 4))), Users()
+        users.put(2, 'oper', PASSWORD.encode(), EmulatedPrivilege.OPERATOR)
         users.join(bmc)
         cards = {3 + n: board('Alveo U250', serial) for n, serial in enumerate(self.serials)}
         FruDevices({0: board('Server 9', f'S-{number}')} | cards).join(bmc)
-        locators = (FruLocator(name=f'Card {n}', fru_id=n, entity=ADD_IN, instance=n) for n in cards)
+        locators = (EmulatedFruLocator(name=f'Card {n}', fru_id=n, entity=ADD_IN, instance=n) for n in cards)
         Repository(tuple(locators), longest=64).join(bmc)
-        self.endpoint = Endpoint(bmc, users, clock=Clock(virtual=False), reset_seconds=0)
+        self.endpoint = SessionEndpoint(bmc, users, clock=EmulatedClock(virtual=False), reset_seconds=0)
         self.port = lan.add(self.endpoint)
 
 
@@ -680,13 +688,13 @@ def test_what_an_operator_is_refused_is_asked_as_an_administrator_and_never_by_o
     """A BMC refuses an operator what it does not have like a command that he may not give."""
 
     def unknown(request):
-        raise Refusal(0xC1)
+        raise CommandRefusal(0xC1)
 
     def refuse(request):
         is_upgrades = (request.netfn, request.command) == (0x2C, 0x2E)
-        return 0xD4 if is_upgrades and request.privilege < Privilege.ADMINISTRATOR else None
+        return 0xD4 if is_upgrades and request.privilege < EmulatedPrivilege.ADMINISTRATOR else None
 
-    site.bmc.add(0x06, 0x61, unknown, privilege=Privilege.ADMINISTRATOR, most=20)
+    site.bmc.add(0x06, 0x61, unknown, privilege=EmulatedPrivilege.ADMINISTRATOR, most=20)
     site.bmc.guards.append(refuse)
     logins = []
     real = site.endpoint.receive
@@ -716,7 +724,7 @@ def test_who_is_busy_for_a_moment_hides_nothing(site, code):
     def busy_once(request, execute):
         first = (request.netfn, request.command) not in seen
         seen.add((request.netfn, request.command))
-        return Answer(code, request.data[:1] if request.netfn == 0x2C else b'') if first else execute(request)
+        return CommandAnswer(code, request.data[:1] if request.netfn == 0x2C else b'') if first else execute(request)
 
     def busy(request, execute):
         told = {(0x06, 0x3B), (0x06, 0x3C), (0x06, 0x34), (0x06, 0x38), (0x06, 0x54)}
@@ -732,7 +740,7 @@ def test_who_is_busy_for_a_moment_hides_nothing(site, code):
 def test_ipmi_sim_has_neither_hpm_1_nor_a_firewall(sim):
     """Both are ordinary answers, to an administrator, direct and over the bridge."""
     until_it_listens(sim).close()
-    with Session(place_of(of_sim(sim, username='admin')), endpoint.Privilege.ADMINISTRATOR) as raw:
+    with RmcpSession(place_of(of_sim(sim, username='admin')), endpoint.LoginPrivilege.ADMINISTRATOR) as raw:
         for there in (raw, Bridge(raw, address=0x72)):
             assert capabilities(there) is None
-            assert Code.INVALID_COMMAND == there(NetFn.APP, 0x61, b'\x0f\x06\0').code
+            assert CompletionCode.INVALID_COMMAND == there(NetFn.APP, 0x61, b'\x0f\x06\0').code

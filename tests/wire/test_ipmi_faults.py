@@ -22,8 +22,8 @@ from baremetal_acc.bmc import device_ids
 from baremetal_acc.bmc.driver import BmcAddress, Document
 from baremetal_acc.bmc.ipmi import session as sessions
 from baremetal_acc.bmc.ipmi.driver import IpmiDriver, place_of
-from baremetal_acc.bmc.ipmi.session import Session
-from baremetal_acc.emulator.access import User
+from baremetal_acc.bmc.ipmi.session import RmcpSession
+from baremetal_acc.emulator.access import CurrentUser
 from baremetal_acc.emulator.hw import build
 from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.image import build_image
@@ -31,7 +31,7 @@ from baremetal_acc.emulator.ipmi.hpm import Times
 from baremetal_acc.emulator.ipmi.lan import LanThread
 from baremetal_acc.emulator.ipmi.session import SESSIONS
 from baremetal_acc.emulator.ipmi.site import IpmiOptions, IpmiSite
-from baremetal_acc.emulator.ipmi.upgrade_image import Upload as Part
+from baremetal_acc.emulator.ipmi.upgrade_image import UploadAction as Part
 from baremetal_acc.emulator.ipmi.upgrade_image import build_upgrade_image
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcUnreachable
 from baremetal_acc.model.image import Upload
@@ -77,7 +77,7 @@ class Box:
         for more in range(number % 3):
             boards[f'FPGA{2 + more}'] = replace(boards['FPGA1'], serial=f'N{number}-C{more}')
         self.cards = sorted(board.serial for device, board in boards.items() if device)
-        accounts = [User(name=USER, password=PASSWORD)]
+        accounts = [CurrentUser(name=USER, password=PASSWORD)]
         options = IpmiOptions(times=Times())
         self.site = IpmiSite(self.machine, 'host', users=accounts, boards=boards, options=options)
         self.asked, self.since = Counter(), {}
@@ -203,7 +203,7 @@ def full(box):
     """All sessions that it has are held by others."""
     with contextlib.ExitStack() as held:
         for _ in range(SESSIONS):
-            held.enter_context(Session(place_of(box.address())))
+            held.enter_context(RmcpSession(place_of(box.address())))
         yield
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from baremetal_acc.bmc.ipmi import update
 from baremetal_acc.emulator.ipmi import session as emulated
-from baremetal_acc.emulator.ipmi.controller import Code
+from baremetal_acc.emulator.ipmi.controller import EmulatedCode
 from baremetal_acc.emulator.ipmi.hpm import (
     ABORT,
     ACTIVATE,
@@ -29,7 +29,7 @@ from baremetal_acc.emulator.ipmi.hpm import (
 )
 from baremetal_acc.emulator.ipmi.lan import LanThread
 from baremetal_acc.errors import BmcBusy
-from baremetal_acc.model.image import Progress
+from baremetal_acc.model.image import UploadProgress
 from baremetal_acc.model.inventory import TaskState
 from tests.unit.emulator.ipmi.machines import BMC_KEY, FPGA_KEY, IDENTITY, image, upgrade
 from tests.wire.test_ipmi_driver import NOW, Site, ref
@@ -121,7 +121,7 @@ def test_a_block_whose_answer_was_lost_may_be_refused_when_it_comes_again(lan, m
         ended(connection, place)
     assert runs(site, BMC_KEY if place is BMC else FPGA_KEY, data)
     assert code in refused
-    assert {code, Code.LENGTH_INVALID} >= refused
+    assert {code, EmulatedCode.LENGTH_INVALID} >= refused
     assert 1 == (site.upgrades if place is BMC else site.amc_upgrades).activations
 
 
@@ -137,7 +137,7 @@ def test_losses_do_no_harm_where_repeated_blocks_are_refused(lan, monkeypatch):
         written(connection, FPGA, uploading(upgrade(NEW, data=data)))
         assert TaskState.SUCCEEDED is ended(connection, FPGA).state
     assert runs(site, FPGA_KEY, data)
-    assert {Code.INVALID_FIELD} == refused
+    assert {EmulatedCode.INVALID_FIELD} == refused
 
 
 def test_pages_that_are_written_at_once_are_not_waited_for(lan, monkeypatch):
@@ -177,7 +177,7 @@ def test_what_is_activated_at_the_end_of_its_upload_is_found_to_run(lan):
 def written_anyhow(connection, place, upload):
     """As :func:`written`, asked again while the controller is away, as a job does."""
     found, until = connection.push(place, upload), time.monotonic() + 20
-    while isinstance(found, Progress):
+    while isinstance(found, UploadProgress):
         try:
             found = connection.go_on(place, upload, found)
         except BmcBusy:

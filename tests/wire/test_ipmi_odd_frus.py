@@ -4,7 +4,7 @@
 
 import pytest
 
-from baremetal_acc.emulator.ipmi.controller import Answer, Privilege
+from baremetal_acc.emulator.ipmi.controller import CommandAnswer, EmulatedPrivilege
 from baremetal_acc.emulator.ipmi.lan import LanThread
 from tests.wire.test_ipmi_driver import NOW, Site, board, ref
 
@@ -56,7 +56,9 @@ def test_what_is_refused_to_an_operator_is_read_as_an_administrator(site, comman
 
     def refuse(request):
         refused = (
-            (request.netfn, request.command) in commands and request.channel and request.privilege < Privilege.ADMINISTRATOR
+            (request.netfn, request.command) in commands
+            and request.channel
+            and request.privilege < EmulatedPrivilege.ADMINISTRATOR
         )
         return 0xD4 if refused else None
 
@@ -148,7 +150,7 @@ def test_an_fru_that_cannot_be_read_to_its_end_is_known_by_what_comes_before(sit
 
     def refuse(request, execute):
         is_read = (request.netfn, request.command, request.data[:1]) == (STORAGE, 0x11, b'\3')
-        return Answer(0xC3) if is_read and request.data[1] + request.data[3] > limit else execute(request)
+        return CommandAnswer(0xC3) if is_read and request.data[1] + request.data[3] > limit else execute(request)
 
     site.bmc.around = refuse
     found = look(site)

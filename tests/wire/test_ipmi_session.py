@@ -31,14 +31,14 @@ from baremetal_acc.bmc.ipmi import bridge, rmcp
 from baremetal_acc.bmc.ipmi import endpoint as places
 from baremetal_acc.bmc.ipmi import session as sessions
 from baremetal_acc.bmc.ipmi.bridge import Bridge
-from baremetal_acc.bmc.ipmi.command import Code, NetFn, Reply
+from baremetal_acc.bmc.ipmi.command import CommandReply, CompletionCode, NetFn
 from baremetal_acc.bmc.ipmi.device import identify
-from baremetal_acc.bmc.ipmi.endpoint import Privilege, place
-from baremetal_acc.bmc.ipmi.session import Session, Sessions
+from baremetal_acc.bmc.ipmi.endpoint import LoginPrivilege, place
+from baremetal_acc.bmc.ipmi.session import RmcpSession, RmcpSessions
 from baremetal_acc.emulator.ipmi import controller as emulated
-from baremetal_acc.emulator.ipmi.controller import IPMB, Controller, Identity
-from baremetal_acc.emulator.ipmi.lan import LanThread, Line
-from baremetal_acc.emulator.ipmi.session import SUITES, Endpoint
+from baremetal_acc.emulator.ipmi.controller import IPMB, ControllerIdentity, EmulatedController
+from baremetal_acc.emulator.ipmi.lan import LanLine, LanThread
+from baremetal_acc.emulator.ipmi.session import SUITES, SessionEndpoint
 from baremetal_acc.emulator.ipmi.users import Users
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
@@ -63,15 +63,17 @@ class Site:
     """
 
     def __init__(self, lan, number=0, **more):
-        self.line = Line(seed=11)
+        self.line = LanLine(seed=11)
         self.users = Users()
-        self.users.put(2, USER, PASSWORD.encode(), emulated.Privilege.ADMINISTRATOR)
-        self.users.put(3, 'oper', b'the operator', emulated.Privilege.OPERATOR)
-        self.users.put(4, 'user', b'a mere user', emulated.Privilege.USER)
-        self.controller = Controller(identity=Identity(device_id=0x21, firmware=(2, 15)), guid=bytes(15) + bytes((number,)))
-        self.controller.add(*ODD, self.odd, privilege=emulated.Privilege.USER, most=emulated.MANY)
+        self.users.put(2, USER, PASSWORD.encode(), emulated.EmulatedPrivilege.ADMINISTRATOR)
+        self.users.put(3, 'oper', b'the operator', emulated.EmulatedPrivilege.OPERATOR)
+        self.users.put(4, 'user', b'a mere user', emulated.EmulatedPrivilege.USER)
+        self.controller = EmulatedController(
+            identity=ControllerIdentity(device_id=0x21, firmware=(2, 15)), guid=bytes(15) + bytes((number,))
+        )
+        self.controller.add(*ODD, self.odd, privilege=emulated.EmulatedPrivilege.USER, most=emulated.MANY)
         self.done, self.then = [], lambda: None
-        self.endpoint = Endpoint(self.controller, self.users, **more)
+        self.endpoint = SessionEndpoint(self.controller, self.users, **more)
         self.meddle = lambda datagram, answers: answers
         self.port = lan.add(self, line=self.line)
 
@@ -88,9 +90,9 @@ class Site:
         given = {'username': USER, 'password': PASSWORD, 'answer': timedelta(seconds=5)} | more
         return place('host (ipmi://127.0.0.1)', '127.0.0.1', port=self.port, **given)
 
-    def login(self, privilege=Privilege.ADMINISTRATOR, *, budget=None, stopped=lambda: False, **more):
+    def login(self, privilege=LoginPrivilege.ADMINISTRATOR, *, budget=None, stopped=lambda: False, **more):
         """A session."""
-        return Session(self.place(**more), privilege, budget=budget, stopped=stopped)
+        return RmcpSession(self.place(**more), privilege, budget=budget, stopped=stopped)
 
 
 @pytest.fixture
@@ -116,7 +118,8 @@ def in_session(datagram):
 
 @pytest.mark.parametrize('suite', [17, 3])
 @pytest.mark.parametrize(
-    ('privilege', 'user'), [(Privilege.OPERATOR, ('oper', 'the operator')), (Privilege.ADMINISTRATOR, (USER, PASSWORD))]
+    ('privilege', 'user'),
+    [(LoginPrivilege.OPERATOR, ('oper', 'the operator')), (LoginPrivilege.ADMINISTRATOR, (USER, PASSWORD))],
 )
 def test_a_session_is_opened_used_and_closed(site, suite, privilege, user):
     """With both suites, as what was wanted and not more; afterwards the BMC has no session left."""
@@ -146,7 +149,7 @@ def test_a_session_is_closed_in_every_way_out(site):
     assert 0 == site.endpoint.sessions
     with pytest.raises(BmcUnreachable, match=r'command 06h/01h: the session is closed'):
         identify(session)
-    site.controller.add(0x06, 0x3B, lambda _: b'\x02', privilege=emulated.Privilege.CALLBACK, least=1)
+    site.controller.add(0x06, 0x3B, lambda _: b'\x02', privilege=emulated.EmulatedPrivilege.CALLBACK, least=1)
     with pytest.raises(BmcNotAuthorised, match='it gave another one: the user may not be administrator'):
         site.login()
     assert 0 == site.endpoint.sessions
@@ -192,7 +195,7 @@ def test_who_may_not_is_told_so_at_once(site, given, privilege, error, text):
     """Each by what the BMC said, with what to do; and no session is left behind."""
     began = time.monotonic()
     with pytest.raises(error) as caught:
-        site.login(Privilege(privilege), **given)
+        site.login(LoginPrivilege(privilege), **given)
     assert str(caught.value).startswith('BMC host (ipmi://127.0.0.1): ')
     assert text in str(caught.value)
     assert time.monotonic() - began < 12
@@ -241,7 +244,7 @@ def test_a_refusal_that_names_no_handshake_is_one(lan, given, more, error, text,
     if last == 0x14:  # as OpenBMC would say it of what does not fit; ours lets the console find out
         site.endpoint._rakp3 = site.endpoint._serve[last] = lambda payload: (0x15, bytes((payload[0], 0x0F)) + payload[2:8])
     site.meddle = lambda datagram, answers: asked.append(datagram[5]) or answers
-    with Sessions(site.place(**given), Privilege.ADMINISTRATOR) as raw:
+    with RmcpSessions(site.place(**given), LoginPrivilege.ADMINISTRATOR) as raw:
         for _ in range(3):
             with pytest.raises(error) as caught:
                 raw.ready()
@@ -315,7 +318,7 @@ def test_credentials_that_ipmi_cannot_carry_are_refused(given):
 def test_twenty_bytes_of_password_and_sixteen_of_name_are_taken(lan):
     """The most there is."""
     site = Site(lan)
-    site.users.put(5, 'n' * 16, b'p' * 20, emulated.Privilege.ADMINISTRATOR)
+    site.users.put(5, 'n' * 16, b'p' * 20, emulated.EmulatedPrivilege.ADMINISTRATOR)
     for suite in (17, 3):
         with site.login(username='n' * 16, password='p' * 20, suite=suite) as session:
             assert '2.15' == identify(session).firmware
@@ -336,7 +339,13 @@ def test_credentials_are_never_shown(site, caplog):
         site.login(password='Wrong and secret')
     with pytest.raises(BmcError) as keyed:
         site.login(key=key)
-    shown = [caplog.text, repr(site.place(key=key)), repr(session), repr(session._codec), str(Sessions(site.place()).__dict__)]
+    shown = [
+        caplog.text,
+        repr(site.place(key=key)),
+        repr(session),
+        repr(session._codec),
+        str(RmcpSessions(site.place()).__dict__),
+    ]
     shown += [repr(e.value) + str(e.value) + repr(e.value.__cause__) for e in (wrong, keyed)]
     for text in shown:
         for secret in (PASSWORD, 'Wrong and secret', key.decode()):
@@ -378,7 +387,7 @@ def test_a_bmc_that_opens_with_other_algorithms_is_refused(site, place_of):
 
 def test_a_bmc_of_ipmi_1_5_is_refused(site):
     """It does not offer 2.0; and one that does not know the question is asked to open a session anyway."""
-    said = emulated.Privilege.CALLBACK
+    said = emulated.EmulatedPrivilege.CALLBACK
     site.controller.add(0x06, 0x38, lambda _: bytes((1, 0x04, 0x04, 0, 0, 0, 0, 0)), privilege=said, least=2)
     with pytest.raises(BmcNoLogin, match=r'it speaks IPMI 1\.5 only, which protects nothing'):
         site.login()
@@ -426,7 +435,7 @@ def numbers(packets):
 
 
 @pytest.mark.parametrize('delay', [0.0, 0.01])
-@pytest.mark.parametrize('make', [Site.login, lambda site: Sessions(site.place(), Privilege.ADMINISTRATOR)])
+@pytest.mark.parametrize('make', [Site.login, lambda site: RmcpSessions(site.place(), LoginPrivilege.ADMINISTRATOR)])
 def test_a_series_is_as_one_after_another(site, make, delay):
     """Each is sent when the one before was answered, and only one is asked for ahead of that."""
     site.line.delay_seconds = delay
@@ -453,7 +462,7 @@ def test_a_series_ends_with_what_is_not_taken(site):
         packets = tapped(site)
         data = [bytes((number,)) for number in range(5)]
         stopped = session.series(*ODD, data, lambda reply: reply.data[1] != 2)
-        assert (Reply(0, b'\x03\x02'), data[:3]) == (stopped, site.done)
+        assert (CommandReply(0, b'\x03\x02'), data[:3]) == (stopped, site.done)
         assert data[3] == session._codec._ready.asked[2]
         assert '2.15' == identify(session).firmware
         assert b'\x04\x03' == session(*ODD, data[3]).data
@@ -471,7 +480,7 @@ def test_what_a_series_has_made_is_sent_after_what_it_repeats(site):
         assert (
             session.series(*ODD, [bytes((number,)) for number in range(12)], lambda reply: heard.append(reply) or True) is None
         )
-        assert [Reply(0, bytes((number + 1, number))) for number in range(12)] == heard
+        assert [CommandReply(0, bytes((number + 1, number))) for number in range(12)] == heard
         assert len(packets) > 12
         assert sorted(set(numbers(packets))) == numbers(packets)
     assert 12 == len(site.done)
@@ -479,7 +488,7 @@ def test_what_a_series_has_made_is_sent_after_what_it_repeats(site):
 
 def test_a_series_whose_bmc_falls_silent_has_taken_what_came_before(site):
     """And a session of several that has fallen silent is not used again."""
-    with Sessions(site.place(answer=timedelta(seconds=1)), Privilege.ADMINISTRATOR) as raw:
+    with RmcpSessions(site.place(answer=timedelta(seconds=1)), LoginPrivilege.ADMINISTRATOR) as raw:
         heard = []
         site.then = lambda: setattr(site.line, 'silent', len(site.done) == 3)
         with pytest.raises(BmcUnreachable, match='command 30h/01h: no answer in 1 s'):
@@ -496,9 +505,12 @@ def test_what_is_too_long_for_a_frame_ends_a_series(site):
     """It is not sent, and what was before it is."""
     with site.login() as session:
         long = bytes(70_000)
-        assert [Reply(Code.LENGTH_EXCEEDED)] * 2 == [session(*ODD, bytes(session.longest + 1)), session(*ODD, long)]
-        assert Reply(Code.LENGTH_EXCEEDED) == session.series(*ODD, [b'a', long, b'b'], lambda reply: True)
-        assert Reply(Code.LENGTH_EXCEEDED) == session.series(*ODD, [long], lambda reply: True)
+        assert [CommandReply(CompletionCode.LENGTH_EXCEEDED)] * 2 == [
+            session(*ODD, bytes(session.longest + 1)),
+            session(*ODD, long),
+        ]
+        assert CommandReply(CompletionCode.LENGTH_EXCEEDED) == session.series(*ODD, [b'a', long, b'b'], lambda reply: True)
+        assert CommandReply(CompletionCode.LENGTH_EXCEEDED) == session.series(*ODD, [long], lambda reply: True)
         assert [b'a'] == site.done
 
 
@@ -530,7 +542,7 @@ def test_what_is_lost_is_sent_again_and_done_once(site):
     with site.login(answer=timedelta(seconds=20)) as session:
         session._rtt = 0.01  # as after some commands
         for number in range(20):
-            assert Reply(0, bytes((number + 1, number))) == session(*ODD, bytes((number,)))
+            assert CommandReply(0, bytes((number + 1, number))) == session(*ODD, bytes((number,)))
     assert [bytes((number,)) for number in range(20)] == site.done
 
 
@@ -632,7 +644,7 @@ def test_what_is_to_be_sent_once_is_sent_once(site):
 
 def test_nothing_is_replayed_into_another_session(site):
     """The BMC restarts while it does the command. The next command logs in; the one before is not done again."""
-    with Sessions(site.place(), Privilege.ADMINISTRATOR) as raw:
+    with RmcpSessions(site.place(), LoginPrivilege.ADMINISTRATOR) as raw:
         assert 1 == raw(*ODD).data[0]
         site.then, site.meddle = site.endpoint._restart, lambda datagram, answers: []
         with pytest.raises(BmcUnreachable, match='whether it was done is not known'):
@@ -649,7 +661,7 @@ def test_a_session_that_idled_is_not_used_again(lan):
     site = Site(lan, idle_seconds=2)
     now = [100.0]
     there = site.place(answer=timedelta(seconds=60))
-    with Sessions(there, Privilege.ADMINISTRATOR, clock=lambda: now[0] + time.monotonic()) as raw:
+    with RmcpSessions(there, LoginPrivilege.ADMINISTRATOR, clock=lambda: now[0] + time.monotonic()) as raw:
         identify(raw)
         time.sleep(2.1)
         now[0] += 28  # BMCs end sessions that idle after 30 s
@@ -663,7 +675,7 @@ def test_nobody_says_goodbye_to_a_session_that_the_bmc_has_ended(site, idled, go
     """It ends those that idle for a minute, and answers nothing in them: the second for a goodbye would be waited in vain."""
     now, sent = [0.0], []
     site.meddle = lambda datagram, answers: sent.append(datagram) or answers
-    raw = Sessions(site.place(), clock=lambda: now[0] + time.monotonic())
+    raw = RmcpSessions(site.place(), clock=lambda: now[0] + time.monotonic())
     identify(raw)
     del sent[:]
     now[0] += idled
@@ -675,7 +687,7 @@ def test_credentials_that_were_refused_are_not_tried_again(site):
     """A BMC locks users out after a few attempts."""
     asked = []
     site.meddle = lambda datagram, answers: asked.append(datagram) or answers
-    with Sessions(site.place(password='wrong')) as raw:
+    with RmcpSessions(site.place(password='wrong')) as raw:
         for _ in range(5):
             with pytest.raises(BmcNotAuthorised):
                 identify(raw)
@@ -696,13 +708,13 @@ def test_nobody_there_is_found_out_quickly(lan):
         site.login(login=timedelta(seconds=1))
     assert 1 <= time.monotonic() - began < 10
     with pytest.raises(BmcUnreachable, match='its address cannot be found'):
-        Session(place('x', 'no such host', username='a', password='b'))
+        RmcpSession(place('x', 'no such host', username='a', password='b'))
 
 
 def test_all_addresses_of_a_name_are_tried(site):
     """localhost is ::1 first, where nobody listens."""
     there = place('x', 'localhost', port=site.port, username=USER, password=PASSWORD)
-    with Session(there) as session:
+    with RmcpSession(there) as session:
         assert '2.15' == identify(session).firmware
         assert ('127.0.0.1', site.port) == session._socket.getpeername()[:2]
         assert 1 == site.endpoint.sessions
@@ -752,7 +764,7 @@ def test_the_budget_of_a_session_ends_it(site):
             session(0x06, 0x01)
         site.line.silent = False
     assert 0 == site.endpoint.sessions
-    with Sessions(site.place()) as raw:
+    with RmcpSessions(site.place()) as raw:
         with raw.limited(timedelta(0)), pytest.raises(BmcUnreachable, match='the time for one look is used up'):
             identify(raw)
         identify(raw)
@@ -760,7 +772,7 @@ def test_the_budget_of_a_session_ends_it(site):
 
 def test_whoever_waits_stops_when_told_so(site):
     """From another thread, within a second."""
-    raw = Sessions(site.place(), Privilege.ADMINISTRATOR)
+    raw = RmcpSessions(site.place(), LoginPrivilege.ADMINISTRATOR)
     raw.ready()
     site.line.silent = True
     threading.Timer(0.3, lambda: setattr(raw, 'stopped', True)).start()
@@ -773,7 +785,7 @@ def test_whoever_waits_stops_when_told_so(site):
 @pytest.mark.parametrize('logged_in', [True, False])
 def test_what_is_not_answered_is_known_to_wait(site, logged_in):
     """So that a command line can say what it waits for, and until when."""
-    raw = Sessions(site.place(), Privilege.ADMINISTRATOR)
+    raw = RmcpSessions(site.place(), LoginPrivilege.ADMINISTRATOR)
     if logged_in:
         raw.ready()
     site.line.silent = True
@@ -800,7 +812,7 @@ def test_a_request_as_long_as_promised_fits_into_one_frame(site):
         with site.login(suite=suite) as session:
             data = bytes(range(250)) * 6
             assert data[: session.longest] == session(*ODD, data[: session.longest]).data[1:]
-            assert Reply(Code.LENGTH_EXCEEDED) == session(*ODD, data[: session.longest + 1])
+            assert CommandReply(CompletionCode.LENGTH_EXCEEDED) == session(*ODD, data[: session.longest + 1])
     assert 1472 - 16 < max(sent) <= 1472
     assert 2 == len(site.done)
 
@@ -811,10 +823,10 @@ def test_a_request_as_long_as_promised_fits_into_one_frame(site):
 @pytest.fixture
 def behind(site):
     """A controller at 72h on channel 0, and one behind it."""
-    near = Controller(identity=Identity(device_id=0x11), address=0x72)
-    far = Controller(identity=Identity(device_id=0x13), address=0x74)
+    near = EmulatedController(identity=ControllerIdentity(device_id=0x11), address=0x72)
+    far = EmulatedController(identity=ControllerIdentity(device_id=0x13), address=0x74)
     near.behind[7, 0x74] = far
-    near.add(*ODD, lambda request: request.data + b'\0', privilege=emulated.Privilege.USER, most=20)
+    near.add(*ODD, lambda request: request.data + b'\0', privilege=emulated.EmulatedPrivilege.USER, most=20)
     site.controller.behind[IPMB, 0x72] = near
     return near
 
@@ -824,7 +836,7 @@ def test_controllers_behind_are_asked(site, behind):
     with site.login() as session:
         near = Bridge(session, address=0x72)
         assert 0x11 == identify(near).device
-        assert Reply(0, b'\1\0') == near(*ODD, b'\1')
+        assert CommandReply(0, b'\1\0') == near(*ODD, b'\1')
         assert 0x13 == identify(Bridge(near, address=0x74, channel=7)).device
     ask = "print('answered', login().raw_command(netfn=6, command=0x34, data={}))"
     request = bytes([0x40, 0x72, 0x18, 0x76, 0x20, 0x04, 0x01, 0xDB])
@@ -835,7 +847,7 @@ def test_a_controller_that_is_absent_costs_nothing(site, behind):
     """With pyghmi's own bridging it costs 36 s and the session."""
     with site.login() as session:
         began = time.monotonic()
-        assert Reply(Code.DESTINATION_UNAVAILABLE) == Bridge(session, address=0x76)(NetFn.APP, 0x01)
+        assert CommandReply(CompletionCode.DESTINATION_UNAVAILABLE) == Bridge(session, address=0x76)(NetFn.APP, 0x01)
         assert time.monotonic() - began < 20
         identify(session)
 
@@ -847,7 +859,7 @@ class Bmc:
         self.site = site
         self.change = lambda messages: messages
         site.endpoint._wrapped = self._wrapped
-        self._wrap = Endpoint._wrapped
+        self._wrap = SessionEndpoint._wrapped
 
     def _wrapped(self, active, message):
         return message
@@ -937,7 +949,7 @@ def test_a_late_answer_to_the_command_before_is_none_to_the_next(site, bmc, numb
         for begin in range(64):
             near._sequences = itertools.count(begin)
             for n in (2 * begin, 2 * begin + 1):
-                assert Reply(0, bytes([n, 0])) == near(*ODD, bytes([n]))
+                assert CommandReply(0, bytes([n, 0])) == near(*ODD, bytes([n]))
         bmc.change = lambda messages: messages
 
 
@@ -991,7 +1003,7 @@ def test_an_answer_that_does_not_come_is_looked_for_in_the_queue(site, bmc):
     """Send Message is answered, and nothing follows: the bridge is told, and asks by Get Message."""
     bmc.change = lambda messages: messages[:1]
     asked = []
-    site.controller.add(0x06, 0x33, lambda _: asked.append(1) or b'', privilege=emulated.Privilege.USER)
+    site.controller.add(0x06, 0x33, lambda _: asked.append(1) or b'', privilege=emulated.EmulatedPrivilege.USER)
     with site.login() as session:
         began = time.monotonic()
         with pytest.raises(BmcError):
@@ -1021,9 +1033,9 @@ def test_a_flood_is_named(site):
 def talk(stage):
     """A codec that has come so far in a login with a BMC, and what the BMC answers to its last packet."""
     users = Users()
-    users.put(2, USER, PASSWORD.encode(), emulated.Privilege.ADMINISTRATOR)
-    endpoint = Endpoint(Controller(), users)
-    codec = rmcp.Codec(place('x', '127.0.0.1', username=USER, password=PASSWORD), Privilege.ADMINISTRATOR)
+    users.put(2, USER, PASSWORD.encode(), emulated.EmulatedPrivilege.ADMINISTRATOR)
+    endpoint = SessionEndpoint(EmulatedController(), users)
+    codec = rmcp.PacketCodec(place('x', '127.0.0.1', username=USER, password=PASSWORD), LoginPrivilege.ADMINISTRATOR)
     (answer,) = endpoint.receive(codec.begin())
     for _ in range(min(stage, 3)):
         assert codec.hear(answer)
@@ -1136,7 +1148,7 @@ def test_garbage_says_what_is_wrong(site):
 def test_a_hundred_sessions_live_side_by_side(lan):
     """Each thread gets the answers of its own BMC; equal credentials and equal BMCs are no reason to mix them."""
     places = [Site(lan, number) for number in range(100)]
-    opened = [site.login(Privilege.OPERATOR) for site in places]
+    opened = [site.login(LoginPrivilege.OPERATOR) for site in places]
 
     def guids(number):
         return {opened[number](0x06, 0x37).data[-1] for _ in range(5)}
@@ -1177,7 +1189,7 @@ def test_sessions_give_way_in_a_hub(lan):
     seen = []
 
     def look(site):
-        with site.login(Privilege.OPERATOR) as session:
+        with site.login(LoginPrivilege.OPERATOR) as session:
             seen.append(session(0x06, 0x37).data[-1])
 
     hub = wait.Hub()
@@ -1218,7 +1230,7 @@ def stock(site, code, seconds=20):
 def test_what_the_containment_uses_of_pyghmi_is_there():
     """Its module is private: another version may have other methods, and would then be found out here first."""
     used = set(re.findall(r'self\.(_[a-z0-9_]+|send_payload)\(', Path(rmcp.__file__).read_text()))
-    own = set(vars(rmcp.Codec)) - {'_xmit_packet', '_req_priv_level', '_parse_ipmi_payload'}
+    own = set(vars(rmcp.PacketCodec)) - {'_xmit_packet', '_req_priv_level', '_parse_ipmi_payload'}
     missing = {name for name in used - own if not hasattr(pyghmi.Session, name)}
     assert set() == missing
     assert {17: 256, 3: 1} == {number: suite.hash for number, suite in places.SUITES.items()}

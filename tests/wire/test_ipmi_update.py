@@ -15,11 +15,11 @@ import pytest
 from baremetal_acc.bmc.ipmi import update
 from baremetal_acc.emulator.ipmi.hpm import ACTIVATE, FINISH, INITIATE, ROLL_BACK, ROLLBACK_STATUS, STATUS, Ability, Times
 from baremetal_acc.emulator.ipmi.lan import LanThread
-from baremetal_acc.emulator.ipmi.upgrade_image import Upload as Part
+from baremetal_acc.emulator.ipmi.upgrade_image import UploadAction as Part
 from baremetal_acc.emulator.ipmi.upgrade_image import build_upgrade_image
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcNotAuthorised, BmcUnreachable, BmcUnsupported, ImageError
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.image import Progress, Upload
+from baremetal_acc.model.image import Upload, UploadProgress
 from baremetal_acc.model.inventory import TaskState
 from baremetal_acc.model.lock import ResetKind
 from tests.cli.desk import Desk
@@ -53,7 +53,7 @@ def uploading(content, size=None):
 def written(connection, place, upload):
     """Turn by turn, to the task of what has been brought in force."""
     found = connection.push(place, upload)
-    while isinstance(found, Progress):
+    while isinstance(found, UploadProgress):
         found = connection.go_on(place, upload, found)
     return found
 
@@ -331,10 +331,10 @@ def test_each_turn_may_be_in_another_session_of_another_process(site, short):
         found = connection.push(FPGA, upload)
     assert (0, False, {}) == (found.percent, found.whole, seen)
     turns = []
-    while isinstance(found, Progress):
+    while isinstance(found, UploadProgress):
         turns.append(found.percent)
         with site.connect(username='admin') as connection:
-            found = connection.go_on(FPGA, upload, decode(Progress, json.loads(json.dumps(encode(found)))))
+            found = connection.go_on(FPGA, upload, decode(UploadProgress, json.loads(json.dumps(encode(found)))))
     assert len(turns) > 3
     assert sorted(turns) == turns
     assert 100 == turns[-1]
@@ -356,7 +356,7 @@ def test_an_upload_of_which_nobody_knows_how_far_it_is_begins_anew(site, short):
         for lost in (None, 'something that another version has stored', '{"stage":"send"}', '[]'):
             found = connection.go_on(FPGA, upload, replace(found, so_far=lost))
             assert (True, False) == (found.percent < 100, found.whole)
-        while isinstance(found, Progress):
+        while isinstance(found, UploadProgress):
             found = connection.go_on(FPGA, upload, found)
         assert TaskState.SUCCEEDED is ended(connection, FPGA).state
     assert f'sha256:{hashlib.sha256(content).hexdigest()}' == site.machine.components['host/FPGA_0'].active.digest
@@ -415,7 +415,7 @@ def test_an_image_is_uploaded_where_going_back_is_not_it(lan, why):
         back = replace(uploading(upgrade(OLD)), goes_back=why != 'not asked for')
         found = connection.push(FPGA, back)
         assert (0, False) == (found.percent, found.whole)
-        while isinstance(found, Progress):
+        while isinstance(found, UploadProgress):
             found = connection.go_on(FPGA, back, found)
         assert FPGA == found.ref
     assert 0 == site.amc_upgrades.rollbacks
@@ -436,7 +436,7 @@ def test_where_a_controller_refuses_to_go_back_the_image_is_uploaded(lan, caplog
         )
         anew = connection.go_on(FPGA, back, found)
         assert replace(found, so_far=None, percent=0, whole=False) == anew
-        while isinstance(anew, Progress):
+        while isinstance(anew, UploadProgress):
             anew = connection.go_on(FPGA, back, anew)
         assert (TaskState.SUCCEEDED, FPGA) == (ended(connection, anew.ref).state, anew.ref)
         assert SHOWN_OLD == connection.component(FPGA).version

@@ -19,7 +19,7 @@ import pytest
 from baremetal_acc.errors import ClaimedAlone, PlacementRefused
 from baremetal_acc.placement import provider_reader
 from baremetal_acc.placement.client import PlacementClient
-from baremetal_acc.placement.node_withdrawal import Shelf
+from baremetal_acc.placement.node_withdrawal import NodeWithdrawal
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.reshape import Reshaper, Wish
 from tests.pages import messages, pattern
@@ -115,7 +115,7 @@ def test_a_machine_is_not_taken_off_the_shelf(cloud: Cloud, orphan: Orphan, url:
     client = PlacementClient(Adapter(url))
     Publisher(client).publish(wanted(root))
     orphan(gpu_of(root), 'PGPU')
-    shelf = Shelf(client)
+    shelf = NodeWithdrawal(client)
     with pytest.raises(PlacementRefused, match=told(gpu_of(root), 'PGPU')):
         shelf.withdraw(root, shelf.look(root))
     assert ({HELD: (1, 0)}, {'PGPU': (1, 0)}) == (cloud.offers(slot_of(root)), cloud.offers(gpu_of(root)))

@@ -19,7 +19,7 @@ from baremetal_acc.errors import PlacementRefused, PlacementUnreachable, RootMis
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.provider import CreateProvider, ProviderInventory, ProviderTree, SetTraits
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.model.reshape import Move
+from baremetal_acc.model.reshape import InventoryMove
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.reshape import CALM, CLOSED, Reshaper, ReshapeRefused, Wish
@@ -202,7 +202,7 @@ def test_an_operators_class_and_model_there_and_back(reshaper: Reshaper, cloud: 
     """The operator's flat class is another word for what the cards have."""
     root = cloud.flat(CUSTOM_GPU_BIG=2, PGPU=1)
     tenant = cloud.tenant(**{root: {'CUSTOM_GPU_BIG': 1}})
-    move = Move(flat='CUSTOM_GPU_BIG', nested='PGPU', trait='CUSTOM_ACC_GPU_NVIDIA_H100')
+    move = InventoryMove(flat='CUSTOM_GPU_BIG', nested='PGPU', trait='CUSTOM_ACC_GPU_NVIDIA_H100')
     reshaper.apply(forth(root, moves=(move,)))
     assert {first(root): {'PGPU': 1}} == cloud.holds(tenant)
     assert {GOLD: (1, 0), 'PGPU': (1, 0)} == cloud.offers(root)
@@ -231,7 +231,7 @@ def test_a_class_that_nobody_ever_offered_is_made_known(reshaper: Reshaper, clou
     name = providers.function_class(function)
     verdict = Verdict(target='node-1', findings=())
     tree = providers.tree(inventory(fpga()), verdict, root, {(FPGA, 'Slot0'): function})
-    reshaper.apply(Wish(root_uuid=root, wanted=tree, moves=(Move(flat='FPGA', nested=name),)))
+    reshaper.apply(Wish(root_uuid=root, wanted=tree, moves=(InventoryMove(flat='FPGA', nested=name),)))
     assert {name: (1, 0)} == cloud.offers(providers.slot_uuid(root, FPGA, 'Slot0'))
 
 
@@ -566,7 +566,7 @@ def test_what_a_process_that_died_left_closed_is_opened(reshaper: Reshaper, clou
     claim_now(cloud, root, tenants)
     assert [] == tenants
     with refused('no device that holds up'):
-        reshaper.apply(forth(root, moves=(Move(flat='PGPU', nested='PGPU', trait='CUSTOM_NOBODY'),)))
+        reshaper.apply(forth(root, moves=(InventoryMove(flat='PGPU', nested='PGPU', trait='CUSTOM_NOBODY'),)))
     claim_now(cloud, root, tenants)
     assert 1 == len(tenants)
     cloud.stock(root, **{GOLD: 1, 'PGPU': shut})

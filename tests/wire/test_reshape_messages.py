@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from baremetal_acc.errors import PlacementUnreachable
-from baremetal_acc.placement.client import RESHAPER, Answer, refusal
+from baremetal_acc.placement.client import RESHAPER, PlacementAnswer, refusal
 from baremetal_acc.render.reshape_refusals import sentences
 from baremetal_acc.scheduling import reshape
 from tests.pages import messages, pattern
@@ -39,7 +39,7 @@ def slots(url: str) -> str:
 
 def no_role(url: str) -> str:
     """An admin without the role service."""
-    return str(refusal('POST', RESHAPER, Answer(status=403, code='placement.undefined_code', body={})))
+    return str(refusal('POST', RESHAPER, PlacementAnswer(status=403, code='placement.undefined_code', body={})))
 
 
 def kept_changing(url: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from baremetal_acc.bmc.driver import ImageServer, Upload
 from baremetal_acc.errors import BmcError, BmcUnsupported
-from baremetal_acc.model.inventory import Sending, Way
+from baremetal_acc.model.inventory import Sending, UploadWay
 from baremetal_acc.model.ref import HOST, Ref
 
 SERVICE = '/redfish/v1/UpdateService'
@@ -28,18 +28,18 @@ def pulls(**more: Any) -> dict[str, Any]:
     return {'Actions': {'#UpdateService.SimpleUpdate': {'target': PULL, **more}}}
 
 
-PUSHED = Sending(way=Way.MULTIPART_PUSH, apply_time='Immediate')
+PUSHED = Sending(way=UploadWay.MULTIPART_PUSH, apply_time='Immediate')
 
 WAYS = (
     ({'MultipartHttpPushUri': PUSH}, PUSHED),
     ({'MultipartHttpPushUri': PUSH, **pulls()}, PUSHED),
     (
         {'MultipartHttpPushUri': PUSH, f'MultipartHttpPushUri{SUPPORT}': ON_RESET},
-        Sending(way=Way.MULTIPART_PUSH, apply_time='OnReset'),
+        Sending(way=UploadWay.MULTIPART_PUSH, apply_time='OnReset'),
     ),
-    (pulls(), Sending(way=Way.PULL, apply_time=None)),
-    (pulls(**{SUPPORT: ON_RESET}), Sending(way=Way.PULL, apply_time='OnReset')),
-    (pulls(**{SUPPORT: {}}), Sending(way=Way.PULL, apply_time='Immediate')),
+    (pulls(), Sending(way=UploadWay.PULL, apply_time=None)),
+    (pulls(**{SUPPORT: ON_RESET}), Sending(way=UploadWay.PULL, apply_time='OnReset')),
+    (pulls(**{SUPPORT: {}}), Sending(way=UploadWay.PULL, apply_time='Immediate')),
 )
 
 
@@ -72,7 +72,7 @@ def test_what_is_told_is_what_is_sent(bmc: Any, service: dict[str, Any], told: S
     bmc.replies['POST', PUSH] = bmc.replies['POST', PULL] = answer
     with bmc.connect(images=HERE) as connection, contextlib.suppress(BmcError):
         connection.push(TARGET, upload())
-    assert [told.way is Way.PULL] == ['ImageURI' in body for body in got]
+    assert [told.way is UploadWay.PULL] == ['ImageURI' in body for body in got]
     assert [told.apply_time] == [body.get('@Redfish.OperationApplyTime') for body in got]
 
 

@@ -23,7 +23,7 @@ import pytest
 from baremetal_acc.bmc import stopping
 from baremetal_acc.bmc.driver import BmcAddress, Upload
 from baremetal_acc.bmc.redfish import account
-from baremetal_acc.bmc.redfish.concurrency import Remembered
+from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
 from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
 from baremetal_acc.bmc.redfish.extended_info import said_to_login
 from baremetal_acc.errors import BmcBusy, BmcError, BmcNoSessionFree, BmcNotAuthorised, BmcUnreachable
@@ -63,7 +63,7 @@ class Bmc:
         self.uploads: list[tuple[int, bytes]] = []
         self.at_upload: Callable[[], object] = lambda: None
         self.lock = threading.Lock()
-        self.remembered = Remembered()
+        self.remembered = RememberedBmc()
         bmc = self
 
         class Handler(BaseHTTPRequestHandler):

@@ -12,7 +12,7 @@ from baremetal_acc.errors import InventoryInUse, PlacementRefused, PlacementUnre
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
-from baremetal_acc.placement.node_withdrawal import Shelf
+from baremetal_acc.placement.node_withdrawal import NodeWithdrawal
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.scheduling import providers
 from tests.unit.planning.values import FPGA, fpga, gpu, inventory
@@ -33,8 +33,8 @@ def sending(placement: str) -> Adapter:
 
 
 @pytest.fixture
-def shelf(sending: Adapter) -> Shelf:
-    return Shelf(PlacementClient(sending), sleep=lambda _: None)
+def shelf(sending: Adapter) -> NodeWithdrawal:
+    return NodeWithdrawal(PlacementClient(sending), sleep=lambda _: None)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def writes(sending: Adapter) -> list[str]:
     return [sent for sent in sending.sent if not sent.startswith('GET')]
 
 
-def test_where_nobody_has_ever_published_there_is_nothing_of_ours(cloud: Cloud, shelf: Shelf) -> None:
+def test_where_nobody_has_ever_published_there_is_nothing_of_ours(cloud: Cloud, shelf: NodeWithdrawal) -> None:
     """The first test of this file, since the placement does not know our trait yet, and refuses to look for it."""
     assert 'errors' in cloud.ask('GET', f'/traits/{providers.OWNER}', ok=False), 'another test has published already'
     node = cloud.root()
@@ -68,7 +68,7 @@ def test_where_nobody_has_ever_published_there_is_nothing_of_ours(cloud: Cloud, 
     shelf.withdraw(node, found)
 
 
-def test_what_is_on_offer_is_known(cloud: Cloud, shelf: Shelf, root: str) -> None:
+def test_what_is_on_offer_is_known(cloud: Cloud, shelf: NodeWithdrawal, root: str) -> None:
     """A provider that offers nothing, has reserved all of it, or is not there, is not on offer."""
     assert shelf.on_offer(root, of(root, 'Slot0'))
     cloud.offer(of(root, 'Slot0'), GZIP, total=1, reserved=1)
@@ -78,7 +78,7 @@ def test_what_is_on_offer_is_known(cloud: Cloud, shelf: Shelf, root: str) -> Non
     assert not shelf.on_offer(root, str(uuid.uuid4()))
 
 
-def test_what_cannot_be_had_with_its_machine_is_not_on_offer(cloud: Cloud, shelf: Shelf, root: str) -> None:
+def test_what_cannot_be_had_with_its_machine_is_not_on_offer(cloud: Cloud, shelf: NodeWithdrawal, root: str) -> None:
     """Nova reserves the root while Ironic does not have the node available, and a while longer. Without Nova it has nothing."""
     cloud.offer(root, GOLD, total=1, reserved=1)
     assert not shelf.on_offer(root, of(root, 'Slot0'))
@@ -90,7 +90,9 @@ def test_what_cannot_be_had_with_its_machine_is_not_on_offer(cloud: Cloud, shelf
     assert not shelf.on_offer(str(uuid.uuid4()), of(root, 'Slot0'))
 
 
-def test_a_machine_is_taken_off_and_put_back_as_it_was(cloud: Cloud, shelf: Shelf, sending: Adapter, root: str) -> None:
+def test_a_machine_is_taken_off_and_put_back_as_it_was(
+    cloud: Cloud, shelf: NodeWithdrawal, sending: Adapter, root: str
+) -> None:
     """One call each: whatever somebody had set of an inventory comes back, the root and what is not ours stay."""
     theirs = cloud.child(root)
     cloud.offer(of(root, 'Slot0'), GZIP, total=4, reserved=1, max_unit=3, step_size=1, allocation_ratio=2.0)
@@ -110,7 +112,7 @@ def test_a_machine_is_taken_off_and_put_back_as_it_was(cloud: Cloud, shelf: Shel
 
 
 @pytest.mark.parametrize('when', ['before the look', 'after the look', 'while it is sent'])
-def test_what_is_claimed_refuses_all_of_it(cloud: Cloud, shelf: Shelf, sending: Adapter, root: str, when: str) -> None:
+def test_what_is_claimed_refuses_all_of_it(cloud: Cloud, shelf: NodeWithdrawal, sending: Adapter, root: str, when: str) -> None:
     """Whoever claims first has it, and nothing was changed."""
     consumer = str(uuid.uuid4())
     if when == 'before the look':
@@ -129,7 +131,7 @@ def test_what_is_claimed_refuses_all_of_it(cloud: Cloud, shelf: Shelf, sending: 
 
 
 def test_a_withdrawal_that_an_adapter_sends_twice_is_nobody_knows_whose(
-    cloud: Cloud, shelf: Shelf, sending: Adapter, root: str
+    cloud: Cloud, shelf: NodeWithdrawal, sending: Adapter, root: str
 ) -> None:
     """The sample of [placement] has it do so; the second one finds what the first one has done. It is put back then."""
     on = shelf.look(root)
@@ -149,7 +151,7 @@ def test_a_withdrawal_that_an_adapter_sends_twice_is_nobody_knows_whose(
     assert before == offers(cloud, root)
 
 
-def test_claims_and_withdrawals_never_both_succeed(cloud: Cloud, shelf: Shelf, root: str, placement: str) -> None:
+def test_claims_and_withdrawals_never_both_succeed(cloud: Cloud, shelf: NodeWithdrawal, root: str, placement: str) -> None:
     """Twenty times at the same moment: there is a claim and everything is offered, or nothing of either."""
     for _ in range(20):
         consumer = str(uuid.uuid4())
@@ -172,7 +174,7 @@ def test_claims_and_withdrawals_never_both_succeed(cloud: Cloud, shelf: Shelf, r
         shelf.put_back(root, on.offered)
 
 
-def test_every_claim_of_a_machine_is_told(cloud: Cloud, shelf: Shelf, root: str) -> None:
+def test_every_claim_of_a_machine_is_told(cloud: Cloud, shelf: NodeWithdrawal, root: str) -> None:
     """Of its root, of a region, and of what is not ours; a machine without a root cannot be judged."""
     assert None is shelf.busy(root)
     for provider, name in ((root, GOLD), (of(root, 'Slot0'), GZIP), (cloud.child(root), 'PCI_DEVICE')):
@@ -186,7 +188,7 @@ def test_every_claim_of_a_machine_is_told(cloud: Cloud, shelf: Shelf, root: str)
     assert not shelf.look(gone).root
 
 
-def test_what_somebody_has_published_meanwhile_is_left_as_it_is(cloud: Cloud, shelf: Shelf, root: str) -> None:
+def test_what_somebody_has_published_meanwhile_is_left_as_it_is(cloud: Cloud, shelf: NodeWithdrawal, root: str) -> None:
     """He has looked at the cards since: what he does not offer does not come back, by however old a journal."""
     on = shelf.look(root)
     shelf.withdraw(root, on)
@@ -195,7 +197,9 @@ def test_what_somebody_has_published_meanwhile_is_left_as_it_is(cloud: Cloud, sh
     assert [{AES}] == [set(found) for p, found in offers(cloud, root).items() if found and p != root]
 
 
-def test_what_others_do_to_providers_meanwhile_is_seen(cloud: Cloud, shelf: Shelf, sending: Adapter, root: str) -> None:
+def test_what_others_do_to_providers_meanwhile_is_seen(
+    cloud: Cloud, shelf: NodeWithdrawal, sending: Adapter, root: str
+) -> None:
     """A provider that is gone stays so, and a conflict is read anew."""
     on = shelf.look(root)
     shelf.withdraw(root, on)
@@ -217,7 +221,7 @@ def test_what_others_do_to_providers_meanwhile_is_seen(cloud: Cloud, shelf: Shel
     assert 1 == len(calls)
 
 
-def test_a_lost_answer_is_looked_after(cloud: Cloud, shelf: Shelf, sending: Adapter, root: str) -> None:
+def test_a_lost_answer_is_looked_after(cloud: Cloud, shelf: NodeWithdrawal, sending: Adapter, root: str) -> None:
     """Whether it was withdrawn is not known then; putting it back looks, and does what is missing."""
     before = offers(cloud, root)
     on = shelf.look(root)
@@ -236,7 +240,7 @@ def test_a_lost_answer_is_looked_after(cloud: Cloud, shelf: Shelf, sending: Adap
 
 @pytest.mark.parametrize('arrives', ['after it was looked for', 'while that is written'])
 def test_a_withdrawal_that_arrives_late_takes_nothing_off(
-    cloud: Cloud, shelf: Shelf, sending: Adapter, root: str, arrives: str
+    cloud: Cloud, shelf: NodeWithdrawal, sending: Adapter, root: str, arrives: str
 ) -> None:
     """A server in between kept it. Nobody would know that the machine is off the shelf, nor put it back."""
     before = offers(cloud, root)
@@ -262,7 +266,7 @@ def test_a_withdrawal_that_arrives_late_takes_nothing_off(
     assert before == offers(cloud, root)
 
 
-def test_a_machine_that_is_claimed_is_left_to_who_has_it(cloud: Cloud, shelf: Shelf, root: str) -> None:
+def test_a_machine_that_is_claimed_is_left_to_who_has_it(cloud: Cloud, shelf: NodeWithdrawal, root: str) -> None:
     """What keeps a late withdrawal away changes nothing of what is offered, nor of what is claimed."""
     on = shelf.look(root)
     consumer = str(uuid.uuid4())
@@ -283,7 +287,7 @@ def test_who_may_not_reshape_is_told_which_role_is_missing(placement: str, root:
             kwargs['headers'] = kwargs.get('headers', {}) | {'X-Roles': 'admin'}
             return super().request(url, method, **kwargs)
 
-    shelf = Shelf(PlacementClient(WithoutService(placement)))
+    shelf = NodeWithdrawal(PlacementClient(WithoutService(placement)))
     on = shelf.look(root)
     with pytest.raises(PlacementRefused, match='openstack role add --user USER --project service service'):
         shelf.withdraw(root, on)
@@ -293,11 +297,13 @@ def test_who_may_not_reshape_is_told_which_role_is_missing(placement: str, root:
 
 
 def _emptied(cloud: Cloud, root: str, on) -> tuple:
-    Shelf(PlacementClient(cloud.adapter)).withdraw(root, on)
+    NodeWithdrawal(PlacementClient(cloud.adapter)).withdraw(root, on)
     return on.offered
 
 
-def test_of_a_machine_that_somebody_has_got_meanwhile_nothing_is_put_back(cloud: Cloud, shelf: Shelf, root: str) -> None:
+def test_of_a_machine_that_somebody_has_got_meanwhile_nothing_is_put_back(
+    cloud: Cloud, shelf: NodeWithdrawal, root: str
+) -> None:
     """A process stood still: the node was claimed and deployed, and Ironic had nothing to withdraw that was not withdrawn."""
     on = shelf.look(root)
     shelf.withdraw(root, on)

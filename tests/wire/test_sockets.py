@@ -19,7 +19,7 @@ from baremetal_acc.bmc.driver import BmcAddress, Upload
 from baremetal_acc.bmc.redfish import client as module
 from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.upload_body import Multipart
-from baremetal_acc.bmc.retry import Patience
+from baremetal_acc.bmc.retry import ReadRetry
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcUnreachable
 from baremetal_acc.model.ref import HOST
 
@@ -51,7 +51,7 @@ def peer() -> Iterator[Callable[[Peer], Connector]]:
         threads.append(threading.Thread(target=serve))
         threads[-1].start()
         address = BmcAddress(name=HOST, address=f'http://127.0.0.1:{server.getsockname()[1]}', timeout=timedelta(seconds=1))
-        return Connector(address, Patience(attempts=2, sleep=lambda seconds: None))
+        return Connector(address, ReadRetry(attempts=2, sleep=lambda seconds: None))
 
     yield start
     for server in servers:
@@ -226,7 +226,7 @@ def test_a_name_that_nobody_knows_is_told_as_such(monkeypatch: pytest.MonkeyPatc
     def unknown(*args: Any, **kwargs: Any) -> None:
         raise socket.gaierror(socket.EAI_NONAME, 'Name or service not known')
 
-    connector = Connector(BmcAddress(name=HOST, address='http://bmc.invalid'), Patience(attempts=1))
+    connector = Connector(BmcAddress(name=HOST, address='http://bmc.invalid'), ReadRetry(attempts=1))
     monkeypatch.setattr(socket, 'getaddrinfo', unknown)
     with pytest.raises(BmcUnreachable, match='its name is not known'):
         connector.read('/redfish/v1')
@@ -242,7 +242,7 @@ def test_a_connection_that_does_not_come_is_told_as_such() -> None:
             waiting[-1].setblocking(False)
             waiting[-1].connect_ex(('127.0.0.1', port))
         address = BmcAddress(name=HOST, address=f'http://127.0.0.1:{port}', timeout=timedelta(seconds=1))
-        connector = Connector(address, Patience(attempts=1))
+        connector = Connector(address, ReadRetry(attempts=1))
         try:
             with pytest.raises(BmcUnreachable, match='no connection in time'):
                 connector.read('/redfish/v1')
@@ -254,7 +254,7 @@ def test_a_connection_that_does_not_come_is_told_as_such() -> None:
 def _by(connector: Connector, seconds: float) -> Connector:
     """A connector that would wait a minute for an answer, of somebody who has to be done after these seconds."""
     address = replace(connector._address, timeout=timedelta(minutes=1), until=time.monotonic() + seconds)
-    return Connector(address, Patience(attempts=1, sleep=lambda seconds: None))
+    return Connector(address, ReadRetry(attempts=1, sleep=lambda seconds: None))
 
 
 def _hang(connection: socket.socket) -> None:
@@ -370,5 +370,5 @@ def test_past_the_deadline_a_read_is_not_repeated(peer: Callable[[Peer], Connect
 
     address = replace(peer(hang)._address, until=time.monotonic())
     with pytest.raises(BmcUnreachable):
-        Connector(address, Patience(sleep=lambda seconds: None)).read('/redfish/v1')
+        Connector(address, ReadRetry(sleep=lambda seconds: None)).read('/redfish/v1')
     assert 1 == len(asked)

@@ -13,7 +13,7 @@ import requests
 from baremetal_acc.bmc.driver import Upload
 from baremetal_acc.bmc.redfish import start_update
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
-from baremetal_acc.model.image import Progress
+from baremetal_acc.model.image import UploadProgress
 from baremetal_acc.model.inventory import Objection, TaskReading, TaskState
 from baremetal_acc.model.job import Item, ItemState, Publish
 from baremetal_acc.model.ref import HOST, Ref
@@ -68,7 +68,7 @@ def push(bmc: Any) -> Any:
         return connection.push(TARGET, upload)
 
 
-def go_on(bmc: Any, progress: Progress) -> Any:
+def go_on(bmc: Any, progress: UploadProgress) -> Any:
     """What its turn comes to."""
     upload = Upload(file='x', size_bytes=4, open=lambda: io.BytesIO(b'data'))
     with bmc.connect() as connection:
@@ -115,9 +115,9 @@ def test_a_task_that_waits_for_the_action_unasked_is_started(
 ) -> None:
     """By the message for that, or by one that names the action; not one that waits for a restart."""
     service(said, times=['Immediate'])
-    assert waits is isinstance(push(bmc), Progress)
+    assert waits is isinstance(push(bmc), UploadProgress)
     service(said, times=['Immediate'], Actions={})
-    assert not isinstance(push(bmc), Progress), 'there is nothing to start it with'
+    assert not isinstance(push(bmc), UploadProgress), 'there is nothing to start it with'
 
 
 def test_a_task_that_names_the_action_waits_for_no_restart(bmc: Any) -> None:
@@ -180,7 +180,7 @@ def test_an_answer_that_leaves_it_open_is_followed_by_a_look(
         assert caught.value.sent
     else:
         assert TASK_URI == go_on(bmc, progress).ref.uri
-    assert TASK_URI == go_on(bmc, Progress(task=progress.task)).ref.uri
+    assert TASK_URI == go_on(bmc, UploadProgress(task=progress.task)).ref.uri
     assert 1 == bmc.count('POST', START)
 
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import pytest
 
 from baremetal_acc.emulator.tls import make_certificate
-from baremetal_acc.http.transport import MAX_HEAD, Reply, TooLong, TooSlow, Transport, TransportError
+from baremetal_acc.http.transport import MAX_HEAD, HttpReply, TooLong, TooSlow, Transport, TransportError
 from baremetal_acc.wait import Hub
 
 HEAD = b'GET /redfish/v1 HTTP/1.1\r\nHost: bmc'
@@ -104,7 +104,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Call
     return lambda function: function()
 
 
-def _in_hub(transport: Transport, direct: Callable[..., Reply], /, *args: Any, **kwargs: Any) -> Reply:
+def _in_hub(transport: Transport, direct: Callable[..., HttpReply], /, *args: Any, **kwargs: Any) -> HttpReply:
     return in_a_hub(lambda: direct(transport, *args, **kwargs))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.redfish.concurrency import Remembered
+from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
 from baremetal_acc.execution.observation import observe
 from tests.wire.recorded import ADDRESS, NOW, inventory_of, target_of, tools_of
 
@@ -164,7 +164,7 @@ def test_what_was_there_before_and_is_linked_no_more_is_gone_and_hides_nothing(
     bmc = recording('nvidia/gh200')
     tree = {uri: json.loads(t) if isinstance(t, str) else t for uri, t in bmc.tree.items()}
     bmc.tree = tree
-    remembered = Remembered()
+    remembered = RememberedBmc()
 
     def look() -> tuple[Any, ...]:
         driver = bmc.driver(remembered)

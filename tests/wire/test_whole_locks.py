@@ -13,9 +13,9 @@ from baremetal_acc.locks.ami.kcs import KcsPolicy
 from baremetal_acc.locks.dell.system_lockdown import SystemLockdown
 from baremetal_acc.locks.host_interface import HostInterface
 from baremetal_acc.locks.hpe.host_authentication import HostAuthentication
-from baremetal_acc.locks.hpe.kcs import KcsEnabled as HpeKcs
+from baremetal_acc.locks.hpe.kcs import HpeKcs as HpeKcs
 from baremetal_acc.locks.hpe.virtual_nic import VirtualNic
-from baremetal_acc.locks.lenovo.kcs import KcsEnabled as LenovoKcs
+from baremetal_acc.locks.lenovo.kcs import LenovoKcs as LenovoKcs
 from baremetal_acc.locks.supermicro.kcs import KcsPrivilege
 from baremetal_acc.locks.supermicro.sys_lockdown import SysLockdown
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope

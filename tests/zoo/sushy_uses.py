@@ -30,17 +30,17 @@ from sushy.resources.updateservice.updateservice import UpdateService
 from baremetal_acc import wait
 from baremetal_acc.bmc.driver import BmcAddress, ImageServer
 from baremetal_acc.bmc.redfish import system, task, update
-from baremetal_acc.bmc.redfish.client import Answer, Connector, _response
-from baremetal_acc.bmc.redfish.concurrency import Remembered
+from baremetal_acc.bmc.redfish.client import Connector, RedfishAnswer, _response
+from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
 from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
 from baremetal_acc.bmc.redfish.image_server import Fetched
 from baremetal_acc.bmc.redfish.login import basic_authorization
-from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.parse import ResourceView
 from baremetal_acc.bmc.redfish.reader import fresh
-from baremetal_acc.bmc.retry import Patience
+from baremetal_acc.bmc.retry import ReadRetry
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.errors import BmcBusy, BmcError, BmcRefused
-from baremetal_acc.model.image import Progress, Upload
+from baremetal_acc.model.image import Upload, UploadProgress
 from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState, UpdateActivity
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName, Ref
@@ -112,9 +112,9 @@ class Bench:
         bank = self.machine.truth()['components'][f'{HOST}/{ITEM[EROT].format(0)}']['active']
         return bank['version'] == NEW[EROT]
 
-    def view(self, uri: str) -> View:
+    def view(self, uri: str) -> ResourceView:
         """A resource as our driver reads it."""
-        return View.of(fresh(self.connector, HOST, uri), [])
+        return ResourceView.of(fresh(self.connector, HOST, uri), [])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +172,7 @@ def connected(machine: Any) -> Iterator[Bench]:
         images=HERE,
     )
     steps: list[Callable[[float], None]] = []
-    driver = RedfishDriver(patience=Patience(sleep=lambda seconds: steps[0](seconds)), remembered=Remembered())
+    driver = RedfishDriver(patience=ReadRetry(sleep=lambda seconds: steps[0](seconds)), remembered=RememberedBmc())
     with driver.connect(address) as connection:
         bench = Bench(machine=machine, connection=connection)
         steps.append(bench.advance)
@@ -432,7 +432,7 @@ def _versions(bench: Bench, read: Callable[[str], object]) -> object:
 # ---- updates and tasks
 
 
-def _accepted(bench: Bench) -> Answer:
+def _accepted(bench: Bench) -> RedfishAnswer:
     """The answer to a SimpleUpdate without more parameters than sushy sends, whose image the BMC has fetched."""
     with Fetched(bench.upload, HERE, HOST, host=bench.connector.host) as served:
         body = {'ImageURI': served.url, 'TransferProtocol': 'HTTP', 'Targets': [bench.item.uri]}
@@ -452,7 +452,7 @@ def _settle(bench: Bench) -> None:
 def _followed(bench: Bench, item: Ref, told: object) -> object:
     """An update to its end, as far as the driver tells of it: started where it waits for that."""
     for _ in range(int(LONG / BEAT)):
-        if isinstance(told, Progress):
+        if isinstance(told, UploadProgress):
             with contextlib.suppress(BmcBusy):
                 told = bench.connection.go_on(item, bench.upload, told)
         elif isinstance(told, TaskReading):
@@ -621,7 +621,7 @@ def _login_by_sushy(bench: Bench) -> object:
 
 
 def _login_by_us(bench: Bench) -> object:
-    driver = RedfishDriver(remembered=Remembered())
+    driver = RedfishDriver(remembered=RememberedBmc())
 
     def open_one() -> tuple[Callable[[], object], Callable[[], None]]:
         connection = driver.connect(bench.address)

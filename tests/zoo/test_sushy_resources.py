@@ -23,8 +23,8 @@ from sushy.resources.system.system import System
 from sushy.taskmonitor import TaskMonitor
 
 from baremetal_acc.bmc.redfish import system, task
-from baremetal_acc.bmc.redfish.client import Answer
-from baremetal_acc.bmc.redfish.parse import View, power_state
+from baremetal_acc.bmc.redfish.client import RedfishAnswer
+from baremetal_acc.bmc.redfish.parse import ResourceView, power_state
 from baremetal_acc.emulator.habit import HABITS
 from baremetal_acc.model.inventory import PowerState, TaskState
 from tests.faults.rig import MACHINE
@@ -116,12 +116,12 @@ class Kept:
     def post(self, path: str, **_: object) -> object:
         return self._reply(self._posted, path)
 
-    def send(self, _method: str, path: str, **_: object) -> Answer:
-        return Answer(status=self._status, headers={}, content=json.dumps(self._posted).encode(), url=path)
+    def send(self, _method: str, path: str, **_: object) -> RedfishAnswer:
+        return RedfishAnswer(status=self._status, headers={}, content=json.dumps(self._posted).encode(), url=path)
 
-    def read(self, path: str, **_: object) -> Answer:
+    def read(self, path: str, **_: object) -> RedfishAnswer:
         self.asked.append(path)
-        return Answer(status=self._status, headers={}, content=json.dumps(self._documents[path]).encode(), url=path)
+        return RedfishAnswer(status=self._status, headers={}, content=json.dumps(self._documents[path]).encode(), url=path)
 
     def path(self, uri: str) -> str:
         return uri
@@ -150,7 +150,7 @@ class Kept:
 def test_one_odd_property_hides_from_sushy_whether_the_host_is_on(odd: dict[str, Any]) -> None:
     """All that a class knows is read when it is made. Our driver reads what it was asked for."""
     document = {name: value for name, value in {**WHOLE, **odd}.items() if value is not None}
-    assert PowerState.ON is power_state(View(ref(HOST), document, []))
+    assert PowerState.ON is power_state(ResourceView(ref(HOST), document, []))
     with pytest.raises((sushy.exceptions.SushyError, TypeError, AttributeError)):
         assert System(Kept({HOST: document}), HOST).power_state
 

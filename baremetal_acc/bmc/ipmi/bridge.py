@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from baremetal_acc import wait
-from baremetal_acc.bmc.ipmi.command import Code, NetFn, Raw, Reply, refusal
+from baremetal_acc.bmc.ipmi.command import CommandReply, CompletionCode, NetFn, Raw, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnreachable
 
 BMC = 0x20
@@ -46,10 +46,10 @@ _AROUND = 8
 """Overhead of Send Message: its channel byte, and seven bytes of the carried message."""
 
 _LOST_ARBITRATION, _BUS_ERROR, _NO_ACKNOWLEDGE = 0x81, 0x82, 0x83
-_UNDELIVERED = frozenset({_LOST_ARBITRATION, _BUS_ERROR, _NO_ACKNOWLEDGE, Code.DESTINATION_UNAVAILABLE})
+_UNDELIVERED = frozenset({_LOST_ARBITRATION, _BUS_ERROR, _NO_ACKNOWLEDGE, CompletionCode.DESTINATION_UNAVAILABLE})
 """Completion codes of Send Message: the message was not delivered. Source: IPMI 2.0 revision 1.1, table 22-10."""
 
-_LATER = frozenset({Code.BUSY, Code.TIMEOUT})
+_LATER = frozenset({CompletionCode.BUSY, CompletionCode.TIMEOUT})
 """Completion codes of Send Message that mean "retry later"; the caller gets them as the answer of the controller."""
 
 _EMPTY = 0x80
@@ -60,7 +60,7 @@ _POLL_FIRST, _POLL_LAST = 0.01, 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class BridgedRequest:
     """An IPMB request to a controller.
 
     :ivar netfn: without the LUN.
@@ -82,8 +82,8 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
-    """The answer to a :class:`Request`."""
+class BridgedResponse:
+    """The answer to a :class:`BridgedRequest`."""
 
     sender: int
     netfn: int
@@ -92,12 +92,12 @@ class Response:
     code: int
     data: bytes
 
-    def answers(self, request: Request) -> bool:
+    def answers(self, request: BridgedRequest) -> bool:
         """Whether this is a response to that request, whatever its sequence number."""
         return (request.to, request.netfn | 1, request.command) == (self.sender, self.netfn, self.command)
 
 
-def decode(message: bytes) -> Response:
+def decode(message: bytes) -> BridgedResponse:
     """Decode an IPMB response.
 
     :raises ValueError: it is too short, or a checksum is wrong.
@@ -108,7 +108,7 @@ def decode(message: bytes) -> Response:
         raise ValueError('the checksum of its header is wrong')
     if sum(message[3:]) & 0xFF:
         raise ValueError('its checksum is wrong')
-    return Response(
+    return BridgedResponse(
         sender=message[3],
         netfn=message[1] >> 2,
         command=message[5],
@@ -154,7 +154,7 @@ class Bridge:
 
     def __call__(
         self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
-    ) -> Reply:
+    ) -> CommandReply:
         """Send a command over the bridge and wait for the answer.
 
         :raises BmcUnreachable: no answer came.
@@ -162,25 +162,25 @@ class Bridge:
         :raises BmcError: the nearer controller refuses Send Message, or the answer is invalid.
         """
         if len(data) > self.longest:
-            return Reply(Code.LENGTH_EXCEEDED)
+            return CommandReply(CompletionCode.LENGTH_EXCEEDED)
         sequence = next(self._sequences) % 64
-        request = Request(to=self._address, netfn=netfn, command=command, sequence=sequence, data=data, lun=lun)
+        request = BridgedRequest(to=self._address, netfn=netfn, command=command, sequence=sequence, data=data, lun=lun)
         within = WITHIN if within is None else within
         until = self._now() + within.total_seconds()
         carrier = bytes([_TRACKED | self._channel]) + request.encode()
         sent = self._raw(NetFn.APP, _SEND_MESSAGE, carrier, once=once, within=within)
         if sent.code in _UNDELIVERED:
-            return Reply(Code.DESTINATION_UNAVAILABLE)
+            return CommandReply(CompletionCode.DESTINATION_UNAVAILABLE)
         if sent.code in _LATER:
-            return Reply(sent.code)
+            return CommandReply(sent.code)
         if not sent.ok:
             raise refusal(self._raw, f'Send Message to controller {self._address:02X}h on channel {self._channel}', sent)
         if sent.number is not None:
             request = replace(request, sequence=sent.number)
         answer = self._heard(sent.data, request) if sent.data else self._fetched(request, until)
-        return Reply(answer.code, answer.data, sent.again)
+        return CommandReply(answer.code, answer.data, sent.again)
 
-    def _heard(self, message: bytes, request: Request) -> Response:
+    def _heard(self, message: bytes, request: BridgedRequest) -> BridgedResponse:
         """Decode the answer that came in the response to Send Message."""
         try:
             answer = decode(message)
@@ -190,7 +190,7 @@ class Bridge:
             raise BmcAnswerInvalid(bmc=self.label, what=f'{_named(request)}: what came answers something else')
         return answer
 
-    def _fetched(self, request: Request, until: float) -> Response:
+    def _fetched(self, request: BridgedRequest, until: float) -> BridgedResponse:
         """Poll the message queue for the answer. Damaged messages, and those for others, are dropped.
 
         :raises BmcUnreachable: the answer did not come in time.
@@ -216,14 +216,14 @@ class Bridge:
                 pause = min(2 * pause, _POLL_LAST)
         raise self._lost(request, None)
 
-    def _is_ours(self, channel: int, answer: Response, request: Request) -> bool:
+    def _is_ours(self, channel: int, answer: BridgedResponse, request: BridgedRequest) -> bool:
         """Whether a message from the queue is the answer. Here nothing below the bridge has compared the sequence number."""
         return channel == self._channel and answer.sequence == request.sequence and answer.answers(request)
 
-    def _lost(self, request: Request, cause: BmcError | None) -> BmcUnreachable:
+    def _lost(self, request: BridgedRequest, cause: BmcError | None) -> BmcUnreachable:
         why = 'no answer came over the bridge' if cause is None else f'its answer cannot be fetched: {cause.what}'
         return BmcUnreachable(bmc=self.label, what=f'{_named(request)}: {why}')
 
 
-def _named(request: Request) -> str:
+def _named(request: BridgedRequest) -> str:
     return f'command {request.netfn:02X}h/{request.command:02X}h'

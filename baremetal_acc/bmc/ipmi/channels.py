@@ -11,7 +11,7 @@ and 23-4.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from baremetal_acc.bmc.ipmi.command import NOT_THERE, Code, CommandRefused, NetFn, Raw, ask, refusal
+from baremetal_acc.bmc.ipmi.command import NOT_THERE, CommandRefused, CompletionCode, NetFn, Raw, ask, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcUnsupported
 from baremetal_acc.model.inventory import PRIVILEGES
 
@@ -24,8 +24,10 @@ _LAN = frozenset({0x04, 0x06})
 _SERIAL = 0x05
 """Channel medium types: LAN (802.3), other LAN, and serial/modem. Source: table 6-3."""
 
-_NO_SUCH_CHANNEL = frozenset({Code.OUT_OF_RANGE, Code.NOT_PRESENT, Code.INVALID_FIELD})
-_NO_SUCH_PARAMETER = frozenset({0x80, Code.OUT_OF_RANGE, Code.NOT_PRESENT, Code.INVALID_FIELD}) | NOT_THERE
+_NO_SUCH_CHANNEL = frozenset({CompletionCode.OUT_OF_RANGE, CompletionCode.NOT_PRESENT, CompletionCode.INVALID_FIELD})
+_NO_SUCH_PARAMETER = (
+    frozenset({0x80, CompletionCode.OUT_OF_RANGE, CompletionCode.NOT_PRESENT, CompletionCode.INVALID_FIELD}) | NOT_THERE
+)
 """Completion codes of a BMC that does not have a LAN parameter. 80h is the standard one; some BMCs return
 the others instead.
 """

@@ -32,7 +32,7 @@ class NetFn(IntEnum):
     OEM_GROUP = 0x2E
 
 
-class Code(IntEnum):
+class CompletionCode(IntEnum):
     """Completion codes. Source: IPMI 2.0 revision 1.1, table 5-2. The meaning of 80h to BEh depends on the command."""
 
     OK = 0x00
@@ -62,10 +62,18 @@ class Code(IntEnum):
     UNSPECIFIED = 0xFF
 
 
-NOT_THERE = frozenset({Code.INVALID_COMMAND, Code.INVALID_FOR_LUN})
+NOT_THERE = frozenset({CompletionCode.INVALID_COMMAND, CompletionCode.INVALID_FOR_LUN})
 """The controller does not have the command: an ordinary answer."""
 
-AWAY = frozenset({Code.TIMEOUT, Code.INITIALISING, Code.DESTINATION_UNAVAILABLE, Code.NO_RESPONSE, Code.UNSPECIFIED})
+AWAY = frozenset(
+    {
+        CompletionCode.TIMEOUT,
+        CompletionCode.INITIALISING,
+        CompletionCode.DESTINATION_UNAVAILABLE,
+        CompletionCode.NO_RESPONSE,
+        CompletionCode.UNSPECIFIED,
+    }
+)
 """The controller may be restarting: retry later."""
 
 FRU_INFO, FRU_READ = 0x10, 0x11
@@ -74,15 +82,23 @@ FRU_INFO, FRU_READ = 0x10, 0x11
 FRU_BUSY = 0x81
 """Completion code of these two commands: FRU device busy. Source: IPMI 2.0 revision 1.1, tables 34-2 and 34-3."""
 
-TOO_LONG = frozenset({Code.TRUNCATED, Code.LENGTH_INVALID, Code.LENGTH_EXCEEDED, Code.OUT_OF_RANGE, Code.CANNOT_RETURN})
+TOO_LONG = frozenset(
+    {
+        CompletionCode.TRUNCATED,
+        CompletionCode.LENGTH_INVALID,
+        CompletionCode.LENGTH_EXCEEDED,
+        CompletionCode.OUT_OF_RANGE,
+        CompletionCode.CANNOT_RETURN,
+    }
+)
 """A shorter request, or a request for fewer bytes, may be accepted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class CommandReply:
     """Answer of a controller to a command.
 
-    :ivar code: completion code; not always one of :class:`Code`.
+    :ivar code: completion code; not always one of :class:`CompletionCode`.
     :ivar data: the bytes after it.
     :ivar number: for Send Message, the sequence number that the transport gave the carried message; None: the caller's.
     :ivar again: the command was retransmitted: an earlier copy may have been executed, and this be the answer to a later one.
@@ -96,7 +112,7 @@ class Reply:
     @property
     def ok(self) -> bool:
         """Whether the command succeeded."""
-        return self.code == Code.OK
+        return self.code == CompletionCode.OK
 
 
 class Raw(Protocol):
@@ -110,7 +126,7 @@ class Raw(Protocol):
 
     def __call__(
         self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
-    ) -> Reply:
+    ) -> CommandReply:
         """Send a command and wait for the answer. A completion code other than 0 is returned like any other answer.
 
         :param once: never send the command a second time: it may have been executed though no answer came.
@@ -124,11 +140,15 @@ class Raw(Protocol):
 class Paced(Protocol):
     """A :class:`Raw` that can send a series of commands of one kind faster than one at a time."""
 
-    def series(self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
+    def series(
+        self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[CommandReply], bool]
+    ) -> CommandReply | None:
         """As :func:`series`."""
 
 
-def series(raw: Raw, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
+def series(
+    raw: Raw, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[CommandReply], bool]
+) -> CommandReply | None:
     """Send commands of one kind in sequence, each after the one before was answered.
 
     :param requests: their data. The next one may be generated before the last answer has come.
@@ -153,7 +173,7 @@ class CommandRefused(BmcRefused):
         super().__init__(bmc=raw.label, what=f'{what}: refused with completion code {code:02X}h')
 
 
-def refusal(raw: Raw, what: str, reply: Reply) -> BmcError:
+def refusal(raw: Raw, what: str, reply: CommandReply) -> BmcError:
     """The error for a completion code other than success.
 
     :param what: the command, for people, such as ``Get Device ID``.
@@ -161,9 +181,9 @@ def refusal(raw: Raw, what: str, reply: Reply) -> BmcError:
     code = f'{reply.code:02X}h'
     if reply.code in NOT_THERE:
         return BmcUnsupported(bmc=raw.label, what=f'{what}: it has no such command ({code})')
-    if reply.code == Code.BUSY:
+    if reply.code == CompletionCode.BUSY:
         return BmcBusy(bmc=raw.label, what=f'{what}: it is busy ({code})')
-    if reply.code == Code.PRIVILEGE:
+    if reply.code == CompletionCode.PRIVILEGE:
         return BmcNotAuthorised(
             bmc=raw.label,
             what=f'{what}: refused ({code})',

@@ -14,8 +14,8 @@ from datetime import timedelta
 
 from baremetal_acc.bmc.ipmi import entities, fru, sdr
 from baremetal_acc.bmc.ipmi.bridge import BMC, Bridge
-from baremetal_acc.bmc.ipmi.command import Code, CommandRefused, NetFn, Raw, Reply, refusal
-from baremetal_acc.bmc.ipmi.node_busy_retry import Patience, Patient
+from baremetal_acc.bmc.ipmi.command import CommandRefused, CommandReply, CompletionCode, NetFn, Raw, refusal
+from baremetal_acc.bmc.ipmi.node_busy_retry import NodeBusyRetry, Patient
 from baremetal_acc.bmc.ipmi.privileged import Privileged
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
@@ -81,7 +81,7 @@ Path = tuple[Hop, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Controller:
+class ManagementController:
     """A controller that the inspection has found.
 
     :ivar device: None: its device id was not read, because it is absent or for a reason in ``Look.unread``.
@@ -162,10 +162,10 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class ControllerInventory:
     """Controllers and FRUs that an inspection has found, sorted by their paths."""
 
-    controllers: tuple[Controller, ...]
+    controllers: tuple[ManagementController, ...]
     frus: tuple[Fru, ...]
     unread: tuple[Unread, ...] = ()
 
@@ -230,7 +230,7 @@ def parse(data: bytes) -> DeviceId:
 # -------------------------------------------------------------------------------------------------------------- a whole machine
 
 
-def look(raw: Raw, patience: Patience | None = None, administrator: Raw | None = None) -> Look:
+def look(raw: Raw, patience: NodeBusyRetry | None = None, administrator: Raw | None = None) -> ControllerInventory:
     """Discover all controllers and FRUs that the BMC, and the controllers that it refers to, know of.
 
     :param raw: to the BMC.
@@ -238,7 +238,7 @@ def look(raw: Raw, patience: Patience | None = None, administrator: Raw | None =
     :param administrator: to the BMC, for commands that are refused over ``raw``; None: there is none.
     :raises BmcError: the BMC does not answer Get Device ID, or no longer answers.
     """
-    return _Looking(raw, Patience() if patience is None else patience, administrator).look()
+    return _Looking(raw, NodeBusyRetry() if patience is None else patience, administrator).look()
 
 
 def way(path: Path, channel: int, address: int) -> Path:
@@ -275,7 +275,7 @@ class _Counted:
 
     def __call__(
         self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
-    ) -> Reply:
+    ) -> CommandReply:
         """Send a command.
 
         :raises BmcAnswerInvalid: the limit is used up.
@@ -287,7 +287,7 @@ class _Counted:
         return self._raw(netfn, command, data, lun=lun, once=once, within=within)
 
 
-def bridged(raw: Raw, path: Path, patience: Patience | None = None) -> Raw:
+def bridged(raw: Raw, path: Path, patience: NodeBusyRetry | None = None) -> Raw:
     """A :class:`Raw` to a controller.
 
     :param raw: to the BMC.
@@ -303,24 +303,24 @@ def bridged(raw: Raw, path: Path, patience: Patience | None = None) -> Raw:
 class _Looking:
     """One inspection: what is known so far, and which controllers are still to be read."""
 
-    def __init__(self, raw: Raw, patience: Patience, administrator: Raw | None) -> None:
+    def __init__(self, raw: Raw, patience: NodeBusyRetry, administrator: Raw | None) -> None:
         self._limit = _Limit(MOST_COMMANDS)
         self._counted = _Counted(raw, self._limit)
         self._administrator = None if administrator is None else _Counted(administrator, self._limit)
         self._patience = patience
         self._raws: dict[tuple[Path, bool], Raw] = {}
-        self._known: dict[Path, Controller] = {}
+        self._known: dict[Path, ManagementController] = {}
         self._frus: dict[tuple[Path, int, int], Fru] = {}
         self._next: deque[Path] = deque()
         self._unread: list[Unread] = []
 
-    def look(self) -> Look:
+    def look(self) -> ControllerInventory:
         """Read the controllers first: their records list the FRUs, and show which are absent."""
-        self._meet(Controller(path=()))
+        self._meet(ManagementController(path=()))
         while self._next:
             self._visit(self._next.popleft())
         self._read_frus()
-        return Look(
+        return ControllerInventory(
             controllers=tuple(self._known[path] for path in sorted(self._known, key=_order)),
             frus=tuple(self._frus[key] for key in sorted(self._frus, key=lambda key: _order(*key))),
             unread=tuple(self._unread),
@@ -339,7 +339,7 @@ class _Looking:
         """To a controller, without retries while it is busy."""
         return self._raw(path, patient=False)
 
-    def _meet(self, controller: Controller) -> None:
+    def _meet(self, controller: ManagementController) -> None:
         """Add a controller that a record refers to. Of several records, the first with a name or an entity is kept."""
         path = controller.path
         known = self._known.get(path)
@@ -364,7 +364,7 @@ class _Looking:
             if not path:
                 raise
             self._check(exc)
-            if _refused(exc, Code.DESTINATION_UNAVAILABLE):
+            if _refused(exc, CompletionCode.DESTINATION_UNAVAILABLE):
                 self._known[path] = replace(controller, absent=True)
             else:
                 hides = entities.may_know_cards(controller.entity)
@@ -378,7 +378,7 @@ class _Looking:
         elif device.device_sdrs:
             self._records(path, sdr.DEVICE)
 
-    def _records(self, path: Path, place: sdr.Place) -> None:
+    def _records(self, path: Path, place: sdr.BridgePath) -> None:
         """Evaluate the SDR locators of a controller. A BMC's SDR repository also holds that BMC's own records."""
         hides = entities.may_know_cards(self._known[path].entity)
         where = self._known[path].location
@@ -396,11 +396,11 @@ class _Looking:
                     self._locate(path, record)
                 case sdr.ControllerLocator():
                     there = way(path, record.channel, record.address)
-                    said = Controller(path=there, name=record.name, entity=record.entity, instance=record.instance)
+                    said = ManagementController(path=there, name=record.name, entity=record.entity, instance=record.instance)
                     self._meet(said)
                     if record.fru_inventory:
                         self._find(Fru(path=there, number=0, name=record.name, entity=record.entity, instance=record.instance))
-                case sdr.OtherRecord() if record.locates:
+                case sdr.OtherSdr() if record.locates:
                     self._miss(path, place.name, f'record {record.number:04X}h is cut short', hides=hides, location=where)
         if kept.error is not None:
             self._check(kept.error)
@@ -414,7 +414,7 @@ class _Looking:
             hides = entities.may_be_card(record.entity, record.device_type, record.modifier)
             self._miss(there, what, told, hides=hides, location=where)
             return
-        self._meet(Controller(path=there))
+        self._meet(ManagementController(path=there))
         self._find(
             Fru(
                 path=there,
@@ -465,7 +465,7 @@ class _Looking:
                 self._check(exc)
                 self._miss_fru(found, exc.what)
 
-    def _out_of_reach(self, found: Fru, controller: Controller | None) -> Fru:
+    def _out_of_reach(self, found: Fru, controller: ManagementController | None) -> Fru:
         """Mark an FRU whose controller was not read. It gets a gap of its own only if the controller's gap hides no cards."""
         if controller is None:
             return found
@@ -477,7 +477,7 @@ class _Looking:
         try:
             return replace(found, contents=fru.contents(raw, found.number, lun=found.lun, whole=whole))
         except BmcError as exc:
-            if _refused(exc, Code.NOT_PRESENT):
+            if _refused(exc, CompletionCode.NOT_PRESENT):
                 return replace(found, absent=True)
             raise
 
@@ -501,7 +501,7 @@ class _Looking:
         self._unread.append(Unread(path=path, what=what, reason=reason, hides=hides, location=location))
 
 
-def _refused(exc: BmcError, code: Code) -> bool:
+def _refused(exc: BmcError, code: CompletionCode) -> bool:
     return isinstance(exc, CommandRefused) and exc.code == code
 
 

@@ -10,7 +10,7 @@ from baremetal_acc.bmc.driver import Accepted, BmcAddress, Document, JsonObject
 from baremetal_acc.bmc.ipmi import resource
 from baremetal_acc.bmc.ipmi.command import Raw
 from baremetal_acc.bmc.ipmi.firmware_firewall import apply, masks
-from baremetal_acc.bmc.ipmi.session import Sessions
+from baremetal_acc.bmc.ipmi.session import RmcpSessions
 from baremetal_acc.errors import BmcRefusalReason, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import Objection
 from baremetal_acc.model.lock import LockState
@@ -62,7 +62,7 @@ class IpmiWriter:
     (:func:`baremetal_acc.bmc.ipmi.firmware_firewall.apply.encode_undo`).
     """
 
-    def __init__(self, address: BmcAddress, raw: Sessions) -> None:
+    def __init__(self, address: BmcAddress, raw: RmcpSessions) -> None:
         self.name: BmcName = address.name
         self.session = f'{address.name}-{secrets.token_hex(6)}'
         self.accepted: list[Accepted] = []

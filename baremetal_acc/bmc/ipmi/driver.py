@@ -36,20 +36,20 @@ from baremetal_acc.bmc import stopping
 from baremetal_acc.bmc.device_ids import Devices
 from baremetal_acc.bmc.driver import BmcAddress, Document, JsonObject, Look, Upload
 from baremetal_acc.bmc.ipmi import chassis, device, endpoint, fru, inventory, resource, update, users
-from baremetal_acc.bmc.ipmi.command import Code, CommandRefused, NetFn, Raw, ask
+from baremetal_acc.bmc.ipmi.command import CommandRefused, CompletionCode, NetFn, Raw, ask
 from baremetal_acc.bmc.ipmi.device import Path, bridged
 from baremetal_acc.bmc.ipmi.documents import IpmiReader, IpmiWriter, no_such, observed_firewall
-from baremetal_acc.bmc.ipmi.endpoint import Privilege
+from baremetal_acc.bmc.ipmi.endpoint import LoginPrivilege
 from baremetal_acc.bmc.ipmi.firmware_firewall import apply, masks
 from baremetal_acc.bmc.ipmi.hpm import commands, compatibility
-from baremetal_acc.bmc.ipmi.node_busy_retry import Patience
+from baremetal_acc.bmc.ipmi.node_busy_retry import NodeBusyRetry
 from baremetal_acc.bmc.ipmi.privileged import Privileged
-from baremetal_acc.bmc.ipmi.resource import Part, Place
-from baremetal_acc.bmc.ipmi.session import Sessions
+from baremetal_acc.bmc.ipmi.resource import ControllerAddress, MachinePart
+from baremetal_acc.bmc.ipmi.session import RmcpSessions
 from baremetal_acc.errors import BmcBusy, BmcError, BmcRefusalReason, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Image, Progress
+from baremetal_acc.model.image import Image, UploadProgress
 from baremetal_acc.model.inventory import (
     BmcFacts,
     Gap,
@@ -95,12 +95,12 @@ class IpmiDriver:
         :raises UsageError: the address is invalid, or no session could be opened with these credentials.
         """
         where = place_of(address)
-        raw = Sessions(where, Privilege.OPERATOR)
+        raw = RmcpSessions(where, LoginPrivilege.OPERATOR)
         raw.ready()
         return IpmiConnection(address, where, raw, self._devices)
 
 
-def place_of(address: BmcAddress) -> endpoint.Place:
+def place_of(address: BmcAddress) -> endpoint.Endpoint:
     """The IPMI endpoint of a BMC, from its address.
 
     :raises UsageError: no session could be opened with that address or these credentials.
@@ -133,17 +133,17 @@ class IpmiConnection:
 
     lasts = False  # BMCs end an IPMI session after a minute without a command
 
-    def __init__(self, address: BmcAddress, where: endpoint.Place, raw: Sessions, devices: Devices | None) -> None:
+    def __init__(self, address: BmcAddress, where: endpoint.Endpoint, raw: RmcpSessions, devices: Devices | None) -> None:
         self.address = address
         self.session = f'{address.name}-{secrets.token_hex(6)}'
         self._where = where
         self._raw = raw
         self._devices = devices
         self._targets: tuple[Path, ...] = ((),)
-        self._others: list[Sessions] = []
-        self._uploading: Sessions | None = None
+        self._others: list[RmcpSessions] = []
+        self._uploading: RmcpSessions | None = None
         self._asking = self._administrator()
-        self._patience: Patience | None = None
+        self._patience: NodeBusyRetry | None = None
         stopping.watch(self)
 
     def __enter__(self) -> 'IpmiConnection':
@@ -193,23 +193,23 @@ class IpmiConnection:
     def ownership(self) -> None:
         """None: over IPMI a BMC has one machine."""
 
-    def _target(self, path: Path, gaps: list[Gap]) -> inventory.Target | None:
+    def _target(self, path: Path, gaps: list[Gap]) -> inventory.InventoryTarget | None:
         """Read the HPM.1 components of a controller; None without HPM.1 (an ordinary answer), or if they could not be read (a
         gap).
         """
 
-        def read(raw: Raw) -> inventory.Target | None:
+        def read(raw: Raw) -> inventory.InventoryTarget | None:
             capabilities = commands.capabilities(raw)
             if capabilities is None:
                 return None
-            return inventory.Target(path=path, components=commands.components(raw, capabilities))
+            return inventory.InventoryTarget(path=path, components=commands.components(raw, capabilities))
 
         try:
             return self._as_may(path, read)
         except BmcError as exc:
             if isinstance(exc, BmcUnreachable):
                 device.identify(self._raw)  # raises if the BMC itself does not answer
-            gaps.append(Gap(ref=self._ref(Place(path=path, part=Part.HPM)), reason=exc.what))
+            gaps.append(Gap(ref=self._ref(ControllerAddress(path=path, part=MachinePart.HPM)), reason=exc.what))
             return None
 
     def _as_may(self, path: Path, ask: Callable[[Raw], _T]) -> _T:
@@ -223,9 +223,9 @@ class IpmiConnection:
         return ask(self._may(path))
 
     @contextmanager
-    def _reading(self) -> Iterator[Patience]:
+    def _reading(self) -> Iterator[NodeBusyRetry]:
         """Context for reads: busy controllers are retried for a short time in all, within the time budget of an inspection."""
-        self._patience = Patience()
+        self._patience = NodeBusyRetry()
         try:
             with self._budgeted():
                 yield self._patience
@@ -262,7 +262,11 @@ class IpmiConnection:
         )
 
     def _facts(
-        self, seen: device.Look, targets: Sequence[inventory.Target], system: Ref | None, host: HostReading | None
+        self,
+        seen: device.ControllerInventory,
+        targets: Sequence[inventory.InventoryTarget],
+        system: Ref | None,
+        host: HostReading | None,
     ) -> BmcFacts:
         itself = seen.controllers[0].device
         board = next((one.contents for one in seen.frus if not one.path and one.number == one.lun == 0), None)
@@ -284,15 +288,21 @@ class IpmiConnection:
         )
 
     def _documents(
-        self, seen: device.Look, targets: Iterable[inventory.Target], closed: apply.Verdict
+        self, seen: device.ControllerInventory, targets: Iterable[inventory.InventoryTarget], closed: apply.FirewallVerdict
     ) -> dict[str, JsonObject]:
-        said = {Place(path=c.path): resource.of_controller(c.device) for c in seen.controllers if c.device is not None}
+        said = {
+            ControllerAddress(path=c.path): resource.of_controller(c.device) for c in seen.controllers if c.device is not None
+        }
         for one in seen.frus:
             if one.contents is not None:
-                said[Place(path=one.path, part=Part.FRU, number=one.number, lun=one.lun)] = resource.of_fru(one.contents)
+                said[ControllerAddress(path=one.path, part=MachinePart.FRU, number=one.number, lun=one.lun)] = resource.of_fru(
+                    one.contents
+                )
         for target in targets:
             for component in target.components:
-                said[Place(path=target.path, part=Part.HPM, number=component.number)] = resource.of_component(component)
+                said[ControllerAddress(path=target.path, part=MachinePart.HPM, number=component.number)] = (
+                    resource.of_component(component)
+                )
         if closed.state is not LockState.UNSUPPORTED:
             said[resource.FIREWALL] = resource.of_firewall(closed)
         return {place.uri: body for place, body in said.items()}
@@ -311,15 +321,15 @@ class IpmiConnection:
     def _read(self, uri: str) -> Document:
         place = resource.place(uri)
         match place:
-            case Place(part=None):
+            case ControllerAddress(part=None):
                 body = resource.of_controller(device.identify(self._may(place.path)))
-            case Place(part=Part.FRU, number=int(number)):
+            case ControllerAddress(part=MachinePart.FRU, number=int(number)):
                 body = resource.of_fru(fru.contents(self._may(place.path), number, lun=place.lun))
-            case Place(part=Part.HPM, number=int(number), back=False):
+            case ControllerAddress(part=MachinePart.HPM, number=int(number), back=False):
                 body = resource.of_component(self._as_may(place.path, lambda raw: commands.component(raw, number)))
-            case Place(part=Part.CHASSIS):
+            case ControllerAddress(part=MachinePart.CHASSIS):
                 body = {'PowerState': chassis.status(self._may(())).power.value}
-            case Place(part=Part.FIREWALL):
+            case ControllerAddress(part=MachinePart.FIREWALL):
                 body = self._as_may((), lambda raw: observed_firewall(raw, uri))
             case _:
                 raise no_such(self.address.label, uri)
@@ -341,7 +351,7 @@ class IpmiConnection:
 
     def _component_now(self, ref: Ref) -> Component:
         match resource.place(ref.uri):
-            case Place(part=Part.HPM, number=int(number), back=False) as endpoint:
+            case ControllerAddress(part=MachinePart.HPM, number=int(number), back=False) as endpoint:
                 found = self._as_may(endpoint.path, _components)
                 components = () if found is None else found
                 if number not in {one.number for one in components}:
@@ -368,10 +378,10 @@ class IpmiConnection:
 
     def _task(self, ref: Ref) -> TaskReading:
         match resource.place(ref.uri):
-            case Place(part=Part.HPM, number=None) as endpoint:
+            case ControllerAddress(part=MachinePart.HPM, number=None) as endpoint:
                 found = self._running(endpoint.path)
                 return found or TaskReading(ref=ref, state=TaskState.GONE, raw='no command is in progress')
-            case Place(part=Part.HPM, number=int(number)) as endpoint:
+            case ControllerAddress(part=MachinePart.HPM, number=int(number)) as endpoint:
                 return self._as_may(endpoint.path, lambda raw: update.reading(raw, ref, number, back=endpoint.back))
             case _:
                 raise no_such(self.address.label, ref.uri)
@@ -387,7 +397,7 @@ class IpmiConnection:
                 try:
                     found.append(self._running(path))
                 except BmcError as exc:
-                    exc.uri = exc.uri or Place(path=path, part=Part.HPM).uri
+                    exc.uri = exc.uri or ControllerAddress(path=path, part=MachinePart.HPM).uri
                     raise
         return tuple(task for task in found if task is not None)
 
@@ -407,7 +417,7 @@ class IpmiConnection:
         if status is None or status.code != commands.IN_PROGRESS:
             return None
         return TaskReading(
-            ref=self._ref(Place(path=path, part=Part.HPM)),
+            ref=self._ref(ControllerAddress(path=path, part=MachinePart.HPM)),
             state=TaskState.ACTIVE,
             raw=f'command {status.command:02X}h/{status.code:02X}h',
             percent=status.percent,
@@ -467,7 +477,7 @@ class IpmiConnection:
                 path, number = self._place(target)
                 self._as_may(path, partial(compatibility.judge, ref=target, number=number, image=image, content=content))
 
-    def push(self, target: Ref, upload: Upload) -> Progress:
+    def push(self, target: Ref, upload: Upload) -> UploadProgress:
         """Check that an image can be written to an HPM.1 component; :meth:`go_on` writes it.
 
         :raises BmcError: as in the contract, and as :func:`baremetal_acc.bmc.ipmi.update.push`.
@@ -481,7 +491,7 @@ class IpmiConnection:
             raise
         return replace(found, task=self._controller(target))
 
-    def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Progress:
+    def go_on(self, target: Ref, upload: Upload, progress: UploadProgress) -> TaskReading | UploadProgress:
         """Write one turn of an image to an HPM.1 component; the last turn activates it, or rolls the component back.
 
         :raises BmcError: as in the contract, and as :func:`baremetal_acc.bmc.ipmi.update.go_on`.
@@ -504,7 +514,7 @@ class IpmiConnection:
         :raises BmcUnsupported: the target is no HPM.1 component.
         """
         match resource.place(target.uri):
-            case Place(part=Part.HPM, number=int(number), back=False) as endpoint:
+            case ControllerAddress(part=MachinePart.HPM, number=int(number), back=False) as endpoint:
                 return endpoint.path, number
             case _:
                 told = 'it is no component that takes an image over IPMI'
@@ -513,7 +523,7 @@ class IpmiConnection:
     def _controller(self, target: Ref) -> Ref:
         """The ref by which :meth:`active_tasks` reports a command in progress in the controller of a component."""
         place = resource.place(target.uri)
-        return target if place is None else self._ref(Place(path=place.path, part=Part.HPM))
+        return target if place is None else self._ref(ControllerAddress(path=place.path, part=MachinePart.HPM))
 
     def cancel(self, ref: Ref) -> None:
         """Commands of a controller are not cancelled: HPM.1 can abort an upgrade, but what is left then is no firmware.
@@ -541,7 +551,7 @@ class IpmiConnection:
         :raises BmcError: the request was not accepted.
         """
         if kind is ResetKind.BMC_RESET:
-            self._check(system, Place())
+            self._check(system, ControllerAddress())
             with self._administrator() as raw:
                 ask(raw, NetFn.APP, _COLD_RESET, what='Cold Reset', once=True)
             return
@@ -555,7 +565,7 @@ class IpmiConnection:
         try:
             ask(self._raw, NetFn.CHASSIS, _CHASSIS_CONTROL, bytes([word]), what='Chassis Control', once=True)
         except CommandRefused as exc:
-            if exc.code != Code.NOT_IN_STATE:
+            if exc.code != CompletionCode.NOT_IN_STATE:
                 raise
             # BMCs answer so while the power state is changing. The caller reads whether the wanted state was reached.
             what = f'{exc.what}: its power does not allow {wanted} now'
@@ -566,9 +576,9 @@ class IpmiConnection:
             what = f'{exc.what}; Chassis Control ({wanted}) may have arrived'
             raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=what, hint=exc.hint) from exc
 
-    def _administrator(self) -> Sessions:
+    def _administrator(self) -> RmcpSessions:
         """A separate administrator's session for what is written; :meth:`stop` stops it too."""
-        raw = Sessions(self._where, Privilege.ADMINISTRATOR)
+        raw = RmcpSessions(self._where, LoginPrivilege.ADMINISTRATOR)
         self._others.append(raw)
         return raw
 
@@ -581,16 +591,16 @@ class IpmiConnection:
         """To a controller, within :meth:`_budgeted`: as operator, and as administrator for commands that are refused."""
         return Privileged(self._to(path), bridged(self._asking, path, self._patience))
 
-    def _ref(self, place: Place) -> Ref:
+    def _ref(self, place: ControllerAddress) -> Ref:
         return Ref(bmc=self.address.name, uri=place.uri)
 
-    def _check(self, ref: Ref, place: Place) -> None:
+    def _check(self, ref: Ref, place: ControllerAddress) -> None:
         """:raises BmcRefused: the ref is not of that part."""
         if resource.place(ref.uri) != place:
             raise no_such(self.address.label, ref.uri)
 
 
-def _components(raw: Raw) -> tuple[commands.Component, ...] | None:
+def _components(raw: Raw) -> tuple[commands.HpmComponent, ...] | None:
     """The HPM.1 components of a controller; None where it does not support HPM.1."""
     target = commands.capabilities(raw)
     return None if target is None else commands.components(raw, target)

@@ -24,7 +24,7 @@ LOGIN = timedelta(seconds=15)
 """Timeout of the login handshake, whose messages may each be lost several times."""
 
 
-class Privilege(IntEnum):
+class LoginPrivilege(IntEnum):
     """Privilege level of a session. Source: IPMI 2.0 revision 1.1, section 6.8."""
 
     OPERATOR = 3
@@ -32,7 +32,7 @@ class Privilege(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suite:
+class CipherSuite:
     """A cipher suite that may be used.
 
     :ivar algorithms: authentication, integrity, confidentiality. Source: tables 13-17 to 13-19.
@@ -51,8 +51,8 @@ class Suite:
 
 
 SUITES = {
-    17: Suite(number=17, algorithms=(3, 4, 1), digest=32, check=16, hash=256, digest_name='sha256'),
-    3: Suite(number=3, algorithms=(1, 1, 1), digest=20, check=12, hash=1, digest_name='sha1'),
+    17: CipherSuite(number=17, algorithms=(3, 4, 1), digest=32, check=16, hash=256, digest_name='sha256'),
+    3: CipherSuite(number=3, algorithms=(1, 1, 1), digest=20, check=12, hash=1, digest_name='sha1'),
 }
 """Usable cipher suites. All others have no encryption, no integrity check, or a broken one. 3 (SHA-1) is used only where the
 operator chooses it, for BMCs that have nothing better.
@@ -60,7 +60,7 @@ operator chooses it, for BMCs that have nothing better.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Endpoint:
     """Endpoint of a BMC: address, credentials and timeouts. Created by :func:`place`, which validates it.
 
     :ivar label: name of the BMC, for messages.
@@ -75,7 +75,7 @@ class Place:
     port: int
     username: bytes
     password: bytes = field(repr=False)
-    suite: Suite
+    suite: CipherSuite
     key: bytes | None = field(default=None, repr=False)
     answer: timedelta = ANSWER
     login: timedelta = LOGIN
@@ -93,7 +93,7 @@ def place(
     key: bytes | None = None,
     answer: timedelta = ANSWER,
     login: timedelta = LOGIN,
-) -> Place:
+) -> Endpoint:
     """Validate the values, and create the endpoint.
 
     :raises UsageError: no session could be opened with these values.
@@ -117,7 +117,7 @@ def place(
         raise UsageError(
             argument=f'BMC {label}, K_G', what=f'1 to {KEY_BYTES} bytes expected', hint='leave it out if there is none'
         )
-    return Place(
+    return Endpoint(
         label=label,
         host=host,
         port=port,

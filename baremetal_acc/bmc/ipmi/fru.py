@@ -20,10 +20,10 @@ from baremetal_acc.bmc.ipmi.command import (
     FRU_READ,
     NOT_THERE,
     TOO_LONG,
-    Code,
+    CommandReply,
+    CompletionCode,
     NetFn,
     Raw,
-    Reply,
     refusal,
 )
 from baremetal_acc.bmc.ipmi.text import Coding, said
@@ -45,7 +45,9 @@ PICMG = 0x00315A
 READ_AGAIN = 2
 """Maximum number of times that an FRU is read again."""
 
-_NO_MATTER_HOW_MUCH = frozenset({*NOT_THERE, FRU_BUSY, Code.BUSY, Code.DESTINATION_UNAVAILABLE, Code.PRIVILEGE})
+_NO_MATTER_HOW_MUCH = frozenset(
+    {*NOT_THERE, FRU_BUSY, CompletionCode.BUSY, CompletionCode.DESTINATION_UNAVAILABLE, CompletionCode.PRIVILEGE}
+)
 """Completion codes for which a shorter read does not help."""
 
 _HEADER = 8
@@ -62,7 +64,7 @@ _EPOCH = datetime(1996, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chassis:
+class ChassisArea:
     """Chassis info area.
 
     :ivar kind: SMBIOS chassis type.
@@ -76,7 +78,7 @@ class Chassis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Board:
+class BoardArea:
     """Board info area.
 
     :ivar made: manufacturing time, to the minute; None where it is not given.
@@ -93,7 +95,7 @@ class Board:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
+class ProductArea:
     """Product info area."""
 
     language: int
@@ -108,7 +110,7 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OtherRecord:
+class OtherMultiRecord:
     """A multi-record area record that is not decoded.
 
     :ivar kind: record type id.
@@ -186,7 +188,7 @@ class PointToPoint:
     links: tuple[Link, ...]
 
 
-Record = OtherRecord | OemRecord | PicmgRecord | ModuleCurrent | PointToPoint
+Record = OtherMultiRecord | OemRecord | PicmgRecord | ModuleCurrent | PointToPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,9 +199,9 @@ class Contents:
     :ivar unsure: an invalid area may hold the name of a board or of a product.
     """
 
-    chassis: Chassis | None = None
-    board: Board | None = None
-    product: Product | None = None
+    chassis: ChassisArea | None = None
+    board: BoardArea | None = None
+    product: ProductArea | None = None
     records: tuple[Record, ...] = ()
     faults: tuple[str, ...] = ()
     unsure: bool = False
@@ -268,7 +270,7 @@ def read(raw: Raw, number: int = 0, *, lun: int = 0, whole: bool = False) -> byt
     return data
 
 
-def _part(reply: Reply, count: int, unit: int) -> bytes:
+def _part(reply: CommandReply, count: int, unit: int) -> bytes:
     """The data bytes of an answer; empty if it has fewer bytes than its count says, or more than were requested.
 
     :param count: number of units that were requested.
@@ -281,7 +283,7 @@ def _part(reply: Reply, count: int, unit: int) -> bytes:
     return body[: given * unit] if given <= count and len(body) >= given * unit else b''
 
 
-def _failure(raw: Raw, what: str, reply: Reply, count: int) -> BmcError:
+def _failure(raw: Raw, what: str, reply: CommandReply, count: int) -> BmcError:
     """The error for a read that returned no data.
 
     :param count: number of bytes that were requested.
@@ -399,21 +401,21 @@ def _area(data: bytes, place: int) -> bytes | None:
     return area[:-1]
 
 
-def _chassis(data: bytes) -> tuple[Chassis | None, str | None]:
+def _chassis(data: bytes) -> tuple[ChassisArea | None, str | None]:
     area, fault = _believed(data, 2)
     if area is None:
         return None, fault
     names, more, fault = _named(area, 3, 2, english=True)
-    return Chassis(kind=area[2], part_number=names[0], serial=names[1], more=more), fault
+    return ChassisArea(kind=area[2], part_number=names[0], serial=names[1], more=more), fault
 
 
-def _board(data: bytes) -> tuple[Board | None, str | None]:
+def _board(data: bytes) -> tuple[BoardArea | None, str | None]:
     area, fault = _believed(data, 3)
     if area is None:
         return None, fault
     minutes = int.from_bytes(area[3:6], 'little')
     names, more, fault = _named(area, 6, 5, english=area[2] in _ENGLISH)
-    found = Board(
+    found = BoardArea(
         language=area[2],
         made=_EPOCH + timedelta(minutes=minutes) if minutes else None,
         manufacturer=names[0],
@@ -426,12 +428,12 @@ def _board(data: bytes) -> tuple[Board | None, str | None]:
     return found, fault
 
 
-def _product(data: bytes) -> tuple[Product | None, str | None]:
+def _product(data: bytes) -> tuple[ProductArea | None, str | None]:
     area, fault = _believed(data, 4)
     if area is None:
         return None, fault
     names, more, fault = _named(area, 3, 7, english=area[2] in _ENGLISH)
-    found = Product(
+    found = ProductArea(
         language=area[2],
         manufacturer=names[0],
         name=names[1],
@@ -506,7 +508,7 @@ def _records(data: bytes, faults: list[str]) -> Iterator[Record]:
                 yield _record(kind, body)
             except _Fault as exc:
                 faults.append(f'record {n}: {exc}')
-                yield OtherRecord(kind=kind, data=body)
+                yield OtherMultiRecord(kind=kind, data=body)
         if flags & _LAST_RECORD:
             return
     if offset:
@@ -519,7 +521,7 @@ def _record(kind: int, body: bytes) -> Record:
     :raises _Fault: its layout is not that of its type.
     """
     if kind < _OEM:
-        return OtherRecord(kind=kind, data=body)
+        return OtherMultiRecord(kind=kind, data=body)
     if len(body) < 3:
         raise _Fault('it is of a manufacturer and does not say which')
     manufacturer = int.from_bytes(body[:3], 'little')

@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from baremetal_acc.bmc.device_ids import Devices, Row
+from baremetal_acc.bmc.device_ids import DeviceRow, Devices
 from baremetal_acc.bmc.ipmi import device, entities, fru
 from baremetal_acc.bmc.ipmi.device import Path
 from baremetal_acc.bmc.ipmi.hpm import commands
-from baremetal_acc.bmc.ipmi.resource import Part, Place
+from baremetal_acc.bmc.ipmi.resource import ControllerAddress, MachinePart
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Gap, PlatformDevice
@@ -32,15 +32,15 @@ FIRMWARE = 'firmware'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class InventoryTarget:
     """A controller that takes firmware by HPM.1."""
 
     path: Path
-    components: tuple[commands.Component, ...]
+    components: tuple[commands.HpmComponent, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundBoard:
     """Accelerators, other platform devices and gaps of a machine."""
 
     accelerators: tuple[Accelerator, ...]
@@ -52,10 +52,10 @@ class Found:
 class _Card:
     """A board that is an accelerator."""
 
-    place: Place
+    place: ControllerAddress
     found: device.Fru
     contents: fru.Contents
-    row: Row
+    row: DeviceRow
     kind: Kind
 
     @property
@@ -70,8 +70,13 @@ class _Card:
 
 
 def found(
-    seen: device.Look, targets: Sequence[Target], bmc: BmcName, known: Devices, system: Ref | None, gaps: Iterable[Gap] = ()
-) -> Found:
+    seen: device.ControllerInventory,
+    targets: Sequence[InventoryTarget],
+    bmc: BmcName,
+    known: Devices,
+    system: Ref | None,
+    gaps: Iterable[Gap] = (),
+) -> FoundBoard:
     """Build the inventory from one inspection.
 
     :param targets: the controllers that support HPM.1.
@@ -86,7 +91,7 @@ def found(
         for card, identity in zip(cards, _identities(cards, bmc, told), strict=True)
     ]
     owners = {ref: a.id for a in accelerators for ref in (*a.refs, *(c.ref for c in a.firmware))}
-    return Found(
+    return FoundBoard(
         accelerators=tuple(sorted(accelerators, key=lambda a: a.id)),
         platform=tuple(sorted(platform, key=lambda p: p.ref)),
         gaps=tuple(
@@ -98,14 +103,14 @@ def found(
     )
 
 
-def _unread(seen: device.Look, bmc: BmcName, known: Devices) -> Iterable[Gap]:
+def _unread(seen: device.ControllerInventory, bmc: BmcName, known: Devices) -> Iterable[Gap]:
     for one in seen.unread:
         hides = one.hides and not _is_none(known, one.location)
         reason = one.reason + (_hint(one.location) if hides else '')
         if one.fru is not None:
             yield Gap(ref=Ref(bmc=bmc, uri=_place(one.fru).uri), reason=reason, hides=hides)
         else:
-            yield Gap(ref=Ref(bmc=bmc, uri=Place(path=one.path).uri), field=one.what, reason=reason, hides=hides)
+            yield Gap(ref=Ref(bmc=bmc, uri=ControllerAddress(path=one.path).uri), field=one.what, reason=reason, hides=hides)
 
 
 def _is_none(known: Devices, location: str | None) -> bool:
@@ -121,8 +126,8 @@ def _hint(location: str | None) -> str:
     return f' (if it is no accelerator: a row with kind none and the name {location!r} in [baremetal_acc] devices)'
 
 
-def _place(found: device.Fru) -> Place:
-    return Place(path=found.path, part=Part.FRU, number=found.number, lun=found.lun)
+def _place(found: device.Fru) -> ControllerAddress:
+    return ControllerAddress(path=found.path, part=MachinePart.FRU, number=found.number, lun=found.lun)
 
 
 def _card(found: device.Fru, bmc: BmcName, known: Devices, told: list[Gap]) -> _Card | None:
@@ -188,16 +193,16 @@ def _identities(cards: Sequence[_Card], bmc: BmcName, told: list[Gap]) -> list[t
 
 
 def _assigned(
-    cards: Sequence[_Card], targets: Sequence[Target], bmc: BmcName, told: list[Gap]
-) -> tuple[dict[Place, list[Component]], list[PlatformDevice]]:
+    cards: Sequence[_Card], targets: Sequence[InventoryTarget], bmc: BmcName, told: list[Gap]
+) -> tuple[dict[ControllerAddress, list[Component]], list[PlatformDevice]]:
     """Assign each HPM.1 component to a card or to the platform."""
-    items: dict[Place, list[Component]] = {}
+    items: dict[ControllerAddress, list[Component]] = {}
     platform = []
     own = {card.place.path: card for card in reversed(cards) if card.place.number == 0}  # the one on LUN 0, if there is one
     for target in targets:
         numbered = Counter(one.name for one in target.components)
         for one in target.components:
-            ref = Ref(bmc=bmc, uri=Place(path=target.path, part=Part.HPM, number=one.number).uri)
+            ref = Ref(bmc=bmc, uri=ControllerAddress(path=target.path, part=MachinePart.HPM, number=one.number).uri)
             told += [Gap(ref=ref, reason=reason) for reason in one.unread]
             card = own.get(target.path)
             certain = card is not None
@@ -214,7 +219,7 @@ def _assigned(
     return items, platform
 
 
-def unseen(targets: Iterable[Target], bmc: BmcName) -> Iterator[Ref]:
+def unseen(targets: Iterable[InventoryTarget], bmc: BmcName) -> Iterator[Ref]:
     """Components that do not show which activated firmware waits for a payload cold reset.
 
     HPM.1 has no query for it: the deferred version is the one that has *not* been activated. Source: facts/ipmi.md, section 3
@@ -223,7 +228,7 @@ def unseen(targets: Iterable[Target], bmc: BmcName) -> Iterator[Ref]:
     for target in targets:
         for one in target.components:
             if one.properties is not None and one.properties.cold_reset:
-                yield Ref(bmc=bmc, uri=Place(path=target.path, part=Part.HPM, number=one.number).uri)
+                yield Ref(bmc=bmc, uri=ControllerAddress(path=target.path, part=MachinePart.HPM, number=one.number).uri)
 
 
 def _is_called(card: _Card, name: str) -> bool:
@@ -232,7 +237,7 @@ def _is_called(card: _Card, name: str) -> bool:
     return any(text is not None and text.casefold()[:11] == name.casefold()[:11] for text in texts)
 
 
-def component(one: commands.Component, ref: Ref, *, alone: bool = True, certain: bool = True) -> Component:
+def component(one: commands.HpmComponent, ref: Ref, *, alone: bool = True, certain: bool = True) -> Component:
     """Convert an HPM.1 component to the model's.
 
     :param alone: no other component of the controller has its name.

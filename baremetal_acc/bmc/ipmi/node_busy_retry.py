@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from baremetal_acc import wait
-from baremetal_acc.bmc.ipmi.command import FRU_BUSY, FRU_INFO, FRU_READ, Code, NetFn, Raw, Reply
+from baremetal_acc.bmc.ipmi.command import FRU_BUSY, FRU_INFO, FRU_READ, CommandReply, CompletionCode, NetFn, Raw
 
 MOST = timedelta(seconds=5)
 """Maximum wait of one inspection. Controllers that are busy with something else answer so for a second or two."""
@@ -23,7 +23,7 @@ MOST = timedelta(seconds=5)
 _FIRST, _LAST = 0.1, 1.0
 """First and longest pause between two attempts, in seconds."""
 
-_LATER = frozenset({Code.BUSY, Code.TIMEOUT, Code.SDR_UPDATE_MODE, Code.INITIALISING})
+_LATER = frozenset({CompletionCode.BUSY, CompletionCode.TIMEOUT, CompletionCode.SDR_UPDATE_MODE, CompletionCode.INITIALISING})
 _FRU_COMMANDS = frozenset({FRU_INFO, FRU_READ})
 
 
@@ -32,7 +32,7 @@ def later(netfn: int, command: int, code: int) -> bool:
     return code in _LATER or (code == FRU_BUSY and netfn == NetFn.STORAGE and command in _FRU_COMMANDS)
 
 
-class Patience:
+class NodeBusyRetry:
     """Time that all reads of one inspection may still spend waiting for busy controllers.
 
     :ivar left: seconds.
@@ -62,7 +62,7 @@ class Patience:
 class Patient:
     """A :class:`~baremetal_acc.bmc.ipmi.command.Raw` that retries commands while the controller is busy."""
 
-    def __init__(self, raw: Raw, patience: Patience) -> None:
+    def __init__(self, raw: Raw, patience: NodeBusyRetry) -> None:
         self.label = raw.label
         self.longest = raw.longest
         self._raw = raw
@@ -70,7 +70,7 @@ class Patient:
 
     def __call__(
         self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
-    ) -> Reply:
+    ) -> CommandReply:
         """Send a command; retry it while the controller is busy and time is left, unless it may be sent only once.
 
         :raises BmcError: as by :class:`~baremetal_acc.bmc.ipmi.command.Raw`.

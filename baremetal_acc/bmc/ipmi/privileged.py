@@ -10,7 +10,7 @@ Source: IPMI 2.0 revision 1.1, table 5-2 (D4h) and appendix G (privileges of com
 
 from datetime import timedelta
 
-from baremetal_acc.bmc.ipmi.command import Code, Raw, Reply
+from baremetal_acc.bmc.ipmi.command import CommandReply, CompletionCode, Raw
 from baremetal_acc.errors import BmcNotAuthorised
 
 
@@ -32,7 +32,7 @@ class Privileged:
 
     def __call__(
         self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
-    ) -> Reply:
+    ) -> CommandReply:
         """Send a command and wait for the answer.
 
         :raises BmcError: as by :class:`~baremetal_acc.bmc.ipmi.command.Raw`; if bridging is refused to both, the operator's
@@ -40,10 +40,10 @@ class Privileged:
         """
         if (netfn, command) in self._refused:
             return self._administrator(netfn, command, data, lun=lun, within=within)
-        refused: Reply | BmcNotAuthorised
+        refused: CommandReply | BmcNotAuthorised
         try:
             refused = self._raw(netfn, command, data, lun=lun, once=once, within=within)
-            if once or refused.code != Code.PRIVILEGE:
+            if once or refused.code != CompletionCode.PRIVILEGE:
                 return refused
         except BmcNotAuthorised as exc:
             if once:
@@ -55,6 +55,6 @@ class Privileged:
             if isinstance(refused, BmcNotAuthorised):
                 raise refused from None
             return refused
-        if reply.code != Code.PRIVILEGE:
+        if reply.code != CompletionCode.PRIVILEGE:
             self._refused.add((netfn, command))
         return reply

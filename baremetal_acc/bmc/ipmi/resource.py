@@ -30,7 +30,7 @@ from baremetal_acc.bmc.ipmi.hpm import commands
 ROOT = '/ipmi'
 
 
-class Part(StrEnum):
+class MachinePart(StrEnum):
     """Part of a controller that has a URI of its own."""
 
     CHASSIS = 'chassis'
@@ -40,7 +40,7 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ControllerAddress:
     """A part of a machine that a URI names.
 
     :ivar path: to its controller.
@@ -51,7 +51,7 @@ class Place:
     """
 
     path: Path = ()
-    part: Part | None = None
+    part: MachinePart | None = None
     number: int | None = None
     lun: int = 0
     back: bool = False
@@ -67,8 +67,8 @@ class Place:
         return text + ('/rollback' if self.back else '')
 
 
-CHASSIS = Place(part=Part.CHASSIS)
-FIREWALL = Place(part=Part.FIREWALL)
+CHASSIS = ControllerAddress(part=MachinePart.CHASSIS)
+FIREWALL = ControllerAddress(part=MachinePart.FIREWALL)
 
 _URI = re.compile(
     rf'/ipmi((?:/[0-9a-f]-[0-9a-f]{{2}}){{0,{DEEPEST}}})(?:/(chassis|firewall/f)|/(fru)/(\d{{1,3}})(?:-([1-3]))?|/(hpm)(?:/([0-7])(/rollback)?)?)?',
@@ -76,7 +76,7 @@ _URI = re.compile(
 )
 
 
-def place(uri: str) -> Place | None:
+def place(uri: str) -> ControllerAddress | None:
     """The part that a URI names; None: the URI cannot be valid."""
     found = _URI.fullmatch(uri)
     if found is None or (found[2] and found[1]) or int(found[4] or 0) > 0xFF:
@@ -84,9 +84,9 @@ def place(uri: str) -> Place | None:
     hops = (hop.split('-') for hop in found[1].split('/')[1:])
     part = found[2] or found[3] or found[6]
     number = found[4] or found[7]
-    return Place(
+    return ControllerAddress(
         path=tuple(Hop(channel=int(channel, 16), address=int(address, 16)) for channel, address in hops),
-        part=Part(part) if part else None,
+        part=MachinePart(part) if part else None,
         number=int(number) if number else None,
         lun=int(found[5] or 0),
         back=found[8] is not None,
@@ -117,13 +117,13 @@ def of_fru(contents: fru.Contents) -> JsonObject:
     }
 
 
-def _plain(area: fru.Chassis | fru.Board | fru.Product | None) -> JsonObject | None:
+def _plain(area: fru.ChassisArea | fru.BoardArea | fru.ProductArea | None) -> JsonObject | None:
     if area is None:
         return None
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(area).items()}
 
 
-def of_component(component: commands.Component) -> JsonObject:
+def of_component(component: commands.HpmComponent) -> JsonObject:
     """JSON body of an HPM.1 component."""
     versions = {'Version': component.current, 'Rollback': component.rollback, 'Staged': component.deferred}
     return {
@@ -133,7 +133,7 @@ def of_component(component: commands.Component) -> JsonObject:
     }
 
 
-def of_firewall(verdict: apply.Verdict) -> JsonObject:
+def of_firewall(verdict: apply.FirewallVerdict) -> JsonObject:
     """JSON body of the firmware firewall, from its verdict."""
     return {
         'State': verdict.state.value,

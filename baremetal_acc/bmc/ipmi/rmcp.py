@@ -37,8 +37,8 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 from pyghmi.ipmi.private import session as pyghmi
 
 from baremetal_acc.bmc.driver import Setting
-from baremetal_acc.bmc.ipmi.command import Code, NetFn
-from baremetal_acc.bmc.ipmi.endpoint import Place, Privilege
+from baremetal_acc.bmc.ipmi.command import CompletionCode, NetFn
+from baremetal_acc.bmc.ipmi.endpoint import Endpoint, LoginPrivilege
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNoLogin, BmcNotAuthorised
 
 _WINDOW = 32
@@ -97,7 +97,7 @@ _OTHER_SUITE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class RmcpAnswer:
     """A decoded response message.
 
     :ivar whole: all its bytes.
@@ -113,11 +113,11 @@ class Answer:
     whole: bytes
 
 
-def parsed(message: bytes) -> Answer | None:
+def parsed(message: bytes) -> RmcpAnswer | None:
     """Decode a response message; None when it is too short. The checksums are not checked here."""
     if len(message) < _LEAST:
         return None
-    return Answer(
+    return RmcpAnswer(
         to=message[0],
         netfn=message[1] >> 2,
         sender=message[3],
@@ -180,13 +180,13 @@ class Mac:
 
 def below(label: str, what: str, privilege: int) -> BmcError:
     """The error for a user who lacks the wanted privilege."""
-    role = Privilege(privilege).name.lower()
+    role = LoginPrivilege(privilege).name.lower()
     return BmcNotAuthorised(
         bmc=label, what=f'{what}: the user may not be {role}', hint=f'let the BMC give that user the privilege {role} by LAN'
     )
 
 
-class Codec(pyghmi.Session):
+class PacketCodec(pyghmi.Session):
     """Handshake by pyghmi's session code, without its sockets, thread, clock and tables; packets in a session by our own.
 
     No method waits or sends.
@@ -198,11 +198,11 @@ class Codec(pyghmi.Session):
     :ivar odd: what was wrong with the first answer that was dropped; None while none was.
     """
 
-    def __new__(cls, *_: object) -> 'Codec':
+    def __new__(cls, *_: object) -> 'PacketCodec':
         """A new object for each session; pyghmi would return an older one with the same credentials."""
         return object.__new__(cls)
 
-    def __init__(self, there: Place, privilege: Privilege) -> None:
+    def __init__(self, there: Endpoint, privilege: LoginPrivilege) -> None:
         # pyghmi's __init__ would open a socket and start a thread; the attributes that its methods need are set here.
         self._there = there
         self._suite = there.suite
@@ -319,7 +319,7 @@ class Codec(pyghmi.Session):
         if answer is None or any(outside) or (answer.netfn, answer.command) != (NetFn.APP | 1, 0x38):
             self._drop('the answer to Get Channel Authentication Capabilities is damaged')
             return
-        if answer.code == Code.OK and len(answer.data) >= 4:
+        if answer.code == CompletionCode.OK and len(answer.data) >= 4:
             self._key_wanted = bool(answer.data[2] & 0x20)
             if not answer.data[1] & 0x80 or not answer.data[3] & 0x02:
                 self.failure = BmcNoLogin(bmc=self.bmc, what='it speaks IPMI 1.5 only, which protects nothing')
@@ -454,7 +454,7 @@ class Codec(pyghmi.Session):
         """Whether a message is the answer to the last command, in the form of nearly all BMCs; :func:`parsed` decodes the
         others.
 
-        Comparing the bytes before the completion code takes 3 microseconds less than creating an :class:`Answer`.
+        Comparing the bytes before the completion code takes 3 microseconds less than creating an :class:`RmcpAnswer`.
         """
         return message[:6] == self._awaited and len(message) >= _LEAST
 

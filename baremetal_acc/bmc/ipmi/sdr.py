@@ -14,7 +14,7 @@ import struct
 from dataclasses import dataclass, replace
 
 from baremetal_acc import wait
-from baremetal_acc.bmc.ipmi.command import NOT_THERE, TOO_LONG, Code, NetFn, Raw, Reply, refusal
+from baremetal_acc.bmc.ipmi.command import NOT_THERE, TOO_LONG, CommandReply, CompletionCode, NetFn, Raw, refusal
 from baremetal_acc.bmc.ipmi.node_busy_retry import later
 from baremetal_acc.bmc.ipmi.text import Coding, said
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcUnsupported
@@ -61,12 +61,20 @@ _KINDS = frozenset({0x01, 0x02, 0x03, 0x08, 0x09, 0x10, 0x13, 0x14, *LOCATORS, *
 _LEAST_OF_LOCATOR = 14
 """Bytes of a locator, with its header, up to the entity. If only the rest, the name, cannot be read, only the name is lost."""
 
-_NO_MATTER_HOW_MUCH = frozenset({*NOT_THERE, Code.BUSY, Code.DESTINATION_UNAVAILABLE, Code.PRIVILEGE, Code.SDR_UPDATE_MODE})
+_NO_MATTER_HOW_MUCH = frozenset(
+    {
+        *NOT_THERE,
+        CompletionCode.BUSY,
+        CompletionCode.DESTINATION_UNAVAILABLE,
+        CompletionCode.PRIVILEGE,
+        CompletionCode.SDR_UPDATE_MODE,
+    }
+)
 """Completion codes for which a shorter read does not help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BridgePath:
     """Where a controller keeps records (repository or device SDRs): the commands to read them."""
 
     netfn: NetFn
@@ -76,10 +84,10 @@ class Place:
     name: str
 
 
-REPOSITORY = Place(netfn=NetFn.STORAGE, info=0x20, reserve=0x22, get=0x23, name='SDR repository')
+REPOSITORY = BridgePath(netfn=NetFn.STORAGE, info=0x20, reserve=0x22, get=0x23, name='SDR repository')
 """SDR repository of a BMC: the records of the whole machine."""
 
-DEVICE = Place(netfn=NetFn.SENSOR_EVENT, info=0x20, reserve=0x22, get=0x21, name='device SDRs')
+DEVICE = BridgePath(netfn=NetFn.SENSOR_EVENT, info=0x20, reserve=0x22, get=0x21, name='device SDRs')
 """Device SDRs of any controller: its own records."""
 
 
@@ -126,7 +134,7 @@ class ControllerLocator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OtherRecord:
+class OtherSdr:
     """Any other record, or a truncated locator.
 
     :ivar kind: record type.
@@ -143,14 +151,14 @@ class OtherRecord:
         return self.kind in LOCATORS
 
 
-Record = FruLocator | ControllerLocator | OtherRecord
+Record = FruLocator | ControllerLocator | OtherSdr
 
 
 # --------------------------------------------------------------------------------------------------------------------- reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class CachedRecords:
     """The records of one place, as far as they could be read.
 
     :ivar records: each with its header.
@@ -163,7 +171,7 @@ class Kept:
     error: BmcError | None = None
 
 
-def read(raw: Raw, place: Place, wanted: frozenset[int] | None = None, *, quick: Raw | None = None) -> Kept:
+def read(raw: Raw, place: BridgePath, wanted: frozenset[int] | None = None, *, quick: Raw | None = None) -> CachedRecords:
     """Read the records of one place. If one record cannot be read, the others are still read.
 
     :param wanted: record types that are read completely; of any other maybe only the header. None: all types.
@@ -171,7 +179,7 @@ def read(raw: Raw, place: Place, wanted: frozenset[int] | None = None, *, quick:
         cannot return as a whole in time may be readable in parts.
     :raises BmcError: no record could be read.
     """
-    kept = Kept()
+    kept = CachedRecords()
     for _ in range(MOST_READINGS):
         before = _info(raw, place)
         last, kept = kept, _Reading(raw, quick or raw, place, wanted, before[0]).kept()
@@ -185,7 +193,7 @@ def read(raw: Raw, place: Place, wanted: frozenset[int] | None = None, *, quick:
     return replace(kept, missed=(*kept.missed, f'it changed while it was read, {MOST_READINGS} times'))
 
 
-def _info(raw: Raw, place: Place) -> tuple[int | None, bytes | None]:
+def _info(raw: Raw, place: BridgePath) -> tuple[int | None, bytes | None]:
     """Number of records, and a value that differs after a change; None for each that a controller does not report.
 
     The value holds the times of the last addition and the last erase. Neither is read for device SDRs: they have a change
@@ -222,7 +230,7 @@ class _Got:
 class _Reading:
     """One pass over the records, and the transfer lengths that the controller has accepted."""
 
-    def __init__(self, raw: Raw, quick: Raw, place: Place, wanted: frozenset[int] | None, count: int | None) -> None:
+    def __init__(self, raw: Raw, quick: Raw, place: BridgePath, wanted: frozenset[int] | None, count: int | None) -> None:
         self._raw = raw
         self._quick = quick
         self._place = place
@@ -239,7 +247,7 @@ class _Reading:
         self._whole = raw.longest > BRIDGED
         self._step = max(_HEADER, min(raw.longest - 4, 32))
 
-    def kept(self) -> Kept:
+    def kept(self) -> CachedRecords:
         """Read all records, in order, as far as they can be read."""
         error = None
         try:
@@ -253,7 +261,7 @@ class _Reading:
             self._missed += self._others
             if self._count is not None and len(self._found) < self._count and not self._missed:
                 self._missed.append(f'{self._count} records are said to be there, and {len(self._found)} were read')
-        return Kept(records=tuple(self._found.values()), missed=tuple(self._missed), error=error)
+        return CachedRecords(records=tuple(self._found.values()), missed=tuple(self._missed), error=error)
 
     def _complete(self) -> bool:
         """Whether exactly the reported number of records was read; more would show that the reported number is wrong."""
@@ -356,12 +364,12 @@ class _Reading:
         while len(data) < (total := self._total(data)):
             count = _WHOLE if whole and not data else min(step, total - len(data))
             reply = self._get(number, len(data), count)
-            if reply.code == Code.RESERVATION_CANCELLED:
+            if reply.code == CompletionCode.RESERVATION_CANCELLED:
                 wait.sleep(secrets.randbelow(1000) / 1000 * min(0.05 * self._reservations, LONGEST_PAUSE))
                 self._reservation = self._reserve()
                 data = b''
                 continue
-            if reply.code == Code.NOT_PRESENT and not data:
+            if reply.code == CompletionCode.NOT_PRESENT and not data:
                 return None
             part = reply.data[2:] if reply.ok else b''
             if part and (len(part) <= count or (not data and len(part) == self._length(part))):
@@ -377,15 +385,15 @@ class _Reading:
             whole, step = False, step if count == _WHOLE else count // 2
         return _Got(following=following, data=data[:total])
 
-    def _get(self, number: int, offset: int, count: int) -> Reply:
+    def _get(self, number: int, offset: int, count: int) -> CommandReply:
         """Read a part of a record. A busy controller is retried only where a shorter read would not help."""
         request = struct.pack('<HHBB', self._reservation, number, offset, count)
         reply = self._quick(self._place.netfn, self._place.get, request)
-        if later(self._place.netfn, self._place.get, reply.code) and (reply.code != Code.TIMEOUT or count <= _HEADER):
+        if later(self._place.netfn, self._place.get, reply.code) and (reply.code != CompletionCode.TIMEOUT or count <= _HEADER):
             reply = self._raw(self._place.netfn, self._place.get, request)
         return reply
 
-    def _failure(self, number: int, count: int, reply: Reply) -> BmcError:
+    def _failure(self, number: int, count: int, reply: CommandReply) -> BmcError:
         if not reply.ok:
             return refusal(self._raw, f'{self._what}: record {number:04X}h', reply)
         came = f'{count} bytes were asked for, and {len(reply.data[2:])} came'
@@ -438,7 +446,7 @@ def parse(record: bytes) -> Record:
             instance=record[13],
             name=_name(record),
         )
-    return OtherRecord(number=number, kind=kind, data=record[_HEADER:])
+    return OtherSdr(number=number, kind=kind, data=record[_HEADER:])
 
 
 def _name(record: bytes) -> str | None:

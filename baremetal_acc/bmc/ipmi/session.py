@@ -25,9 +25,9 @@ from typing import NamedTuple
 from baremetal_acc import wait
 from baremetal_acc.bmc import pending
 from baremetal_acc.bmc.ipmi import bridge
-from baremetal_acc.bmc.ipmi.command import Code, NetFn, Reply, refusal
-from baremetal_acc.bmc.ipmi.endpoint import Place, Privilege
-from baremetal_acc.bmc.ipmi.rmcp import Answer, Codec, below, parsed, sound
+from baremetal_acc.bmc.ipmi.command import CommandReply, CompletionCode, NetFn, refusal
+from baremetal_acc.bmc.ipmi.endpoint import Endpoint, LoginPrivilege
+from baremetal_acc.bmc.ipmi.rmcp import PacketCodec, RmcpAnswer, below, parsed, sound
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcNotAuthorised, BmcUnreachable
 
 LOG = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ _REPEATS = 2
 _REFUSALS = 2
 """Number of ICMP errors after which the address counts as unreachable."""
 
-_ABOVE_LIMIT = frozenset({0x80, 0x81, 0x82, Code.PRIVILEGE})
+_ABOVE_LIMIT = frozenset({0x80, 0x81, 0x82, CompletionCode.PRIVILEGE})
 """Completion codes of Set Session Privilege Level. Source: section 22.18."""
 
 _CONSOLE = 0x81
@@ -87,7 +87,7 @@ _SET_PRIVILEGE, _CLOSE, _SEND_MESSAGE = 0x3B, 0x3C, 0x34
 _HINT = 'check address, network and power of the BMC'
 
 
-class Session:
+class RmcpSession:
     """A :class:`~baremetal_acc.bmc.ipmi.command.Raw` over one session. Use it as a context manager: leaving it logs out.
 
     Different sessions may be used by different threads. A session is used by one thread at a time; others wait.
@@ -100,8 +100,8 @@ class Session:
 
     def __init__(
         self,
-        there: Place,
-        privilege: Privilege = Privilege.OPERATOR,
+        there: Endpoint,
+        privilege: LoginPrivilege = LoginPrivilege.OPERATOR,
         *,
         budget: timedelta | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -129,7 +129,7 @@ class Session:
         self._silent = False
         self.idle_since = clock()
         self.until = float('inf') if budget is None else clock() + budget.total_seconds()
-        self._codec = Codec(there, privilege)
+        self._codec = PacketCodec(there, privilege)
         try:
             self._log_in()
             self._be(privilege)
@@ -137,7 +137,7 @@ class Session:
             self.close()
             raise
 
-    def __enter__(self) -> 'Session':
+    def __enter__(self) -> 'RmcpSession':
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -145,7 +145,7 @@ class Session:
 
     def __call__(
         self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
-    ) -> Reply:
+    ) -> CommandReply:
         """Send a command and wait for the answer.
 
         For Send Message, the data of the reply is the whole answer of the controller behind, if that arrives as a message of
@@ -155,7 +155,7 @@ class Session:
             command with ``once`` was executed is not known.
         """
         if len(data) > self.longest:
-            return Reply(Code.LENGTH_EXCEEDED)
+            return CommandReply(CompletionCode.LENGTH_EXCEEDED)
         with self._lock:
             within = self._there.answer if within is None else within
             asked = _Asked(netfn, command, bytes(data), lun, once, within.total_seconds())
@@ -167,7 +167,9 @@ class Session:
         LOG.debug('%s: %02Xh/%02Xh: %02Xh', self.label, netfn, command, reply.code)
         return reply
 
-    def series(self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
+    def series(
+        self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[CommandReply], bool]
+    ) -> CommandReply | None:
         """As :func:`~baremetal_acc.bmc.ipmi.command.series`: the next packet is encoded while the answer to the last is
         awaited.
 
@@ -186,7 +188,7 @@ class Session:
             within = self._there.answer.total_seconds()
             while data is not None:
                 if len(data) > self.longest:
-                    return Reply(Code.LENGTH_EXCEEDED)
+                    return CommandReply(CompletionCode.LENGTH_EXCEEDED)
                 reply = self._asked(_Asked(netfn, command, data, 0, False, within), meanwhile)
                 LOG.debug('%s: %02Xh/%02Xh: %02Xh', self.label, netfn, command, reply.code)
                 if not taken(reply):
@@ -294,7 +296,7 @@ class Session:
         if self._codec.failure is not None:
             raise self._codec.failure
 
-    def _be(self, privilege: Privilege) -> None:
+    def _be(self, privilege: LoginPrivilege) -> None:
         """Set the session's privilege level. A session begins with the level User, whatever was requested."""
         reply = self(NetFn.APP, _SET_PRIVILEGE, bytes([privilege]))
         what = 'Set Session Privilege Level'
@@ -307,7 +309,7 @@ class Session:
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
-    def _asked(self, asked: '_Asked', meanwhile: Callable[[], None] | None = None) -> Reply:
+    def _asked(self, asked: '_Asked', meanwhile: Callable[[], None] | None = None) -> CommandReply:
         """Send a command, and retransmit it where that is allowed, until it is answered.
 
         :param meanwhile: called about half-way through the expected answer time: a process that has just run has warm processor
@@ -334,7 +336,7 @@ class Session:
         if first and self._codec.answers(first) and asked.command != _SEND_MESSAGE:
             self.idle_since = self._clock()
             self._learn(self.idle_since - began)
-            return Reply(first[6], first[7:-1])
+            return CommandReply(first[6], first[7:-1])
         with pending.waiting(self.label, f'{asked}', until - began):
             return self._waited_for(asked, began, until, pace, first)
 
@@ -343,7 +345,7 @@ class Session:
         datagram = self._received() if self._wait(seconds) else None
         return None if datagram is None else self._codec.opened(datagram)
 
-    def _waited_for(self, asked: '_Asked', began: float, until: float, pace: '_Pace', first: bytes | None) -> Reply:
+    def _waited_for(self, asked: '_Asked', began: float, until: float, pace: '_Pace', first: bytes | None) -> CommandReply:
         """Wait for the answer, when it is not plainly the first message that arrived."""
         codec, sends, passed_on, strange = self._codec, 1, False, 0
         sequence = codec.seqlun
@@ -371,7 +373,7 @@ class Session:
                 sends += 1
                 pace.sent(now)
         if passed_on:
-            return Reply(Code.OK)
+            return CommandReply(CompletionCode.OK)
         self._silent = True
         if self._stopped() or self._clock() >= self.until:
             self._give_up(asked.once)
@@ -512,25 +514,25 @@ class _Asked(NamedTuple):
         inner = inner[:1] + bytes((sequence << 2 | inner[1] & 0x03,)) + inner[2:]
         return self._replace(data=self.data[:4] + inner + bytes((-sum(inner) & 0xFF,)))
 
-    def answered(self, answer: Answer, sequence: int) -> Reply | None:
+    def answered(self, answer: RmcpAnswer, sequence: int) -> CommandReply | None:
         """The reply, if a message is an answer to this command, else None."""
         inner = self.carried
         if answer.sender == bridge.BMC:
             mine = (answer.netfn, answer.command, answer.sequence) == (self.netfn | 1, self.command, sequence)
-            return Reply(answer.code, answer.data) if mine and answer.to == _CONSOLE else None
+            return CommandReply(answer.code, answer.data) if mine and answer.to == _CONSOLE else None
         # An answer from the BMC's own address is not that of a controller behind, though other clients accept it by sequence
         # number and command: a late answer of the BMC, such as its device id, could be taken for that of a card.
         if inner is None or (answer.sender, answer.netfn, answer.command) != (inner[0], inner[1] >> 2 | 1, inner[5]):
             return None
         # Some BMCs keep the requester's address of the bus in it (OpenIPMI's ipmi_sim 2.0.33).
         mine = answer.to in (_CONSOLE, inner[3]) and answer.sequence == sequence
-        return Reply(Code.OK, answer.whole) if mine and sound(answer.whole) else None
+        return CommandReply(CompletionCode.OK, answer.whole) if mine and sound(answer.whole) else None
 
 
 # ----------------------------------------------------------------------------------------------------- automatic login
 
 
-class Sessions:
+class RmcpSessions:
     """A :class:`~baremetal_acc.bmc.ipmi.command.Raw` that opens a session when a command is to be sent and there is none.
 
     That is the case at first, after the session has idled, and after a timeout, since a BMC that has restarted does not answer
@@ -542,7 +544,11 @@ class Sessions:
     longest = LONGEST
 
     def __init__(
-        self, there: Place, privilege: Privilege = Privilege.OPERATOR, *, clock: Callable[[], float] = time.monotonic
+        self,
+        there: Endpoint,
+        privilege: LoginPrivilege = LoginPrivilege.OPERATOR,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.label = there.label
         self.stopped = False
@@ -550,11 +556,11 @@ class Sessions:
         self._privilege = privilege
         self._clock = clock
         self._lock = threading.RLock()
-        self._session: Session | None = None
+        self._session: RmcpSession | None = None
         self._until = float('inf')
         self._refused: BmcNotAuthorised | None = None
 
-    def __enter__(self) -> 'Sessions':
+    def __enter__(self) -> 'RmcpSessions':
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -562,10 +568,10 @@ class Sessions:
 
     def __call__(
         self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
-    ) -> Reply:
+    ) -> CommandReply:
         """Send a command and wait for the answer.
 
-        :raises BmcError: as by :class:`Session`, including its login.
+        :raises BmcError: as by :class:`RmcpSession`, including its login.
         """
         with self._lock:
             session = self.ready()
@@ -575,10 +581,12 @@ class Sessions:
                 self.close()
                 raise
 
-    def series(self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
+    def series(
+        self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[CommandReply], bool]
+    ) -> CommandReply | None:
         """As :func:`~baremetal_acc.bmc.ipmi.command.series`, all of it in one session.
 
-        :raises BmcError: as by :class:`Session`, including its login.
+        :raises BmcError: as by :class:`RmcpSession`, including its login.
         """
         with self._lock:
             session = self.ready()
@@ -588,7 +596,7 @@ class Sessions:
                 self.close()
                 raise
 
-    def ready(self) -> Session:
+    def ready(self) -> RmcpSession:
         """The open session, after a login where one is needed.
 
         :raises BmcError: it cannot be opened. Refused credentials are not tried again: repeated failures lock users out.
@@ -602,7 +610,7 @@ class Sessions:
                 left = self._until - self._clock()
                 budget = None if left == float('inf') else timedelta(seconds=max(0.0, left))
                 try:
-                    self._session = Session(
+                    self._session = RmcpSession(
                         self._there, self._privilege, budget=budget, clock=self._clock, stopped=lambda: self.stopped
                     )
                 except BmcNotAuthorised as exc:

@@ -35,8 +35,8 @@ from baremetal_acc.errors import (
     ImageError,
     WriteFailed,
 )
-from baremetal_acc.model.image import Progress, Upload
-from baremetal_acc.model.inventory import Sending, TaskReading, TaskState, UpdateFacts, Way
+from baremetal_acc.model.image import Upload, UploadProgress
+from baremetal_acc.model.inventory import Sending, TaskReading, TaskState, UpdateFacts, UploadWay
 from baremetal_acc.model.ref import Ref
 
 LOG = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ ROLLBACK = '/rollback'
 """Suffix of a component's URI for the task of a rollback to the version that it has kept."""
 
 _BACK = 'roll back'
-"""Marker in :attr:`Progress.so_far` for a rollback, in place of the state of an upload."""
+"""Marker in :attr:`UploadProgress.so_far` for a rollback, in place of the state of an upload."""
 
 
 def facts(unseen: Iterable[Ref]) -> UpdateFacts:
@@ -58,7 +58,7 @@ def facts(unseen: Iterable[Ref]) -> UpdateFacts:
 
     :param unseen: components that run activated firmware only after a payload reset, and do not report what waits for it.
     """
-    how = Sending(way=Way.HPM_1, apply_time=None)
+    how = Sending(way=UploadWay.HPM_1, apply_time=None)
     return UpdateFacts(
         push=True,
         pull=False,
@@ -70,7 +70,7 @@ def facts(unseen: Iterable[Ref]) -> UpdateFacts:
     )
 
 
-def push(raw: Raw, ref: Ref, number: int, upload: Upload) -> Progress:
+def push(raw: Raw, ref: Ref, number: int, upload: Upload) -> UploadProgress:
     """Check that an image can be written to one component. Nothing is changed.
 
     :param raw: to its controller, as administrator.
@@ -81,8 +81,8 @@ def push(raw: Raw, ref: Ref, number: int, upload: Upload) -> Progress:
     """
     found = _fitting(raw, ref, number, upload)
     if upload.goes_back and _goes_back(raw, found):
-        return Progress(task=ref, so_far=_BACK, whole=True, percent=100)
-    return Progress(task=ref, so_far=hpm_upload.paused(_begun(raw, found), 0.0))
+        return UploadProgress(task=ref, so_far=_BACK, whole=True, percent=100)
+    return UploadProgress(task=ref, so_far=hpm_upload.paused(_begun(raw, found), 0.0))
 
 
 def go_on(
@@ -90,11 +90,11 @@ def go_on(
     ref: Ref,
     number: int,
     upload: Upload,
-    progress: Progress,
+    progress: UploadProgress,
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = wait.sleep,
-) -> Progress | TaskReading:
+) -> UploadProgress | TaskReading:
     """Continue an upload for one turn; if it is complete, activate it, once.
 
     :param ref: of the component.
@@ -140,7 +140,7 @@ def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: image.Version | N
     :raises BmcBusy: the controller is doing something else, or is away; before the next attempt its state is read again.
     :raises BmcError: as by :func:`hpm.activate`.
     """
-    command = commands.Command.ROLLBACK if back else commands.Command.ACTIVATE
+    command = commands.HpmCommand.ROLLBACK if back else commands.HpmCommand.ACTIVATE
     done, said = _is_done(raw, ref, number, wanted, command), 'rolled back' if back else 'activated'
     if not done:
         try:
@@ -159,7 +159,7 @@ def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: image.Version | N
     )
 
 
-def _is_done(raw: Raw, ref: Ref, number: int, wanted: image.Version | None, command: commands.Command) -> bool:
+def _is_done(raw: Raw, ref: Ref, number: int, wanted: image.Version | None, command: commands.HpmCommand) -> bool:
     """Whether an activation is in progress, or a rollback is done or in progress.
 
     A rollback is detected by the controller's last command, or by the version that runs: :func:`_goes_back` has checked before
@@ -173,7 +173,7 @@ def _is_done(raw: Raw, ref: Ref, number: int, wanted: image.Version | None, comm
     last = standing.status
     if last is not None and last.code == commands.IN_PROGRESS and last.command != command:
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=f'it is at something else: {commands.named(last.command)}')
-    if command is commands.Command.ACTIVATE:
+    if command is commands.HpmCommand.ACTIVATE:
         return last is not None and last.code == commands.IN_PROGRESS
     try:
         return (last is not None and last.command == command) or commands.component(raw, number).current == wanted
@@ -191,7 +191,7 @@ def _fitting(raw: Raw, ref: Ref, number: int, upload: Upload) -> Fitting:
     running = reading(raw, ref, number)
     if running.state is TaskState.ACTIVE:
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=f'it is at something else: {running.raw}')
-    if commands.Feature.UNDESIRABLE in found.target.features:
+    if commands.ComponentFeature.UNDESIRABLE in found.target.features:
         what = 'it says that an upgrade is undesirable now (Get Target Upgrade Capabilities, bit 7)'
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=what, hint='its own tools or logs may say why')
     return found
@@ -205,16 +205,16 @@ def _goes_back(raw: Raw, found: Fitting) -> bool:
     uploaded instead: nobody could tell later whether it has already rolled back.
     """
     this, wanted = found.component, found.part.version
-    if commands.Feature.MANUAL_ROLLBACK not in found.target.features or wanted is None or this.rollback != wanted:
+    if commands.ComponentFeature.MANUAL_ROLLBACK not in found.target.features or wanted is None or this.rollback != wanted:
         return False
     last = commands.look(raw).status
-    if this.current == wanted or last is None or last.command == commands.Command.ROLLBACK:
+    if this.current == wanted or last is None or last.command == commands.HpmCommand.ROLLBACK:
         return False
     others = [one for one in commands.components(raw, found.target) if one.number != this.number]
     return all(not one.unread and one.rollback in (None, one.current) for one in others)
 
 
-def _image(raw: Raw, ref: Ref, upload: Upload) -> image.Image:
+def _image(raw: Raw, ref: Ref, upload: Upload) -> image.HpmImage:
     """Parse the image that was checked. An error in it has not changed the component."""
     try:
         return compatibility.read(upload, upload.file)
@@ -232,6 +232,6 @@ def reading(raw: Raw, ref: Ref, number: int, *, back: bool = False) -> TaskReadi
     standing = commands.look(raw)
     if standing.away is not None:
         raise BmcUnreachable(bmc=raw.label, uri=ref.uri, what=standing.away)
-    state, said = commands.became(standing, number, commands.Command.ROLLBACK if back else commands.Command.ACTIVATE)
+    state, said = commands.became(standing, number, commands.HpmCommand.ROLLBACK if back else commands.HpmCommand.ACTIVATE)
     percent = None if standing.status is None or state is not TaskState.ACTIVE else standing.status.percent
     return TaskReading(ref=ref, state=state, raw=said, percent=percent, message=said if state is TaskState.FAILED else None)

@@ -10,17 +10,17 @@ Source: IPMI 2.0 revision 1.1, sections 22.27 (Get User Access) and 22.29 (Get U
 
 from baremetal_acc.bmc.ipmi import channels, device
 from baremetal_acc.bmc.ipmi.channels import Channel
-from baremetal_acc.bmc.ipmi.command import Code, CommandRefused, NetFn, Raw, ask
+from baremetal_acc.bmc.ipmi.command import CommandRefused, CompletionCode, NetFn, Raw, ask
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.inventory import PRIVILEGES, Accounts, BmcUser
 
 _GET_ACCESS, _GET_NAME = 0x44, 0x46
 _ENABLED, _DISABLED = 0x40, 0x80
 _NO_ACCESS = 0x0F
-_NO_SUCH_NUMBER = frozenset({Code.OUT_OF_RANGE, Code.INVALID_FIELD})
+_NO_SUCH_NUMBER = frozenset({CompletionCode.OUT_OF_RANGE, CompletionCode.INVALID_FIELD})
 """Completion codes for a user id within the BMC's range that it does not have."""
 
-_NO_NAME = frozenset({Code.OUT_OF_RANGE, Code.NOT_PRESENT, Code.INVALID_FIELD})
+_NO_NAME = frozenset({CompletionCode.OUT_OF_RANGE, CompletionCode.NOT_PRESENT, CompletionCode.INVALID_FIELD})
 """Completion codes of Get User Name for an account with an empty name, on some BMCs (FreeIPMI, ipmi-config)."""
 
 _NAMES = {_NO_ACCESS: PRIVILEGES[0], **dict(enumerate(PRIVILEGES[1:], 1))}

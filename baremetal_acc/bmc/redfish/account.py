@@ -32,7 +32,7 @@ MOST = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldSession:
     """An open session.
 
     :ivar token: its X-Auth-Token.
@@ -55,7 +55,7 @@ class Holder(Protocol):
     def give_up(self) -> bool: ...
 
 
-class Account:
+class SessionPool:
     """The sessions of one account (user and password) on one BMC, over all connections of this process.
 
     Safe to use from several threads; no lock is held during any wait.
@@ -69,7 +69,7 @@ class Account:
         self._lock = threading.Lock()
         self._ending = 0
         self._ended = 0
-        self._left: Held | None = None
+        self._left: HeldSession | None = None
         self._scarce_until = float('-inf')
         self._freed_until = float('-inf')
 
@@ -103,7 +103,7 @@ class Account:
         with self._lock:
             self._ending += 1
 
-    def has_ended(self, left: Held | None, *, closed: bool) -> None:
+    def has_ended(self, left: HeldSession | None, *, closed: bool) -> None:
         """Note the result of an attempt to close a session.
 
         :param left: the session, if it was not closed and its token may still be good.
@@ -117,7 +117,7 @@ class Account:
             elif left is not None:
                 self._left = left
 
-    def take_left(self) -> Held | None:
+    def take_left(self) -> HeldSession | None:
         """Return a session that could not be closed, for further use; each is returned once."""
         with self._lock:
             left, self._left = self._left, None
@@ -157,17 +157,17 @@ class Account:
             return [holder for holder in self._holders if holder is not own]
 
 
-class Accounts:
+class SessionPools:
     """The accounts of one BMC, by user and password; the latest MOST are kept. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._found: OrderedDict[tuple[str | None, str | None], Account] = OrderedDict()
+        self._found: OrderedDict[tuple[str | None, str | None], SessionPool] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, username: str | None, password: str | None) -> Account:
+    def of(self, username: str | None, password: str | None) -> SessionPool:
         """The account of these credentials; a new one if it is not known."""
         with self._lock:
-            found = self._found.pop((username, password), None) or Account()
+            found = self._found.pop((username, password), None) or SessionPool()
             self._found[username, password] = found
             while len(self._found) > MOST:
                 self._found.popitem(last=False)

@@ -31,7 +31,7 @@ from baremetal_acc.bmc.redfish import connection_errors, tls
 from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
 from baremetal_acc.bmc.redfish.extended_info import NO_SESSION_FREE, NO_SESSION_WORDS, said, said_to_login
 from baremetal_acc.bmc.redfish.login import MAX_LOGINS, Login, basic_authorization
-from baremetal_acc.bmc.retry import Later, Patience, retry_after
+from baremetal_acc.bmc.retry import Later, ReadRetry, retry_after
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
     BmcBusy,
@@ -135,7 +135,7 @@ _BY_GATEWAY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE,
 """Statuses that a BMC's web server sends if the service behind it does not answer. Source: RFC 9110, section 15.6."""
 
 
-class Streamed(Protocol):
+class StreamedAnswer(Protocol):
     """A request body that is sent piece by piece, and can be rewound."""
 
     def __len__(self) -> int: ...
@@ -146,7 +146,7 @@ class Streamed(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Answer:
+class RedfishAnswer:
     """An HTTP answer.
 
     :ivar url: path on the BMC that the answer came from, after redirects.
@@ -163,7 +163,7 @@ class Answer:
 
 
 @dataclass(slots=True, kw_only=True)
-class Response:
+class RedfishResponse:
     """An answer with the attributes that sushy's resources read."""
 
     status_code: int
@@ -186,7 +186,7 @@ class Connector:
     :ivar silent: paths whose last request timed out.
     """
 
-    def __init__(self, address: BmcAddress, patience: Patience | None = None, dial: Dial | None = None) -> None:
+    def __init__(self, address: BmcAddress, patience: ReadRetry | None = None, dial: Dial | None = None) -> None:
         """Create the client; nothing is sent.
 
         :param dial: opens connections; over the network when None.
@@ -200,7 +200,7 @@ class Connector:
         self.silent: set[str] = set()
         self._address = address
         self._until = float('inf') if address.until is None else address.until
-        self._patience = patience or Patience()
+        self._patience = patience or ReadRetry()
         parts = _origin(address)
         self._origin = parts
         self.host = _host(address)[0]
@@ -221,7 +221,7 @@ class Connector:
 
     def read(
         self, uri: str, *, left: Callable[[], float] = lambda: float('inf'), headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> RedfishAnswer:
         """GET a resource. Retried within bounds where that may help; after one new login if the session has ended.
 
         :param left: seconds that the caller still has.
@@ -229,7 +229,7 @@ class Connector:
         :raises BmcError: with the reason.
         """
 
-        def once() -> Answer:
+        def once() -> RedfishAnswer:
             try:
                 return self._read_once(uri, left, headers or {})
             except Later:
@@ -244,11 +244,11 @@ class Connector:
         uri: str,
         *,
         body: object = None,
-        stream: Streamed | None = None,
+        stream: StreamedAnswer | None = None,
         headers: Mapping[str, str] | None = None,
         anonymous: bool = False,
         closing: bool = False,
-    ) -> Answer:
+    ) -> RedfishAnswer:
         """Send a write exactly once; a second time, over a new session, only if it was refused because the session had ended.
 
         A redirect to another spelling of the same resource means that nothing was done: the write is sent there, with its
@@ -261,7 +261,7 @@ class Connector:
             request arrived is unknown.
         :raises BmcError: the BMC did not accept it.
         """
-        data: bytes | Streamed | None = stream
+        data: bytes | StreamedAnswer | None = stream
         wanted = dict(headers or {})
         if stream is None and body is not None:
             data = json.dumps(body).encode()
@@ -271,13 +271,13 @@ class Connector:
         if self.stopped and not closing and (method == 'POST' or not anonymous):
             raise BmcUnreachable(bmc=self.label, uri=path, what='not sent: the run was stopped', sent=False)
 
-        def once(place: str) -> Answer:
+        def once(place: str) -> RedfishAnswer:
             try:
                 return self._exchange(method, place, data, wanted, timeout, anonymous=anonymous)
             except Later as later:
                 raise later.error from later.__cause__
 
-        def again(place: str) -> Answer:
+        def again(place: str) -> RedfishAnswer:
             if stream is not None:
                 stream.rewind()
             return once(place)
@@ -291,7 +291,7 @@ class Connector:
         self._raise_for(method, answer, login=anonymous and method == 'POST')
         return answer
 
-    def _same_resource(self, path: str, answer: Answer) -> str:
+    def _same_resource(self, path: str, answer: RedfishAnswer) -> str:
         """The path to which a write is redirected, if it is the same resource on this BMC but for slashes or letter case.
 
         Source: RFC 9110, sections 15.4.2 to 15.4.9. Real BMCs redirect to the URI with a slash at its end, or without.
@@ -316,7 +316,7 @@ class Connector:
             return HttpRefused(bmc=self.label, uri=path, what=what, status=status)
         return BmcAnswerInvalid(bmc=self.label, uri=path, what=what)
 
-    def _renewed_after(self, answer: Answer) -> bool:
+    def _renewed_after(self, answer: RedfishAnswer) -> bool:
         """Whether a request was refused, and not carried out, because its session had ended, and the session was renewed.
 
         :raises BmcError: the session could not be renewed.
@@ -329,7 +329,7 @@ class Connector:
         auth.again(answer.generation)
         return True
 
-    def _judged_again(self, answer: Answer) -> Answer:
+    def _judged_again(self, answer: RedfishAnswer) -> RedfishAnswer:
         """Note a 403 over a renewed session: it is a matter of the user's role.
 
         :returns: the answer.
@@ -388,23 +388,23 @@ class Connector:
 
     # ---- connector API of sushy ----
 
-    def get(self, path: str = '', data: Any = None, headers: Any = None, **kwargs: Any) -> Response:
+    def get(self, path: str = '', data: Any = None, headers: Any = None, **kwargs: Any) -> RedfishResponse:
         """GET for sushy. sushy's options for retries and for waiting on tasks are ignored, here and in the methods below."""
         return _response(self.read(path))
 
-    def post(self, path: str = '', data: Any = None, headers: Any = None, **kwargs: Any) -> Response:
+    def post(self, path: str = '', data: Any = None, headers: Any = None, **kwargs: Any) -> RedfishResponse:
         """As :meth:`get`."""
         return _response(self.send('POST', path, body=data, headers=headers))
 
-    def patch(self, path: str = '', data: Any = None, headers: Any = None, etag: Any = None, **kwargs: Any) -> Response:
+    def patch(self, path: str = '', data: Any = None, headers: Any = None, etag: Any = None, **kwargs: Any) -> RedfishResponse:
         """PATCH for sushy. If-Match is kept after a 412, where sushy's own connector weakens and then drops it."""
         return _response(self.send('PATCH', path, body=data, headers=_with_match(headers, etag)))
 
-    def put(self, path: str = '', data: Any = None, headers: Any = None, etag: Any = None, **kwargs: Any) -> Response:
+    def put(self, path: str = '', data: Any = None, headers: Any = None, etag: Any = None, **kwargs: Any) -> RedfishResponse:
         """As :meth:`patch`."""
         return _response(self.send('PUT', path, body=data, headers=_with_match(headers, etag)))
 
-    def delete(self, path: str = '', data: Any = None, headers: Any = None, **kwargs: Any) -> Response:
+    def delete(self, path: str = '', data: Any = None, headers: Any = None, **kwargs: Any) -> RedfishResponse:
         """As :meth:`get`."""
         return _response(self.send('DELETE', path, body=data, headers=headers))
 
@@ -423,7 +423,7 @@ class Connector:
 
     # ---- one request ----
 
-    def _read_once(self, uri: str, left: Callable[[], float], headers: Mapping[str, str]) -> Answer:
+    def _read_once(self, uri: str, left: Callable[[], float], headers: Mapping[str, str]) -> RedfishAnswer:
         path = self.path(uri)
         renewed = False
         for _ in range(REDIRECTS + 2):
@@ -450,12 +450,12 @@ class Connector:
         self,
         method: str,
         path: str,
-        data: bytes | Streamed | None,
+        data: bytes | StreamedAnswer | None,
         headers: Mapping[str, str],
         timeout: float,
         *,
         anonymous: bool = False,
-    ) -> Answer:
+    ) -> RedfishAnswer:
         """Send one request and read its answer, whatever its status.
 
         :raises Later: there was no answer; a read may be retried.
@@ -478,12 +478,12 @@ class Connector:
         self,
         method: str,
         path: str,
-        data: bytes | Streamed | None,
+        data: bytes | StreamedAnswer | None,
         headers: Mapping[str, str],
         timeout: float,
         *,
         anonymous: bool = False,
-    ) -> Answer:
+    ) -> RedfishAnswer:
         self.requests += 1
         started = time.monotonic()
         timeout = self.within(min(timeout, max(0.1, self._closing_until - started)), path)
@@ -516,12 +516,12 @@ class Connector:
         self,
         method: str,
         path: str,
-        data: bytes | Streamed | None,
+        data: bytes | StreamedAnswer | None,
         headers: Mapping[str, str],
         timeout: float,
         *,
         anonymous: bool,
-    ) -> Answer:
+    ) -> RedfishAnswer:
         """Build the request, send it and return its answer."""
         block = self._block if not headers and not anonymous else None
         if block is None:
@@ -541,7 +541,7 @@ class Connector:
             piece = min(PIECE_TIMEOUT, timeout)
             until = max(self._until, time.monotonic() + LATE)
             reply = self._transport.push(head, data, connect=piece, piece=piece, timeout=timeout, until=until)
-        return Answer(status=reply.status, headers=reply.headers, content=reply.content, url=path, seconds=reply.seconds)
+        return RedfishAnswer(status=reply.status, headers=reply.headers, content=reply.content, url=path, seconds=reply.seconds)
 
     def _standing(self, headers: Mapping[str, str], *, anonymous: bool) -> dict[str, str]:
         """All headers of a request: the session's, then its own."""
@@ -580,7 +580,7 @@ class Connector:
         what = _unknown(method, connection_errors.reason(exc))
         return BmcUnreachable(bmc=self.label, uri=path, what=what, hint='check address, network and power of the BMC')
 
-    def _raise_for(self, method: str, answer: Answer, *, login: bool = False) -> None:
+    def _raise_for(self, method: str, answer: RedfishAnswer, *, login: bool = False) -> None:
         status = answer.status
         if status < 300:
             return
@@ -620,7 +620,7 @@ class Connector:
             raise Later(error, retry_after(answer.headers.get('Retry-After')))
         raise error
 
-    def _refused_login(self, answer: Answer) -> BmcError:
+    def _refused_login(self, answer: RedfishAnswer) -> BmcError:
         """The error for a login that was answered with a status of 400 or more, with the BMC's own reason."""
         status = answer.status
         words = said_to_login(_json(answer.content), self._address.username, self._address.password)
@@ -682,8 +682,8 @@ def _block(headers: Mapping[str, str]) -> str:
     return ''.join(lines)
 
 
-def _response(answer: Answer) -> Response:
-    return Response(status_code=answer.status, headers=answer.headers, content=answer.content, url=answer.url)
+def _response(answer: RedfishAnswer) -> RedfishResponse:
+    return RedfishResponse(status_code=answer.status, headers=answer.headers, content=answer.content, url=answer.url)
 
 
 def _with_match(headers: Mapping[str, str] | None, etag: object) -> dict[str, str]:
@@ -735,7 +735,7 @@ def _resource(place: str) -> tuple[str, str]:
     return re.sub('/+', '/', path).rstrip('/').casefold(), query
 
 
-def _soon(answer: Answer) -> str:
+def _soon(answer: RedfishAnswer) -> str:
     after = retry_after(answer.headers.get('Retry-After'))
     return f'come back in {after:.0f} s' if after is not None and after <= _DAY else 'come back later'
 

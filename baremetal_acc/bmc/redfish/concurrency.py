@@ -3,8 +3,8 @@
 """Per-BMC request statistics of this process: concurrency limit, whether ``$expand`` is faster, URIs needed last time.
 
 They decide only in what order, and how many at a time, resources are read. No property of a device is cached here. Two members
-are more than statistics: :attr:`Habits.alone`, the ownership of the BMC's resources, and :attr:`Habits.accounts`, the open
-sessions.
+are more than statistics: :attr:`BmcHabits.alone`, the ownership of the BMC's resources, and :attr:`BmcHabits.accounts`, the
+open sessions.
 """
 
 import statistics
@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from baremetal_acc.bmc.redfish.account import Accounts
+from baremetal_acc.bmc.redfish.account import SessionPools
 from baremetal_acc.model.ownership import Ownership
 
 CALM = 20
@@ -137,7 +137,7 @@ class Expansion:
 
 
 @dataclass(slots=True)
-class Habits:
+class BmcHabits:
     """What this process has learnt about one BMC.
 
     :ivar pace: its concurrency limit.
@@ -155,21 +155,21 @@ class Habits:
     expansion: Expansion = field(default_factory=Expansion)
     targets: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
-    accounts: Accounts = field(default_factory=Accounts)
+    accounts: SessionPools = field(default_factory=SessionPools)
     alone: Ownership | None = None
     only: bool | None = None
     silent: set[str] = field(default_factory=set)
 
 
-class Remembered:
+class RememberedBmc:
     """The habits of the most recently used BMCs in this process. Safe to use from several threads."""
 
     def __init__(self, most: int = REMEMBERED) -> None:
         self._most = most
-        self._habits: OrderedDict[str, Habits] = OrderedDict()
+        self._habits: OrderedDict[str, BmcHabits] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, origin: str, new: Callable[[], Habits]) -> Habits:
+    def of(self, origin: str, new: Callable[[], BmcHabits]) -> BmcHabits:
         """The habits of the BMC at an address; created by ``new`` if it is not known."""
         with self._lock:
             found = self._habits.pop(origin, None)

@@ -23,7 +23,7 @@ from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.mockup import TOP, Missed
 from baremetal_acc.bmc.redfish.reader import document, fresh
-from baremetal_acc.bmc.retry import Patience
+from baremetal_acc.bmc.retry import ReadRetry
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnreachable, is_not_found
 from baremetal_acc.http.transport import Dial
 from baremetal_acc.model.ref import BmcName
@@ -90,7 +90,7 @@ _IN_VAIN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class CrawlBounds:
     """Limits of a crawl: resources, bytes of answers, and time."""
 
     resources: int = 5000
@@ -115,7 +115,7 @@ class Crawled:
 
 
 @contextmanager
-def connected(address: BmcAddress, patience: Patience | None = None, dial: Dial | None = None) -> Iterator[Connector]:
+def connected(address: BmcAddress, patience: ReadRetry | None = None, dial: Dial | None = None) -> Iterator[Connector]:
     """A client that is logged in to a BMC; it is logged out at the end.
 
     :param dial: opens connections; over the network when None.
@@ -137,7 +137,7 @@ def crawl(
     name: BmcName,
     *,
     everything: bool = False,
-    bounds: Bounds | None = None,
+    bounds: CrawlBounds | None = None,
     at_once: int = 4,
     more: Iterable[str] = (),
     told: Callable[[int, int], None] = lambda read, waiting: None,
@@ -148,12 +148,12 @@ def crawl(
     :param more: further URIs to read.
     :param told: called with the number of resources read, and of those still waiting at this level.
     """
-    return _Crawl(connector, name, everything, bounds or Bounds(), told).run(at_once, more)
+    return _Crawl(connector, name, everything, bounds or CrawlBounds(), told).run(at_once, more)
 
 
 class _Crawl:
     def __init__(
-        self, connector: Connector, name: BmcName, everything: bool, bounds: Bounds, told: Callable[[int, int], None]
+        self, connector: Connector, name: BmcName, everything: bool, bounds: CrawlBounds, told: Callable[[int, int], None]
     ) -> None:
         self._connector = connector
         self._name = name

@@ -11,9 +11,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from baremetal_acc.bmc.device_ids import Devices, Row
-from baremetal_acc.bmc.redfish.discovery import Tree, Walk
-from baremetal_acc.bmc.redfish.parse import View, base_class, last, parent, pci_ids, serial_of, state_of, uuid_of, version_of
+from baremetal_acc.bmc.device_ids import DeviceRow, Devices
+from baremetal_acc.bmc.redfish.discovery import DiscoveredTree, Walk
+from baremetal_acc.bmc.redfish.parse import (
+    ResourceView,
+    base_class,
+    last,
+    parent,
+    pci_ids,
+    serial_of,
+    state_of,
+    uuid_of,
+    version_of,
+)
 from baremetal_acc.model.accelerator import COMPUTATIONAL_STORAGE, Function, Kind, MergeBasis, PciIds
 from baremetal_acc.model.firmware import Component
 
@@ -76,20 +86,20 @@ class Device:
     :ivar row: its row in the table of devices, if it has one.
     """
 
-    processors: dict[str, View] = field(default_factory=dict)
-    pcie_devices: dict[str, View] = field(default_factory=dict)
-    adapters: dict[str, View] = field(default_factory=dict)
-    graphics: dict[str, View] = field(default_factory=dict)
-    chassis: dict[str, View] = field(default_factory=dict)
-    systems: dict[str, View] = field(default_factory=dict)
-    managers: dict[str, View] = field(default_factory=dict)
-    extensions: dict[str, View] = field(default_factory=dict)
-    alone: dict[str, View] = field(default_factory=dict)
-    functions: tuple[View, ...] = ()
+    processors: dict[str, ResourceView] = field(default_factory=dict)
+    pcie_devices: dict[str, ResourceView] = field(default_factory=dict)
+    adapters: dict[str, ResourceView] = field(default_factory=dict)
+    graphics: dict[str, ResourceView] = field(default_factory=dict)
+    chassis: dict[str, ResourceView] = field(default_factory=dict)
+    systems: dict[str, ResourceView] = field(default_factory=dict)
+    managers: dict[str, ResourceView] = field(default_factory=dict)
+    extensions: dict[str, ResourceView] = field(default_factory=dict)
+    alone: dict[str, ResourceView] = field(default_factory=dict)
+    functions: tuple[ResourceView, ...] = ()
     extra: set[str] = field(default_factory=set)
     joints: list[Joint] = field(default_factory=list)
     kind: Kind | None = None
-    row: Row | None = None
+    row: DeviceRow | None = None
 
     def uris(self) -> set[str]:
         """URIs of all its resources."""
@@ -97,7 +107,7 @@ class Device:
         return {uri for table in tables for uri in table} | self.extra
 
     @worked_out
-    def views(self) -> tuple[View, ...]:
+    def views(self) -> tuple[ResourceView, ...]:
         """Its resources, the most informative first."""
         return (
             *self.processors.values(), *self.pcie_devices.values(), *self.main_chassis, *self.systems.values(),
@@ -105,16 +115,16 @@ class Device:
         )  # fmt: skip
 
     @worked_out
-    def primary(self) -> View:
+    def primary(self) -> ResourceView:
         """The resource under which the device is shown."""
-        tables: tuple[Iterable[View], ...] = (
+        tables: tuple[Iterable[ResourceView], ...] = (
             self.processors.values(), self.main_chassis if self.systems or self.managers else (), self.pcie_devices.values(),
             self.adapters.values(), self.graphics.values(), self.chassis.values(), self.systems.values(), self.alone.values(),
         )  # fmt: skip
         return next(view for table in tables for view in table)
 
     @worked_out
-    def main_chassis(self) -> tuple[View, ...]:
+    def main_chassis(self) -> tuple[ResourceView, ...]:
         """Its chassis that are not contained in another chassis of this device."""
         if not self.chassis:
             return ()
@@ -231,7 +241,7 @@ class Device:
         self.row, self.kind = _kind(self, devices)
         return self.kind
 
-    def add_functions(self, functions: Iterable[View], devices: Devices) -> bool:
+    def add_functions(self, functions: Iterable[ResourceView], devices: Devices) -> bool:
         """Take over functions that an extension shows, if the device has none itself.
 
         :returns: False if the device would be no accelerator with them: they are another device's, and are not taken over.
@@ -246,7 +256,7 @@ class Device:
         self.row, self.kind = row, kind
         return False
 
-    def _show(self, functions: tuple[View, ...]) -> None:
+    def _show(self, functions: tuple[ResourceView, ...]) -> None:
         """Replace the functions, and discard cached properties."""
         self.functions = functions
         for name in _WORKED_OUT:
@@ -275,12 +285,12 @@ class Device:
 _WORKED_OUT = tuple(name for name, value in vars(Device).items() if isinstance(value, worked_out))
 
 
-def functions_of(device: Device, tree: Tree) -> tuple[Function, ...]:
+def functions_of(device: Device, tree: DiscoveredTree) -> tuple[Function, ...]:
     """The AccelerationFunctions of a device."""
     return tuple(function(view) for uri in device.processors for view in tree.acceleration.get(uri, ()))
 
 
-def function(view: View) -> Function:
+def function(view: ResourceView) -> Function:
     """Parse an AccelerationFunction. Source: DSP8010 2025.4, AccelerationFunction v1_0_5."""
     return Function(
         ref=view.ref,
@@ -328,7 +338,7 @@ def staged_version(device: Device) -> str | None:
     return next((s for view in device.pcie_devices.values() if (s := version_of(view, 'StagedVersion'))), None)
 
 
-def extension_text(view: View, name: str) -> str | None:
+def extension_text(view: ResourceView, name: str) -> str | None:
     """A text property of an extension resource; None, without a gap, if vendors use an object for that name."""
     return view.literal(name) if isinstance(view.body.get(name), str) else None
 
@@ -339,7 +349,7 @@ def ordinal(text: str) -> tuple[str, int] | None:
     return (match['word'].upper(), int(match['number'])) if match else None
 
 
-def _kind(device: Device, devices: Devices) -> tuple[Row | None, Kind | None]:
+def _kind(device: Device, devices: Devices) -> tuple[DeviceRow | None, Kind | None]:
     """The row in the table of devices, and the kind; None for a device that is no accelerator.
 
     PCI ids come first, then standard properties (ProcessorType, SystemType), then the model's name, then the PCI class.
@@ -379,7 +389,7 @@ def _full_names(device: Device, devices: Devices) -> Iterator[str]:
             yield f'{devices.vendor(maker)} {model}'
 
 
-def _may_be(device: Device, named: Row) -> bool:
+def _may_be(device: Device, named: DeviceRow) -> bool:
     """Whether a name in the table of devices counts for this device.
 
     It does not if all functions are bridges: switches are named after what they carry.
@@ -394,14 +404,14 @@ def _may_be(device: Device, named: Row) -> bool:
     return bool(device.processors or device.pcie_devices or device.adapters or device.graphics or device.alone)
 
 
-def _link_parts(device: Device) -> Iterator[View]:
+def _link_parts(device: Device) -> Iterator[ResourceView]:
     for view in device.pcie_devices.values():
         links = view.part('Links')
         if links is not None:
             yield links
 
 
-def _class(view: View, code: str | None) -> str | None:
+def _class(view: ResourceView, code: str | None) -> str | None:
     """``display``, ``3d`` or ``processing``, by ClassCode or, where that is absent or malformed, by DeviceClass.
 
     A 3D controller has no video output: it computes. Source: PCI Code and ID Assignment Specification, class codes 03h and 12h.
@@ -424,26 +434,26 @@ _BASES = {
 """DeviceClass to PCI base class, for the classes that matter here. Source: DSP8010 2025.4, PCIeFunction v1_7_0."""
 
 
-def _base(view: View, code: str | None) -> int | None:
+def _base(view: ResourceView, code: str | None) -> int | None:
     """The PCI base class by ClassCode, else by DeviceClass."""
     base = int(code[2:4], 16) if code is not None else base_class(view)
     return base or _BASES.get(view.literal('DeviceClass') or '')
 
 
-def _stores(view: View) -> bool:
+def _stores(view: ResourceView) -> bool:
     """Whether a function is a storage controller, or has drives."""
     if _base(view, pci_ids(view).class_code) == 0x01:
         return True
     return bool(view.links('Links', 'Drives') or view.links('Links', 'StorageControllers'))
 
 
-def is_dpu(view: View, devices: Devices) -> bool:
+def is_dpu(view: ResourceView, devices: Devices) -> bool:
     """Whether a System is that of a DPU. Real DPUs have SystemType Physical; their Model tells."""
     row = devices.by_name(view.text('Model'))
     return view.literal('SystemType') == 'DPU' or (row is not None and row.kind is Kind.DPU)
 
 
-def label_of(view: View) -> str | None:
+def label_of(view: ResourceView) -> str | None:
     """ServiceLabel of a resource's location, after its PartLocationContext, as modules may have the same labels.
 
     Source: DSP8010 2025.4, Resource.PartLocationContext.
@@ -455,7 +465,7 @@ def label_of(view: View) -> str | None:
     return None
 
 
-def _position(view: View) -> str | None:
+def _position(view: ResourceView) -> str | None:
     """LocationType and LocationOrdinalValue, for a location without a label: ``Slot 3``."""
     for path in (('Location',), ('Slot', 'Location'), ('PhysicalLocation',)):
         place = view.part(*path, 'PartLocation') if path[0] in view.body else None
@@ -464,7 +474,7 @@ def _position(view: View) -> str | None:
     return None
 
 
-def _extension_place(view: View) -> str | None:
+def _extension_place(view: ResourceView) -> str | None:
     return extension_text(view, 'Location')
 
 
@@ -477,13 +487,13 @@ _HEALTH = {'OK': 1, 'Warning': 2, 'Critical': 3}
 """Severity of each health word; an unknown word counts least. Source: DSP8010 2025.4, Resource.Health."""
 
 
-def link_of(walk: Walk, view: View, *path: str) -> str | None:
+def link_of(walk: Walk, view: ResourceView, *path: str) -> str | None:
     """A link as a key of the tree's tables; None if it leads off the BMC."""
     uri = view.link(*path)
     return walk.settled(uri) if uri is not None else None
 
 
-def links_of(walk: Walk, view: View, *path: str) -> tuple[str, ...]:
+def links_of(walk: Walk, view: ResourceView, *path: str) -> tuple[str, ...]:
     """An array of links as keys of the tree's tables, without those that lead off the BMC."""
     return tuple(place for uri in view.links(*path) if (place := walk.settled(uri)) is not None)
 

@@ -23,8 +23,8 @@ from baremetal_acc.bmc.redfish.device import (
     links_of,
     ordinal,
 )
-from baremetal_acc.bmc.redfish.discovery import CARRIER, NOTHING, Tree, Walk
-from baremetal_acc.bmc.redfish.parse import View, absent, last, parent, serial_of, uuid_of
+from baremetal_acc.bmc.redfish.discovery import CARRIER, NOTHING, DiscoveredTree, Walk
+from baremetal_acc.bmc.redfish.parse import ResourceView, absent, last, parent, serial_of, uuid_of
 from baremetal_acc.model.accelerator import Kind, MergeBasis
 from baremetal_acc.model.inventory import Gap
 
@@ -112,7 +112,7 @@ def _by_links(walk: Walk, devices: Devices) -> tuple[list[Device], list[tuple[st
     for name in TABLES:
         for uri, view in getattr(tree, name).items():
             if not absent(view) and _may_be_device(name, view, tree, devices):
-                groups.add(uri, _view_says(name, View(view.ref, view.body, [])))
+                groups.add(uri, _view_says(name, ResourceView(view.ref, view.body, [])))
     owner = {f.ref.uri: uri for uri, functions in tree.functions.items() for f in functions}
     for uri, view in tree.processors.items():
         if uri in groups:
@@ -144,7 +144,7 @@ def _by_links(walk: Walk, devices: Devices) -> tuple[list[Device], list[tuple[st
     return _built(walk, groups), groups.refused
 
 
-def _may_be_device(table: str, view: View, tree: Tree, devices: Devices) -> bool:
+def _may_be_device(table: str, view: ResourceView, tree: DiscoveredTree, devices: Devices) -> bool:
     """Whether a resource may be a device.
 
     CPUs (except a network adapter's), parts of processors, and Systems of hosts are not.
@@ -259,7 +259,7 @@ def _join_chassis(walk: Walk, groups: _Groups) -> None:
             groups.join(chassis, first, MergeBasis.LOCATION if chassis in placed else MergeBasis.CHASSIS)
 
 
-def _by_place(tree: Tree, residents: dict[str, dict[str, None]]) -> set[str]:
+def _by_place(tree: DiscoveredTree, residents: dict[str, dict[str, None]]) -> set[str]:
     """Put into each chassis without contents the one processor with the same location label and context, and the same number.
 
     :returns: these chassis.
@@ -281,7 +281,7 @@ def _by_place(tree: Tree, residents: dict[str, dict[str, None]]) -> set[str]:
     return placed
 
 
-def _carries(tree: Tree, chassis: str, inside: Iterable[str]) -> bool:
+def _carries(tree: DiscoveredTree, chassis: str, inside: Iterable[str]) -> bool:
     """Whether a chassis is not the card but what it is plugged into, such as a riser.
 
     A chassis whose serial number differs from that of the processor or PCIeDevice in it is another device. A network adapter
@@ -331,7 +331,7 @@ def _join_card_bmcs(walk: Walk, devices: Devices, groups: _Groups) -> None:
                 groups.join(uri, manager)
 
 
-def _is_cards_own(walk: Walk, system: View, card: View, chassis: set[str]) -> bool:
+def _is_cards_own(walk: Walk, system: ResourceView, card: ResourceView, chassis: set[str]) -> bool:
     """Whether a System that a card links to is the card's own: same serial number or UUID, or located only in the card.
 
     A card may also link to the System of the host into which it is plugged.
@@ -485,7 +485,7 @@ def _says(device: Device) -> Iterator[tuple[str, set[str]]]:
         yield 'address', addresses
 
 
-def _view_says(table: str, view: View) -> Iterator[tuple[str, set[str]]]:
+def _view_says(table: str, view: ResourceView) -> Iterator[tuple[str, set[str]]]:
     if view.has('UUID') and (uuid := uuid_of(view, 'UUID')):
         yield f'{table} UUID', {uuid}
     if serial := serial_of(view):

@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from baremetal_acc.bmc.device_ids import Devices, Row
+from baremetal_acc.bmc.device_ids import DeviceRow, Devices
 from baremetal_acc.bmc.driver import CardLead, Document, JsonObject, Lead, NotReadYet
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish import standby
 from baremetal_acc.bmc.redfish.extended_info import short
-from baremetal_acc.bmc.redfish.parse import COMPUTES, Gaps, View, absent, base_class, last, parent, pci_ids, serial_of
-from baremetal_acc.bmc.redfish.reader import Found, Reader, SoFar, identity_of, link_of, members
+from baremetal_acc.bmc.redfish.parse import COMPUTES, Gaps, ResourceView, absent, base_class, last, parent, pci_ids, serial_of
+from baremetal_acc.bmc.redfish.reader import Found, RedfishReader, SoFar, identity_of, link_of, members
 from baremetal_acc.bmc.redfish.system import action_info, resettable
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, is_not_found
 from baremetal_acc.model.accelerator import Kind
@@ -90,7 +90,7 @@ _ROUNDS = 5
 
 
 @dataclass(slots=True, kw_only=True)
-class Tree:
+class DiscoveredTree:
     """The resources that discovery has read, by URI.
 
     :ivar gaps: what could not be read, or is malformed.
@@ -107,25 +107,25 @@ class Tree:
     """
 
     gaps: list[Gap]
-    root: View
-    systems: dict[str, View] = field(default_factory=dict)
-    chassis: dict[str, View] = field(default_factory=dict)
-    managers: dict[str, View] = field(default_factory=dict)
-    processors: dict[str, View] = field(default_factory=dict)
-    pcie_devices: dict[str, View] = field(default_factory=dict)
-    functions: dict[str, tuple[View, ...]] = field(default_factory=dict)
-    adapters: dict[str, View] = field(default_factory=dict)
-    interfaces: dict[str, View] = field(default_factory=dict)
-    graphics: dict[str, View] = field(default_factory=dict)
-    function_tables: dict[str, dict[str, View]] = field(default_factory=dict)
-    acceleration_tables: dict[str, dict[str, View]] = field(default_factory=dict)
-    acceleration: dict[str, tuple[View, ...]] = field(default_factory=dict)
+    root: ResourceView
+    systems: dict[str, ResourceView] = field(default_factory=dict)
+    chassis: dict[str, ResourceView] = field(default_factory=dict)
+    managers: dict[str, ResourceView] = field(default_factory=dict)
+    processors: dict[str, ResourceView] = field(default_factory=dict)
+    pcie_devices: dict[str, ResourceView] = field(default_factory=dict)
+    functions: dict[str, tuple[ResourceView, ...]] = field(default_factory=dict)
+    adapters: dict[str, ResourceView] = field(default_factory=dict)
+    interfaces: dict[str, ResourceView] = field(default_factory=dict)
+    graphics: dict[str, ResourceView] = field(default_factory=dict)
+    function_tables: dict[str, dict[str, ResourceView]] = field(default_factory=dict)
+    acceleration_tables: dict[str, dict[str, ResourceView]] = field(default_factory=dict)
+    acceleration: dict[str, tuple[ResourceView, ...]] = field(default_factory=dict)
     offload: dict[str, str] = field(default_factory=dict)
-    update: View | None = None
-    items: dict[str, View] = field(default_factory=dict)
-    absent: dict[str, View] = field(default_factory=dict)
-    extensions: dict[str, View] = field(default_factory=dict)
-    instances: dict[str, View] = field(default_factory=dict)
+    update: ResourceView | None = None
+    items: dict[str, ResourceView] = field(default_factory=dict)
+    absent: dict[str, ResourceView] = field(default_factory=dict)
+    extensions: dict[str, ResourceView] = field(default_factory=dict)
+    instances: dict[str, ResourceView] = field(default_factory=dict)
     listed_again: dict[str, str] = field(default_factory=dict)
 
 
@@ -138,7 +138,7 @@ class Walk:
     """
 
     def __init__(
-        self, reader: Reader, root: Document, quirks: Quirks, devices: Devices, leads: Iterable[Lead | CardLead] = ()
+        self, reader: RedfishReader, root: Document, quirks: Quirks, devices: Devices, leads: Iterable[Lead | CardLead] = ()
     ) -> None:
         """Create the walk; nothing is read.
 
@@ -152,7 +152,7 @@ class Walk:
         self._quirks = quirks
         self._devices = devices
         self.gaps: list[Gap] = Gaps()
-        self.tree = Tree(gaps=self.gaps, root=View.of(root, self.gaps))
+        self.tree = DiscoveredTree(gaps=self.gaps, root=ResourceView.of(root, self.gaps))
         self._seen: set[tuple[int, str]] = set()
         self._offered: set[str] = set()
         self._array: list[str] = []
@@ -161,14 +161,14 @@ class Walk:
         self._by_device: tuple[int, dict[str, frozenset[str]]] = (0, {})
         self._named_by_chassis = self._shown = self._systems_here = self._known = _Stage(lambda: None)
         self._adapters_matter = self._managers_matter = False
-        self._undecided: list[View] = []
+        self._undecided: list[ResourceView] = []
         self._listed: set[str] = set()
-        self._dangling: list[tuple[str, dict[str, View], bool]] = []
+        self._dangling: list[tuple[str, dict[str, ResourceView], bool]] = []
         self.guessed: set[str | None] = set()
         self._usual: set[str | None] = set()  # guesses for which a 404 is not noted as a gap
         self._kinds = {id(getattr(self.tree, name)): kind for name, kind in _KINDS.items()}
 
-    def run(self) -> Tree:
+    def run(self) -> DiscoveredTree:
         """Read everything.
 
         :raises BmcError: neither Systems nor Chassis could be read.
@@ -236,17 +236,17 @@ class Walk:
         self._named_by_chassis.end()
         self._standby_ahead()
 
-    def _contained(self, view: View, name: str) -> None:
+    def _contained(self, view: ResourceView, name: str) -> None:
         """Read Chassis that only a link of a listed resource leads to. It is known by now which Chassis are listed.
 
         Chassis further down are read at the end (:meth:`_linked`). So are all of them if a System lists its devices one by one,
         as a chassis may list the same devices.
         """
         if not self._array and view.ref.uri in self._listed:
-            quiet = View(view.ref, view.body, [])
+            quiet = ResourceView(view.ref, view.body, [])
             self._each(quiet.links('Links', name), self.tree.chassis, self._chassis, hides=True, rank=_FIRST)
 
-    def _system(self, view: View) -> None:
+    def _system(self, view: ResourceView) -> None:
         tree = self.tree
         if self._kind(view) is Kind.DPU or view.literal('SystemType') == 'DPU':
             self._look_at_managers()
@@ -266,7 +266,7 @@ class Walk:
         if self._adapters_matter:
             self._interfaces(view)
 
-    def _chassis(self, view: View) -> None:
+    def _chassis(self, view: ResourceView) -> None:
         tree = self.tree
         self._known.after(lambda: self._contained(view, 'Contains'))
         if self._kind(view) is Kind.DPU:
@@ -277,16 +277,16 @@ class Walk:
         self._collection(view, 'Processors', tree.processors, self._processor)
         self._extensions('chassis', view)
 
-    def _processor(self, view: View) -> None:
+    def _processor(self, view: ResourceView) -> None:
         if view.literal('ProcessorType') in _ACCELERATORS or self._kind(view) is not None:
             self._follow_leads()
         link = view.link('AccelerationFunctions')
         if link is not None:
-            found: dict[str, View] = {}
+            found: dict[str, ResourceView] = {}
             self.tree.acceleration_tables[view.ref.uri] = found
             self._members(link, found, hides=True)
 
-    def _adapter(self, view: View) -> None:
+    def _adapter(self, view: ResourceView) -> None:
         if self._kind(view) in _NETWORKED:
             self._look_at_interfaces()
             self._follow_leads()
@@ -294,19 +294,19 @@ class Walk:
         if link is not None:
             self._look_at_interfaces()
 
-            def processor(inner: View) -> None:
+            def processor(inner: ResourceView) -> None:
                 self.tree.offload[inner.ref.uri] = view.ref.uri
                 self._processor(inner)
 
             self._members(link, self.tree.processors, processor, hides=True)
 
-    def _device(self, view: View) -> None:
+    def _device(self, view: ResourceView) -> None:
         named = self._named(view)
         if absent(view) or (named is not None and named.kind is None):
             return
         if named is not None:
             self._follow_leads()
-        found: dict[str, View] = {}
+        found: dict[str, ResourceView] = {}
         self.tree.function_tables[view.ref.uri] = found
         listed: tuple[str, ...] = ()
         if isinstance(view.body.get('PCIeFunctions'), dict):
@@ -318,14 +318,14 @@ class Walk:
             listed = view.links('Links', 'PCIeFunctions')
         self._each(listed, found, self._function, hides=True, rank=_DEEP)
 
-    def _functions_listed(self, device: View) -> tuple[str, ...]:
+    def _functions_listed(self, device: ResourceView) -> tuple[str, ...]:
         """All functions of a device, if the device or its System lists them: this saves the request for their collection.
 
         Empty if the list may be incomplete: the lists differ, a MultiFunction device has one function, or a function lies
         elsewhere.
         """
         uri = device.ref.uri
-        quiet = View(device.ref, device.body, [])
+        quiet = ResourceView(device.ref, device.body, [])
         own = quiet.links('Links', 'PCIeFunctions')
         mine = {place for link in own if (place := self.place(link)) is not None}
         of_system = self._functions_of_systems().get(uri, frozenset())
@@ -343,7 +343,7 @@ class Walk:
         if self._by_device[0] != len(self.tree.systems):
             found: dict[str, set[str]] = {}
             for system in self.tree.systems.values():
-                quiet = View(system.ref, system.body, [])
+                quiet = ResourceView(system.ref, system.body, [])
                 links = quiet.links('PCIeFunctions') if isinstance(system.body.get('PCIeFunctions'), list) else ()
                 for place in filter(None, map(self.place, links)):
                     device = device_of(place)
@@ -352,7 +352,7 @@ class Walk:
             self._by_device = (len(self.tree.systems), {uri: frozenset(places) for uri, places in found.items()})
         return self._by_device[1]
 
-    def _function(self, view: View) -> None:
+    def _function(self, view: ResourceView) -> None:
         ids = pci_ids(view)
         row = self._devices.by_pci(ids.vendor_id, ids.device_id, display=False)
         if row is not None and row.kind in _NETWORKED:
@@ -369,7 +369,7 @@ class Walk:
         In parallel with Systems and Chassis this costs no time. Whether there is an accelerator is known only later, and the
         Managers would then have to be waited for.
         """
-        root = View(self.tree.root.ref, self.tree.root.body, [])
+        root = ResourceView(self.tree.root.ref, self.tree.root.body, [])
         link = root.link('Managers')
         if link is None or not self._leads or self._reader.at_once == 1:
             return
@@ -444,12 +444,12 @@ class Walk:
         leads_on = then is not _no_more and self._reader.at_once > 1
         self._reader.want(link, here, whole=whole, rank=_CHAIN if leads_on else _LAST, ahead=True)
 
-    def _named(self, view: View) -> Row | None:
+    def _named(self, view: ResourceView) -> DeviceRow | None:
         """The row of the table of devices for a resource's Model or Name."""
         rows = [row for name in ('Model', 'Name') if (row := self._devices.by_name(view.text(name))) is not None]
         return next((row for row in rows if row.kind is not None), rows[0] if rows else None)
 
-    def _kind(self, view: View) -> Kind | None:
+    def _kind(self, view: ResourceView) -> Kind | None:
         """The kind of accelerator for a resource's Model or Name."""
         row = self._named(view)
         return None if row is None else row.kind
@@ -468,7 +468,7 @@ class Walk:
             for system in self.tree.systems.values():
                 self._interfaces(system)
 
-    def _interfaces(self, system: View, *, decided: bool = False) -> None:
+    def _interfaces(self, system: ResourceView, *, decided: bool = False) -> None:
         """Read the NetworkInterfaces of a System; decide later if those of the last inventory may be kept instead."""
         link = system.link('NetworkInterfaces') if isinstance(system.body.get('NetworkInterfaces'), dict) else None
         if not decided and link is not None and self._reader.may_keep(link):
@@ -486,7 +486,7 @@ class Walk:
         for system in undecided:
             self._interfaces(system, decided=True)
 
-    def _extensions(self, table: str, view: View) -> None:
+    def _extensions(self, table: str, view: ResourceView) -> None:
         """Read OEM extension resources. A failed read may hide a device: some BMCs show cards nowhere else."""
         for name, path in self._quirks.device_extensions():
             link = view.link(*path) if name == table else None
@@ -498,7 +498,7 @@ class Walk:
         if link is None:
             return
 
-        def service(view: View) -> None:
+        def service(view: ResourceView) -> None:
             # A collection is no UpdateService, whatever its @odata.type.
             if _kind(view.body) in _KNOWN_KINDS | _OTHER_SERVICES or isinstance(view.body.get('Members'), list):
                 self.gaps.append(
@@ -514,7 +514,7 @@ class Walk:
 
         self._each([link], {}, service, hides=True, stages=(top,), rank=_LATE)
 
-    def _items(self, service: View) -> None:
+    def _items(self, service: ResourceView) -> None:
         for name in ('FirmwareInventory', 'SoftwareInventory'):
             collection = service.link(name)
             if collection is None and name == 'FirmwareInventory' and not service.has(name):
@@ -546,7 +546,7 @@ class Walk:
         places = {place for uri in waiting if (place := self.place(uri)) is not None}
         claims: dict[str, list[str]] = {}
         for uri, view in self.tree.pcie_devices.items():
-            functions = View(view.ref, view.body, []).links('Links', 'PCIeFunctions')
+            functions = ResourceView(view.ref, view.body, []).links('Links', 'PCIeFunctions')
             above = {device and self.place(device) for device in map(device_of, functions)}
             if len(above) == 1 and (other := above.pop()) is not None and other in places and _same_id(uri, other):
                 claims.setdefault(other, []).append(uri)
@@ -565,7 +565,7 @@ class Walk:
         if found is not None and (self._kind(view) is not None or any(map(self._may_compute, found.values()))):
             self._each(view.links('Links', 'PCIeFunctions'), found, hides=True, rank=_DEEP)
 
-    def _may_compute(self, function: View) -> bool:
+    def _may_compute(self, function: ResourceView) -> bool:
         ids = pci_ids(function)
         row = self._devices.by_pci(ids.vendor_id, ids.device_id, display=True)
         return row.kind is not None if row is not None else base_class(function) in COMPUTES
@@ -634,7 +634,7 @@ class Walk:
         tree.acceleration = {uri: _sorted(tree.acceleration_tables.get(uri, {})) for uri in tree.processors}
         self.gaps.sort(key=lambda g: (g.ref, g.field or '', g.reason))
 
-    def _join_cases(self, table: dict[str, View]) -> None:
+    def _join_cases(self, table: dict[str, ResourceView]) -> None:
         """Remove one of two resources that are alike but for the case of their URIs: a BMC may repeat a URI as requested.
 
         If both are listed, both are kept, and a gap says that they may be one.
@@ -661,10 +661,10 @@ class Walk:
 
     def _collection(
         self,
-        view: View,
+        view: ResourceView,
         name: str,
-        into: dict[str, View],
-        then: Callable[[View], None] | None = None,
+        into: dict[str, ResourceView],
+        then: Callable[[ResourceView], None] | None = None,
         *,
         stages: tuple['_Stage', ...] = (),
         inner: tuple['_Stage', ...] = (),
@@ -686,8 +686,8 @@ class Walk:
     def _members(
         self,
         uri: str,
-        into: dict[str, View],
-        then: Callable[[View], None] | None = None,
+        into: dict[str, ResourceView],
+        then: Callable[[ResourceView], None] | None = None,
         *,
         hides: bool,
         error: Callable[[BmcError], None] | None = None,
@@ -740,8 +740,8 @@ class Walk:
     def _each(
         self,
         uris: Iterable[str],
-        into: dict[str, View],
-        then: Callable[[View], None] | None = None,
+        into: dict[str, ResourceView],
+        then: Callable[[ResourceView], None] | None = None,
         *,
         hides: bool,
         stages: tuple['_Stage', ...] = (),
@@ -765,8 +765,8 @@ class Walk:
     def _here(
         self,
         uri: str,
-        into: dict[str, View],
-        then: Callable[[View], None] | None,
+        into: dict[str, ResourceView],
+        then: Callable[[ResourceView], None] | None,
         hides: bool,
         stages: tuple['_Stage', ...],
         found: Found,
@@ -780,7 +780,7 @@ class Walk:
                 for stage in stages:
                     stage.end()
                 return
-            view = View.of(found, self.gaps)
+            view = ResourceView.of(found, self.gaps)
             known = into.setdefault(view.ref.uri, view)
             if known is not view and identity_of(known.body) != identity_of(view.body):
                 self.gaps.append(Gap(ref=view.ref, reason=_ONE_URI, hides=True))
@@ -789,7 +789,7 @@ class Walk:
         for stage in stages:
             stage.end()
 
-    def _is_other_kind(self, into: dict[str, View], found: Document, tail: str = '') -> bool:
+    def _is_other_kind(self, into: dict[str, ResourceView], found: Document, tail: str = '') -> bool:
         """Whether a resource is of another type than its table holds: then the expected one is not seen, and a gap is noted.
 
         Only types that are read elsewhere count, as BMCs have type names of their own.
@@ -814,7 +814,7 @@ class Walk:
         place = self.place(uri)
         return None if place is None else self._reader.settled(place)
 
-    def promise(self, view: View, field: str, uri: str) -> None:
+    def promise(self, view: ResourceView, field: str, uri: str) -> None:
         """Note a gap if a resource links to a device that was not found: the resource belongs to something unknown."""
         place = self.settled(uri.partition('#')[0])
         if place is None:
@@ -866,7 +866,7 @@ class _Stage:
             then()
 
 
-def handed_out(tree: Tree) -> list[View]:
+def handed_out(tree: DiscoveredTree) -> list[ResourceView]:
     """The Systems that may be a machine for a tenant: of several, those that can be reset and are no card's own."""
     found = list(tree.systems.values())
     for narrower in (lambda v: v.literal('SystemType') in (None, 'Physical', 'Composed'), resettable):
@@ -875,11 +875,11 @@ def handed_out(tree: Tree) -> list[View]:
     return found
 
 
-def own_manager(root: View, home: View | None) -> str | None:
+def own_manager(root: ResourceView, home: ResourceView | None) -> str | None:
     """The URI of the Manager that we talk to: ManagerProvidingService, else the only Manager that manages the System."""
-    links = View(root.ref, root.body, []).links('Links', 'ManagerProvidingService')
+    links = ResourceView(root.ref, root.body, []).links('Links', 'ManagerProvidingService')
     if not links and home is not None:
-        links = View(home.ref, home.body, []).links('Links', 'ManagedBy')
+        links = ResourceView(home.ref, home.body, []).links('Links', 'ManagedBy')
     return links[0] if len(links) == 1 else None
 
 
@@ -916,7 +916,7 @@ def device_of(function: str) -> str | None:
     return head if mark and '/' not in tail and parent(head).endswith('/PCIeDevices') else None
 
 
-def _sort(table: dict[str, View]) -> None:
+def _sort(table: dict[str, ResourceView]) -> None:
     ordered = sorted(table)
     if ordered != list(table):
         views = [table[uri] for uri in ordered]
@@ -924,7 +924,7 @@ def _sort(table: dict[str, View]) -> None:
         table.update(zip(ordered, views, strict=True))
 
 
-def _sorted(table: dict[str, View]) -> tuple[View, ...]:
+def _sorted(table: dict[str, ResourceView]) -> tuple[ResourceView, ...]:
     _sort(table)
     return tuple(table.values())
 

@@ -37,20 +37,20 @@ from baremetal_acc.bmc.redfish import (
     update,
 )
 from baremetal_acc.bmc.redfish.client import Connector
-from baremetal_acc.bmc.redfish.concurrency import Habits, Pace, Remembered
+from baremetal_acc.bmc.redfish.concurrency import BmcHabits, Pace, RememberedBmc
 from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
-from baremetal_acc.bmc.redfish.discovery import MAX_TASKS, NOTHING, ROOT, Tree, Walk, handed_out, own_manager
+from baremetal_acc.bmc.redfish.discovery import MAX_TASKS, NOTHING, ROOT, DiscoveredTree, Walk, handed_out, own_manager
 from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.login import Login
-from baremetal_acc.bmc.redfish.parse import View, component, parent, power_state
-from baremetal_acc.bmc.redfish.reader import Reader, fresh, members
-from baremetal_acc.bmc.redfish.writer import Writer
-from baremetal_acc.bmc.retry import Patience
+from baremetal_acc.bmc.redfish.parse import ResourceView, component, parent, power_state
+from baremetal_acc.bmc.redfish.reader import RedfishReader, fresh, members
+from baremetal_acc.bmc.redfish.writer import RedfishWriter
+from baremetal_acc.bmc.retry import ReadRetry
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.http.transport import Dial
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, MergeEvidence
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Image, Progress
+from baremetal_acc.model.image import Image, UploadProgress
 from baremetal_acc.model.inventory import (
     BmcFacts,
     Gap,
@@ -74,7 +74,7 @@ LOG = logging.getLogger(__name__)
 MAX_MANAGERS = 16
 """Managers of one BMC whose last reset is read; no real BMC shows more than four."""
 
-_REMEMBERED = Remembered()
+_REMEMBERED = RememberedBmc()
 
 
 class RedfishDriver:
@@ -85,8 +85,8 @@ class RedfishDriver:
     def __init__(
         self,
         devices: Devices | None = None,
-        patience: Patience | None = None,
-        remembered: Remembered | None = None,
+        patience: ReadRetry | None = None,
+        remembered: RememberedBmc | None = None,
         dial: Dial | None = None,
     ) -> None:
         """Create the driver.
@@ -108,7 +108,7 @@ class RedfishDriver:
             credentials. ``BmcAnswerInvalid``: no Redfish service there. ``UsageError``: the address is malformed.
         """
         connector = Connector(address, self._patience, self._dial)
-        habits = self._remembered.of(address.address, lambda: Habits(pace=Pace(ceiling=max(1, address.concurrency))))
+        habits = self._remembered.of(address.address, lambda: BmcHabits(pace=Pace(ceiling=max(1, address.concurrency))))
         habits.pace.bound(max(1, address.concurrency))
         connector.pushed_back = habits.pace.pushed_back
         connector.silent = habits.silent
@@ -138,7 +138,7 @@ class RedfishConnection:
     lasts = True
 
     def __init__(
-        self, address: BmcAddress, connector: Connector, login: Login, root: Document, habits: Habits, devices: Devices
+        self, address: BmcAddress, connector: Connector, login: Login, root: Document, habits: BmcHabits, devices: Devices
     ) -> None:
         self.address = address
         self.session = f'{address.name}-{secrets.token_hex(6)}'
@@ -149,7 +149,7 @@ class RedfishConnection:
         self._devices = devices
         self._before: dict[str, Document] = {}
         self._leads: tuple[Lead | CardLead, ...] = ()
-        self._last: Reader | None = None
+        self._last: RedfishReader | None = None
         self._ownership: Ownership | None = None
 
     def __enter__(self) -> 'RedfishConnection':
@@ -182,13 +182,13 @@ class RedfishConnection:
         """
         self._learn()
         reader = self._last = self._reader()
-        quirks = _quirks(View.of(self._root, []))
+        quirks = _quirks(ResourceView.of(self._root, []))
         walk = Walk(reader, self._root, quirks, self._devices, self._leads)
         reader.expect(self._habits.targets)
         tree = walk.run()
         found, platform = identify.identify(walk, self._devices)
         items = firmware.assign(walk, found, quirks)
-        seen = invariants.Seen(
+        seen = invariants.StatedExistence(
             tree=tree,
             documents=reader.documents,
             devices=self._devices,
@@ -223,7 +223,7 @@ class RedfishConnection:
             others=partial(firmware.of_none, walk, items),
         )
 
-    def _later(self, walk: Walk, reader: Reader, before: frozenset[str], infos: frozenset[str]) -> tuple[Gap, ...]:
+    def _later(self, walk: Walk, reader: RedfishReader, before: frozenset[str], infos: frozenset[str]) -> tuple[Gap, ...]:
         """Gaps in what was read since the inventory, which is the resources of locks: a lock whose link dangles may be open.
 
         A missing Settings resource is no gap, as locks guess its URI if the BMC does not show it. A missing ActionInfo hides
@@ -255,7 +255,7 @@ class RedfishConnection:
         self, accelerators: Iterable[Accelerator], now: datetime, why_not: str | None = None
     ) -> Sequence[SignedMeasurements | MeasurementReading]:
         """Have the roots of trust of these devices sign their measurements (SPDM)."""
-        place = integrity.offered(View.of(self._root, []))
+        place = integrity.offered(ResourceView.of(self._root, []))
         if place is None:
             return ()
         # A separate reader, as the next inventory does not need what it reads.
@@ -264,19 +264,19 @@ class RedfishConnection:
     def glance(self, uris: Iterable[str], within: timedelta) -> Mapping[str, Document | BmcError]:
         """Read some resources again, with as few requests as possible."""
         address = replace(self.address, budget=within)
-        reader = Reader(self._connector, address, self.session, self._habits, root=self._root, frugal=True)
+        reader = RedfishReader(self._connector, address, self.session, self._habits, root=self._root, frugal=True)
         return reread.glance(reader, uris)
 
-    def writer(self) -> Writer:
+    def writer(self) -> RedfishWriter:
         """A writer for locks and settings."""
-        return Writer(self._connector, self.address.name, self.session)
+        return RedfishWriter(self._connector, self.address.name, self.session)
 
     def component(self, ref: Ref) -> Component:
         """Read one SoftwareInventory item now; of a resource of another type, its FirmwareVersion.
 
         :raises BmcError: it could not be read.
         """
-        view = View.of(fresh(self._connector, ref.bmc, ref.uri), [])
+        view = ResourceView.of(fresh(self._connector, ref.bmc, ref.uri), [])
         kind = view.body.get('@odata.type')
         if isinstance(kind, str) and not kind.startswith('#SoftwareInventory.') and not view.has('Version'):
             device = Device(pcie_devices={ref.uri: view})
@@ -289,7 +289,7 @@ class RedfishConnection:
     def judge(self, targets: Sequence[Ref], image: Image, upload: Upload) -> None:
         """Check nothing: Redfish does not tell which images a device accepts; the BMC's answer to the upload does."""
 
-    def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | Progress | None:
+    def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | UploadProgress | None:
         """Send an image to one Target, once. If StartUpdate has to follow, :meth:`go_on` sends it.
 
         :raises BmcError: see the contract in :mod:`baremetal_acc.bmc.driver`.
@@ -300,15 +300,15 @@ class RedfishConnection:
             raise BmcBusy(bmc=self.address.label, uri=copying, what=what)
         return update.push(self._connector, self._update_service(), target, upload, self.address.images)
 
-    def _update_service(self) -> View | None:
+    def _update_service(self) -> ResourceView | None:
         """The UpdateService as it is now; None if there is none.
 
         :raises BmcError: it could not be read.
         """
-        link = View.of(self._root, []).link('UpdateService')
-        return View.of(fresh(self._connector, self.address.name, link), []) if link is not None else None
+        link = ResourceView.of(self._root, []).link('UpdateService')
+        return ResourceView.of(fresh(self._connector, self.address.name, link), []) if link is not None else None
 
-    def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Objection | None:
+    def go_on(self, target: Ref, upload: Upload, progress: UploadProgress) -> TaskReading | Objection | None:
         """Send StartUpdate for an uploaded image that waits for it.
 
         :raises BmcError: see the contract in :mod:`baremetal_acc.bmc.driver`.
@@ -321,7 +321,7 @@ class RedfishConnection:
             raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what='it has no UpdateService any more')
         return start_update.go_on(self._connector, view, progress, self.active_tasks)
 
-    def deferred(self, task: Ref) -> Progress | None:
+    def deferred(self, task: Ref) -> UploadProgress | None:
         """The next step of an update whose task waits for StartUpdate; None if the BMC has no such action.
 
         :raises BmcError: the UpdateService could not be read.
@@ -355,11 +355,11 @@ class RedfishConnection:
 
         :raises BmcError: they could not be read.
         """
-        root = View.of(self._root, [])
+        root = ResourceView.of(self._root, [])
         service = root.link('Tasks') or root.link('TaskService')
         if service is None:
             return ()
-        tasks = View.of(fresh(self._connector, self.address.name, service), []).link('Tasks')
+        tasks = ResourceView.of(fresh(self._connector, self.address.name, service), []).link('Tasks')
         if tasks is None:
             return ()
         reader = self._reader()
@@ -380,11 +380,11 @@ class RedfishConnection:
         """
         if self._copies():
             return UpdateActivity.BUSY
-        root = View.of(self._root, [])
+        root = ResourceView.of(self._root, [])
         link = root.link('UpdateService')
         said = None
         if link is not None:
-            said = update.activity(View.of(fresh(self._connector, self.address.name, link), []))
+            said = update.activity(ResourceView.of(fresh(self._connector, self.address.name, link), []))
         if said is not None:
             return said
         tasks = root.link('Tasks') or root.link('TaskService')
@@ -395,7 +395,7 @@ class RedfishConnection:
         self._note_copies()
         for uri in self._habits.copies:
             try:
-                view = View.of(fresh(self._connector, self.address.name, uri), [])
+                view = ResourceView.of(fresh(self._connector, self.address.name, uri), [])
             except BmcRefused as exc:
                 if not exc.gone:
                     raise
@@ -406,15 +406,15 @@ class RedfishConnection:
 
     def _note_copies(self) -> None:
         documents = {} if self._last is None else self._last.documents
-        extended = {uri: View.of(one, []) for uri, one in documents.items() if BACKGROUND_COPY[0] in one.body}
+        extended = {uri: ResourceView.of(one, []) for uri, one in documents.items() if BACKGROUND_COPY[0] in one.body}
         found = sorted(uri for uri, view in extended.items() if view.literal(*BACKGROUND_COPY) is not None)
         if found:
             self._habits.copies = tuple(found)
 
-    def _task_of(self, reader: Reader, ref: Ref) -> TaskReading:
+    def _task_of(self, reader: RedfishReader, ref: Ref) -> TaskReading:
         """A task as its collection has just returned it expanded, as BMCs keep a hundred old ones; otherwise it is read."""
         document = reader.peek(ref.uri)
-        view = View.of(document, []) if document is not None else None
+        view = ResourceView.of(document, []) if document is not None else None
         return task.reading(view) if view is not None and view.has('TaskState') else task.read(self._connector, ref)
 
     def power(self, system_ref: Ref) -> PowerState:
@@ -469,14 +469,14 @@ class RedfishConnection:
         :raises BmcError: one of them could not be read.
         """
         name = self.address.name
-        link = View.of(self._root, []).link('Managers')
+        link = ResourceView.of(self._root, []).link('Managers')
         if link is None:
             return ()
         body = fresh(self._connector, name, link).body
         links = [m.get('@odata.id') for m in members(body)]
         if not 0 < len(links) <= MAX_MANAGERS or 'Members@odata.nextLink' in body:
             return ()
-        views = [View.of(fresh(self._connector, name, one), []) for one in links if isinstance(one, str)]
+        views = [ResourceView.of(fresh(self._connector, name, one), []) for one in links if isinstance(one, str)]
         return tuple(
             ManagerReading(ref=one.ref, last_reset=one.literal('LastResetTime'), time=one.literal('DateTime')) for one in views
         )
@@ -494,8 +494,8 @@ class RedfishConnection:
         clean = {replace(g, reason=self._connector.redact(g.reason)) for g in gaps}
         return sorted(clean, key=lambda g: (g.ref, g.field or '', g.reason))
 
-    def _reader(self) -> Reader:
-        return Reader(self._connector, self.address, self.session, self._habits, root=self._root, before=self._before)
+    def _reader(self) -> RedfishReader:
+        return RedfishReader(self._connector, self.address, self.session, self._habits, root=self._root, before=self._before)
 
     def _accelerator(
         self,
@@ -565,7 +565,7 @@ class RedfishConnection:
             hint='name one of them by its URI (system)' if many else 'name one of them (system), by its URI or its Id',
         )
 
-    def _system(self, tree: Tree, named: str | None, owners: Ownership) -> Ref | None:
+    def _system(self, tree: DiscoveredTree, named: str | None, owners: Ownership) -> Ref | None:
         """The System of the machine: the named one, else the only one that can be reset and is no card's own."""
         name = self.address.name
         if named is not None:
@@ -584,7 +584,9 @@ class RedfishConnection:
         tree.gaps.append(Gap(ref=Ref(bmc=name, uri=f'{ROOT}/Systems'), reason=reason, hides=len(owners.machines) > 1))
         return None
 
-    def _facts(self, tree: Tree, home: Ref | None, quirks: Quirks, reader: Reader, infos: set[str]) -> BmcFacts:
+    def _facts(
+        self, tree: DiscoveredTree, home: Ref | None, quirks: Quirks, reader: RedfishReader, infos: set[str]
+    ) -> BmcFacts:
         """Properties of the BMC and of the machine's System.
 
         :param infos: the URIs of ActionInfos that are read are added to it.
@@ -619,7 +621,7 @@ class RedfishConnection:
             power_restore=view.literal('PowerRestorePolicy') if view is not None else None,
         )
 
-    def _own_manager(self, tree: Tree, home: View | None, reader: Reader) -> View | None:
+    def _own_manager(self, tree: DiscoveredTree, home: ResourceView | None, reader: RedfishReader) -> ResourceView | None:
         """The Manager that we talk to: ManagerProvidingService, else the only Manager that manages the System.
 
         It is read in the way that locks read Managers, so that reading locks after this inventory repeats no request. If it
@@ -629,14 +631,14 @@ class RedfishConnection:
         if own is None:
             return None
         try:
-            root = View(tree.root.ref, tree.root.body, [])
+            root = ResourceView(tree.root.ref, tree.root.body, [])
             reader.collection(root.link('Managers') or f'{ROOT}/Managers')
-            return View.of(reader.get(own), [])
+            return ResourceView.of(reader.get(own), [])
         except BmcError as exc:
             LOG.info('%s', exc)
             return None
 
-    def _update_facts(self, tree: Tree, parallel: int) -> UpdateFacts | None:
+    def _update_facts(self, tree: DiscoveredTree, parallel: int) -> UpdateFacts | None:
         if tree.update is None:
             return None
         return update.facts(tree.update, parallel, self.address.images)
@@ -662,12 +664,12 @@ def _root(connector: Connector, address: BmcAddress) -> Document:
 
 def _sessions(root: Document) -> str | None:
     """The URI of the session collection; None if the BMC has no sessions."""
-    view = View.of(root, [])
+    view = ResourceView.of(root, [])
     service = view.link('SessionService')
     return view.link('Links', 'Sessions') or (f'{service.rstrip("/")}/Sessions' if service else None)
 
 
-def _quirks(root: View) -> Quirks:
+def _quirks(root: ResourceView) -> Quirks:
     oem = root.part('Oem')
     return Quirks(
         vendor=root.text('Vendor'), product=root.text('Product'), oem=frozenset(oem.body) if oem is not None else frozenset()

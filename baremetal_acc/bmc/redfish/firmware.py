@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish.device import Device, extension_text, function, ordinal, own_version, staged_version
-from baremetal_acc.bmc.redfish.discovery import CARRIER, Tree, Walk
-from baremetal_acc.bmc.redfish.parse import MOST, View, component, last, parent, uuid_of, version_of
+from baremetal_acc.bmc.redfish.discovery import CARRIER, DiscoveredTree, Walk
+from baremetal_acc.bmc.redfish.parse import MOST, ResourceView, component, last, parent, uuid_of, version_of
 from baremetal_acc.model.accelerator import Function, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Gap
@@ -66,7 +66,7 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
     ids = _ids(devices) if quirks.item_id_ends_with_device_id() else {}
     naming = quirks.item_names_accelerator()
     nodes = _of_systems(devices)
-    nobodys: list[View] = []
+    nobodys: list[ResourceView] = []
     path = quirks.item_slot()
     places = _slots(devices) if path is not None else {}
     for uri, view in tree.items.items():
@@ -113,7 +113,7 @@ def of_none(walk: Walk, found: list[Items]) -> tuple[Component, ...]:
     return tuple(component(view) for view in walk.tree.items.values() if view.ref not in taken)
 
 
-def _spoken_of(nobodys: list[View], devices: list[Device], found: list[Items]) -> Iterator[Gap]:
+def _spoken_of(nobodys: list[ResourceView], devices: list[Device], found: list[Items]) -> Iterator[Gap]:
     """A gap for each unassigned item that mentions a kind of device of which some devices show no firmware.
 
     Seen: one item for all GPUs of a node (Cray-HPE/csm-redfish-interface-emulator, mockups/EX235a, ``Node0.AccVBIOS``).
@@ -160,7 +160,7 @@ def slots(device: Device, items: Items, walk: Walk) -> tuple[ReconfigurationSlot
     return tuple(found)
 
 
-def _unread_slots(view: View, fpga: View | None) -> str | None:
+def _unread_slots(view: ResourceView, fpga: ResourceView | None) -> str | None:
     """The property that should hold the reconfiguration slots, if its value has the wrong type; else None."""
     if fpga is None:
         return 'FPGA' if view.has('FPGA') and view.literal('ProcessorType') == 'FPGA' else None
@@ -179,7 +179,7 @@ class _Slot:
 
 def _by_related(
     walk: Walk,
-    view: View,
+    view: ResourceView,
     related: tuple[str, ...],
     owner: dict[str, int],
     trusted: dict[str, int],
@@ -235,7 +235,7 @@ def _linked_images(walk: Walk, devices: list[Device]) -> dict[str, int]:
     found: dict[str, int] = {}
     spelling = Spellings(walk.tree.items)
     for n, device in enumerate(devices):
-        views: list[View | None] = [*device.managers.values(), *device.systems.values()]
+        views: list[ResourceView | None] = [*device.managers.values(), *device.systems.values()]
         for adapter in device.adapters.values():
             views += adapter.parts('Controllers')
         for view in views:
@@ -259,7 +259,7 @@ def _ids(devices: list[Device]) -> dict[str, int]:
     return found
 
 
-def _by_id(view: View, ids: dict[str, int], quirks: Quirks) -> int | None:
+def _by_id(view: ResourceView, ids: dict[str, int], quirks: Quirks) -> int | None:
     """Find the device of an item whose Id ends with two underscores and the Id of one of the device's resources."""
     head, mark, tail = view.id.rpartition('__')
     if not mark or (quirks.inventory_keeps_old_versions() and head.startswith(('Current-', 'Previous-'))):
@@ -313,7 +313,12 @@ def _slot_functions(walk: Walk, devices: list[Device]) -> dict[str, _Slot]:
 
 
 def _function_in(
-    walk: Walk, processor: View, slot: View, slot_id: str, known: dict[str, Function], named: dict[str, Function]
+    walk: Walk,
+    processor: ResourceView,
+    slot: ResourceView,
+    slot_id: str,
+    known: dict[str, Function],
+    named: dict[str, Function],
 ) -> Function | None:
     """The function in a slot: by the slot's link, else the function that names the slot.
 
@@ -329,7 +334,7 @@ def _function_in(
     return named.get(slot_id)
 
 
-def _by_slot_name(views: tuple[View, ...], known: dict[str, Function]) -> dict[str, Function]:
+def _by_slot_name(views: tuple[ResourceView, ...], known: dict[str, Function]) -> dict[str, Function]:
     """Functions by the slots in their FpgaReconfigurationSlots."""
     found: dict[str, Function] = {}
     for view in views:
@@ -349,7 +354,7 @@ def _with_staged(walk: Walk, components: list[Component]) -> list[Component]:
     Without a counterpart it is a component of which only the staged version is known.
     Source: DSP8010 2025.4, SoftwareInventory v1_12: Active, Staged.
     """
-    tree: Tree = walk.tree
+    tree: DiscoveredTree = walk.tree
     rest: list[Component] = []
     staged: list[Component] = []
     for c in components:
@@ -392,5 +397,5 @@ def _with_own_staged(device: Device, components: list[Component]) -> list[Compon
     return found
 
 
-def _flags(view: View) -> tuple[bool | None, bool | None]:
+def _flags(view: ResourceView) -> tuple[bool | None, bool | None]:
     return view.boolean('Active'), view.boolean('Staged')

@@ -19,12 +19,12 @@ from typing import Any
 from baremetal_acc import wait
 from baremetal_acc.bmc.driver import Document, JsonObject
 from baremetal_acc.bmc.redfish import task
-from baremetal_acc.bmc.redfish.client import Answer, Connector
+from baremetal_acc.bmc.redfish.client import Connector, RedfishAnswer
 from baremetal_acc.bmc.redfish.extended_info import short
-from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.parse import ResourceView
 from baremetal_acc.bmc.redfish.update_parameters import FORCE, ON_START, apply_time, refuses_force, targets
 from baremetal_acc.bmc.redfish.upload_body import Octets
-from baremetal_acc.bmc.redfish.writer import Writer
+from baremetal_acc.bmc.redfish.writer import RedfishWriter
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcConflict, BmcError, BmcRefused, BmcUnreachable
 from baremetal_acc.model.image import Upload
 from baremetal_acc.model.ref import Ref
@@ -59,18 +59,18 @@ ATTEMPTS = 5
 Place = tuple[str, ...]
 
 
-def names_targets(view: View) -> bool:
+def names_targets(view: ResourceView) -> bool:
     """Whether the service takes targets for an image that is pushed to HttpPushUri."""
     return TARGETS in view.body and isinstance(view.body[TARGETS], list | None)
 
 
-def forces(view: View) -> bool:
+def forces(view: ResourceView) -> bool:
     """Whether it takes ForceUpdate for such an image."""
     options = view.body.get(OPTIONS)
     return isinstance(options, Mapping) and FORCE in options
 
 
-def asked_time(view: View) -> str | None:
+def asked_time(view: ResourceView) -> str | None:
     """The OperationApplyTime that is set for such an image; None if the service offers none.
 
     :raises BmcUnsupported: only maintenance windows are offered.
@@ -81,7 +81,7 @@ def asked_time(view: View) -> str | None:
     return apply_time(view, place.body.get(f'{APPLY_TIME[1]}@Redfish.AllowableValues'))
 
 
-def push(connector: Connector, view: View, uri: str, target: Ref, upload: Upload) -> Answer:
+def push(connector: Connector, view: ResourceView, uri: str, target: Ref, upload: Upload) -> RedfishAnswer:
     """Send an image, once, with the settings that it needs; restore the settings afterwards.
 
     :param view: the UpdateService as it is now. ``uri``: its HttpPushUri, on this BMC.
@@ -107,7 +107,7 @@ def push(connector: Connector, view: View, uri: str, target: Ref, upload: Upload
         settings.restore()
 
 
-def _wait_for_begin(connector: Connector, answer: Answer, service: Ref) -> None:
+def _wait_for_begin(connector: Connector, answer: RedfishAnswer, service: Ref) -> None:
     """Wait up to BEGINS seconds for the task to begin, as it may read its targets only then."""
     found = task.accepted(connector, answer, service.bmc)
     until = time.monotonic() + BEGINS
@@ -126,7 +126,7 @@ class _Settings:
     def __init__(self, connector: Connector, service: Ref) -> None:
         self._connector = connector
         self._service = service
-        self._writer = Writer(connector, service.bmc, session='')
+        self._writer = RedfishWriter(connector, service.bmc, session='')
         self._before: dict[Place, Any] = {}
         self._ours: dict[Place, Any] = {}
 
@@ -137,7 +137,7 @@ class _Settings:
         """
         try:
             document = self._writer.fresh(self._service.uri)
-            wanted = _wanted(View.of(document, []), target, upload)
+            wanted = _wanted(ResourceView.of(document, []), target, upload)
             self._refuse_reserved(document, wanted)
             flags = [RESERVED[name] for name in RESERVED if any(place[0] == name for place in wanted)]
             mine: dict[Place, Any] = {(flag,): True for flag in flags if document.body.get(flag) is False}
@@ -276,7 +276,7 @@ def reserved(flag: str) -> str:
     return f'another client has reserved its settings for pushed images ({flag} is true); set it to false where nobody pushes'
 
 
-def _wanted(view: View, target: Ref, upload: Upload) -> dict[Place, Any]:
+def _wanted(view: ResourceView, target: Ref, upload: Upload) -> dict[Place, Any]:
     """The values that an upload needs, of the settings that the service shows."""
     found: dict[Place, Any] = {}
     if names_targets(view):

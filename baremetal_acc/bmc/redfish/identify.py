@@ -13,8 +13,8 @@ from dataclasses import replace
 from baremetal_acc.bmc.device_ids import Devices
 from baremetal_acc.bmc.redfish.device import OWN_CHASSIS, Device, Joint, extension_text, link_of, links_of
 from baremetal_acc.bmc.redfish.device_correlation import physical_devices
-from baremetal_acc.bmc.redfish.discovery import CARRIER, Tree, Walk, within
-from baremetal_acc.bmc.redfish.parse import View, absent, instance_function, serial_of, uuid_of
+from baremetal_acc.bmc.redfish.discovery import CARRIER, DiscoveredTree, Walk, within
+from baremetal_acc.bmc.redfish.parse import ResourceView, absent, instance_function, serial_of, uuid_of
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind, MergeBasis
 from baremetal_acc.model.inventory import Gap, PlatformDevice
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
@@ -99,7 +99,7 @@ def _mention(device: Device, walk: Walk) -> None:
         walk.gaps.append(Gap(ref=device.primary.ref, reason=reason))
 
 
-def _is_baseboard(device: Device, tree: Tree) -> bool:
+def _is_baseboard(device: Device, tree: DiscoveredTree) -> bool:
     """Whether an FPGA manages the baseboard: it shows no model, number or ids, and nothing to program.
 
     The standard has no word for it. Seen: recordings/nvidia/gh200, FPGA_0, whose FPGA object has FpgaType alone.
@@ -211,11 +211,11 @@ def _of_two(walk: Walk, devices: Devices) -> Iterator[Gap]:
     a BMC mixes up (seen: HewlettPackard/ilo-redfish-emulator, mockups/DL325_Gen10Plus_FC).
     """
 
-    def is_none(view: View) -> bool:
+    def is_none(view: ResourceView) -> bool:
         row = devices.by_name(view.text('Name'))
         return row is not None and row.kind is None
 
-    first: dict[str, View] = {}
+    first: dict[str, ResourceView] = {}
     for view in walk.tree.extensions.values():
         for place in links_of(walk, view, 'DeviceInstances'):
             other = first.setdefault(place, view)
@@ -225,7 +225,9 @@ def _of_two(walk: Walk, devices: Devices) -> Iterator[Gap]:
                 yield Gap(ref=view.ref, field='DeviceInstances', reason=reason, hides=hides)
 
 
-def _note_alone(device: Device, view: View, found: list[Device], alone: list[Device], walk: Walk, devices: Devices) -> None:
+def _note_alone(
+    device: Device, view: ResourceView, found: list[Device], alone: list[Device], walk: Walk, devices: Devices
+) -> None:
     """Decide what an extension is whose serial number no device has: a new device, none, or one that is already known.
 
     DeviceType GPU alone does not decide: baseboards and switches have it too (facts of HPE iLO 5).

@@ -25,10 +25,10 @@ from datetime import datetime
 
 from baremetal_acc import wait
 from baremetal_acc.bmc.redfish import task
-from baremetal_acc.bmc.redfish.client import Answer, Connector
+from baremetal_acc.bmc.redfish.client import Connector, RedfishAnswer
 from baremetal_acc.bmc.redfish.extended_info import short
-from baremetal_acc.bmc.redfish.parse import View
-from baremetal_acc.bmc.redfish.reader import Reader, fresh, members
+from baremetal_acc.bmc.redfish.parse import ResourceView
+from baremetal_acc.bmc.redfish.reader import RedfishReader, fresh, members
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, is_not_found
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import TaskState
@@ -68,17 +68,22 @@ Brought = SignedMeasurements | MeasurementReading
 class _Root:
     """One ComponentIntegrity resource, and the devices that it measures."""
 
-    view: View
+    view: ResourceView
     devices: tuple[AcceleratorId, ...]
 
 
-def offered(root: View) -> str | None:
+def offered(root: ResourceView) -> str | None:
     """The URI of the ComponentIntegrity collection; None if the BMC has none."""
     return root.link('ComponentIntegrity')
 
 
 def measure(
-    connector: Connector, reader: Reader, place: str, accelerators: Iterable[Accelerator], now: datetime, why_not: str | None
+    connector: Connector,
+    reader: RedfishReader,
+    place: str,
+    accelerators: Iterable[Accelerator],
+    now: datetime,
+    why_not: str | None,
 ) -> tuple[Brought, ...]:
     """Have every ComponentIntegrity resource of these devices sign its measurements, one at a time: they share a slow bus.
 
@@ -100,7 +105,7 @@ def measure(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     connector: Connector
-    reader: Reader
+    reader: RedfishReader
     at: datetime
 
     def unknown(self, accelerator: AcceleratorId, ref: Ref, integrity: str, reason: str) -> MeasurementReading:
@@ -132,7 +137,7 @@ def _roots(asked: _Asked, place: str, devices: tuple[Accelerator, ...]) -> Itera
         if not isinstance(link, str):
             continue
         try:
-            view = View.of(reader.get(link), [])
+            view = ResourceView.of(reader.get(link), [])
         except BmcError as exc:
             if is_not_found(exc):
                 continue  # listed, but 404: seen on a real BMC
@@ -144,7 +149,7 @@ def _roots(asked: _Asked, place: str, devices: tuple[Accelerator, ...]) -> Itera
             yield _Root(view=view, devices=tuple(_of(asked, view, devices)))
 
 
-def _of(asked: _Asked, view: View, devices: tuple[Accelerator, ...]) -> Iterator[AcceleratorId]:
+def _of(asked: _Asked, view: ResourceView, devices: tuple[Accelerator, ...]) -> Iterator[AcceleratorId]:
     """The devices that a ComponentIntegrity resource measures; none for one of the baseboard."""
     named = {*_places(asked, view.links('Links', 'ComponentsProtected')), *_places(asked, _target(view))}
     spelled = Spellings(ref.uri for a in devices for ref in a.refs if ref.bmc == asked.reader.name)
@@ -152,7 +157,7 @@ def _of(asked: _Asked, view: View, devices: tuple[Accelerator, ...]) -> Iterator
     if not found:
         for uri in _places(asked, _target(view)):
             try:
-                component = View.of(asked.reader.get(uri), [])
+                component = ResourceView.of(asked.reader.get(uri), [])
             except BmcError as exc:
                 LOG.info('%s', exc)
                 continue
@@ -162,7 +167,7 @@ def _of(asked: _Asked, view: View, devices: tuple[Accelerator, ...]) -> Iterator
     yield from found
 
 
-def _target(view: View) -> tuple[str, ...]:
+def _target(view: ResourceView) -> tuple[str, ...]:
     uri = view.body.get('TargetComponentURI')
     return (uri.partition('#')[0],) if isinstance(uri, str) and uri else ()
 
@@ -175,7 +180,7 @@ def _places(asked: _Asked, uris: Iterable[str]) -> Iterator[str]:
             continue  # it leads off the BMC
 
 
-def _within(uri: str, accelerator: Accelerator, reader: Reader, spelled: Spellings) -> bool:
+def _within(uri: str, accelerator: Accelerator, reader: RedfishReader, spelled: Spellings) -> bool:
     """Whether a URI is a resource of a device, or below one, in any letter case."""
     mine = {ref.uri for ref in accelerator.refs if ref.bmc == reader.name}
     while uri:
@@ -225,7 +230,7 @@ def _from(asked: _Asked, root: _Root, why_not: str | None) -> Iterator[Brought]:
         )
 
 
-def _signed(asked: _Asked, view: View, nonce: bytes) -> View:
+def _signed(asked: _Asked, view: ResourceView, nonce: bytes) -> ResourceView:
     """Send the action and return its result.
 
     :raises BmcError: there is none.
@@ -245,7 +250,7 @@ def _signed(asked: _Asked, view: View, nonce: bytes) -> View:
     return _ended(asked, accepted.ref)
 
 
-def _ended(asked: _Asked, place: Ref) -> View:
+def _ended(asked: _Asked, place: Ref) -> ResourceView:
     """Wait for a task and return its result.
 
     :raises BmcError: the task fails, or takes too long.
@@ -274,7 +279,7 @@ def _ended(asked: _Asked, place: Ref) -> View:
         beat = min(LONGEST_BEAT, 2 * beat)
 
 
-def _fetched(asked: _Asked, done: View) -> View:
+def _fetched(asked: _Asked, done: ResourceView) -> ResourceView:
     """Read the result of a successful task at the Location in its Payload.HttpHeaders.
 
     :raises BmcError: there are no measurements.
@@ -292,13 +297,13 @@ def _fetched(asked: _Asked, done: View) -> View:
     )
 
 
-def _result(asked: _Asked, answer: Answer) -> View | None:
+def _result(asked: _Asked, answer: RedfishAnswer) -> ResourceView | None:
     """The body of an answer if it is the action's response, else None."""
     view = task.view_of(answer, asked.reader.name) if answer.status == 200 else None
     return view if view is not None and view.has('SignedMeasurements') else None
 
 
-def _decoded(asked: _Asked, view: View, body: View) -> bytes:
+def _decoded(asked: _Asked, view: ResourceView, body: ResourceView) -> bytes:
     """Decode SignedMeasurements.
 
     :raises BmcAnswerInvalid: it is not Base64, or too long.
@@ -312,7 +317,7 @@ def _decoded(asked: _Asked, view: View, body: View) -> bytes:
     raise BmcAnswerInvalid(bmc=asked.connector.label, uri=view.ref.uri, what='SignedMeasurements is no Base64')
 
 
-def _chain(asked: _Asked, view: View, body: View) -> str:
+def _chain(asked: _Asked, view: ResourceView, body: ResourceView) -> str:
     """The certificates of the signer in PEM: those that the answer links to, else those of the ComponentIntegrity resource.
 
     A BMC that returns single certificates links each to that of its issuer. An empty chain is left to the verifier.
@@ -326,7 +331,7 @@ def _chain(asked: _Asked, view: View, body: View) -> str:
     seen: set[str] = set()
     while link is not None and normal(link) not in seen and len(seen) < _MOST_ISSUERS:
         seen.add(normal(link))
-        certificate = View.of(fresh(asked.connector, asked.reader.name, link), [])
+        certificate = ResourceView.of(fresh(asked.connector, asked.reader.name, link), [])
         found = certificate.body.get('CertificateString')
         if isinstance(found, str):
             text += found[:MAX_CHAIN] + '\n'

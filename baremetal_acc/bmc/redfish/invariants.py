@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from baremetal_acc.bmc.device_ids import Devices
 from baremetal_acc.bmc.driver import Document, JsonObject
 from baremetal_acc.bmc.redfish.device import ORDINAL, Device, ordinal
-from baremetal_acc.bmc.redfish.discovery import CARRIER, Tree, within
+from baremetal_acc.bmc.redfish.discovery import CARRIER, DiscoveredTree, within
 from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.firmware import Items
-from baremetal_acc.bmc.redfish.parse import View, absent, last, parent, serial_of
+from baremetal_acc.bmc.redfish.parse import ResourceView, absent, last, parent, serial_of
 from baremetal_acc.bmc.redfish.reader import identity_of, link_of
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.inventory import Gap
@@ -42,7 +42,7 @@ _NO_TYPE = 'a processor without a type: it may be an accelerator (a file in [bar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class StatedExistence:
     """The input of the checks: what was read, and what discovery made of it.
 
     :ivar tree: the resources that discovery read.
@@ -53,7 +53,7 @@ class Seen:
     :ivar slot: path of the property in which an item names the slot of its device, None if the BMC has none.
     """
 
-    tree: Tree
+    tree: DiscoveredTree
     documents: dict[str, Document]
     devices: Devices
     found: list[Device]
@@ -73,10 +73,10 @@ class Invariant:
     name: str
     says: str
     other: str
-    check: Callable[[Seen], Iterator[Gap]]
+    check: Callable[[StatedExistence], Iterator[Gap]]
 
 
-def contradictions(seen: Seen) -> Iterator[Gap]:
+def contradictions(seen: StatedExistence) -> Iterator[Gap]:
     """A gap with ``hides`` for each contradiction of a BMC with itself."""
     for invariant in INVARIANTS:
         yield from invariant.check(seen)
@@ -86,7 +86,7 @@ def _gap(ref: Ref, field: str | None, reason: str) -> Gap:
     return Gap(ref=ref, field=field, reason=f'the BMC contradicts itself: {reason}', hides=True)
 
 
-def _members(seen: Seen) -> Iterator[Gap]:
+def _members(seen: StatedExistence) -> Iterator[Gap]:
     yield from miscounted(seen.documents.values())
 
 
@@ -101,7 +101,7 @@ def miscounted(documents: Iterable[Document]) -> Iterator[Gap]:
             yield _gap(document.ref, 'Members@odata.count', f'it counts {count} members, and lists {number}')
 
 
-def _arrays(seen: Seen) -> Iterator[Gap]:
+def _arrays(seen: StatedExistence) -> Iterator[Gap]:
     tree = seen.tree
     for table in (tree.systems, tree.chassis, tree.processors, tree.pcie_devices):
         for view in table.values():
@@ -125,7 +125,7 @@ def _distinct(listed: list[object]) -> int:
     return len({normal(link) for link in links if link is not None}) + links.count(None)
 
 
-def _themselves(seen: Seen) -> Iterator[Gap]:
+def _themselves(seen: StatedExistence) -> Iterator[Gap]:
     """A gap for each resource whose ``@odata.id`` is that of another: the resource that should be at its URI is not seen."""
     for uri, document in seen.documents.items():
         said = document.body.get('@odata.id')
@@ -141,7 +141,7 @@ def _themselves(seen: Seen) -> Iterator[Gap]:
         yield _gap(place, f'Members ({short(last(uri))})', f'it gives itself the URI of another one, {short(own)}')
 
 
-def _put_in_twice(seen: Seen) -> Iterator[Gap]:
+def _put_in_twice(seen: StatedExistence) -> Iterator[Gap]:
     """A gap for each collection with two expanded members of the same ``@odata.id`` and different contents."""
     for document in seen.documents.values():
         listed = document.body.get('Members')
@@ -170,16 +170,16 @@ def _has_members_of(collection: str, document: Document) -> bool:
     return all(link is not None and within(normal(link), collection) for link in links)
 
 
-def _images(seen: Seen) -> Iterator[Gap]:
+def _images(seen: StatedExistence) -> Iterator[Gap]:
     yield from unlisted(seen.documents.values(), seen.tree.items)
 
 
-def unlisted(documents: Iterable[Document], items: Mapping[str, View]) -> Iterator[Gap]:
+def unlisted(documents: Iterable[Document], items: Mapping[str, ResourceView]) -> Iterator[Gap]:
     """A gap for each software image that a resource links to and that is no firmware item: its version is unknown."""
     for document in documents:
         links = document.body.get('Links')
         for name in [name for name in _IMAGES if name in links] if isinstance(links, dict) else ():
-            for place in map(normal, View.of(document, []).links('Links', name)):
+            for place in map(normal, ResourceView.of(document, []).links('Links', name)):
                 if last(parent(place)) in _ITEM_LISTS and place not in items and not _in_another_case(place, items):
                     yield _gap(document.ref, f'Links/{name}', f'{short(place)} is its image, and no such item is there')
 
@@ -188,7 +188,7 @@ def _in_another_case(place: str, items: Iterable[str]) -> bool:
     return any(differ_in_case_only(place, uri) for uri in items)
 
 
-def _absent(seen: Seen) -> Iterator[Gap]:
+def _absent(seen: StatedExistence) -> Iterator[Gap]:
     """A gap for each absent resource whose serial number a vendor's extension shows as present."""
     tree = seen.tree
     gone = {serial.casefold(): view for view in tree.absent.values() if (serial := serial_of(view)) is not None}
@@ -199,7 +199,7 @@ def _absent(seen: Seen) -> Iterator[Gap]:
             yield _gap(other.ref, 'Status/State', f'it is absent, and {short(view.ref.uri)} of the same number is there')
 
 
-def _processors(seen: Seen) -> Iterator[Gap]:
+def _processors(seen: StatedExistence) -> Iterator[Gap]:
     """A gap for each System that counts more processors than it lists.
 
     Sockets are counted and may be empty; accelerators are counted by some BMCs and not by others.
@@ -217,7 +217,7 @@ def _processors(seen: Seen) -> Iterator[Gap]:
             yield _gap(view.ref, 'ProcessorSummary/Count', f'it counts {count} processors, and lists {_distinct(members)}')
 
 
-def _untyped(seen: Seen) -> Iterator[Gap]:
+def _untyped(seen: StatedExistence) -> Iterator[Gap]:
     known = {uri for device in seen.found for uri in device.uris()} | seen.platform
     for uri, view in seen.tree.processors.items():
         if uri in known or uri in seen.tree.offload or view.literal('ProcessorType') is not None:
@@ -227,13 +227,13 @@ def _untyped(seen: Seen) -> Iterator[Gap]:
             yield Gap(ref=view.ref, field='ProcessorType', reason=_NO_TYPE, hides=True)
 
 
-def _numbered(seen: Seen) -> Iterator[Gap]:
+def _numbered(seen: StatedExistence) -> Iterator[Gap]:
     """A gap if firmware items number more GPUs or DPUs than there are devices.
 
     FPGAs are left out: an FPGA of a baseboard has items, and is not always shown.
     """
     numbers: dict[str, set[int]] = {}
-    shown: dict[str, View] = {}
+    shown: dict[str, ResourceView] = {}
     for view in seen.tree.items.values():
         match = ORDINAL.search(view.id[-64:])
         if match is not None and match['word'].upper() in _NUMBERED and _ROOT not in view.id:
@@ -247,7 +247,7 @@ def _numbered(seen: Seen) -> Iterator[Gap]:
             yield _gap(shown[word].ref, None, reason)
 
 
-def _unowned(seen: Seen) -> Iterator[Gap]:
+def _unowned(seen: StatedExistence) -> Iterator[Gap]:
     """A gap for each unassigned item that has the name of an accelerator, if no such device is there."""
     owned = {c.ref.uri for items in seen.items for c in (*items.components, *items.slots.values())}
     kinds = {device.kind for device in seen.found}
@@ -262,7 +262,7 @@ def _unowned(seen: Seen) -> Iterator[Gap]:
         yield _gap(view.ref, 'Name', f'an item is that of a {kind.value}{where} ({view.text("Name")}), and none is there')
 
 
-def _roots(seen: Seen) -> Iterator[Gap]:
+def _roots(seen: StatedExistence) -> Iterator[Gap]:
     """A gap for each root of trust that is named after a numbered device that is not there."""
     known = {last(uri).casefold() for device in seen.found for uri in device.uris()} | {
         last(uri).casefold() for uri in seen.platform
@@ -276,10 +276,10 @@ def _roots(seen: Seen) -> Iterator[Gap]:
             yield _gap(view.ref, None, f'a root of trust is that of {tail}, and no such device is there')
 
 
-def _modules(seen: Seen) -> Iterator[Gap]:
+def _modules(seen: StatedExistence) -> Iterator[Gap]:
     """A gap if more cards and modules have the name of an accelerator than there are devices of that kind."""
     owned = {uri for device in seen.found for uri in device.uris()}
-    named: dict[str, list[View]] = {}
+    named: dict[str, list[ResourceView]] = {}
     for uri, view in seen.tree.chassis.items():
         row = seen.devices.by_name(view.text('Model'))
         texts = (view.text('Id'), view.text('Name'), view.text('Model'))

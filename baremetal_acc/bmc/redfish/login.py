@@ -24,7 +24,7 @@ import sushy.auth
 
 from baremetal_acc import wait
 from baremetal_acc.bmc.driver import BmcAddress
-from baremetal_acc.bmc.redfish.account import Account, Held
+from baremetal_acc.bmc.redfish.account import HeldSession, SessionPool
 from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcRefused, BmcUnreachable
 
@@ -123,24 +123,24 @@ class Login(sushy.auth.AuthBase):
         one renews it.
     """
 
-    def __init__(self, address: BmcAddress, account: Account | None = None) -> None:
+    def __init__(self, address: BmcAddress, account: SessionPool | None = None) -> None:
         """Create the login; nothing is sent.
 
         :param account: the sessions of these credentials; a new one if nothing else in the process has sessions with the BMC.
         """
         super().__init__(address.username, address.password)
         self.generation = 0
-        self._account = Account() if account is None else account
+        self._account = SessionPool() if account is None else account
         self._basic_allowed = address.basic_auth
         self._sessions: str | None = None
         self._failed: BmcError | None = None
         self._lock = threading.Lock()
         self._renewals = 0
         self._guard = threading.Lock()  # protects the attributes below; never held during a wait
-        self._held: Held | None = None
+        self._held: HeldSession | None = None
         self._in_use = 0
         self._given_up = False
-        self._stuck: Held | None = None
+        self._stuck: HeldSession | None = None
         self._accepted = 0
         self._forbids = False
 
@@ -307,7 +307,7 @@ class Login(sushy.auth.AuthBase):
         self._connector.set_http_basic_auth(self._username, self._password)
         self._take(None, None)
 
-    def _opened(self, uri: str) -> Held:
+    def _opened(self, uri: str) -> HeldSession:
         """Open a session. If none is free, idle sessions of our own are closed first.
 
         :raises BmcBusy: none is free. ``BmcRefused``, ``BmcError``: the login was refused.
@@ -335,13 +335,13 @@ class Login(sushy.auth.AuthBase):
                 raise refused
             wait.sleep(_LINGER_BEAT)
 
-    def _asked_for(self, uri: str) -> Held:
+    def _asked_for(self, uri: str) -> HeldSession:
         connector = self._connector
         answer = connector.send('POST', uri, body={'UserName': self._username, 'Password': self._password}, anonymous=True)
         token = answer.headers.get('X-Auth-Token')
         if not token:
             raise BmcAnswerInvalid(bmc=connector.label, uri=uri, what='the login was answered without X-Auth-Token')
-        return Held(token=token, places=self._places(answer))
+        return HeldSession(token=token, places=self._places(answer))
 
     def _share(self) -> bool:
         """Use the session of another connection of ours, or one that could not be closed.
@@ -377,7 +377,7 @@ class Login(sushy.auth.AuthBase):
         self._take(None, None)
         return True
 
-    def _take(self, token: str | None, held: Held | None) -> None:
+    def _take(self, token: str | None, held: HeldSession | None) -> None:
         """Use a session (or Basic authentication: None) from now on.
 
         :param token: of the session. ``held``: the session, if it is ours to close.
@@ -436,7 +436,7 @@ class Login(sushy.auth.AuthBase):
         if held is not None:
             self._end(held)
 
-    def _end(self, held: Held) -> _End:
+    def _end(self, held: HeldSession) -> _End:
         """Delete a session, authorised by its own token, so that no other session at the same URI is closed.
 
         That a BMC refuses the token (HTTP 401) does not mean that the session has ended: it may only refuse the DELETE.
@@ -525,7 +525,7 @@ class Login(sushy.auth.AuthBase):
                 wait.sleep(_LINGER_BEAT)
             self._connector.send('DELETE', place, headers={'X-Auth-Token': token}, anonymous=True)
 
-    def _only_one(self, held: Held) -> tuple[str, ...]:
+    def _only_one(self, held: HeldSession) -> tuple[str, ...]:
         """The URI of the only session that the BMC lists for this token: then it is this session.
 
         :raises BmcError: the session collection could not be read.

@@ -65,7 +65,7 @@ def place(uri: str) -> tuple[str, ...]:
     return parts
 
 
-class Folder:
+class MockupFolder:
     """A mockup folder while it is written, under a temporary name.
 
     :ivar path: the temporary folder.
@@ -134,7 +134,7 @@ def is_free(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Folder]:
+def new_folder(path: Path) -> Iterator[MockupFolder]:
     """Create a folder: it gets its name when the block ends without an exception; otherwise nothing of it remains.
 
     :raises OSError: it cannot be created, or the path exists by now.
@@ -144,7 +144,7 @@ def new_folder(path: Path) -> Iterator[Folder]:
     partial = path.with_name(f'.{path.name}.{secrets.token_hex(4)}.partial')
     partial.mkdir(mode=0o700)
     try:
-        yield Folder(partial)
+        yield MockupFolder(partial)
         os.rename(partial, path)  # replaces an empty folder, and nothing else
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -18,8 +18,8 @@ from baremetal_acc.bmc.device_ids import Devices
 from baremetal_acc.bmc.redfish.device import Device, is_dpu, link_of, links_of
 from baremetal_acc.bmc.redfish.discovery import ROOT, Walk, within
 from baremetal_acc.bmc.redfish.firmware import Items
-from baremetal_acc.bmc.redfish.parse import View, last
-from baremetal_acc.bmc.redfish.reader import Reader, members
+from baremetal_acc.bmc.redfish.parse import ResourceView, last
+from baremetal_acc.bmc.redfish.reader import RedfishReader, members
 from baremetal_acc.bmc.redfish.reader import link_of as member_link
 from baremetal_acc.bmc.redfish.system import resettable
 from baremetal_acc.errors import is_not_found
@@ -32,7 +32,7 @@ _Owners = dict[str, frozenset[str]]
 
 
 def ownership(
-    walk: Walk, reader: Reader, devices: Devices, found: list[Device], items: list[Items], named: str | None
+    walk: Walk, reader: RedfishReader, devices: Devices, found: list[Device], items: list[Items], named: str | None
 ) -> Ownership:
     """Compute the machines of a BMC, and to which of them each resource belongs.
 
@@ -66,7 +66,7 @@ def ownership(
     return Ownership(machines=machines, owners=owners, ids=ids)
 
 
-def _machines(walk: Walk, reader: Reader, devices: Devices) -> frozenset[str]:
+def _machines(walk: Walk, reader: RedfishReader, devices: Devices) -> frozenset[str]:
     """Systems that may run a tenant's code: all but those of cards, and those that are part of another machine.
 
     A System that is listed and cannot be read may be a machine. If the collection itself cannot be read, it stands for unknown
@@ -121,12 +121,12 @@ def systems_place(walk: Walk) -> str:
     return walk.settled(walk.tree.root.link('Systems') or usual) or usual
 
 
-def _gone(reader: Reader, uri: str) -> bool:
+def _gone(reader: RedfishReader, uri: str) -> bool:
     known = reader.at(uri)
     return is_not_found(known)
 
 
-def _is_no_machine(walk: Walk, reader: Reader, view: View, devices: Devices) -> bool:
+def _is_no_machine(walk: Walk, reader: RedfishReader, view: ResourceView, devices: Devices) -> bool:
     """Whether a System is a card's own or a baseboard.
 
     A baseboard has no Reset action; or it has processors without a CPU among them, and nothing to boot.
@@ -137,11 +137,11 @@ def _is_no_machine(walk: Walk, reader: Reader, view: View, devices: Devices) -> 
     return not boots and not _may_have_cpu(walk, reader, view)
 
 
-def _is_baseboard(view: View) -> bool:
+def _is_baseboard(view: ResourceView) -> bool:
     return not resettable(view) and view.literal('SystemType') in (None, 'Physical')
 
 
-def _may_have_cpu(walk: Walk, reader: Reader, view: View) -> bool:
+def _may_have_cpu(walk: Walk, reader: RedfishReader, view: ResourceView) -> bool:
     """Whether a System may have a CPU.
 
     So if a CPU (even absent) or a processor without a type is listed, if not all processors could be read, or if there are
@@ -159,7 +159,7 @@ def _may_have_cpu(walk: Walk, reader: Reader, view: View) -> bool:
     return not inside or any(body.get('ProcessorType') in (None, 'CPU') for body in inside)
 
 
-def _listed(walk: Walk, reader: Reader, machine: str) -> Iterator[str]:
+def _listed(walk: Walk, reader: RedfishReader, machine: str) -> Iterator[str]:
     """URIs that a System lists in its collections and arrays, wherever they are."""
     view = walk.tree.systems.get(machine)
     if view is None:
@@ -209,7 +209,7 @@ def _spread(owners: _Owners, sources: dict[str, set[str]]) -> _Owners:
     return found
 
 
-def _part(walk: Walk, view: View, chassis: _Owners) -> frozenset[str]:
+def _part(walk: Walk, view: ResourceView, chassis: _Owners) -> frozenset[str]:
     """The machines of a System that is no machine itself: its HostingComputerSystem, else those of its Chassis."""
     host = link_of(walk, view, 'Links', 'HostingComputerSystem')
     if host is not None:

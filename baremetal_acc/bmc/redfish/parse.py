@@ -62,7 +62,7 @@ class Gaps(list[Gap]):
 
 
 @dataclass(slots=True, eq=False)
-class View:
+class ResourceView:
     """Typed access to the properties of one resource, or of an object within it.
 
     :ivar ref: the resource.
@@ -79,7 +79,7 @@ class View:
     ids: PciIds | None = field(default=None, init=False, repr=False)
 
     @classmethod
-    def of(cls, document: Document, gaps: list[Gap]) -> 'View':
+    def of(cls, document: Document, gaps: list[Gap]) -> 'ResourceView':
         """The view of a whole resource."""
         return cls(document.ref, document.body, gaps)
 
@@ -164,7 +164,7 @@ class View:
             return None
         return value
 
-    def part(self, *path: str) -> 'View | None':
+    def part(self, *path: str) -> 'ResourceView | None':
         """A nested object; None if it is null, absent or of another type."""
         value = self._value(path)
         if value is None:
@@ -172,9 +172,9 @@ class View:
         if not isinstance(value, dict):
             self._odd(path, f'object expected, {_kind(value)} found')
             return None
-        return View(self.ref, value, self.gaps, self._place(path))
+        return ResourceView(self.ref, value, self.gaps, self._place(path))
 
-    def parts(self, *path: str) -> tuple['View | None', ...]:
+    def parts(self, *path: str) -> tuple['ResourceView | None', ...]:
         """The objects of an array; None for an element of another type, so that indexes are kept."""
         value = self._value(path)
         if value is None:
@@ -183,7 +183,7 @@ class View:
             self._odd(path, f'array expected, {_kind(value)} found')
             return ()
         return tuple(
-            View(self.ref, item, self.gaps, f'{self._place(path)}/{n}') if isinstance(item, dict) else None
+            ResourceView(self.ref, item, self.gaps, f'{self._place(path)}/{n}') if isinstance(item, dict) else None
             for n, item in enumerate(self._bounded(path, value))
         )
 
@@ -253,11 +253,11 @@ class View:
             elif isinstance(value, list):
                 waiting += value
 
-    def _oems(self, *path: str) -> Iterator['View']:
+    def _oems(self, *path: str) -> Iterator['ResourceView']:
         oem = self.part(*path)
         for name in oem.body if oem is not None else ():
             if oem is not None and isinstance(oem.body[name], dict):
-                yield View(self.ref, oem.body[name], self.gaps, f'{oem.at}/{name}')
+                yield ResourceView(self.ref, oem.body[name], self.gaps, f'{oem.at}/{name}')
 
     def _value(self, path: tuple[str, ...]) -> object:
         value: object = self.body.get(path[0]) if path else self.body
@@ -300,7 +300,7 @@ def parent(uri: str) -> str:
     return uri.rstrip('/').rsplit('/', 1)[0]
 
 
-def uuid_of(view: View, *path: str) -> str | None:
+def uuid_of(view: ResourceView, *path: str) -> str | None:
     """A UUID in lower case; None for all zeros or all ones, and for a text that is no UUID."""
     text = view.text(*path)
     if text is None:
@@ -321,18 +321,18 @@ _NO_VERSION_YET = re.compile(
 """Words and zeros in place of a version during an update; no recording has such a version."""
 
 
-def serial_of(view: View) -> str | None:
+def serial_of(view: ResourceView) -> str | None:
     """SerialNumber, stripped."""
     return view.text('SerialNumber')
 
 
-def version_of(view: View, *path: str) -> str | None:
+def version_of(view: ResourceView, *path: str) -> str | None:
     """A version, stripped; None for sentinels, and for the placeholder while a component is being updated."""
     found = view.literal(*path)
     return None if found is None or _NO_VERSION_YET.fullmatch(found) else found
 
 
-def pci_id(view: View, name: str, *, base: int = 10) -> str | None:
+def pci_id(view: ResourceView, name: str, *, base: int = 10) -> str | None:
     """A PCI id as ``0x10de``; None for sentinels; None and a gap for a malformed id.
 
     BMCs write ``0x10de``, ``0X10DE``, ``10DE`` and decimal numbers, also as text (``"4139"`` is 0x102b).
@@ -343,7 +343,7 @@ def pci_id(view: View, name: str, *, base: int = 10) -> str | None:
     return f'0x{number:04x}' if number is not None and 0 < number < 0xFFFF else None
 
 
-def class_code(view: View) -> str | None:
+def class_code(view: ResourceView) -> str | None:
     """ClassCode as ``0x030200``; None for one byte only (``0x000003`` was seen on two BMCs).
 
     A missing last byte is added. A wrong byte order is corrected if that gives a class of :data:`COMPUTES`.
@@ -361,7 +361,7 @@ def class_code(view: View) -> str | None:
     return next((f'0x{n:06x}' for n in order if n >> 16 in COMPUTES), f'0x{number if len(digits) > 4 else shifted:06x}')
 
 
-def base_class(view: View) -> int | None:
+def base_class(view: ResourceView) -> int | None:
     """The base class of ClassCode: 0x03 of ``0x030200``, and of ``0x000003`` too, whose bytes are in the wrong order."""
     code = class_code(view)
     if code is not None:
@@ -371,14 +371,14 @@ def base_class(view: View) -> int | None:
     return number if 0 < number < 0xFF else None
 
 
-def pci_ids(view: View) -> PciIds:
+def pci_ids(view: ResourceView) -> PciIds:
     """The PCI ids of a PCIeFunction; parsed once."""
     if view.ids is None:
         view.ids = _pci_ids(view)
     return view.ids
 
 
-def instance_function(view: View) -> View:
+def instance_function(view: ResourceView) -> ResourceView:
     """A PCI function of an OEM extension, as a view with the standard's property names. Its class is in two numbers.
 
     Seen: HpeServerPciDevice v2_0_0 (iLO 5 and 7), with decimal numbers.
@@ -387,7 +387,7 @@ def instance_function(view: View) -> View:
     base, sub = view.body.get('ClassCode'), view.body.get('SubclassCode')
     if type(base) is int and type(sub) is int and 0 <= base <= 0xFF and 0 <= sub <= 0xFF:
         found['ClassCode'] = f'0x{base:02x}{sub:02x}00'
-    return View(view.ref, {'@odata.id': view.ref.uri, **found}, view.gaps)
+    return ResourceView(view.ref, {'@odata.id': view.ref.uri, **found}, view.gaps)
 
 
 _INSTANCE = {
@@ -402,7 +402,7 @@ _INSTANCE = {
 }
 
 
-def _pci_ids(view: View) -> PciIds:
+def _pci_ids(view: ResourceView) -> PciIds:
     names = ('VendorId', 'DeviceId', 'SubsystemVendorId', 'SubsystemId')
     base = _base_of([view.body.get(name) for name in names])
     vendor, device, subsystem_vendor, subsystem = [pci_id(view, name, base=base) for name in names]
@@ -416,7 +416,7 @@ def _pci_ids(view: View) -> PciIds:
     )
 
 
-def _address(view: View) -> str | None:
+def _address(view: ResourceView) -> str | None:
     """The PCI address as ``dddd:bb:dd.f``. ``0000:00:00.0`` is the host bridge's, and means that the address is unknown."""
     bus = _whole(view, 'BusNumber', most=0xFF)
     device = _whole(view, 'DeviceNumber', most=0x1F)
@@ -443,7 +443,7 @@ def _base_of(values: list[object]) -> int:
     return 16 if decimal and (vendor == '8086' or int(vendor) < 0x1000) else 10
 
 
-def _whole(view: View, name: str, *, most: int, base: int = 10) -> int | None:
+def _whole(view: ResourceView, name: str, *, most: int, base: int = 10) -> int | None:
     """A number, also as text: hexadecimal with ``0x``, a final ``h`` or letters; digits alone in the given base."""
     value = view.body.get(name)
     if value is None:
@@ -472,7 +472,7 @@ def _whole(view: View, name: str, *, most: int, base: int = 10) -> int | None:
     return number
 
 
-def _class_digits(view: View) -> str | None:
+def _class_digits(view: ResourceView) -> str | None:
     """The hexadecimal digits of ClassCode."""
     value = view.body.get('ClassCode')
     if value is None:
@@ -492,7 +492,7 @@ def _class_digits(view: View) -> str | None:
     return found['digits']
 
 
-def component(view: View, *, certain: bool = True) -> Component:
+def component(view: ResourceView, *, certain: bool = True) -> Component:
     """Parse a SoftwareInventory item.
 
     An item that is staged and not active has the version to come; :mod:`.firmware` merges it into its active counterpart.
@@ -513,12 +513,12 @@ def component(view: View, *, certain: bool = True) -> Component:
     )
 
 
-def state_of(view: View) -> str | None:
+def state_of(view: ResourceView) -> str | None:
     """Status.State as the BMC writes it: Enabled, Disabled, StandbyOffline, ..."""
     return view.literal('Status', 'State')
 
 
-def power_state(view: View) -> PowerState:
+def power_state(view: ResourceView) -> PowerState:
     """PowerState; an unknown or missing word is UNKNOWN."""
     word = view.literal('PowerState')
     try:
@@ -527,7 +527,7 @@ def power_state(view: View) -> PowerState:
         return PowerState.UNKNOWN
 
 
-def absent(view: View) -> bool:
+def absent(view: ResourceView) -> bool:
     """Whether Status.State is Absent (an empty slot or socket)."""
     return (state_of(view) or '').casefold() == 'absent'
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from baremetal_acc.bmc.driver import BmcAddress, Document, JsonObject, NotReadYet
-from baremetal_acc.bmc.redfish.client import MAX_URI, PLACE, Answer, Connector
-from baremetal_acc.bmc.redfish.concurrency import Habits
+from baremetal_acc.bmc.redfish.client import MAX_URI, PLACE, Connector, RedfishAnswer
+from baremetal_acc.bmc.redfish.concurrency import BmcHabits
 from baremetal_acc.bmc.redfish.extended_info import said
 from baremetal_acc.bmc.redfish.parse import parent
 from baremetal_acc.bmc.redfish.work_queue import Agenda
@@ -100,7 +100,7 @@ LATE_LOOK = 120.0
 """Seconds for a whole inventory once the caller's deadline has passed."""
 
 
-class Reader:
+class RedfishReader:
     """Reads resources for one inventory, each at most once. Safe to use from several threads.
 
     A walk says what it needs and what to do with it (:meth:`want`), and has it read (:meth:`run`); a callback may want more.
@@ -115,7 +115,7 @@ class Reader:
         connector: Connector,
         address: BmcAddress,
         session: str,
-        habits: Habits,
+        habits: BmcHabits,
         *,
         root: Document | None = None,
         before: Mapping[str, Document] | None = None,
@@ -704,7 +704,7 @@ class Reader:
         self._habits.expansion.read(answer.seconds)
         return self._document(answer)
 
-    def _ask(self, target: str, headers: Mapping[str, str] | None = None) -> Answer:
+    def _ask(self, target: str, headers: Mapping[str, str] | None = None) -> RedfishAnswer:
         place = target.partition('?')[0]
         label = self._connector.label
         if len(self._places) > MAX_RESOURCES:
@@ -717,7 +717,7 @@ class Reader:
         self._asked.append(target)
         return answer
 
-    def _document(self, answer: Answer) -> Document:
+    def _document(self, answer: RedfishAnswer) -> Document:
         self._bytes += len(answer.content)
         self._values += _values(answer.content)
         return document(answer, self.name, self._connector, place=self.place(answer.url))
@@ -729,7 +729,7 @@ class SoFar:
     Code that reads with it shows by :class:`.NotReadYet` which URI to read next.
     """
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: RedfishReader) -> None:
         self._reader = reader
         self.session = reader.session
         self.name = reader.name
@@ -793,7 +793,7 @@ def fresh(connector: Connector, name: BmcName, uri: str) -> Document:
     return document(connector.read(uri.partition('#')[0]), name, connector)
 
 
-def document(answer: Answer, name: BmcName, connector: Connector, place: str | None = None) -> Document:
+def document(answer: RedfishAnswer, name: BmcName, connector: Connector, place: str | None = None) -> Document:
     """Parse the resource in an answer.
 
     :param place: its URI in normal form, if known.

@@ -7,13 +7,13 @@ No ETag is sent: on real BMCs many resources share one ETag, so that 304 would p
 
 from collections.abc import Iterable, Mapping
 
-from baremetal_acc.bmc.redfish.reader import Found, Reader
+from baremetal_acc.bmc.redfish.reader import Found, RedfishReader
 
 WORTH = 2
 """Number of members of one collection from which one ``$expand`` saves requests."""
 
 
-def glance(reader: Reader, uris: Iterable[str]) -> Mapping[str, Found]:
+def glance(reader: RedfishReader, uris: Iterable[str]) -> Mapping[str, Found]:
     """Read resources again, each with the document or the error.
 
     :param reader: a new one, which has read nothing but the service root.

@@ -38,7 +38,7 @@ SHORTEST_HASH = 16
 """Characters. A shorter hash, as in ETags, identifies nothing and may equal any number."""
 
 
-class Kind(StrEnum):
+class ScrubbedKind(StrEnum):
     """Kinds of values that are replaced, for counting."""
 
     SERIAL = 'serial'
@@ -56,32 +56,35 @@ class Kind(StrEnum):
     SECRET = 'secret'  # noqa: S105 - a word
 
 
-_NAMES: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
+_NAMES: tuple[tuple[ScrubbedKind, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern))
     for kind, pattern in (
-        (Kind.UUID, r'.*uuids?'),
-        (Kind.GUID, r'.*guids?|durablename|.*ww[np]n|.*wwid|wwn|.*eui|.*nqn|.*iqn|(iscsi)?(initiator|target)name'),
-        (Kind.MAC, r'.*mac|.*macaddr(ess(es)?)?|.*networkaddress(es)?'),
+        (ScrubbedKind.UUID, r'.*uuids?'),
+        (ScrubbedKind.GUID, r'.*guids?|durablename|.*ww[np]n|.*wwid|wwn|.*eui|.*nqn|.*iqn|(iscsi)?(initiator|target)name'),
+        (ScrubbedKind.MAC, r'.*mac|.*macaddr(ess(es)?)?|.*networkaddress(es)?'),
         (
-            Kind.SERIAL,
+            ScrubbedKind.SERIAL,
             r'serials?|.*serialnumbers?|.*serialn[or]|.*serialnum|.*servicetag|.*servicecode|nodeid|.*ppid|.*ppin'
             r'|.*protectedidentificationnumber|.*uniqueid(entifier)?|.*machineid|.*ecid|.*chipid|.*dieid|.*entitlementid',
         ),
-        (Kind.ASSET, r'.*asset(tag|number|owner|location)'),
-        (Kind.TAG, r'sku'),
-        (Kind.EMAIL, r'.*e?mail(address|from|to|sender|recipient)?'),
+        (ScrubbedKind.ASSET, r'.*asset(tag|number|owner|location)'),
+        (ScrubbedKind.TAG, r'sku'),
+        (ScrubbedKind.EMAIL, r'.*e?mail(address|from|to|sender|recipient)?'),
         (
-            Kind.HOST,
+            ScrubbedKind.HOST,
             r'.*hostname|.*fqdn|.*fullyqualifieddomainname|.*domainnames?|.*domain|.*dnsname|.*racname|.*nameservers?|.*ntpservers?'
             r'|.*dnsservers?|.*smtpserver|.*(server|system|computer|common|rack|datacenter|room|aisle)name|.*serveraddress'
             r'|.*searchdomains?|.*timeservers?|hostedby|.*syslogserver|.*proxyserver|.*ldapserver',
         ),
-        (Kind.USER, r'.*user|.*users?name|.*loginname|.*accountname|owner(name)?|createdby|modifiedby|.*contact(name|info)?'),
-        (Kind.PLACE, r'.*ossysdescription|.*roomlocation|.*latitude|.*longitude|.*streetaddress|.*phone(number)?'),
-        (Kind.HASH, r'.*(hash|digest|fingerprint|thumbprint|checksum|signature|hashvalue|measurement|etag)|odataetag'),
-        (Kind.HASH, r'.*sessionid|.*licen[sc]e(key|number|id)|.*activationkey|.*registrationkey'),
         (
-            Kind.SECRET,
+            ScrubbedKind.USER,
+            r'.*user|.*users?name|.*loginname|.*accountname|owner(name)?|createdby|modifiedby|.*contact(name|info)?',
+        ),
+        (ScrubbedKind.PLACE, r'.*ossysdescription|.*roomlocation|.*latitude|.*longitude|.*streetaddress|.*phone(number)?'),
+        (ScrubbedKind.HASH, r'.*(hash|digest|fingerprint|thumbprint|checksum|signature|hashvalue|measurement|etag)|odataetag'),
+        (ScrubbedKind.HASH, r'.*sessionid|.*licen[sc]e(key|number|id)|.*activationkey|.*registrationkey'),
+        (
+            ScrubbedKind.SECRET,
             r'.*pass(word|wd|phrase|code)s?|.*password(hash|salt|key)?|.*secrets?|.*tokens?|.*credentials?|.*community(name|string)?'
             r'|.*salt|.+keys?|.*certificatestring|.*csrstring|.*pins?code',
         ),
@@ -209,13 +212,13 @@ class Scrubber:
         self._tables: dict[str, dict[str, str]] = {}
         self._used: dict[str, set[str]] = {}
         self._originals: set[str] = set()
-        self._known: dict[str, Kind] = {}
+        self._known: dict[str, ScrubbedKind] = {}
         self._hex: set[str] = set()
         self._properties: set[str] = set(_STANDARD)
         self._versions: set[str] = set()
         self._products: set[str] = set()
         self._addresses: set[str] = set()
-        self._counted: dict[Kind, set[str]] = {}
+        self._counted: dict[ScrubbedKind, set[str]] = {}
         self._all: re.Pattern[str] | None = None
         self._forms = _compiled((*_BEFORE, *_AFTER))
         self._remembered: dict[tuple[str, frozenset[str]], str] = {}
@@ -245,7 +248,7 @@ class Scrubber:
                 self._products.add(value.strip())
             if _VERSIONS.fullmatch(plain):
                 self._versions.update(m.group() for m in re.finditer(f'{_IP4}|{_BARE}', value, re.IGNORECASE))
-            if _ADDRESSES.fullmatch(plain) or kind is Kind.HOST:
+            if _ADDRESSES.fullmatch(plain) or kind is ScrubbedKind.HOST:
                 self._addresses.update(m.group() for m in re.finditer(_IP4, value))
             if kind is not None:
                 self._note(kind, value)
@@ -255,13 +258,13 @@ class Scrubber:
         self._all = None
         if re.fullmatch(_IP4, name):
             self._addresses.add(name)
-        self._note(Kind.HOST, name)
+        self._note(ScrubbedKind.HOST, name)
 
-    def _note(self, kind: Kind, value: str) -> None:
+    def _note(self, kind: ScrubbedKind, value: str) -> None:
         value = value.strip()
-        if kind is Kind.SECRET or len(value) > LONGEST or stays(kind, value):
+        if kind is ScrubbedKind.SECRET or len(value) > LONGEST or stays(kind, value):
             return
-        if (kind is Kind.HASH and len(value) < SHORTEST_HASH) or kind is Kind.TAG:
+        if (kind is ScrubbedKind.HASH and len(value) < SHORTEST_HASH) or kind is ScrubbedKind.TAG:
             return
         if self._is_hex(value):
             self._note_hex(value)
@@ -270,7 +273,7 @@ class Scrubber:
         if self._forms.search(value):
             return
         names = [value]
-        if kind is Kind.HOST:
+        if kind is ScrubbedKind.HOST:
             labels = value.split('.')
             names += [labels[0], '.'.join(labels[1:])] if len(labels) > 1 else []
         for name in names:
@@ -299,7 +302,7 @@ class Scrubber:
         :param keep: names of forms that are not replaced.
         """
         if len(text) > LONGEST_TEXT:
-            self._count(Kind.SECRET, text)
+            self._count(ScrubbedKind.SECRET, text)
             return SECRET
         known = self._remembered.get((text, keep))
         if known is None:
@@ -308,19 +311,19 @@ class Scrubber:
                 self._remembered[text, keep] = known
         return known
 
-    def field(self, kind: Kind, value: str) -> str:
+    def field(self, kind: ScrubbedKind, value: str) -> str:
         """Replace the whole value of a property whose name classifies it; leading and trailing blanks are kept."""
         bare = value.strip()
         if len(value) > LONGEST_TEXT:
-            self._count(Kind.SECRET, value)
+            self._count(ScrubbedKind.SECRET, value)
             return SECRET
-        if stays(kind, bare) or (kind is Kind.TAG and bare in self._products):
+        if stays(kind, bare) or (kind is ScrubbedKind.TAG and bare in self._products):
             return self.text(value)
-        if kind is Kind.SECRET:
+        if kind is ScrubbedKind.SECRET:
             self._count(kind, bare)
             return SECRET
         if self._own.without_secrets(bare) != bare:
-            self._count(Kind.SECRET, bare)
+            self._count(ScrubbedKind.SECRET, bare)
             return SECRET
         if self._is_hex(bare):
             return value.replace(bare, self._hexed(bare), 1)
@@ -334,7 +337,7 @@ class Scrubber:
     @property
     def counts(self) -> dict[str, int]:
         """Number of different values that were replaced, by kind."""
-        return {kind.value: len(self._counted[kind]) for kind in Kind if kind in self._counted}
+        return {kind.value: len(self._counted[kind]) for kind in ScrubbedKind if kind in self._counted}
 
     def is_property(self, word: str) -> bool:
         """Whether a word is a property name in this tree: then replacing it everywhere would ruin the tree."""
@@ -346,7 +349,7 @@ class Scrubber:
 
     # ---- implementation
 
-    def _value(self, value: Json, name: str, kind: Kind | None, depth: int) -> Json:
+    def _value(self, value: Json, name: str, kind: ScrubbedKind | None, depth: int) -> Json:
         if depth > DEEPEST:
             raise ValueError(f'nested more than {DEEPEST} levels deep')
         match value:
@@ -363,12 +366,21 @@ class Scrubber:
                 return self.text(value, keep)
             case bool() | None:
                 return value
-            case int() if kind in (Kind.SERIAL, Kind.GUID, Kind.UUID, Kind.MAC, Kind.ASSET, Kind.USER, Kind.HASH, Kind.SECRET):
+            case int() if kind in (
+                ScrubbedKind.SERIAL,
+                ScrubbedKind.GUID,
+                ScrubbedKind.UUID,
+                ScrubbedKind.MAC,
+                ScrubbedKind.ASSET,
+                ScrubbedKind.USER,
+                ScrubbedKind.HASH,
+                ScrubbedKind.SECRET,
+            ):
                 if stays(kind, str(abs(value))) or value == 0:
                     return value
                 self._count(kind, str(value))
-                return 0 if kind is Kind.SECRET else int(self._tokens(str(value), kind))
-            case float() if kind is Kind.PLACE:
+                return 0 if kind is ScrubbedKind.SECRET else int(self._tokens(str(value), kind))
+            case float() if kind is ScrubbedKind.PLACE:
                 self._count(kind, str(value))
                 return 0.0
             case _:
@@ -400,7 +412,7 @@ class Scrubber:
         for value, kind in self._known.items():
             if value in properties:
                 continue
-            groups['hosts' if kind is Kind.HOST else _bounds(kind, value) or 'words'].append(value)
+            groups['hosts' if kind is ScrubbedKind.HOST else _bounds(kind, value) or 'words'].append(value)
         parts = []
         if groups['free'] or free:
             parts.append(_trie([*groups['free'], *free]))
@@ -427,21 +439,21 @@ class Scrubber:
             return text
         match form:
             case 'pem' | 'secret' | 'base64':
-                self._count(Kind.SECRET, text)
+                self._count(ScrubbedKind.SECRET, text)
                 return SECRET
             case 'own':
-                self._count(Kind.USER, text)
-                return self._tokens(text, Kind.USER)
+                self._count(ScrubbedKind.USER, text)
+                return self._tokens(text, ScrubbedKind.USER)
             case 'url':
                 return self._url(text)
             case 'email':
-                self._count(Kind.EMAIL, text.casefold())
-                return self._tokens(text, Kind.HOST)
+                self._count(ScrubbedKind.EMAIL, text.casefold())
+                return self._tokens(text, ScrubbedKind.HOST)
             case 'known':
                 plain = _canonical(text)
                 if plain in self._hex:
                     return self._hexed(text)
-                kind = self._known.get(plain, Kind.HOST)
+                kind = self._known.get(plain, ScrubbedKind.HOST)
                 self._count(kind, plain)
                 return self._tokens(text, kind)
             case 'ip4':
@@ -453,13 +465,13 @@ class Scrubber:
             case _:
                 return self._hexed(text)
 
-    def _tokens(self, text: str, kind: Kind) -> str:
+    def _tokens(self, text: str, kind: ScrubbedKind) -> str:
         """Replace each run of letters and digits by another, letter for letter and digit for digit."""
 
         def one(match: re.Match[str]) -> str:
             token = match.group()
             plain = _canonical(token)
-            if kind in (Kind.HOST, Kind.EMAIL) and plain in _KEPT_LABELS:
+            if kind in (ScrubbedKind.HOST, ScrubbedKind.EMAIL) and plain in _KEPT_LABELS:
                 return token
             if plain in self._hex:
                 return self._hexed(token)
@@ -477,7 +489,9 @@ class Scrubber:
         made = self._chosen(
             f'hex{len(digits)}', digits, lambda noise: head + ''.join(f'{b & 15:x}' for b in noise[len(head) : len(digits)])
         )
-        self._count({12: Kind.MAC, 16: Kind.GUID, 32: Kind.UUID}.get(len(digits), Kind.HASH), digits)
+        self._count(
+            {12: ScrubbedKind.MAC, 16: ScrubbedKind.GUID, 32: ScrubbedKind.UUID}.get(len(digits), ScrubbedKind.HASH), digits
+        )
         prefix = text[:2] if text[:2].casefold() == '0x' else ''
         is_upper = any(c.isupper() for c in text[len(prefix) :]) and not any(c.islower() for c in text[len(prefix) :])
         rest = iter(made.upper() if is_upper else made)
@@ -494,7 +508,7 @@ class Scrubber:
         first = int(number) >> 24
         if first in (0, 127) or first >= 224 or number.is_link_local:
             return text
-        self._count(Kind.ADDRESS, str(number))
+        self._count(ScrubbedKind.ADDRESS, str(number))
         return self._chosen('ip4', str(number), _documentation_address)
 
     def _ip6(self, text: str) -> str:
@@ -504,7 +518,7 @@ class Scrubber:
             return text
         if number.is_unspecified or number.is_loopback or number.is_multicast:
             return text
-        self._count(Kind.ADDRESS, str(number))
+        self._count(ScrubbedKind.ADDRESS, str(number))
         net = 0xFE80 << 112 if number.is_link_local else 0x20010DB8 << 96
 
         def make(noise: bytes) -> str:
@@ -517,7 +531,7 @@ class Scrubber:
         head, mark, rest = text.partition('://')
         person, at, host = rest.rpartition('@')
         if at:
-            self._count(Kind.SECRET, person)
+            self._count(ScrubbedKind.SECRET, person)
         name = host.casefold()
         if name.endswith(_KEPT_DOMAINS) or name in _WORDS:
             return f'{head}{mark}{SECRET + at if at else ""}{host}'
@@ -527,8 +541,8 @@ class Scrubber:
         elif ':' in inner:
             made = f'[{self._ip6(inner)}]'
         else:
-            self._count(Kind.HOST, name)
-            made = self._tokens(host, Kind.HOST)
+            self._count(ScrubbedKind.HOST, name)
+            made = self._tokens(host, ScrubbedKind.HOST)
         return f'{head}{mark}{SECRET + at if at else ""}{made}'
 
     def _chosen(self, family: str, original: str, make: Callable[[bytes], str]) -> str:
@@ -546,7 +560,7 @@ class Scrubber:
             table[original] = made
         return table[original]
 
-    def _count(self, kind: Kind, value: str) -> None:
+    def _count(self, kind: ScrubbedKind, value: str) -> None:
         self._counted.setdefault(kind, set()).add(value)
 
 
@@ -560,19 +574,19 @@ def normal(name: str) -> str:
 
 
 @lru_cache(maxsize=20_000)
-def _named(name: str) -> Kind | None:
+def _named(name: str) -> ScrubbedKind | None:
     plain = normal(name)
     return next((kind for kind, pattern in _NAMES if pattern.fullmatch(plain)), None) if plain else None
 
 
-def kind_of(name: str, value: Json, outer: Kind | None, pair: Kind | None = None) -> Kind | None:
+def kind_of(name: str, value: Json, outer: ScrubbedKind | None, pair: ScrubbedKind | None = None) -> ScrubbedKind | None:
     """The kind of value that a property's name indicates.
 
     :param outer: the kind of the enclosing object.
     :param pair: the kind for ``Value`` next to a ``Name`` that classifies it.
     """
-    if outer is Kind.PLACE or normal(name) in _PLACES:
-        return None if normal(name).endswith('units') else Kind.PLACE
+    if outer is ScrubbedKind.PLACE or normal(name) in _PLACES:
+        return None if normal(name).endswith('units') else ScrubbedKind.PLACE
     if pair is not None and name in ('Value', 'CurrentValue', 'PropertyValue', 'MetricValue'):
         return pair
     return _named(name) if not isinstance(value, dict) else None
@@ -583,28 +597,28 @@ def is_constant(value: str) -> bool:
     return value.casefold() in _WORDS or len({c for c in value.casefold() if c.isalnum()}) <= 1
 
 
-def stays(kind: Kind, value: str) -> bool:
+def stays(kind: ScrubbedKind, value: str) -> bool:
     """Whether a value identifies nothing: a constant, an algorithm's name instead of a hash, a SKU that is no service tag."""
     match kind:
-        case Kind.SECRET:
+        case ScrubbedKind.SECRET:
             return value.casefold() in _WORDS or not value.strip('*xX-. ')
-        case Kind.TAG:
+        case ScrubbedKind.TAG:
             return is_constant(value) or _TAG.fullmatch(value) is None
-        case Kind.HASH:
+        case ScrubbedKind.HASH:
             return is_constant(value) or _ALGORITHM.fullmatch(value) is not None
         case _:
             return is_constant(value)
 
 
-def _pair_kind(body: Mapping[str, Json]) -> Kind | None:
+def _pair_kind(body: Mapping[str, Json]) -> ScrubbedKind | None:
     """For ``{"Name": "SerialNumber", "Value": "..."}``, the kind of value that the name indicates."""
     names = (body.get(k) for k in ('Name', 'AttributeName', 'PropertyName', 'Key', 'MetricId'))
     return next((kind for n in names if isinstance(n, str) and (kind := _named(n))), None)
 
 
-def _leaves(body: Json) -> Iterator[tuple[str, Kind | None, Json]]:
+def _leaves(body: Json) -> Iterator[tuple[str, ScrubbedKind | None, Json]]:
     """Every property with the kind that its name indicates; None instead of the value of an object or array."""
-    waiting: list[tuple[str, Kind | None, Json, int]] = [('', None, body, 0)]
+    waiting: list[tuple[str, ScrubbedKind | None, Json, int]] = [('', None, body, 0)]
     while waiting:
         name, kind, value, depth = waiting.pop()
         if depth > DEEPEST:
@@ -617,13 +631,13 @@ def _leaves(body: Json) -> Iterator[tuple[str, Kind | None, Json]]:
         yield name, kind, None if isinstance(value, dict | list) else value
 
 
-def _bounds(kind: Kind, value: str) -> str | None:
+def _bounds(kind: ScrubbedKind, value: str) -> str | None:
     """Where else a learned value is replaced: ``free`` anywhere, ``digits`` not within a longer number, ``words`` as a word.
 
     None: nowhere else, as it is too short or too common to be told from other text.
     """
     has_digit, has_letter = any(c.isdigit() for c in value), any(c.isalpha() for c in value)
-    if kind in (Kind.HOST, Kind.USER, Kind.PLACE, Kind.EMAIL) or not has_digit:
+    if kind in (ScrubbedKind.HOST, ScrubbedKind.USER, ScrubbedKind.PLACE, ScrubbedKind.EMAIL) or not has_digit:
         return 'words' if len(value) >= 4 else None
     if len(value) < 5 or _ORDINAL.fullmatch(value):
         return None

@@ -16,7 +16,7 @@ from functools import partial
 from baremetal_acc.bmc.driver import Document
 from baremetal_acc.bmc.quirks import STANDBY_RESETS
 from baremetal_acc.bmc.redfish.client import Connector
-from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.parse import ResourceView
 from baremetal_acc.bmc.redfish.reader import fresh
 from baremetal_acc.bmc.redfish.system import offered
 from baremetal_acc.bmc.redfish.task import said_against
@@ -37,7 +37,7 @@ class _Request:
     body: Mapping[str, str]
 
 
-def place(system: View, chassis: Mapping[str, View], get: Callable[[str], Document]) -> Ref | None:
+def place(system: ResourceView, chassis: Mapping[str, ResourceView], get: Callable[[str], Document]) -> Ref | None:
     """The resource whose action cycles the standby power of a System; None if none is known.
 
     Vendors' OEM actions come first, as they start no host. The standard action is looked for at the System's Chassis.
@@ -60,7 +60,7 @@ def cycle(connector: Connector, ref: Ref) -> Objection | None:
     :returns: a failure or warning in the BMC's answer of success.
     :raises BmcUnsupported: the resource no longer has such an action. ``BmcError``: the BMC did not accept it.
     """
-    view = View.of(fresh(connector, ref.bmc, ref.uri), [])
+    view = ResourceView.of(fresh(connector, ref.bmc, ref.uri), [])
     get = partial(fresh, connector, ref.bmc)
     found = _of_maker(view, get) or _standard(view, get)
     if found is None:
@@ -75,15 +75,19 @@ def cycle(connector: Connector, ref: Ref) -> Objection | None:
     return said_against(connector, answer, ref.bmc)
 
 
-def _quiet(view: View) -> View:
+def _quiet(view: ResourceView) -> ResourceView:
     """The same view, with a throw-away list of gaps: its oddities were noted when it was read for the inventory."""
-    return View(view.ref, view.body, [])
+    return ResourceView(view.ref, view.body, [])
 
 
-def _of_maker(view: View, get: Callable[[str], Document]) -> _Request | None:
+def _of_maker(view: ResourceView, get: Callable[[str], Document]) -> _Request | None:
     """The request of a vendor's OEM action of a resource; None if it has none."""
     oem = view.part('Actions', 'Oem')
-    parts = [] if oem is None else [oem, *(View(view.ref, part, []) for part in oem.body.values() if isinstance(part, dict))]
+    parts = (
+        []
+        if oem is None
+        else [oem, *(ResourceView(view.ref, part, []) for part in oem.body.values() if isinstance(part, dict))]
+    )
     for row in STANDBY_RESETS:
         for part in parts:
             target = _target(part, row.name, row.reset_type, get)
@@ -92,14 +96,14 @@ def _of_maker(view: View, get: Callable[[str], Document]) -> _Request | None:
     return None
 
 
-def _standard(view: View, get: Callable[[str], Document]) -> _Request | None:
+def _standard(view: ResourceView, get: Callable[[str], Document]) -> _Request | None:
     """The request of Chassis.Reset with FullPowerCycle; None if the resource does not offer it."""
     actions = view.part('Actions')
     target = None if actions is None else _target(actions, _CHASSIS_RESET, _FULL, get)
     return None if target is None else _Request(target=target, body={'ResetType': _FULL})
 
 
-def _target(actions: View, name: str, reset_type: str, get: Callable[[str], Document]) -> str | None:
+def _target(actions: ResourceView, name: str, reset_type: str, get: Callable[[str], Document]) -> str | None:
     """The target of an action; None if it does not advertise the ResetType."""
     action = actions.part(name)
     target = None if action is None else action.text('target')

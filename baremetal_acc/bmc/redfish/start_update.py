@@ -21,7 +21,7 @@ from dataclasses import replace
 from baremetal_acc import wait
 from baremetal_acc.bmc.redfish import task
 from baremetal_acc.bmc.redfish.client import Connector
-from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.parse import ResourceView
 from baremetal_acc.bmc.redfish.update_parameters import ON_START, start_target
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
@@ -33,7 +33,7 @@ from baremetal_acc.errors import (
     BmcUnreachable,
     BmcUnsupported,
 )
-from baremetal_acc.model.image import Progress
+from baremetal_acc.model.image import UploadProgress
 from baremetal_acc.model.inventory import Objection, TaskReading, TaskState
 from baremetal_acc.model.ref import Ref
 
@@ -50,8 +50,8 @@ BEAT = 1.0
 
 
 def deferred(
-    connector: Connector, view: View, answer: TaskReading | Objection | None, asked: str | None
-) -> TaskReading | Objection | Progress | None:
+    connector: Connector, view: ResourceView, answer: TaskReading | Objection | None, asked: str | None
+) -> TaskReading | Objection | UploadProgress | None:
     """The result of an accepted upload; a Progress if the update has to be started by StartUpdate.
 
     :param view: the UpdateService.
@@ -65,15 +65,15 @@ def deferred(
         return answer
     if answer is not None and answer.objection is not None:
         LOG.warning('%s: it took the image, and said: %s', connector.label, answer.objection.text)
-    return Progress(task=view.ref if answer is None else answer.ref, so_far=UNSENT, percent=100)
+    return UploadProgress(task=view.ref if answer is None else answer.ref, so_far=UNSENT, percent=100)
 
 
-def later(view: View, ref: Ref) -> Progress | None:
+def later(view: ResourceView, ref: Ref) -> UploadProgress | None:
     """The Progress of an update whose task says only later that it waits for StartUpdate; None if there is no such action.
 
     :param view: the UpdateService.
     """
-    return None if start_target(view) is None else Progress(task=ref, so_far=UNSENT, percent=100)
+    return None if start_target(view) is None else UploadProgress(task=ref, so_far=UNSENT, percent=100)
 
 
 def _says_so(connector: Connector, answer: TaskReading | None) -> bool:
@@ -86,7 +86,7 @@ def _says_so(connector: Connector, answer: TaskReading | None) -> bool:
 
 
 def go_on(
-    connector: Connector, view: View, progress: Progress, active: Callable[[], Sequence[TaskReading]]
+    connector: Connector, view: ResourceView, progress: UploadProgress, active: Callable[[], Sequence[TaskReading]]
 ) -> TaskReading | Objection | None:
     """Send StartUpdate for an uploaded image; if it may have been sent before, only read the task.
 
@@ -119,7 +119,7 @@ def go_on(
     return replace(_begun(connector, uploaded), objection=found)
 
 
-def _uploaded(connector: Connector, view: View, progress: Progress) -> TaskReading | None:
+def _uploaded(connector: Connector, view: ResourceView, progress: UploadProgress) -> TaskReading | None:
     """The task of the upload; None if it has none.
 
     :raises BmcBusy: it cannot be read now. ``BmcUnreachable``: likewise; nothing was sent.
@@ -135,7 +135,7 @@ def _uploaded(connector: Connector, view: View, progress: Progress) -> TaskReadi
 
 
 def _refuse_too_early(
-    connector: Connector, view: View, uploaded: TaskReading | None, active: Callable[[], Sequence[TaskReading]]
+    connector: Connector, view: ResourceView, uploaded: TaskReading | None, active: Callable[[], Sequence[TaskReading]]
 ) -> None:
     """Check that the image was accepted, and that StartUpdate would start only our update.
 

@@ -12,7 +12,7 @@ from functools import partial
 from baremetal_acc.bmc.driver import Document
 from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.extended_info import short
-from baremetal_acc.bmc.redfish.parse import View, power_state
+from baremetal_acc.bmc.redfish.parse import ResourceView, power_state
 from baremetal_acc.bmc.redfish.reader import fresh
 from baremetal_acc.bmc.redfish.task import said_against
 from baremetal_acc.errors import BmcError, BmcUnreachable, BmcUnsupported
@@ -46,7 +46,7 @@ _LONGEST_BOOT = 10**9
 """Seconds. A larger LastBootTimeSeconds is not a boot time."""
 
 
-def host(view: View) -> HostReading:
+def host(view: ResourceView) -> HostReading:
     """PowerState of a System and the properties that show its last start, without a further request."""
     return HostReading(
         power=power_state(view),
@@ -55,7 +55,7 @@ def host(view: View) -> HostReading:
     )
 
 
-def _boot_progress(progress: View | None) -> str | None:
+def _boot_progress(progress: ResourceView | None) -> str | None:
     """BootProgress as one text: LastState, its time, and LastBootTimeSeconds, as far as they are present.
 
     The LastState of a host that is off is the word ``None``, which is a value like any other.
@@ -74,12 +74,12 @@ def _boot_progress(progress: View | None) -> str | None:
     return ' '.join(filter(None, said)) or None
 
 
-def read(connector: Connector, system: Ref) -> View:
+def read(connector: Connector, system: Ref) -> ResourceView:
     """Read a System now.
 
     :raises BmcError: it could not be read.
     """
-    return View.of(fresh(connector, system.bmc, system.uri), [])
+    return ResourceView.of(fresh(connector, system.bmc, system.uri), [])
 
 
 def set_power(connector: Connector, system: Ref, wanted: PowerState) -> Objection | None:
@@ -107,25 +107,25 @@ def reset(connector: Connector, system: Ref, kind: ResetKind) -> Objection | Non
     return _reset(connector, read(connector, system), words, name)
 
 
-def restartable(view: View) -> bool:
+def restartable(view: ResourceView) -> bool:
     """Whether a Manager offers Manager.Reset."""
     action = view.part('Actions', MANAGER_RESET)
     return action is not None and action.text('target') is not None
 
 
-def resettable(view: View) -> bool:
+def resettable(view: ResourceView) -> bool:
     """Whether a System offers ComputerSystem.Reset."""
     action = view.part('Actions', RESET)
     return action is not None and action.text('target') is not None
 
 
-def action_info(view: View) -> str | None:
+def action_info(view: ResourceView) -> str | None:
     """The URI of the ActionInfo with a System's ResetTypes, if its action does not list them itself."""
     action = view.part('Actions', RESET)
     return None if action is None or action.text('target') is None else _action_info(action)
 
 
-def resets(view: View, get: Callable[[str], Document]) -> frozenset[ResetKind] | None:
+def resets(view: ResourceView, get: Callable[[str], Document]) -> frozenset[ResetKind] | None:
     """The kinds of reset that a System offers; ``none`` among them if it can be powered off and on.
 
     Powering off and on counts as a restart and as a power cycle. None if the ResetTypes are not advertised or could not be
@@ -153,7 +153,7 @@ def offers_reset(connector: Connector, system: Ref, kind: ResetKind) -> bool:
     return values is None or any(word in values for word in WORDS[kind])
 
 
-def _reset(connector: Connector, view: View, words: tuple[str, ...], name: str = RESET) -> Objection | None:
+def _reset(connector: Connector, view: ResourceView, words: tuple[str, ...], name: str = RESET) -> Objection | None:
     action = view.part('Actions', name)
     target = action.text('target') if action is not None else None
     if action is None or target is None:
@@ -177,13 +177,13 @@ def _reset(connector: Connector, view: View, words: tuple[str, ...], name: str =
     return said_against(connector, answer, view.ref.bmc)
 
 
-def offered(action: View, get: Callable[[str], Document]) -> frozenset[str] | None:
+def offered(action: ResourceView, get: Callable[[str], Document]) -> frozenset[str] | None:
     """The ResetTypes that an action advertises, itself or in its ActionInfo; None if it advertises none."""
     values = action.body.get(_ALLOWED)
     info = _action_info(action)
     if info is not None:
         try:
-            found = View.of(get(info), [])
+            found = ResourceView.of(get(info), [])
         except BmcError as exc:
             LOG.info('%s', exc)
             return None
@@ -193,6 +193,6 @@ def offered(action: View, get: Callable[[str], Document]) -> frozenset[str] | No
     return frozenset(v for v in values if isinstance(v, str)) if isinstance(values, list) and values else None
 
 
-def _action_info(action: View) -> str | None:
+def _action_info(action: ResourceView) -> str | None:
     info = action.body.get('@Redfish.ActionInfo')
     return info if action.body.get(_ALLOWED) is None and isinstance(info, str) and info else None

@@ -16,10 +16,10 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from baremetal_acc.bmc.quirks import RESTART_MESSAGES, RESTART_NAMES, RESTART_WORDS
-from baremetal_acc.bmc.redfish.client import Answer, Connector
+from baremetal_acc.bmc.redfish.client import Connector, RedfishAnswer
 from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
 from baremetal_acc.bmc.redfish.extended_info import objection, said, short
-from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.parse import ResourceView
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnsupported
 from baremetal_acc.model.inventory import Complaint, Objection, TaskReading, TaskState
 from baremetal_acc.model.ref import BmcName, Ref
@@ -123,7 +123,7 @@ _NO_UPDATES = frozenset({
 """Services that write no firmware, as a segment of their URIs. Source: DSP8010 2025.4, ServiceRoot and LogServiceCollection."""
 
 
-def _may_write(payload: View | None) -> bool:
+def _may_write(payload: ResourceView | None) -> bool:
     """Whether a task may write firmware: True unless its request was sent to a service that cannot.
 
     Source: DSP8010 2025.4, Task v1_7_4, Payload.TargetUri. Many BMCs leave it out.
@@ -132,7 +132,7 @@ def _may_write(payload: View | None) -> bool:
     return place is None or not _NO_UPDATES & set(place.split('/'))
 
 
-def _is_update(view: View) -> bool:
+def _is_update(view: ResourceView) -> bool:
     """Whether a task says that it is a firmware update: by the URI of its request, or by a message of registry Update.
 
     Source: DSP8010 2025.4, Task v1_7_4, Payload.TargetUri; DSP8011, message registry Update.
@@ -146,7 +146,7 @@ def _is_update(view: View) -> bool:
     return any(isinstance(one, str) and one.partition('.')[0] == 'Update' for one in said_by)
 
 
-def reading(view: View) -> TaskReading:
+def reading(view: ResourceView) -> TaskReading:
     """Parse a Task or a Job."""
     word = view.literal('TaskState')
     status = view.literal('TaskStatus')
@@ -175,7 +175,7 @@ def reading(view: View) -> TaskReading:
     )
 
 
-def _written(view: View) -> tuple[str, ...]:
+def _written(view: ResourceView) -> tuple[str, ...]:
     """Devices that UpdateSuccessful messages name, without those that ComponentUpdateSkipped messages name.
 
     In both, the first argument is the device. Sources: DSP8011, registry Update, UpdateSuccessful; openbmc/pldm as NVIDIA ships
@@ -192,7 +192,7 @@ def _written(view: View) -> tuple[str, ...]:
     return tuple(sorted(named['UpdateSuccessful'] - named['ComponentUpdateSkipped']))
 
 
-def _complaints(view: View) -> tuple[Complaint, ...]:
+def _complaints(view: ResourceView) -> tuple[Complaint, ...]:
     """Messages of severity Warning or Critical with their arguments, in their order. Source: DSP8010 2025.4, Message v1_3_0."""
     found = []
     messages = view.body.get('Messages')
@@ -262,14 +262,14 @@ def cancel(connector: Connector, ref: Ref) -> None:
     raise BmcUnsupported(bmc=connector.label, uri=ref.uri, what='the BMC does not let it be cancelled')
 
 
-def answered(connector: Connector, answer: Answer, name: BmcName) -> TaskReading | Objection | None:
+def answered(connector: Connector, answer: RedfishAnswer, name: BmcName) -> TaskReading | Objection | None:
     """The task that an accepted request started, with the answer's failure or warning; only the latter without a task."""
     against = said_against(connector, answer, name)
     found = accepted(connector, answer, name)
     return against if found is None else replace(found, objection=against)
 
 
-def said_against(connector: Connector, answer: Answer, name: BmcName) -> Objection | None:
+def said_against(connector: Connector, answer: RedfishAnswer, name: BmcName) -> Objection | None:
     """The failure or warning that an answer of success reports about the request.
 
     The messages of a Task in the answer count only if that Task has failed.
@@ -285,7 +285,7 @@ def said_against(connector: Connector, answer: Answer, name: BmcName) -> Objecti
     return objection({name: value for name, value in view.body.items() if name != 'Messages'}, connector.redact)
 
 
-def accepted(connector: Connector, answer: Answer, name: BmcName) -> TaskReading | None:
+def accepted(connector: Connector, answer: RedfishAnswer, name: BmcName) -> TaskReading | None:
     """The task that an accepted request started; None if it started none.
 
     A Task in the body comes first, as bmcweb's Location is the task monitor, whose URI ends with the task. Next comes a link in
@@ -296,7 +296,7 @@ def accepted(connector: Connector, answer: Answer, name: BmcName) -> TaskReading
     if view is not None and isinstance(uri := view.body.get('@odata.id'), str) and _is_task(view):
         place = _place(connector, uri)
         if place is not None:
-            return reading(View(Ref(bmc=name, uri=place), view.body, []))
+            return reading(ResourceView(Ref(bmc=name, uri=place), view.body, []))
     header = answer.headers.get('Location') or answer.headers.get('Content-Location')
     location = _place(connector, header) if header else None
     links = () if view is None else dict.fromkeys(_place(connector, link) for link in _links(view.body))
@@ -315,7 +315,7 @@ def _task_at(connector: Connector, ref: Ref) -> TaskReading | None:
         view = view_of(connector.read(ref.uri), ref.bmc)
     except BmcError:
         return None
-    return reading(View(ref, view.body, [])) if view is not None and _is_task(view) else None
+    return reading(ResourceView(ref, view.body, [])) if view is not None and _is_task(view) else None
 
 
 def _links(body: object, depth: int = 0) -> Iterator[str]:
@@ -345,27 +345,27 @@ def _place(connector: Connector, uri: str) -> str | None:
     return place if len(place) <= MAX_PLACE and place.startswith('/') and place != '/' else None
 
 
-def view_of(answer: Answer, name: BmcName) -> View | None:
+def view_of(answer: RedfishAnswer, name: BmcName) -> ResourceView | None:
     """The JSON object of an answer, None if there is none."""
     try:
         body = json.loads(answer.content) if answer.content else None
     except (ValueError, RecursionError):
         return None
-    return View(Ref(bmc=name, uri=normal(answer.url)), body, []) if isinstance(body, dict) else None
+    return ResourceView(Ref(bmc=name, uri=normal(answer.url)), body, []) if isinstance(body, dict) else None
 
 
-def _is_task(view: View) -> bool:
+def _is_task(view: ResourceView) -> bool:
     kind = view.body.get('@odata.type')
     named = isinstance(kind, str) and kind.startswith(('#Task.', '#Job.'))
     return view.has('TaskState') or view.has('JobState') or named
 
 
-def _is_resource(view: View) -> bool:
+def _is_resource(view: ResourceView) -> bool:
     """Whether the body is a resource of its own, which does not show that an operation has ended, even one that created it."""
     return isinstance(view.body.get('@odata.id'), str)
 
 
-def _awaits_restart(view: View, word: str | None) -> bool:
+def _awaits_restart(view: ResourceView, word: str | None) -> bool:
     """Whether an active task waits for a restart of the host: by its state, or its last message's MessageId or words."""
     if _names_start(view):
         return False
@@ -386,7 +386,7 @@ _PART_ENDS = frozenset({
 """MessageIds after which nothing more is written to a component. Source: DSP8011, message registry Update."""
 
 
-def _has_more_to_write(view: View) -> bool:
+def _has_more_to_write(view: ResourceView) -> bool:
     """Whether a running task has components left to write, so that its last message is only about one of several.
 
     Source: DSP8011, message registry Update: TargetDetermined names each component before it is written, as its first argument,
@@ -407,7 +407,7 @@ def _has_more_to_write(view: View) -> bool:
     return not determined <= ended
 
 
-def _awaits_start(view: View) -> bool:
+def _awaits_start(view: ResourceView) -> bool:
     """Whether a waiting task says that StartUpdate starts it: by naming the action, or by AwaitToUpdate.
 
     AwaitToUpdate does not say which action it waits for: if its text mentions a restart, it is not StartUpdate. Source:
@@ -418,7 +418,7 @@ def _awaits_start(view: View) -> bool:
     return _last_id(view) == 'AwaitToUpdate' and RESTART_WORDS.search(_last_message(view) or '') is None
 
 
-def _names_start(view: View) -> bool:
+def _names_start(view: ResourceView) -> bool:
     """Whether the last message of a task names the action StartUpdate."""
     found = view.body.get('Messages')
     last = next((m for m in reversed(found if isinstance(found, list) else []) if isinstance(m, dict)), view.body)
@@ -426,7 +426,7 @@ def _names_start(view: View) -> bool:
     return any(isinstance(text, str) and _START.search(text[:1000]) is not None for text in told)
 
 
-def _last_id(view: View) -> str | None:
+def _last_id(view: ResourceView) -> str | None:
     """The last MessageId of Messages, without its registry; of a vendor's Job, its own MessageID."""
     found = view.body.get('Messages')
     last = next((m for m in reversed(found if isinstance(found, list) else []) if isinstance(m, dict)), view.body)
@@ -434,7 +434,7 @@ def _last_id(view: View) -> str | None:
     return name.rsplit('.', 1)[-1] if isinstance(name, str) else None
 
 
-def _last_message(view: View) -> str | None:
+def _last_message(view: ResourceView) -> str | None:
     """The text of the last of Messages; of a Job without Messages, its own Message."""
     found = view.body.get('Messages')
     for entry in reversed(found if isinstance(found, list) else []):

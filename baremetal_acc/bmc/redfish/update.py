@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterator
 
 from baremetal_acc.bmc.driver import ImageServer, Upload
 from baremetal_acc.bmc.redfish import http_push, start_update, task
-from baremetal_acc.bmc.redfish.client import Answer, Connector
+from baremetal_acc.bmc.redfish.client import Connector, RedfishAnswer
 from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.image_server import Fetched
-from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.parse import ResourceView
 from baremetal_acc.bmc.redfish.update_parameters import FORCE, ON_START, apply_time, named, refuses_force, targets
 from baremetal_acc.bmc.redfish.upload_body import Multipart
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported
-from baremetal_acc.model.image import Progress
-from baremetal_acc.model.inventory import Objection, Sending, TaskReading, TaskState, UpdateActivity, UpdateFacts, Way
+from baremetal_acc.model.image import UploadProgress
+from baremetal_acc.model.inventory import Objection, Sending, TaskReading, TaskState, UpdateActivity, UpdateFacts, UploadWay
 from baremetal_acc.model.ref import Ref
 
 LOG = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ TASK_BEAT = 5.0
 """Seconds between two reads of the task of a BMC that pulls an image: once the task has failed, waiting is useless."""
 
 
-def sending(view: View, images: ImageServer | None) -> Sending | None:
+def sending(view: ResourceView, images: ImageServer | None) -> Sending | None:
     """How :func:`push` would send an image; None if it would not. Sends no request.
 
     :param view: the UpdateService.
@@ -62,16 +62,16 @@ def sending(view: View, images: ImageServer | None) -> Sending | None:
     if way is None:
         # If the service has SimpleUpdate, the operator only has to let us serve images: no obstacle is reported.
         untold = view.text(http_push.PUSH_URI) is not None and pull_target(view) is None
-        return Sending(way=Way.HTTP_PUSH, apply_time=None, obstacle=NAMES_NO_TARGET) if untold else None
+        return Sending(way=UploadWay.HTTP_PUSH, apply_time=None, obstacle=NAMES_NO_TARGET) if untold else None
     try:
         when = asked_time(view, way)
     except BmcUnsupported as exc:
         return Sending(way=way, apply_time=None, obstacle=exc.what)
-    obstacle = None if way is not Way.PULL or images is None else _other_protocol(view, images)
+    obstacle = None if way is not UploadWay.PULL or images is None else _other_protocol(view, images)
     return Sending(way=way, apply_time=when, obstacle=obstacle)
 
 
-def way_of(view: View, images: ImageServer | None, *, targeted: bool = True) -> Way | None:
+def way_of(view: ResourceView, images: ImageServer | None, *, targeted: bool = True) -> UploadWay | None:
     """How a service takes an image, the best way first; None if it takes none.
 
     An image pushed to HttpPushUri whose targets cannot be named would go to everything that it fits: then SimpleUpdate is
@@ -81,34 +81,34 @@ def way_of(view: View, images: ImageServer | None, *, targeted: bool = True) -> 
     :param targeted: the image is for named targets; else for all that the BMC applies it to.
     """
     if view.text(MULTIPART) is not None:
-        return Way.MULTIPART_PUSH
+        return UploadWay.MULTIPART_PUSH
     if view.text(http_push.PUSH_URI) is not None and (http_push.names_targets(view) or not targeted):
-        return Way.HTTP_PUSH
-    return Way.PULL if images is not None and pull_target(view) is not None else None
+        return UploadWay.HTTP_PUSH
+    return UploadWay.PULL if images is not None and pull_target(view) is not None else None
 
 
-def asked_time(view: View, way: Way) -> str | None:
+def asked_time(view: ResourceView, way: UploadWay) -> str | None:
     """The OperationApplyTime that is requested; None if none is.
 
     :raises BmcUnsupported: only maintenance windows are offered.
     """
     match way:
-        case Way.MULTIPART_PUSH:
+        case UploadWay.MULTIPART_PUSH:
             return _supported_time(view, view.part(f'{MULTIPART}@Redfish.OperationApplyTimeSupport'))
-        case Way.HTTP_PUSH:
+        case UploadWay.HTTP_PUSH:
             return http_push.asked_time(view)
-        case Way.PULL:
+        case UploadWay.PULL:
             support = view.part('Actions', SIMPLE_UPDATE, '@Redfish.OperationApplyTimeSupport')
             return None if support is None else _supported_time(view, support)
-        case Way.HPM_1:
+        case UploadWay.HPM_1:
             return None
 
 
-def _supported_time(view: View, support: View | None) -> str:
+def _supported_time(view: ResourceView, support: ResourceView | None) -> str:
     return apply_time(view, None if support is None else support.body.get('SupportedValues'))
 
 
-def facts(view: View, parallel: int, images: ImageServer | None = None) -> UpdateFacts:
+def facts(view: ResourceView, parallel: int, images: ImageServer | None = None) -> UpdateFacts:
     """The properties of an UpdateService that planning needs.
 
     :param parallel: updates at a time that the BMC is allowed.
@@ -123,12 +123,12 @@ def facts(view: View, parallel: int, images: ImageServer | None = None) -> Updat
         parallel=1 if how is not None and how.apply_time == ON_START else parallel,
         max_size=limit if limit is not None and limit > 0 else None,
         sending=how,
-        forces=how is not None and (http_push.forces(view) if how.way is Way.HTTP_PUSH else forces(view)),
+        forces=how is not None and (http_push.forces(view) if how.way is UploadWay.HTTP_PUSH else forces(view)),
         untargeted=how is not None and how.obstacle == NAMES_NO_TARGET,
     )
 
 
-def forces(view: View) -> bool:
+def forces(view: ResourceView) -> bool:
     """Whether the service takes ForceUpdate: its schema version has it, or HttpPushUriOptions shows it.
 
     Source: DSP8010 2025.4, UpdateService v1_11, SimpleUpdate and UpdateParameters, ForceUpdate. BMCs that show
@@ -142,13 +142,13 @@ def forces(view: View) -> bool:
     return options is not None and options.has(FORCE)
 
 
-def pull_target(view: View) -> str | None:
+def pull_target(view: ResourceView) -> str | None:
     """The target of the action SimpleUpdate; None if the service has no such action."""
     action = view.part('Actions', SIMPLE_UPDATE)
     return action.text('target') if action is not None else None
 
 
-def unavailable(view: View) -> str | None:
+def unavailable(view: ResourceView) -> str | None:
     """Why the service takes no image at all; None if it is available."""
     if view.boolean('ServiceEnabled') is False:
         return 'its UpdateService is disabled (ServiceEnabled is false)'
@@ -175,7 +175,7 @@ _STATE_NAMES = frozenset({'state', 'updatestate', 'updatestatus', 'flashstate', 
 """Names of a vendor's property for the state of its update service, in lower case."""
 
 
-def activity(view: View) -> UpdateActivity | None:
+def activity(view: ResourceView) -> UpdateActivity | None:
     """Whether the update service says that it is busy or idle, by Status.State, Oem or HttpPushUriTargetsBusy; None: neither.
 
     :param view: the UpdateService.
@@ -204,8 +204,8 @@ def _plain(word: str) -> str:
 
 
 def push(
-    connector: Connector, view: View | None, target: Ref, upload: Upload, images: ImageServer | None = None
-) -> TaskReading | Objection | Progress | None:
+    connector: Connector, view: ResourceView | None, target: Ref, upload: Upload, images: ImageServer | None = None
+) -> TaskReading | Objection | UploadProgress | None:
     """Send an image to one target, once; or let the BMC pull it, if it takes no push.
 
     :param view: the UpdateService as it is now, None if there is none.
@@ -230,25 +230,25 @@ def push(
         what = f'the image has {upload.size_bytes} bytes, it takes at most {limit} (MaxImageSizeBytes)'
         raise BmcRefused(bmc=connector.label, uri=view.ref.uri, what=what)
     match way_of(view, images, targeted=bool(targets(target, upload))):
-        case Way.MULTIPART_PUSH:
+        case UploadWay.MULTIPART_PUSH:
             answer = _push_multipart(connector, view, target, upload)
-            asked = asked_time(view, Way.MULTIPART_PUSH)
-        case Way.HTTP_PUSH:
+            asked = asked_time(view, UploadWay.MULTIPART_PUSH)
+        case UploadWay.HTTP_PUSH:
             uri = _on_this_bmc(connector, view.text(http_push.PUSH_URI))
-            asked = asked_time(view, Way.HTTP_PUSH)
+            asked = asked_time(view, UploadWay.HTTP_PUSH)
             answer = task.answered(connector, http_push.push(connector, view, uri, target, upload), target.bmc)
         case _:
             answer = _let_fetch(connector, view, target, upload, images)
-            asked = asked_time(view, Way.PULL)
+            asked = asked_time(view, UploadWay.PULL)
     return start_update.deferred(connector, view, answer, asked)
 
 
-def _push_multipart(connector: Connector, view: View, target: Ref, upload: Upload) -> TaskReading | Objection | None:
+def _push_multipart(connector: Connector, view: ResourceView, target: Ref, upload: Upload) -> TaskReading | Objection | None:
     """Send an image and its UpdateParameters in one request."""
     uri = _on_this_bmc(connector, view.text(MULTIPART))
-    parameters = named(target, upload) | {'@Redfish.OperationApplyTime': asked_time(view, Way.MULTIPART_PUSH)}
+    parameters = named(target, upload) | {'@Redfish.OperationApplyTime': asked_time(view, UploadWay.MULTIPART_PUSH)}
 
-    def send(more: dict[str, object]) -> Answer:
+    def send(more: dict[str, object]) -> RedfishAnswer:
         with upload.open() as file:
             body = Multipart(parameters | more, upload, file)
             try:
@@ -260,7 +260,7 @@ def _push_multipart(connector: Connector, view: View, target: Ref, upload: Uploa
     return task.answered(connector, _forced(connector, upload, send), target.bmc)
 
 
-def _forced(connector: Connector, upload: Upload, send: Callable[[dict[str, object]], Answer]) -> Answer:
+def _forced(connector: Connector, upload: Upload, send: Callable[[dict[str, object]], RedfishAnswer]) -> RedfishAnswer:
     """Send an image with ForceUpdate if it is to be forced; again without, if the BMC refused just that."""
     if not upload.forced:
         return send({})
@@ -285,7 +285,7 @@ def _on_this_bmc(connector: Connector, uri: str | None) -> str:
 
 
 def _let_fetch(
-    connector: Connector, view: View, target: Ref, upload: Upload, images: ImageServer | None
+    connector: Connector, view: ResourceView, target: Ref, upload: Upload, images: ImageServer | None
 ) -> TaskReading | Objection | None:
     """Send SimpleUpdate with the URL of our image server, and serve the image until the BMC has it.
 
@@ -308,7 +308,7 @@ def _let_fetch(
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=other, hint='see image_server_certificate')
     with Fetched(upload, images, connector.label, host=connector.host) as served:
         body: dict[str, object] = {'ImageURI': served.url, 'TransferProtocol': _protocol(images), **named(target, upload)}
-        time_asked = asked_time(view, Way.PULL)
+        time_asked = asked_time(view, UploadWay.PULL)
         if time_asked is not None:
             body['@Redfish.OperationApplyTime'] = time_asked
         told = _forced(connector, upload, lambda more: connector.send('POST', uri, body=body | more))
@@ -321,7 +321,7 @@ def _protocol(images: ImageServer) -> str:
     return 'HTTP' if images.certificate is None else 'HTTPS'
 
 
-def _other_protocol(view: View, images: ImageServer) -> str | None:
+def _other_protocol(view: ResourceView, images: ImageServer) -> str | None:
     """Why the BMC cannot pull by the protocol that we serve; None if it can."""
     action = view.part('Actions', SIMPLE_UPDATE)
     allowed = None if action is None else action.body.get('TransferProtocol@Redfish.AllowableValues')

@@ -10,7 +10,7 @@ import re
 
 from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
 from baremetal_acc.bmc.redfish.extended_info import short
-from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.parse import ResourceView
 from baremetal_acc.errors import BmcRefused, BmcUnsupported
 from baremetal_acc.model.image import Upload
 from baremetal_acc.model.ref import Ref
@@ -47,7 +47,7 @@ def named(target: Ref, upload: Upload) -> dict[str, object]:
     return {} if upload.untargeted else {'Targets': list(targets(target, upload))}
 
 
-def apply_time(view: View, values: object) -> str:
+def apply_time(view: ResourceView, values: object) -> str:
     """The OperationApplyTime to request: Immediate, else OnReset, of those advertised; Immediate when none is advertised.
 
     OnStartUpdateRequest comes last, and only if the service has the action StartUpdate.
@@ -67,7 +67,7 @@ def apply_time(view: View, values: object) -> str:
     raise BmcUnsupported(bmc=view.ref.bmc, uri=view.ref.uri, what=f'it applies images only at {offered}')
 
 
-def start_target(view: View) -> str | None:
+def start_target(view: ResourceView) -> str | None:
     """The target of the action StartUpdate; None if the service has no such action."""
     action = view.part('Actions', START)
     return None if action is None else action.text('target')

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from baremetal_acc.bmc.driver import Accepted, Document, JsonObject
 from baremetal_acc.bmc.redfish import task
-from baremetal_acc.bmc.redfish.client import Answer, Connector
+from baremetal_acc.bmc.redfish.client import Connector, RedfishAnswer
 from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
 from baremetal_acc.bmc.redfish.reader import fresh
 from baremetal_acc.errors import BmcConflict, BmcError, BmcRefused
@@ -31,7 +31,7 @@ _ANY = '*'
 _ACCEPTED, _BAD_REQUEST = 202, 400
 
 
-class Writer:
+class RedfishWriter:
     """Writes settings and sends actions to one BMC, each write once.
 
     Only a PATCH that was refused because of its If-Match, and so was not carried out, is sent again with another condition.
@@ -90,13 +90,13 @@ class Writer:
         answer = self._connector.send('POST', uri, body=dict(body))
         self._note(Ref(bmc=self.name, uri=uri), answer)
 
-    def _send(self, ref: Ref, body: JsonObject, tag: str | None) -> Answer:
+    def _send(self, ref: Ref, body: JsonObject, tag: str | None) -> RedfishAnswer:
         headers = {} if tag is None else {'If-Match': tag}
         return self._connector.send('PATCH', ref.uri, body=dict(body), headers=headers)
 
     def _sent_otherwise(
         self, document: Document, body: JsonObject, tag: str | None, refusal: BmcConflict | HttpRefused
-    ) -> Answer:
+    ) -> RedfishAnswer:
         """Send a refused write with other conditions, after a second read has shown that nothing to be written has changed.
 
         :raises BmcConflict: it has changed. ``BmcRefused``: no condition is accepted.
@@ -123,7 +123,7 @@ class Writer:
         what = f'it refuses a write with every ETag that it shows, and one without: {refusal.what}'
         raise BmcRefused(bmc=self._connector.label, uri=document.ref.uri, what=what)
 
-    def _shows(self, ref: Ref, answer: Answer, body: JsonObject) -> bool:
+    def _shows(self, ref: Ref, answer: RedfishAnswer, body: JsonObject) -> bool:
         """Whether a resource shows what was written: in the answer to the write, else in a new read. False if that fails."""
         told = task.view_of(answer, self.name)
         if told is not None and _holds(told.body, body):
@@ -134,7 +134,7 @@ class Writer:
             LOG.info('%s', exc)
             return False
 
-    def _note(self, ref: Ref, answer: Answer) -> Objection | None:
+    def _note(self, ref: Ref, answer: RedfishAnswer) -> Objection | None:
         """Note in ``accepted`` a write answered with 202, and in ``objections`` what the answer reports against it.
 
         :returns: the failure or warning in the answer.

@@ -5,11 +5,11 @@
 import argparse
 from dataclasses import replace
 
-from baremetal_acc.cli.plan_builder import Request
-from baremetal_acc.cli.write_command import PlanCommand
+from baremetal_acc.cli.plan_builder import PlanRequest
+from baremetal_acc.cli.write_command import PlanningCommand
 
 
-class Apply(PlanCommand):
+class ApplyCommand(PlanningCommand):
     """Flash, program and lock until targets hold to the baseline. A dry run unless --execute is given.
 
     With --execute a job that an earlier, killed run left behind is looked at and continued.
@@ -19,7 +19,7 @@ class Apply(PlanCommand):
         """Add the options that say which earlier proofs count."""
         add_lifecycle_arguments(parser)
 
-    def request(self, arguments: argparse.Namespace) -> Request:
+    def request(self, arguments: argparse.Namespace) -> PlanRequest:
         """The request that the arguments describe."""
         return with_lifecycle(super().request(arguments), arguments)
 
@@ -39,6 +39,6 @@ def add_lifecycle_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def with_lifecycle(request: Request, arguments: argparse.Namespace) -> Request:
+def with_lifecycle(request: PlanRequest, arguments: argparse.Namespace) -> PlanRequest:
     """The request with the values of those options."""
     return replace(request, new_lifecycle=arguments.new_lifecycle, forget_vanished=arguments.forget_vanished)

@@ -23,7 +23,7 @@ from baremetal_acc.images import catalogue as document
 from baremetal_acc.images import deny, load
 from baremetal_acc.images.catalogue import Catalogue
 from baremetal_acc.images.load import Loaded
-from baremetal_acc.images.store import Store
+from baremetal_acc.images.store import ImageFiles
 from baremetal_acc.model.image import Image, SignatureDemand
 from baremetal_acc.model.toml import did_you_mean
 from baremetal_acc.policy.baseline import Baseline
@@ -38,7 +38,7 @@ PASSPHRASE_VARIABLE = 'BAREMETAL_ACC_KEY_PASSPHRASE'  # noqa: S105 - the name of
 Json = dict[str, Any]
 
 
-class Check(ReportCommand):
+class CatalogueCheckCommand(ReportCommand):
     """Say whether every image of the catalogue could be written now: its bytes, its digest, signatures, and its way back.
 
     Exit code 0: all of them, but for those that the catalogue denies; 4: a plan that needs one of the others would be refused.
@@ -78,7 +78,7 @@ class Check(ReportCommand):
         )
 
 
-class Show(ReportCommand):
+class CatalogueShowCommand(ReportCommand):
     """Print what the catalogue holds, once it has proven whose it is. The images themselves are not read.
 
     With a PLDM package in its place: what that says of itself, its devices and its components. Nobody has vouched for it.
@@ -218,7 +218,7 @@ def _named(arguments: argparse.Namespace) -> argparse.Namespace:
     return arguments
 
 
-def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, Store]:
+def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, ImageFiles]:
     """Read the catalogue, report who signed it, and make the store of its images."""
     settings = session.configuration(_named(arguments), os.environ).settings
     now = datetime.now(UTC)
@@ -266,7 +266,7 @@ def _never_planned(image: Image, restore: Image | None) -> list[str]:
     return found
 
 
-def _openable(image: Image, store: Store) -> ImageError | None:
+def _openable(image: Image, store: ImageFiles) -> ImageError | None:
     """Why a job would refuse the image; None where it would not. An image with an HPM.1 header has to be valid for IPMI."""
     from baremetal_acc.bmc.ipmi.hpm import compatibility
 
@@ -279,7 +279,7 @@ def _openable(image: Image, store: Store) -> ImageError | None:
         return exc
 
 
-def _readable(image: Image, store: Store) -> None:
+def _readable(image: Image, store: ImageFiles) -> None:
     """Check that the bytes of an image are what the catalogue says. Its signature is not checked: it is about to be made.
 
     :raises ImageError: they are not.

@@ -20,7 +20,7 @@ from typing import Any
 from baremetal_acc import atomic_file
 from baremetal_acc.certificates import envelope, statement
 from baremetal_acc.certificates.envelope import Sealer
-from baremetal_acc.certificates.folder import Folder
+from baremetal_acc.certificates.folder import CertificateFolder
 from baremetal_acc.cli import exits, plan_builder, session
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
@@ -153,7 +153,7 @@ class Issue(ReportCommand):
         )
 
 
-class Show(ReportCommand):
+class CertificateShowCommand(ReportCommand):
     """Print what a certificate says. Nothing of it is checked: verify does that."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -178,7 +178,7 @@ class Show(ReportCommand):
         )
 
 
-class Verify(ReportCommand):
+class CertificateVerifyCommand(ReportCommand):
     """Check a certificate offline: who signed it, whether it is of this node and this life, and what it proves and does not.
 
     Exit code 0: it holds; 3: it does not, and each reason is told.
@@ -357,7 +357,7 @@ def _keep(target: str, certificate: Certificate, by: Sealer, out: str | None, fo
     """Sign a certificate, store it, read it back, and check that the signature is valid and nothing has changed."""
     data = envelope.seal(certificate, by)
     if folder is not None:
-        kept = Folder(root=folder)
+        kept = CertificateFolder(root=folder)
         path = str(kept.put(certificate.reference, data))
         found = kept.get(certificate.reference)
     else:

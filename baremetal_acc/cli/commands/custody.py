@@ -31,7 +31,7 @@ COLUMNS = ('Target', 'Device', 'Holds', 'Chain', 'Demand')
 Json = dict[str, Any]
 
 
-class Show(ReportCommand):
+class CustodyShowCommand(ReportCommand):
     """Look at targets, and tell the chain of custody of each card up to now. Writes nothing to a BMC.
 
     Exit code 0: every chain holds that a rule requires; 3: one does not.

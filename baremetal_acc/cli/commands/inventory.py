@@ -20,7 +20,7 @@ from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.progress import Count
 from baremetal_acc.cli.output.report import Report, ReportCommand, as_yaml, failed, plain
 from baremetal_acc.cli.session import Session
-from baremetal_acc.cli.state import Store, TargetState
+from baremetal_acc.cli.state import TargetState, TargetStore
 from baremetal_acc.cli.worker_processes import runner
 from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.execution import Target, Tools, observe
@@ -31,7 +31,7 @@ COLUMNS = ('Target', 'Kind', 'Model', 'Identity', 'Place', 'Firmware', 'Function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundTarget:
     """The result of one target in the form in which it is printed, which takes a tenth of the memory of the inventory.
 
     :ivar part: lines of a document, or rows of a table.
@@ -52,7 +52,7 @@ EACH_PROCESS = 16
 _Wanted = tuple[int, TargetEntry, Target | AccError]
 
 
-class Inventory(ReportCommand):
+class InventoryCommand(ReportCommand):
     """List the accelerators of targets with firmware, functions and locks. Writes nothing to a BMC.
 
     Takes any number of targets, some hundreds at a time. With -f json or yaml it prints one document of all targets (see the
@@ -136,7 +136,7 @@ class Inventory(ReportCommand):
 
     def _looking(
         self, using: Session, form: '_Form', *, measure: bool
-    ) -> tuple[Callable[[_Wanted], Found], worker_pool.Bounds, worker_pool.Connections]:
+    ) -> tuple[Callable[[_Wanted], FoundTarget], worker_pool.PoolBounds, worker_pool.Connections]:
         """The function that reads one target, the bounds on targets in progress, and the connections to stop."""
         limits = worker_pool.bounds(
             len(using.entries),
@@ -148,7 +148,7 @@ class Inventory(ReportCommand):
         connections = worker_pool.Connections(tools.connect)
         tools = replace(tools, connect=connections)
 
-        def one(wanted: _Wanted) -> Found:
+        def one(wanted: _Wanted) -> FoundTarget:
             _, entry, target = wanted
             warnings: list[str] = []
             try:
@@ -156,16 +156,16 @@ class Inventory(ReportCommand):
                     raise target
                 body = documents.inventory(entry.name, look(target, using.store, tools, warnings.append, measure=measure))
             except AccError as exc:
-                return Found(part=form.part(documents.inventory(entry.name, None, exc)), error=exc)
+                return FoundTarget(part=form.part(documents.inventory(entry.name, None, exc)), error=exc)
             except Exception as exc:
                 # A defect of ours that one machine triggers must not cost the inventory of all others.
                 if self.app.options.debug:
                     raise
                 error = AccError(f'internal error: {type(exc).__name__}: {exc}', hint='run it again with --debug and report it')
-                return Found(part=form.part(documents.inventory(entry.name, None, error)), error=error)
+                return FoundTarget(part=form.part(documents.inventory(entry.name, None, error)), error=error)
             readings = [*(r for a in body['accelerators'] for r in a['locks']), *body['platform_locks']]
             unsure = any(reading['state'] == 'unknown' for reading in readings)
-            return Found(part=form.part(body), gaps=_gaps(body), unsure=unsure, warnings=tuple(warnings))
+            return FoundTarget(part=form.part(body), gaps=_gaps(body), unsure=unsure, warnings=tuple(warnings))
 
         return one, limits, connections
 
@@ -210,7 +210,7 @@ class _Tally:
     failed: int = 0
     codes: set[Exit] = field(default_factory=set)
 
-    def add(self, name: str, found: Found) -> None:
+    def add(self, name: str, found: FoundTarget) -> None:
         """Count one target, and print its warnings and its error."""
         for warning in found.warnings:
             text.warn(warning)
@@ -245,7 +245,9 @@ class _Form:
     report: Callable[[list[Any], Exit], Report]
 
 
-def look(target: Target, store: Store, tools: Tools, warn: Callable[[str], None], *, measure: bool = False) -> model.Inventory:
+def look(
+    target: Target, store: TargetStore, tools: Tools, warn: Callable[[str], None], *, measure: bool = False
+) -> model.Inventory:
     """Read the inventory of a target, and compare its locks with our records of engaged locks.
 
     :param measure: let devices sign SPDM measurements, too.

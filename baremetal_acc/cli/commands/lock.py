@@ -5,10 +5,10 @@
 from typing import ClassVar
 
 from baremetal_acc.cli.plan_builder import Verb
-from baremetal_acc.cli.write_command import PlanCommand
+from baremetal_acc.cli.write_command import PlanningCommand
 
 
-class Lock(PlanCommand):
+class Lock(PlanningCommand):
     """Engage every lock that the baseline asks for, and prove it. A dry run unless --execute is given.
 
     Firmware and functions stay as they are, also where they differ from the baseline.

@@ -24,12 +24,12 @@ from baremetal_acc.images.pldm import (
     NO_COMPARISON_STAMP,
     AnyDescriptor,
     Classification,
-    Component,
     Descriptor,
     DescriptorType,
     DeviceRecord,
     DownstreamRecord,
-    Package,
+    PackageComponent,
+    PldmPackage,
     VendorDescriptor,
 )
 
@@ -40,7 +40,7 @@ _AT_ONCE = 1024 * 1024
 Json = dict[str, Any]
 
 
-class Add(command.Command):
+class CatalogueAddCommand(command.Command):
     """Print a draft of the catalogue's entries for a PLDM package: what it says is written down, what it cannot say is marked.
 
     Nothing is signed, and no catalogue is changed: put the entries into one, fill in what is marked, and sign it.
@@ -195,7 +195,7 @@ def _descriptor(descriptor: AnyDescriptor) -> Json:
             return {'type': f'0x{number:04x}', 'title': None, 'value': descriptor.value}
 
 
-def _component(component: Component) -> Json:
+def _component(component: PackageComponent) -> Json:
     kind, stamp = component.classification, component.comparison_stamp
     return {
         'identifier': component.identifier,
@@ -220,7 +220,7 @@ def _word(name: str) -> str:
     return name.lower().replace('_', '-')
 
 
-def _read(path: Path) -> tuple[Package, int, str]:
+def _read(path: Path) -> tuple[PldmPackage, int, str]:
     """A package, how many bytes it has, and its digest."""
     try:
         with _opened(path) as stream:

@@ -6,11 +6,11 @@ import argparse
 from typing import ClassVar
 
 from baremetal_acc.cli.commands.apply import add_lifecycle_arguments, with_lifecycle
-from baremetal_acc.cli.plan_builder import Request
-from baremetal_acc.cli.write_command import PlanCommand
+from baremetal_acc.cli.plan_builder import PlanRequest
+from baremetal_acc.cli.write_command import PlanningCommand
 
 
-class Plan(PlanCommand):
+class PlanCommand(PlanningCommand):
     """Print what has to be done until targets hold to the baseline. Writes nothing to a BMC.
 
     Exit code 0: nothing, and everything holds; 3: something is to be done, or does not hold; 4: the plan holds refusals, and
@@ -23,6 +23,6 @@ class Plan(PlanCommand):
         """Add the options of ``apply`` that change the plan."""
         add_lifecycle_arguments(parser)
 
-    def request(self, arguments: argparse.Namespace) -> Request:
+    def request(self, arguments: argparse.Namespace) -> PlanRequest:
         """The request that ``apply`` would get."""
         return with_lifecycle(super().request(arguments), arguments)

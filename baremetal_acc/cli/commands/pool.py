@@ -25,16 +25,16 @@ from baremetal_acc.cli.state import folder
 from baremetal_acc.config.options import GROUP
 from baremetal_acc.config.settings import Settings
 from baremetal_acc.errors import DocumentError, UsageError
-from baremetal_acc.placement.node_withdrawal import Shelf
+from baremetal_acc.placement.node_withdrawal import NodeWithdrawal
 from baremetal_acc.pools import sources
 from baremetal_acc.pools.demand import Desk
-from baremetal_acc.pools.journal import Journal
+from baremetal_acc.pools.journal import MoveJournal
 from baremetal_acc.pools.moves import Ended
 from baremetal_acc.pools.nodes import NO_REGIONS
 from baremetal_acc.pools.state_machine import Act
-from baremetal_acc.pools.steering import Look, Steering
+from baremetal_acc.pools.steering import PoolReading, Steering
 from baremetal_acc.scheduling import pools
-from baremetal_acc.scheduling.pools import Machine, Move, Pools
+from baremetal_acc.scheduling.pools import PoolMachine, Pools, RegionMove
 
 COLUMNS = ('Machine', 'Region', 'Holds', 'Becomes', 'Why')
 
@@ -84,12 +84,12 @@ def begin(
     path = Path(arguments.pools) if arguments.pools else settings.pools
     read(path)  # so that an error in the file is found before any service is contacted
     desk = pool_demand.desk(using, environ)
-    ironic, shelf = connect(using.conf, say=text.note), Shelf(publisher.client(using.conf))
+    ironic, shelf = connect(using.conf, say=text.note), NodeWithdrawal(publisher.client(using.conf))
     desk.on_offer = shelf.on_offer
     steering = Steering(
         ironic=ironic,
         shelf=shelf,
-        journal=Journal(root=state_folder(settings, environ) / 'pool'),
+        journal=MoveJournal(root=state_folder(settings, environ) / 'pool'),
         pools=lambda: read(path),
         say=text.note,
         warn=text.warn,
@@ -101,7 +101,7 @@ def begin(
     return steering, desk, using
 
 
-class Plan(ReportCommand):
+class PoolPlanCommand(ReportCommand):
     """Print which free regions would be given another function, and which goals cannot be reached and why. Writes nothing.
 
     Exit code 0: every pool has its goal, and nobody waits; 3: something is to be done, or cannot be done now.
@@ -126,7 +126,7 @@ class Plan(ReportCommand):
         return _report(look, (), Exit.NOT_MET if wanting else Exit.HOLDS)
 
 
-class Apply(ReportCommand):
+class PoolApplyCommand(ReportCommand):
     """Give free regions another function, as pool plan prints it, and wait until they can be claimed as that.
 
     Machines of which anything is claimed are never touched: a claim that is made meanwhile cancels what is planned for its
@@ -218,7 +218,7 @@ def _code(ended: Ended) -> Exit:
             return Exit.WRITE_FAILED
 
 
-def _told(look: Look) -> None:
+def _told(look: PoolReading) -> None:
     for short in look.plan.short:
         text.note(str(short))
     without = sum(m.busy == NO_REGIONS for m in look.machines)
@@ -226,7 +226,7 @@ def _told(look: Look) -> None:
         text.note(f'{without} machines have no regions that are known: clean them, or inspect them, if they have')
 
 
-def _report(look: Look, ended: Sequence[Ended], code: Exit) -> Report:
+def _report(look: PoolReading, ended: Sequence[Ended], code: Exit) -> Report:
     moves = {m.machine: m for m in look.plan.moves}
     results = {e.move.machine: e for e in ended}
     document = {
@@ -239,7 +239,7 @@ def _report(look: Look, ended: Sequence[Ended], code: Exit) -> Report:
     return Report(document=document, columns=COLUMNS, rows=tuple(_rows(look, results)), code=code, done=tuple(map(str, ended)))
 
 
-def _machine(machine: Machine) -> dict[str, Any]:
+def _machine(machine: PoolMachine) -> dict[str, Any]:
     return {
         'node': machine.uuid,
         'name': machine.name,
@@ -261,7 +261,7 @@ def _machine(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _move(move: Move, ended: Ended | None) -> dict[str, Any]:
+def _move(move: RegionMove, ended: Ended | None) -> dict[str, Any]:
     return {
         'node': move.machine,
         'name': move.name,
@@ -281,7 +281,7 @@ def _move(move: Move, ended: Ended | None) -> dict[str, Any]:
     }
 
 
-def _rows(look: Look, ended: Mapping[str, Ended]) -> Iterable[tuple[Any, ...]]:
+def _rows(look: PoolReading, ended: Mapping[str, Ended]) -> Iterable[tuple[Any, ...]]:
     changes = {c.provider: c for m in look.plan.moves for c in m.changes}
     for machine in look.machines:
         for region in machine.regions:

@@ -19,8 +19,8 @@ from baremetal_acc.cli.state import folder
 from baremetal_acc.config.settings import Settings
 from baremetal_acc.pools import sources
 from baremetal_acc.pools.demand import Desk
-from baremetal_acc.scheduling.demand import Asked
-from baremetal_acc.scheduling.demand_status import Told
+from baremetal_acc.scheduling.demand import AskedFunctions
+from baremetal_acc.scheduling.demand_status import StoredDemand
 
 FORMAT = 1
 
@@ -56,13 +56,13 @@ class _DemandCommand(ReportCommand):
         """The columns of the table."""
         return COLUMNS
 
-    def _printed(self, told: Iterable[Told], at: Desk, code: Exit) -> Report:
+    def _printed(self, told: Iterable[StoredDemand], at: Desk, code: Exit) -> Report:
         demands = [_one(t) for t in told]
         document = {'format': FORMAT, 'demands': demands, 'refused': at.spool.refused()}
         return Report(document=document, columns=COLUMNS, rows=tuple(_row(one) for one in demands), code=code)
 
 
-class Add(_DemandCommand):
+class DemandAddCommand(_DemandCommand):
     """Say that somebody waits for a function and has found none. pool watch, or the next pool apply, has a region programmed.
 
     The same --id told twice is one demand, which keeps its first time. Exit code 0: it waits now; 4: too many wait already, or
@@ -82,7 +82,7 @@ class Add(_DemandCommand):
         using = session.configuration(arguments, os.environ)
         at = desk(using, os.environ)
         at.functions = functions(using.settings, arguments=True)
-        asked = Asked(functions=(at.function(arguments.function),), resource_class=arguments.resource_class)
+        asked = AskedFunctions(functions=(at.function(arguments.function),), resource_class=arguments.resource_class)
         name = str(uuid.uuid4()) if arguments.id is None else arguments.id
         told = {d.id for d in at.tell(asked, name, datetime.now(UTC), source='file')}
         return self._printed((t for t in at.told() if t.demand.id in told), at, Exit.HOLDS)
@@ -118,7 +118,7 @@ class Drop(_DemandCommand):
         return self._printed(gone, at, Exit.NOT_MET if missing else Exit.HOLDS)
 
 
-def _one(told: Told) -> dict[str, Any]:
+def _one(told: StoredDemand) -> dict[str, Any]:
     one = told.demand
     return {
         'id': one.id,

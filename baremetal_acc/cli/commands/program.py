@@ -6,12 +6,12 @@ import argparse
 from dataclasses import replace
 from typing import ClassVar
 
-from baremetal_acc.cli.plan_builder import Request, Verb
-from baremetal_acc.cli.write_command import PlanCommand
+from baremetal_acc.cli.plan_builder import PlanRequest, Verb
+from baremetal_acc.cli.write_command import PlanningCommand
 from baremetal_acc.errors import UsageError
 
 
-class Program(PlanCommand):
+class ProgramCommand(PlanningCommand):
     """Put functions into reconfiguration slots of a target. A dry run unless --execute is given.
 
     Only function images are ever written by this, never firmware. Locks that stand in the way are released and engaged again.
@@ -29,7 +29,7 @@ class Program(PlanCommand):
             help='shell pattern over SlotIds, and the function of the catalogue; can be repeated, the first that matches wins',
         )
 
-    def request(self, arguments: argparse.Namespace) -> Request:
+    def request(self, arguments: argparse.Namespace) -> PlanRequest:
         """The request that the arguments describe."""
         return replace(super().request(arguments), functions=tuple(_pair(text) for text in arguments.slot))
 

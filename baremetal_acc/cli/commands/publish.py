@@ -29,7 +29,7 @@ from baremetal_acc.model.provider import (
 from baremetal_acc.render.standing import why
 from baremetal_acc.scheduling import providers
 from baremetal_acc.scheduling.custom_traits import vocabulary
-from baremetal_acc.scheduling.offer_report import Standing, Withheld, standing
+from baremetal_acc.scheduling.offer_report import OfferReport, Withheld, standing
 from baremetal_acc.scheduling.providers import describe
 from baremetal_acc.scheduling.schedulable import supply
 
@@ -46,7 +46,7 @@ _WORDS = {
 }
 
 
-class Publish(ReportCommand):
+class PublishCommand(ReportCommand):
     """Make placement agree with what targets verifiably offer now. A dry run unless --execute is given.
 
     A target needs the UUID of its node (key node in bmcs.yaml), and the configuration needs a group [placement]. A device with
@@ -76,7 +76,7 @@ class Publish(ReportCommand):
             with contextlib.suppress(PlacementError):  # each target reports the same error below
                 to.declare(names.classes, names.traits)
 
-        def one(entry: TargetEntry) -> tuple[tuple[Standing, ...], tuple[Call, ...]]:
+        def one(entry: TargetEntry) -> tuple[tuple[OfferReport, ...], tuple[Call, ...]]:
             tree, devices = looked(entry, using, tools, targets[entry.name])
             return devices, publisher.publish(to, tree) if arguments.execute else publisher.plan(to, tree)
 
@@ -123,7 +123,7 @@ def _takes(calls: Iterable[Call]) -> bool:
     return any(isinstance(c, SetInventories) and not c.inventories for c in calls)
 
 
-def _may_be_proven(device: Standing) -> bool:
+def _may_be_proven(device: OfferReport) -> bool:
     """Whether a device is withheld for a lock that reads locked and that somebody else, such as Ironic, may have proven."""
     return isinstance(device.why, Withheld) and any(f.state is LockState.LOCKED_REPORTED for f in device.why.findings)
 
@@ -149,7 +149,7 @@ def wanted(entry: TargetEntry, using: Session, tools: Tools, target: Target | Ac
 
 def looked(
     entry: TargetEntry, using: Session, tools: Tools, target: Target | AccError
-) -> tuple[ProviderTree, tuple[Standing, ...]]:
+) -> tuple[ProviderTree, tuple[OfferReport, ...]]:
     """The provider tree that placement should have for a target, from an inventory read now, and the reasons for each device.
 
     :raises AccError: the target could not be read, or has no node.
@@ -179,7 +179,7 @@ def documents(calls: Iterable[Call]) -> Iterable[dict[str, Any]]:
         }
 
 
-def _device(device: Standing) -> dict[str, Any]:
+def _device(device: OfferReport) -> dict[str, Any]:
     return {
         'device': device.label,
         'provider': device.provider,

@@ -61,7 +61,7 @@ _EVERY = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class RecordRequest:
     """The options of the command, checked.
 
     :ivar key: secret key for the replacements; None: nothing is scrubbed.
@@ -96,7 +96,7 @@ _BY_IPMI = (
 """The hint for a BMC that is read by IPMI, of which nothing can be recorded."""
 
 
-class Record(ReportCommand):
+class RecordCommand(ReportCommand):
     """Record what a BMC tells of its machine into a new folder, without what identifies it. Writes nothing to a BMC.
 
     Send the folder to us when a machine is read wrongly. What was scrubbed is counted; look through it before you send it.
@@ -145,14 +145,14 @@ class Record(ReportCommand):
         if request.key is None:
             text.warn(f'--no-scrub: {request.output} will tell serial numbers, addresses and names; give it to nobody')
         try:
-            shown = Progress(sys.stderr, target.name, quiet=self.app.options.verbose_level == 0)
+            shown = RecordProgress(sys.stderr, target.name, quiet=self.app.options.verbose_level == 0)
             found = record(target, address, using, request, shown)
         except AccError as exc:
             return _report(target.name, request, None, exc, failed(target.name, exc))
         return _report(target.name, request, found, None, _judge(target.name, found))
 
 
-class Progress:
+class RecordProgress:
     """Shows how many resources were read: one line that is redrawn on a terminal, a line every few seconds elsewhere."""
 
     def __init__(self, stream: TextIO, target: str, *, quiet: bool = False) -> None:
@@ -183,7 +183,7 @@ class Progress:
         self._moving.clear()
 
 
-def record(target: Target, address: BmcAddress, using: Session, request: Request, shown: Progress) -> Recorded:
+def record(target: Target, address: BmcAddress, using: Session, request: RecordRequest, shown: RecordProgress) -> Recorded:
     """Read the tree of one BMC and write the folder.
 
     :raises BmcError: the BMC cannot be reached or read. ``Refused``: our own credentials would be in the folder.
@@ -192,7 +192,7 @@ def record(target: Target, address: BmcAddress, using: Session, request: Request
     # Imported here: it imports sushy, which --help need not wait for.
     from baremetal_acc.bmc.redfish import crawl
 
-    limits = crawl.Bounds(time=request.time_limit)
+    limits = crawl.CrawlBounds(time=request.time_limit)
     if request.everything:
         limits = replace(limits, resources=20_000, size_bytes=128 * 1024 * 1024)
     try:
@@ -224,7 +224,12 @@ def record(target: Target, address: BmcAddress, using: Session, request: Request
 
 
 def _write(
-    folder: mockup.Folder, found: 'Crawled', inventory: dict[str, Any], address: BmcAddress, own: Own, request: Request
+    folder: mockup.MockupFolder,
+    found: 'Crawled',
+    inventory: dict[str, Any],
+    address: BmcAddress,
+    own: Own,
+    request: RecordRequest,
 ) -> Recorded:
     scrubber = _learned(found, inventory, address, own, request.key)
     missed = [replace(m, uri=_said(m.uri, scrubber), reason=_said(m.reason, scrubber)) for m in found.missed]
@@ -269,7 +274,7 @@ def _learned(found: 'Crawled', inventory: dict[str, Any], address: BmcAddress, o
     return scrubber
 
 
-def _check(folder: mockup.Folder, own: Own) -> None:
+def _check(folder: mockup.MockupFolder, own: Own) -> None:
     """Check that the folder holds no credentials of ours.
 
     :raises Refused: it holds the user name, the password or a token.
@@ -330,7 +335,7 @@ def _machine(found: 'Crawled', scrubber: Scrubber | None) -> list[tuple[str, str
     return [(label, value) for label, value in lines if value][:20]
 
 
-def _readme(recorded: Recorded, machine: list[tuple[str, str]], request: Request) -> str:
+def _readme(recorded: Recorded, machine: list[tuple[str, str]], request: RecordRequest) -> str:
     """The text of README.md: what was recorded, scrubbed and left out."""
     hard = [m for m in recorded.missed if not m.harmless]
     soft = [m for m in recorded.missed if m.harmless]
@@ -410,7 +415,7 @@ def _judge(target: str, found: Recorded) -> Exit:
     return Exit.NOT_MET if hard or found.stopped is not None else Exit.HOLDS
 
 
-def _report(target: str, request: Request, found: Recorded | None, error: AccError | None, code: Exit) -> Report:
+def _report(target: str, request: RecordRequest, found: Recorded | None, error: AccError | None, code: Exit) -> Report:
     body = {
         'target': target,
         'bmc': request.bmc,
@@ -434,7 +439,7 @@ def _report(target: str, request: Request, found: Recorded | None, error: AccErr
     return Report(document=documents.document([body]), columns=COLUMNS, rows=rows, code=code)
 
 
-def _request(arguments: argparse.Namespace) -> Request:
+def _request(arguments: argparse.Namespace) -> RecordRequest:
     """The options, checked before any BMC is contacted.
 
     :raises UsageError: an option is wrong.
@@ -454,7 +459,7 @@ def _request(arguments: argparse.Namespace) -> Request:
     key = None
     if not arguments.no_scrub:
         key = _key(Path(arguments.scrub_key_file)) if arguments.scrub_key_file else secrets.token_bytes(32)
-    return Request(
+    return RecordRequest(
         output=output,
         bmc=arguments.bmc,
         everything=arguments.everything,
@@ -479,7 +484,7 @@ def _key(path: Path) -> bytes:
     return key
 
 
-def _bmc(target: Target, request: Request) -> BmcAddress:
+def _bmc(target: Target, request: RecordRequest) -> BmcAddress:
     """The BMC that ``--bmc`` names.
 
     :raises UsageError: the target has no BMC of that name, or the BMC does not speak Redfish.

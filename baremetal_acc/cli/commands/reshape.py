@@ -15,7 +15,7 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed
 from baremetal_acc.errors import AccError, PlacementUnreachable, Refused, UsageError
-from baremetal_acc.model.reshape import Move, Reshape
+from baremetal_acc.model.reshape import InventoryMove, Reshape
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.reshape import Reshaper, ReshapeRefused, Reshaping, Wish
 from baremetal_acc.render.reshape_refusals import sentences
@@ -28,7 +28,7 @@ _NAME = re.compile(r'[A-Z0-9_]{1,255}')
 _FORM = 'FLAT, FLAT=NESTED or FLAT=NESTED:TRAIT, such as CUSTOM_BIG_GPU=PGPU:CUSTOM_ACC_GPU_ACME_X1'
 
 
-class Plan(ReportCommand):
+class ReshapePlanCommand(ReportCommand):
     """Print what would move from the roots of nodes to their devices' own providers, or back. Writes nothing.
 
     Exit code 0: nothing; 3: something; 4: it is refused, and apply would do nothing at all.
@@ -123,7 +123,7 @@ class Plan(ReportCommand):
         }
 
 
-class Apply(Plan):
+class ReshapeApplyCommand(ReshapePlanCommand):
     """Move what the roots of nodes offer to their devices' own providers, or back, with the claims on it: all or nothing.
 
     Exit code 0: done, or nothing to do; 4: it is refused and nothing was done. Stop nova-compute of the node meanwhile.
@@ -183,7 +183,7 @@ def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
     return [(body['target'], step, what, done) for step, what in rows]
 
 
-def parse(text: str) -> Move:
+def parse(text: str) -> InventoryMove:
     """Parse a move as an operator writes it: ``FLAT``, ``FLAT=NESTED`` or ``FLAT=NESTED:TRAIT``.
 
     :raises UsageError: the text has another form.
@@ -193,10 +193,10 @@ def parse(text: str) -> Move:
     names = (flat, nested, trait)[: 1 + bool(equals) + bool(colon)]
     if not all(map(_NAME.fullmatch, names)):
         raise UsageError(argument=f'--class {text[:80]!r}', what='names no class', hint=f'write {_FORM}')
-    return Move(flat=flat, nested=nested or flat, trait=trait or None)
+    return InventoryMove(flat=flat, nested=nested or flat, trait=trait or None)
 
 
-def check(moves: Iterable[Move]) -> None:
+def check(moves: Iterable[InventoryMove]) -> None:
     """Check that each resource class of the root is moved once only.
 
     :raises UsageError: a class is named twice.

@@ -5,10 +5,10 @@
 from typing import ClassVar
 
 from baremetal_acc.cli.plan_builder import Verb
-from baremetal_acc.cli.write_command import PlanCommand
+from baremetal_acc.cli.write_command import PlanningCommand
 
 
-class Unlock(PlanCommand):
+class Unlock(PlanningCommand):
     """Release the locks of devices. A dry run unless --execute is given.
 
     It opens all that closes the card's own way to the host, and of the other ways what the baseline wants closed; what stays

@@ -21,7 +21,7 @@ from baremetal_acc.render import notes as notes_in_words
 COLUMNS = ('Target', 'Device', 'Subject', 'Expected', 'Found', 'Met', 'Rule')
 
 
-class Verify(ReportCommand):
+class VerifyCommand(ReportCommand):
     """Compare targets with the baseline: firmware, functions, locks, and that no card has vanished. Writes nothing to a BMC.
 
     Exit code 0: everything holds; 3: something does not, or could not be asked.

@@ -49,7 +49,7 @@ class _Wait:
     said: bool = False
 
 
-class Progress:
+class JobProgress:
     """Shows the progress of running jobs.
 
     :param quiet: show nothing.

@@ -12,7 +12,7 @@ from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.report import failed
-from baremetal_acc.cli.plan_builder import Prepared, Sendings
+from baremetal_acc.cli.plan_builder import PreparedPlan, Sendings
 from baremetal_acc.errors import AccError, NotMet, Refused
 from baremetal_acc.model.job import ItemState, Job, Plan, Release, Reset, ResetPurpose, Verdict
 from baremetal_acc.model.ref import AcceleratorId
@@ -26,33 +26,33 @@ COLUMNS = ('Target', 'Device', 'Action', 'What', 'Change', 'State')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class CommandResult:
     """What a command did to one target, or would do, as a document, and the exit code."""
 
     document: dict[str, Any]
     code: Exit
 
 
-def done(result: Result) -> str:
+def done(result: CommandResult) -> str:
     """The outcome for a target in one line. The reasons have been printed already."""
     body = result.document
     return f'{body["target"]}: {body["verb"]} has ended: {body["outcome"]}'
 
 
-def planned(prepared: Prepared) -> Result:
+def planned(prepared: PreparedPlan) -> CommandResult:
     """The result of a dry run: planned, refused, not met, or nothing to do. Its error is printed."""
     if prepared.made.refusals:
         refused = Refused(map(refusals.sentence, prepared.made.refusals), hint=_hint(prepared))
-        return Result(document=_document(prepared, 'refused', refused), code=failed(prepared.entry.name, refused))
+        return CommandResult(document=_document(prepared, 'refused', refused), code=failed(prepared.entry.name, refused))
     if not prepared.made.actions and prepared.unmet:
         unmet = NotMet(map(findings.sentence, prepared.unmet))
-        return Result(document=_document(prepared, 'not-met', unmet), code=failed(prepared.entry.name, unmet))
+        return CommandResult(document=_document(prepared, 'not-met', unmet), code=failed(prepared.entry.name, unmet))
     if not prepared.made.actions:
-        return Result(document=_document(prepared, 'holds'), code=Exit.HOLDS)
-    return Result(document=_document(prepared, 'planned'), code=Exit.NOT_MET)
+        return CommandResult(document=_document(prepared, 'holds'), code=Exit.HOLDS)
+    return CommandResult(document=_document(prepared, 'planned'), code=Exit.NOT_MET)
 
 
-def warn_of_unlock(prepared: Prepared) -> None:
+def warn_of_unlock(prepared: PreparedPlan) -> None:
     """Warn of the write paths that an unlock will open. A refused plan opens none."""
     if prepared.made.refusals:
         return
@@ -81,7 +81,7 @@ def tell_what_is_relaxed(entry: TargetEntry, verdict: Verdict) -> None:
         text.note(f'{entry.name}: {notes_in_words.text(note.content)}')
 
 
-def _hint(prepared: Prepared) -> str | None:
+def _hint(prepared: PreparedPlan) -> str | None:
     """Alternatives to a refused plan: where the host cannot be powered off, where it is unclear whether a rule applies to a
     device, and where a lock mechanism or the record of a lock is missing.
     """
@@ -101,7 +101,7 @@ def _hint(prepared: Prepared) -> str | None:
     return '; '.join(hints) or None
 
 
-def _document(prepared: Prepared, word: str, error: AccError | None = None) -> dict[str, Any]:
+def _document(prepared: PreparedPlan, word: str, error: AccError | None = None) -> dict[str, Any]:
     return {
         'target': prepared.entry.name,
         'verb': '',
@@ -114,7 +114,7 @@ def _document(prepared: Prepared, word: str, error: AccError | None = None) -> d
     }
 
 
-def failure(entry: TargetEntry, error: AccError) -> Result:
+def failure(entry: TargetEntry, error: AccError) -> CommandResult:
     """The result of a target that failed before it had a plan. Its error is printed."""
     document = {
         'target': entry.name,
@@ -128,7 +128,7 @@ def failure(entry: TargetEntry, error: AccError) -> Result:
         'quarantined': [],
         'error': documents.failure(error),
     }
-    return Result(document=document, code=failed(entry.name, error))
+    return CommandResult(document=document, code=failed(entry.name, error))
 
 
 def _states(body: dict[str, Any]) -> dict[str, Any]:

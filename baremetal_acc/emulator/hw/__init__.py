@@ -15,9 +15,9 @@ from baremetal_acc.emulator.hw import (
     lock_server,
     twin_server,
 )
-from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters, Product
+from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters, ProductParameters
 
-PRODUCTS: Mapping[str, Callable[[Parameters], Product]] = {
+PRODUCTS: Mapping[str, Callable[[Parameters], ProductParameters]] = {
     'acc-server': acc_server.build,
     'gpu-server': gpu_server.build,
     'fpga-server': fpga_server.build,
@@ -30,7 +30,7 @@ PRODUCTS: Mapping[str, Callable[[Parameters], Product]] = {
 }
 
 
-def build(name: str, parameters: Parameters) -> Product:
+def build(name: str, parameters: Parameters) -> ProductParameters:
     """Build the product of that name.
 
     :raises BadParameter: there is no such product, or a parameter does not fit it.

@@ -9,14 +9,14 @@ Two BMCs, ``host`` and ``dpu``, show the state of the same machine. The cards ar
 from baremetal_acc.emulator.hw import fpga, gpu
 from baremetal_acc.emulator.hw.bluefield import add_dpu
 from baremetal_acc.emulator.hw.board import add_board
-from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
+from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
 
 GPUS = 2
 
 
-def build(parameters: Parameters) -> Product:
+def build(parameters: Parameters) -> ProductParameters:
     """Build the product."""
-    maker = Maker('acc-server', parameters)
+    maker = MachineMaker('acc-server', parameters)
     view = add_board(
         maker,
         bmc='host',

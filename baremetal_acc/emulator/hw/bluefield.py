@@ -19,12 +19,12 @@ update. ``host-privilege-config`` (since 25.10): PrivilegeMode, written into its
 
 from baremetal_acc.emulator.hw import board
 from baremetal_acc.emulator.hw.gpu import root_oem, root_writable
-from baremetal_acc.emulator.hw.parameters import Maker
-from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.parts import Bank, Component, Restart, System, Way
+from baremetal_acc.emulator.hw.parameters import MachineMaker
+from baremetal_acc.emulator.image import ImageFormat
+from baremetal_acc.emulator.parts import Bank, EmulatedComponent, Restart, System, WriteRoute
 from baremetal_acc.emulator.redfish.chassis import CHASSIS, Reading, add_chassis, add_network_adapter
 from baremetal_acc.emulator.redfish.manager import MANAGERS, add_manager
-from baremetal_acc.emulator.redfish.resource import Action, Body, Caller, Outcome, Parameter, Resource, ref
+from baremetal_acc.emulator.redfish.resource import Body, Caller, Outcome, Parameter, Resource, ResourceAction, ref
 from baremetal_acc.emulator.redfish.system import SYSTEMS, Attribute, add_bios, add_ethernet, add_log, add_system
 from baremetal_acc.emulator.redfish.update import FIRMWARE, add_item
 from baremetal_acc.emulator.redfish.view import View
@@ -85,7 +85,7 @@ _ITEMS = (
 )
 
 
-def add_dpu(maker: Maker, *, bmc: str) -> View:
+def add_dpu(maker: MachineMaker, *, bmc: str) -> View:
     """Add the card and its BMC."""
     machine = maker.machine
     machine.systems['dpu'] = System(name='dpu', bmc=bmc, uri=SYSTEM, powered_by='host')
@@ -118,12 +118,12 @@ def add_dpu(maker: Maker, *, bmc: str) -> View:
     has_preset = maker.feature('host-privilege-config')
     for item, component, version, updateable, activates, _, _ in _ITEMS:
         machine.add_component(
-            Component(
+            EmulatedComponent(
                 key=f'{bmc}/{item}',
                 bmc=bmc,
                 uri=f'{FIRMWARE}/{item}',
                 device=DEVICE,
-                kind=Kind.FIRMWARE,
+                kind=ImageFormat.FIRMWARE,
                 model=IMAGE_MODEL,
                 component=component,
                 active=Bank(version=version),
@@ -171,12 +171,12 @@ def add_dpu(maker: Maker, *, bmc: str) -> View:
     whole = (*((PRIVILEGE,) if has_level else ()), *((MODE,) if has_preset else ()))
     if has_external or has_preset:
         raw = (*whole, *((_external('HostPrivFlashAccess'),) if has_external else ()))
-        machine.ways.append(Way(device=DEVICE, component='nic', path='flash', target=f'{bmc}/DPU_NIC', locks=raw))
+        machine.ways.append(WriteRoute(device=DEVICE, component='nic', path='flash', target=f'{bmc}/DPU_NIC', locks=raw))
     update = (*whole, *((_external('HostPrivFwUpdate'),) if has_external else ()))
     machine.ways += [
-        Way(device=DEVICE, component='nic', path='pcie', target=f'{bmc}/DPU_NIC', locks=update),
-        Way(device=DEVICE, component='nic', path='rshim', target=f'{bmc}/DPU_NIC', locks=(rshim.key,)),
-        Way(device=DEVICE, component='bsp', path='rshim', target=f'{bmc}/DPU_BSP', locks=(rshim.key,)),
+        WriteRoute(device=DEVICE, component='nic', path='pcie', target=f'{bmc}/DPU_NIC', locks=update),
+        WriteRoute(device=DEVICE, component='nic', path='rshim', target=f'{bmc}/DPU_NIC', locks=(rshim.key,)),
+        WriteRoute(device=DEVICE, component='bsp', path='rshim', target=f'{bmc}/DPU_BSP', locks=(rshim.key,)),
     ]
     add_ethernet(view, SYSTEM, {'oob0': maker.mac('dpu/oob')})
     add_log(view, SYSTEM, 'EventLog', kind='Event', entries=('The DPU has booted.',))
@@ -246,7 +246,7 @@ def _add_privileges(view: View) -> None:
             },
             device=DEVICE,
             actions=(
-                Action(
+                ResourceAction(
                     name='#ExternalHostPrivilege.Set',
                     target=f'{PRIVILEGES}/Actions/ExternalHostPrivileges.Set',
                     parameters=tuple(Parameter(name=name, allowed=words, show_allowed=False) for name in _EXTERNAL),
@@ -307,7 +307,7 @@ def _add_preset(view: View) -> None:
     )
 
 
-def _add_oem(maker: Maker, view: View, rshim: str, *, has_external: bool) -> None:
+def _add_oem(maker: MachineMaker, view: View, rshim: str, *, has_external: bool) -> None:
     machine = maker.machine
     mac = maker.mac('dpu/0').replace(':', '')
 
@@ -330,7 +330,7 @@ def _add_oem(maker: Maker, view: View, rshim: str, *, has_external: bool) -> Non
             },
             device=DEVICE,
             actions=(
-                Action(
+                ResourceAction(
                     name='#HostRshim.Set',
                     target=f'{OEM}/Actions/HostRshim.Set',
                     parameters=(Parameter(name='HostRshim', required=True, allowed=values, show_allowed=False),),

@@ -10,11 +10,11 @@ host). **Locks:** WriteProtected of both inventory items, InterfaceEnabled of th
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from baremetal_acc.emulator.hw.parameters import Maker
-from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.ipmi.fru import Board
+from baremetal_acc.emulator.hw.parameters import MachineMaker
+from baremetal_acc.emulator.image import ImageFormat
+from baremetal_acc.emulator.ipmi.fru import EmulatedBoardArea
 from baremetal_acc.emulator.ipmi.site import BMC_BOARD
-from baremetal_acc.emulator.parts import Bank, Component, Restart, System
+from baremetal_acc.emulator.parts import Bank, EmulatedComponent, Restart, System
 from baremetal_acc.emulator.redfish import chassis as chassis_resources
 from baremetal_acc.emulator.redfish.accounts import add_accounts
 from baremetal_acc.emulator.redfish.chassis import (
@@ -89,7 +89,7 @@ class HostBoard:
 HOST = HostBoard()
 
 
-def new_view(maker: Maker, name: str, manager: str, *, product: str, vendor: str) -> View:
+def new_view(maker: MachineMaker, name: str, manager: str, *, product: str, vendor: str) -> View:
     """Add a BMC with the services that every BMC has: root, accounts, sessions, tasks, updates, empty collections."""
     view = maker.add_bmc(name, manager)
     add_root(view, product=product, vendor=vendor, manager=manager, seed=maker.parameters.seed)
@@ -103,7 +103,7 @@ def new_view(maker: Maker, name: str, manager: str, *, product: str, vendor: str
 
 
 def add_board(
-    maker: Maker,
+    maker: MachineMaker,
     *,
     bmc: str,
     contains: Sequence[str] = (),
@@ -131,7 +131,7 @@ def add_board(
 
 
 def add_component(
-    maker: Maker,
+    maker: MachineMaker,
     view: View,
     item: str,
     component: str,
@@ -149,12 +149,12 @@ def add_component(
         f'{item}/WriteProtected', False, locked=True, open=False, bmc=view.name, uri=uri, system=system
     )
     maker.machine.add_component(
-        Component(
+        EmulatedComponent(
             key=f'{view.name}/{item}',
             bmc=view.name,
             uri=uri,
             device='',
-            kind=Kind.FIRMWARE,
+            kind=ImageFormat.FIRMWARE,
             model=IMAGE_MODEL,
             component=component,
             active=Bank(version=version),
@@ -165,15 +165,15 @@ def add_component(
     )
 
 
-def add_bmc_board(maker: Maker, bmc: str) -> None:
+def add_bmc_board(maker: MachineMaker, bmc: str) -> None:
     """Add the board of the BMC, as the FRU inventory of IPMI describes it."""
-    maker.boards.setdefault(bmc, {})[BMC_BOARD] = Board(
+    maker.boards.setdefault(bmc, {})[BMC_BOARD] = EmulatedBoardArea(
         manufacturer=MANUFACTURER, name=MODEL, serial=maker.serial('board', prefix='ES'), part_number='ES-2000-A'
     )
 
 
 def add_host(
-    maker: Maker,
+    maker: MachineMaker,
     view: View,
     host: HostBoard,
     *,
@@ -307,7 +307,7 @@ def add_host(
     )
 
 
-def add_bmc(maker: Maker, view: View, *, systems: Sequence[str], chassis: str) -> None:
+def add_bmc(maker: MachineMaker, view: View, *, systems: Sequence[str], chassis: str) -> None:
     """Add the BMC: its Manager and the inventory item of its firmware."""
     add_manager(
         view,

@@ -14,9 +14,9 @@ write. ``unlocked-fpga``: the card has no lock of its FPGA.
 """
 
 from baremetal_acc.emulator.hw import board
-from baremetal_acc.emulator.hw.parameters import Maker
-from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.parts import Bank, Component, Restart, Way
+from baremetal_acc.emulator.hw.parameters import MachineMaker
+from baremetal_acc.emulator.image import ImageFormat
+from baremetal_acc.emulator.parts import Bank, EmulatedComponent, Restart, WriteRoute
 from baremetal_acc.emulator.redfish.pcie import add_pcie_device
 from baremetal_acc.emulator.redfish.processor import add_acceleration_functions, add_processor, fpga_body, fpga_writable
 from baremetal_acc.emulator.redfish.resource import Body, Resource, collection, ref, refs, status
@@ -41,7 +41,7 @@ DRIVE = f'{STORAGE}/Drives/0'
 LOCK = f'{DEVICE}/ConfigurationLock'
 
 
-def add_csd(maker: Maker, view: View) -> None:
+def add_csd(maker: MachineMaker, view: View) -> None:
     """Add the card: a Processor, a PCIeDevice with two functions, Storage with its Drive, and two inventory items."""
     machine, bmc = maker.machine, view.name
     open_lockdown = maker.feature('open-lockdown')
@@ -55,12 +55,12 @@ def add_csd(maker: Maker, view: View) -> None:
         ('FPGA', 'fpga', FPGA_VERSION, Restart.WARM),
     ):
         machine.add_component(
-            Component(
+            EmulatedComponent(
                 key=f'{bmc}/{DEVICE}_{name}',
                 bmc=bmc,
                 uri=f'{FIRMWARE}/{DEVICE}_{name}',
                 device=DEVICE,
-                kind=Kind.FIRMWARE,
+                kind=ImageFormat.FIRMWARE,
                 model=IMAGE_MODEL,
                 component=component,
                 active=Bank(version=version),
@@ -69,14 +69,14 @@ def add_csd(maker: Maker, view: View) -> None:
         )
     machine.ways += [
         # A host that may send Lockdown can unlock the commands that were locked.
-        Way(
+        WriteRoute(
             device=DEVICE,
             component='drive',
             path='nvme',
             target=f'{bmc}/{DEVICE}_Drive',
             locks=() if open_lockdown else (LOCK,),
         ),
-        Way(
+        WriteRoute(
             device=DEVICE,
             component='fpga',
             path='pcie',
@@ -130,7 +130,7 @@ def add_csd(maker: Maker, view: View) -> None:
         )
 
 
-def _add_pcie(maker: Maker, view: View, serial: str, uuid: str) -> None:
+def _add_pcie(maker: MachineMaker, view: View, serial: str, uuid: str) -> None:
     common = {
         'SubsystemVendorId': '0x10ee',
         'SubsystemId': '0x0001',

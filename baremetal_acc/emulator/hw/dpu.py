@@ -6,13 +6,13 @@ The host is powered on and off through the control API (``POST /control/power``)
 """
 
 from baremetal_acc.emulator.hw.bluefield import add_dpu
-from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
+from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
 from baremetal_acc.emulator.parts import System
 
 
-def build(parameters: Parameters) -> Product:
+def build(parameters: Parameters) -> ProductParameters:
     """Build the product."""
-    maker = Maker('dpu', parameters)
+    maker = MachineMaker('dpu', parameters)
     maker.machine.systems['host'] = System(name='host', bmc='', uri='')
     add_dpu(maker, bmc='dpu')
     return maker.finish()

@@ -17,13 +17,13 @@ every path.
 from collections.abc import Mapping
 
 from baremetal_acc.emulator.hw import board
-from baremetal_acc.emulator.hw.parameters import Maker
-from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.ipmi.fru import Board
-from baremetal_acc.emulator.parts import Bank, Component, Restart, Way
+from baremetal_acc.emulator.hw.parameters import MachineMaker
+from baremetal_acc.emulator.image import ImageFormat
+from baremetal_acc.emulator.ipmi.fru import EmulatedBoardArea
+from baremetal_acc.emulator.parts import Bank, EmulatedComponent, Restart, WriteRoute
 from baremetal_acc.emulator.redfish.pcie import add_pcie_device
 from baremetal_acc.emulator.redfish.processor import (
-    Slot,
+    EmulatedSlot,
     add_acceleration_functions,
     add_processor,
     fpga_body,
@@ -56,7 +56,7 @@ PCIE_DEVICE = f'{board.CHASSIS}/PCIeDevices/{DEVICE}'
 PCIE_FUNCTIONS = (f'{PCIE_DEVICE}/PCIeFunctions/0',)
 
 
-def add_fpga(maker: Maker, view: View) -> None:
+def add_fpga(maker: MachineMaker, view: View) -> None:
     """Add the card: a Processor with its FPGA object, a PCIeDevice, functions, and inventory items."""
     machine, bmc = maker.machine, view.name
     lock = machine.add_lock(
@@ -73,12 +73,12 @@ def add_fpga(maker: Maker, view: View) -> None:
         device=DEVICE,
     )
     firmware = machine.add_component(
-        Component(
+        EmulatedComponent(
             key=f'{bmc}/{item}',
             bmc=bmc,
             uri=f'{FIRMWARE}/{item}',
             device=DEVICE,
-            kind=Kind.FIRMWARE,
+            kind=ImageFormat.FIRMWARE,
             model=IMAGE_MODEL,
             component='fpga',
             active=Bank(version=VERSION),
@@ -86,10 +86,12 @@ def add_fpga(maker: Maker, view: View) -> None:
             write_protect=protect.key,
         )
     )
-    machine.ways.append(Way(device=DEVICE, component='fpga', path='pcie', target=firmware.key, locks=(lock.key, protect.key)))
+    machine.ways.append(
+        WriteRoute(device=DEVICE, component='fpga', path='pcie', target=firmware.key, locks=(lock.key, protect.key))
+    )
     slots = tuple(_slot(maker, bmc, number, lock.key) for number in range(maker.parameters.fpga_slots))
     serial, uuid = maker.serial(DEVICE, prefix='IN'), maker.uuid(DEVICE)
-    maker.boards.setdefault(bmc, {})[DEVICE] = Board(
+    maker.boards.setdefault(bmc, {})[DEVICE] = EmulatedBoardArea(
         manufacturer=MANUFACTURER, name=MODEL, serial=serial, part_number='BD-ACD-D5005'
     )
     add_processor(
@@ -167,7 +169,7 @@ def add_fpga(maker: Maker, view: View) -> None:
         )
 
 
-def _slot(maker: Maker, bmc: str, number: int, whole: str) -> Slot:
+def _slot(maker: MachineMaker, bmc: str, number: int, whole: str) -> EmulatedSlot:
     machine = maker.machine
     slot_id = f'Slot{number}'
     lock = machine.add_lock(
@@ -180,19 +182,19 @@ def _slot(maker: Maker, bmc: str, number: int, whole: str) -> Slot:
         device=DEVICE,
     )
     component = machine.add_component(
-        Component(
+        EmulatedComponent(
             key=f'{bmc}/{DEVICE}_{slot_id}',
             bmc=bmc,
             uri=f'{SOFTWARE}/{DEVICE}_{slot_id}',
             device=DEVICE,
-            kind=Kind.FUNCTION,
+            kind=ImageFormat.FUNCTION,
             model=IMAGE_MODEL,
             component='slot',
             active=None,
         )
     )
     machine.ways.append(
-        Way(
+        WriteRoute(
             device=DEVICE,
             component='slot',
             path='pcie',
@@ -201,4 +203,4 @@ def _slot(maker: Maker, bmc: str, number: int, whole: str) -> Slot:
             slot=number,
         )
     )
-    return Slot(slot_id=slot_id, uuid=maker.uuid(f'{DEVICE}/{slot_id}'), component=component.key, lock=lock.key)
+    return EmulatedSlot(slot_id=slot_id, uuid=maker.uuid(f'{DEVICE}/{slot_id}'), component=component.key, lock=lock.key)

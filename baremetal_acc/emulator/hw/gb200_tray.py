@@ -9,7 +9,7 @@ the BMC. The task Ids are those of the BMC of the baseboard: ``HGX_n``. Everythi
 """
 
 from baremetal_acc.emulator.hw import gpu
-from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
+from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
 from baremetal_acc.emulator.hw.tray import Family, Layout, add_tray
 from baremetal_acc.emulator.parts import Restart
 
@@ -41,8 +41,8 @@ LAYOUT = Layout(
 )
 
 
-def build(parameters: Parameters) -> Product:
+def build(parameters: Parameters) -> ProductParameters:
     """Build the product."""
-    maker = Maker('gb200-tray', parameters)
+    maker = MachineMaker('gb200-tray', parameters)
     add_tray(maker, LAYOUT)
     return maker.finish()

@@ -21,10 +21,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from baremetal_acc.emulator.hw import board
-from baremetal_acc.emulator.hw.parameters import Maker
-from baremetal_acc.emulator.image import Kind
+from baremetal_acc.emulator.hw.parameters import MachineMaker
+from baremetal_acc.emulator.image import ImageFormat
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Bank, Component, Restart, Way
+from baremetal_acc.emulator.parts import Bank, EmulatedComponent, Restart, WriteRoute
 from baremetal_acc.emulator.redfish.chassis import CHASSIS, Reading, add_chassis
 from baremetal_acc.emulator.redfish.integrity import add_integrity
 from baremetal_acc.emulator.redfish.manager import MANAGERS, add_manager
@@ -35,7 +35,7 @@ from baremetal_acc.emulator.redfish.system import SYSTEMS, add_log, add_system
 from baremetal_acc.emulator.redfish.update import FIRMWARE, add_item
 from baremetal_acc.emulator.redfish.view import View
 from baremetal_acc.emulator.spdm import FIRMWARE as MUTABLE_FIRMWARE
-from baremetal_acc.emulator.spdm import HARDWARE, ROM, Block
+from baremetal_acc.emulator.spdm import HARDWARE, ROM, MeasurementBlock
 
 IMAGE_MODEL = 'h100'
 MODEL = 'NVIDIA H100 80GB HBM3'
@@ -129,7 +129,7 @@ SYSTEM, BASEBOARD, MANAGER, DOMAINS = FIRST.system, FIRST.chassis, FIRST.manager
 
 
 def add_baseboard(
-    maker: Maker,
+    maker: MachineMaker,
     view: View,
     *,
     gpus: int,
@@ -190,12 +190,12 @@ def add_baseboard(
     if has_domains:
         _add_domains(view, baseboard, gpus)
     machine.add_component(
-        Component(
+        EmulatedComponent(
             key=f'{bmc}/{baseboard.item}',
             bmc=bmc,
             uri=f'{FIRMWARE}/{baseboard.item}',
             device='',
-            kind=Kind.FIRMWARE,
+            kind=ImageFormat.FIRMWARE,
             model=BASEBOARD_MODEL,
             component='bmc',
             active=Bank(version=generation.board_bmc_version),
@@ -307,7 +307,7 @@ def _add_components(view: View, root: str, device: str, policy: str) -> None:
 
 
 def _add_gpu(
-    maker: Maker,
+    maker: MachineMaker,
     view: View,
     number: int,
     generation: Generation,
@@ -348,12 +348,12 @@ def _add_gpu(
         )
     )
     gpu = machine.add_component(
-        Component(
+        EmulatedComponent(
             key=f'{bmc}/{item}',
             bmc=bmc,
             uri=f'{FIRMWARE}/{item}',
             device=device,
-            kind=Kind.FIRMWARE,
+            kind=ImageFormat.FIRMWARE,
             model=generation.image_model,
             component='gpu',
             active=Bank(version=generation.gpu_version),
@@ -363,12 +363,12 @@ def _add_gpu(
         )
     )
     erot = machine.add_component(
-        Component(
+        EmulatedComponent(
             key=f'{bmc}/{root_item}',
             bmc=bmc,
             uri=f'{FIRMWARE}/{root_item}',
             device=device,
-            kind=Kind.FIRMWARE,
+            kind=ImageFormat.FIRMWARE,
             model=generation.image_model,
             component='erot',
             active=Bank(version=generation.erot_version),
@@ -376,8 +376,10 @@ def _add_gpu(
         )
     )
     machine.ways += [
-        Way(device=device, component='gpu', path='pcie', target=gpu.key, locks=(policy.key, protect.key), host=baseboard.host),
-        Way(device=device, component='erot', path='pcie', target=erot.key, locks=(policy.key,), host=baseboard.host),
+        WriteRoute(
+            device=device, component='gpu', path='pcie', target=gpu.key, locks=(policy.key, protect.key), host=baseboard.host
+        ),
+        WriteRoute(device=device, component='erot', path='pcie', target=erot.key, locks=(policy.key,), host=baseboard.host),
     ]
     serial, uuid = maker.serial(device, prefix='16'), maker.uuid(device)
     add_processor(
@@ -503,17 +505,17 @@ def _add_gpu(
         )
 
 
-def measured(gpu: Component, erot: Component) -> tuple[Block, ...]:
+def measured(gpu: EmulatedComponent, erot: EmulatedComponent) -> tuple[MeasurementBlock, ...]:
     """The measurement blocks of a root of trust: its ROM, the firmware of its GPU, its own firmware, the hardware straps."""
     return (
-        Block(index=1, kind=ROM, value=hashlib.sha256(b'rom of an emulated root of trust').digest()),
-        Block(index=2, kind=MUTABLE_FIRMWARE, value=measurement(gpu)),
-        Block(index=3, kind=MUTABLE_FIRMWARE, value=measurement(erot)),
-        Block(index=4, kind=HARDWARE, value=hashlib.sha256(b'straps').digest()),
+        MeasurementBlock(index=1, kind=ROM, value=hashlib.sha256(b'rom of an emulated root of trust').digest()),
+        MeasurementBlock(index=2, kind=MUTABLE_FIRMWARE, value=measurement(gpu)),
+        MeasurementBlock(index=3, kind=MUTABLE_FIRMWARE, value=measurement(erot)),
+        MeasurementBlock(index=4, kind=HARDWARE, value=hashlib.sha256(b'straps').digest()),
     )
 
 
-def measurement(component: Component) -> bytes:
+def measurement(component: EmulatedComponent) -> bytes:
     """The digest of the image in the active bank, or a digest that stands for the factory image."""
     bank = component.active
     if bank is not None and bank.digest is not None:
@@ -579,7 +581,7 @@ def root_writable(view: View, policy: str) -> Callable[[], Writables]:
     return lambda: {'Oem': {'Nvidia': {'InbandUpdatePolicyEnabled': view.setting(policy, (bool,))}}}
 
 
-def _slots(view: View, component: Component) -> Callable[[], Body]:
+def _slots(view: View, component: EmulatedComponent) -> Callable[[], Body]:
     def render() -> Body:
         inactive = component.staged or component.previous
         return {

@@ -7,14 +7,14 @@ The cards, with the paths that their locks block, are in ``gpu.py``, the server 
 
 from baremetal_acc.emulator.hw import gpu
 from baremetal_acc.emulator.hw.board import add_board
-from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
+from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
 
 GPUS = 4
 
 
-def build(parameters: Parameters) -> Product:
+def build(parameters: Parameters) -> ProductParameters:
     """Build the product."""
-    maker = Maker('gpu-server', parameters)
+    maker = MachineMaker('gpu-server', parameters)
     view = add_board(maker, bmc='host', contains=[gpu.BASEBOARD])
     gpu.add_baseboard(maker, view, gpus=GPUS if parameters.gpus is None else parameters.gpus)
     return maker.finish()

@@ -9,7 +9,7 @@ which component needs which of the two: the split is ours). Everything else is i
 """
 
 from baremetal_acc.emulator.hw import gpu
-from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
+from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
 from baremetal_acc.emulator.hw.tray import Family, Layout, add_tray
 from baremetal_acc.emulator.parts import Restart
 from baremetal_acc.emulator.redfish.update import FIRMWARE
@@ -51,8 +51,8 @@ LAYOUT = Layout(
 )
 
 
-def build(parameters: Parameters) -> Product:
+def build(parameters: Parameters) -> ProductParameters:
     """Build the product."""
-    maker = Maker('hgx-tray', parameters)
+    maker = MachineMaker('hgx-tray', parameters)
     add_tray(maker, LAYOUT)
     return maker.finish()

@@ -8,14 +8,14 @@ are in ``gpu.py``, the server is in ``board.py``, the features are in ``vendor_b
 
 from baremetal_acc.emulator.hw import gpu, vendor_bmc
 from baremetal_acc.emulator.hw.board import add_board
-from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
+from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
 
 GPUS = 2
 
 
-def build(parameters: Parameters) -> Product:
+def build(parameters: Parameters) -> ProductParameters:
     """Build the product."""
-    maker = Maker('lock-server', parameters)
+    maker = MachineMaker('lock-server', parameters)
     view = add_board(maker, bmc='host', contains=[gpu.BASEBOARD])
     gpu.add_baseboard(maker, view, gpus=GPUS if parameters.gpus is None else parameters.gpus)
     vendor_bmc.add(maker, view)

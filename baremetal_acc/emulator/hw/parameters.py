@@ -11,13 +11,13 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from baremetal_acc.emulator.access import Access, User
-from baremetal_acc.emulator.clock import Clock
+from baremetal_acc.emulator.access import AccessControl, CurrentUser
+from baremetal_acc.emulator.clock import EmulatedClock
 from baremetal_acc.emulator.fault import BadFault
 from baremetal_acc.emulator.habit import UnknownHabit, find_habit
-from baremetal_acc.emulator.ipmi.fru import Board
+from baremetal_acc.emulator.ipmi.fru import EmulatedBoardArea
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Bank, Bmc, Value
+from baremetal_acc.emulator.parts import Bank, EmulatedBmc, Value
 from baremetal_acc.emulator.redfish.view import Options, View
 from baremetal_acc.emulator.spdm import Authority
 
@@ -52,9 +52,9 @@ class Parameters:
     functions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     settings: Mapping[str, Value] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
-    extensions: Mapping[str, tuple[str | None, Callable[['Maker', View, str], str]]] = field(default_factory=dict)
+    extensions: Mapping[str, tuple[str | None, Callable[['MachineMaker', View, str], str]]] = field(default_factory=dict)
     habits: tuple[str, ...] = ()
-    users: Mapping[str, tuple[User, ...]] = field(default_factory=dict)
+    users: Mapping[str, tuple[CurrentUser, ...]] = field(default_factory=dict)
     options: Mapping[str, Options] = field(default_factory=dict)
     flash_seconds: float = 2.0
     reset_seconds: float = 0.2
@@ -66,7 +66,7 @@ class Parameters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
+class ProductParameters:
     """A machine, its BMCs by name, and the System of each BMC that a bare-metal service enrolls.
 
     :ivar authority: the manufacturer of the devices that sign measurements; None: none does.
@@ -78,10 +78,10 @@ class Product:
     views: Mapping[str, View]
     systems: Mapping[str, str]
     authority: Authority | None = None
-    boards: Mapping[str, Mapping[str, Board]] = field(default_factory=dict)
+    boards: Mapping[str, Mapping[str, EmulatedBoardArea]] = field(default_factory=dict)
 
 
-class Maker:
+class MachineMaker:
     """Builds a product: its BMCs, and the serial numbers, UUIDs and MAC addresses of its parts."""
 
     def __init__(self, product: str, parameters: Parameters) -> None:
@@ -89,7 +89,7 @@ class Maker:
         self.parameters = parameters
         self.machine = Machine(
             product=product,
-            clock=Clock(virtual=parameters.virtual_clock),
+            clock=EmulatedClock(virtual=parameters.virtual_clock),
             flash_seconds=parameters.flash_seconds,
             reset_seconds=parameters.reset_seconds,
             bmc_reset_seconds=parameters.bmc_reset_seconds,
@@ -98,7 +98,7 @@ class Maker:
         self.systems: dict[str, str] = {}
         self._features: dict[str, None] = {}
         self.authority: Authority | None = None
-        self.boards: dict[str, dict[str, Board]] = {}
+        self.boards: dict[str, dict[str, EmulatedBoardArea]] = {}
 
     def feature(self, name: str) -> bool:
         """Whether a feature is enabled. The call also registers it as a feature of the product."""
@@ -131,19 +131,19 @@ class Maker:
         """Add a BMC to the machine."""
         parameters = self.parameters
         users = parameters.users.get(name) or parameters.users.get('*') or ()
-        users = users or (User(name='admin', password=secrets.token_urlsafe(15)),)
+        users = users or (CurrentUser(name='admin', password=secrets.token_urlsafe(15)),)
         options = parameters.options.get(name) or parameters.options.get('*') or Options()
-        self.machine.bmcs[name] = Bmc(name=name, manager_uri=manager_uri, parallel_updates=parameters.parallel_updates)
+        self.machine.bmcs[name] = EmulatedBmc(name=name, manager_uri=manager_uri, parallel_updates=parameters.parallel_updates)
         view = View(
             machine=self.machine,
             name=name,
-            access=Access(users, session_timeout=parameters.session_timeout),
+            access=AccessControl(users, session_timeout=parameters.session_timeout),
             options=options,
         )
         self.views[name] = view
         return view
 
-    def finish(self) -> Product:
+    def finish(self) -> ProductParameters:
         """Return the product, with the versions, functions and settings of the parameters applied.
 
         :raises BadParameter: one of them names nothing of this product, or a habit that it cannot have.
@@ -171,7 +171,7 @@ class Maker:
             if name != '*' and name not in self.views:
                 raise BadParameter(f'{self.product} has no BMC {name!r}; it has {", ".join(self.views)}')
         self._take_habits()
-        return Product(
+        return ProductParameters(
             name=self.product,
             machine=machine,
             views=self.views,

@@ -25,15 +25,15 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from baremetal_acc.emulator.hw import board, gpu
-from baremetal_acc.emulator.hw.parameters import Maker
-from baremetal_acc.emulator.image import Kind
+from baremetal_acc.emulator.hw.parameters import MachineMaker
+from baremetal_acc.emulator.image import ImageFormat
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Bank, Component, Identity, Power, Restart
+from baremetal_acc.emulator.parts import Bank, DeviceIdentity, EmulatedComponent, Power, Restart
 from baremetal_acc.emulator.pldm import UUID_DESCRIPTOR, vendor_descriptor
 from baremetal_acc.emulator.redfish.chassis import CHASSIS, add_chassis
 from baremetal_acc.emulator.redfish.errors import MessageForm, RedfishError
 from baremetal_acc.emulator.redfish.processor import add_processor
-from baremetal_acc.emulator.redfish.resource import Action, Body, Outcome, Parameter, Resource, refs, status
+from baremetal_acc.emulator.redfish.resource import Body, Outcome, Parameter, Resource, ResourceAction, refs, status
 from baremetal_acc.emulator.redfish.update import FIRMWARE, add_item
 from baremetal_acc.emulator.redfish.view import Options, Tray, View
 
@@ -107,7 +107,7 @@ class Layout:
     task_prefix: str = ''
 
 
-def add_tray(maker: Maker, layout: Layout) -> View:
+def add_tray(maker: MachineMaker, layout: Layout) -> View:
     """Add the server, the tray in it, and a BMC that takes packages for both."""
     _set_options(maker)
     view = board.add_board(maker, bmc='host', contains=[gpu.BASEBOARD, *([BMC_CHASSIS] if layout.has_aux_reset else [])])
@@ -144,7 +144,7 @@ def add_tray(maker: Maker, layout: Layout) -> View:
     return view
 
 
-def _set_options(maker: Maker) -> None:
+def _set_options(maker: MachineMaker) -> None:
     """Offer SimpleUpdate only with its feature, and HttpPushUri and its Busy flags also by their features."""
     pulls, pushes, locks = (maker.feature(name) for name in ('simple-update', 'http-push-uri', 'http-push-uri-busy'))
     given = {'*': Options()} | dict(maker.parameters.options)
@@ -173,12 +173,12 @@ def _add_part(view: View, layout: Layout, family: Family, number: int) -> None:
     place = f'{CHASSIS}/HGX_{name}'
     key = f'{view.name}/HGX_FW_{name}'
     view.machine.add_component(
-        Component(
+        EmulatedComponent(
             key=key,
             bmc=view.name,
             uri=f'{FIRMWARE}/HGX_FW_{name}',
             device=name,
-            kind=Kind.FIRMWARE,
+            kind=ImageFormat.FIRMWARE,
             model=gpu.BASEBOARD_MODEL,
             component=family.word,
             active=Bank(version=family.version),
@@ -236,12 +236,12 @@ def _add_root_item(view: View, layout: Layout, name: str, *, device: str, relate
     """Add the inventory item of the firmware of the root of trust of a part."""
     item = f'HGX_FW_ERoT_{name}'
     view.machine.add_component(
-        Component(
+        EmulatedComponent(
             key=f'{view.name}/{item}',
             bmc=view.name,
             uri=f'{FIRMWARE}/{item}',
             device=device,
-            kind=Kind.FIRMWARE,
+            kind=ImageFormat.FIRMWARE,
             model=gpu.BASEBOARD_MODEL,
             component='erot',
             active=Bank(version=layout.generation.erot_version),
@@ -262,12 +262,12 @@ def _add_root_item(view: View, layout: Layout, name: str, *, device: str, relate
 def _add_info_rom(view: View, item: str, device: str, version: str, *, related: Sequence[str]) -> None:
     """Add the inventory item of an InfoROM, which cannot be updated."""
     view.machine.add_component(
-        Component(
+        EmulatedComponent(
             key=f'{view.name}/{item}',
             bmc=view.name,
             uri=f'{FIRMWARE}/{item}',
             device=device,
-            kind=Kind.FIRMWARE,
+            kind=ImageFormat.FIRMWARE,
             model=gpu.BASEBOARD_MODEL,
             component='inforom',
             active=Bank(version=version),
@@ -285,7 +285,7 @@ def _add_info_rom(view: View, item: str, device: str, version: str, *, related: 
     )
 
 
-def _identify(component: Component, layout: Layout) -> None:
+def _identify(component: EmulatedComponent, layout: Layout) -> None:
     """Set the PLDM identity of a component of the tray, and the activation of roots of trust, GPUs and the BMC.
 
     The firmware device is the root of trust, which has one component for itself and one for the part that it guards.
@@ -302,7 +302,7 @@ def _identify(component: Component, layout: Layout) -> None:
     component.identity = _identity(name, number, layout)
 
 
-def _identity(endpoint: str, number: int, layout: Layout) -> Identity:
+def _identity(endpoint: str, number: int, layout: Layout) -> DeviceIdentity:
     """The PLDM identity of a part. Equal parts of a tray have equal descriptors; those of another tray have others.
 
     Source: NVIDIA/open-nvfwupd, deps/fwpkg_unpack.py, for the titles.
@@ -310,7 +310,7 @@ def _identity(endpoint: str, number: int, layout: Layout) -> Identity:
     kind = endpoint.rpartition('_')[0] or endpoint
     strap = zlib.crc32(f'{layout.generation.board} {kind}'.encode()).to_bytes(4, 'little')
     sku = bytes.fromhex(gpu.EROT_SKU.removeprefix('0x')) if endpoint.startswith('GPU_') else strap
-    return Identity(
+    return DeviceIdentity(
         endpoint=endpoint,
         descriptors=frozenset(
             {
@@ -369,7 +369,7 @@ def _add_aux_reset(view: View, machine: Machine) -> None:
         contained_by=board.CHASSIS,
         properties={'Location': {'PartLocation': {'LocationType': 'Embedded'}}},
         actions=(
-            Action(
+            ResourceAction(
                 name='#NvidiaChassis.AuxPowerReset',
                 target=f'{BMC_CHASSIS}/Actions/Oem/NvidiaChassis.AuxPowerReset',
                 parameters=(Parameter(name='ResetType', required=True, allowed=('AuxPowerCycle', 'AuxPowerCycleForce')),),

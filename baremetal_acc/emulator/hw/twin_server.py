@@ -14,9 +14,9 @@ hosts); those of the BMC and its host interface apply to both hosts.
 """
 
 from baremetal_acc.emulator.hw import board, fpga, gpu
-from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
-from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.parts import Bank, Component, Restart, System, Way
+from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
+from baremetal_acc.emulator.image import ImageFormat
+from baremetal_acc.emulator.parts import Bank, EmulatedComponent, Restart, System, WriteRoute
 from baremetal_acc.emulator.redfish.chassis import CHASSIS, Reading, add_chassis, add_cooling, add_power
 from baremetal_acc.emulator.redfish.pcie import add_pcie_device
 from baremetal_acc.emulator.redfish.update import FIRMWARE, add_item
@@ -48,9 +48,9 @@ HOSTS = tuple(
 )
 
 
-def build(parameters: Parameters) -> Product:
+def build(parameters: Parameters) -> ProductParameters:
     """Build the product."""
-    maker = Maker('twin-server', parameters)
+    maker = MachineMaker('twin-server', parameters)
     machine = maker.machine
     for host in HOSTS:
         machine.systems[host.name] = System(name=host.name, bmc='host', uri=host.system)
@@ -80,7 +80,7 @@ def build(parameters: Parameters) -> Product:
     return maker.finish()
 
 
-def _add_enclosure(maker: Maker, view: View, systems: list[str]) -> None:
+def _add_enclosure(maker: MachineMaker, view: View, systems: list[str]) -> None:
     add_chassis(
         view,
         'Enclosure',
@@ -101,7 +101,7 @@ def _add_enclosure(maker: Maker, view: View, systems: list[str]) -> None:
     add_cooling(view, ENCLOSURE, fans=8)
 
 
-def _add_card(maker: Maker, view: View) -> None:
+def _add_card(maker: MachineMaker, view: View) -> None:
     """Add the shared FPGA card: a PCIeDevice, and the inventory item of its firmware."""
     machine = maker.machine
     uri = f'{FIRMWARE}/{CARD_ITEM}'
@@ -116,12 +116,12 @@ def _add_card(maker: Maker, view: View) -> None:
         system=SHELF,
     )
     firmware = machine.add_component(
-        Component(
+        EmulatedComponent(
             key=f'{view.name}/{CARD_ITEM}',
             bmc=view.name,
             uri=uri,
             device=CARD,
-            kind=Kind.FIRMWARE,
+            kind=ImageFormat.FIRMWARE,
             model=fpga.IMAGE_MODEL,
             component='fpga',
             active=Bank(version=fpga.VERSION),
@@ -130,7 +130,7 @@ def _add_card(maker: Maker, view: View) -> None:
         )
     )
     machine.ways += [
-        Way(device=CARD, component='fpga', path='pcie', target=firmware.key, locks=(lock.key,), host=host.name)
+        WriteRoute(device=CARD, component='fpga', path='pcie', target=firmware.key, locks=(lock.key,), host=host.name)
         for host in HOSTS
     ]
     add_pcie_device(

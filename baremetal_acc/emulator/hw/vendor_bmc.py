@@ -14,9 +14,9 @@ BMC had sent it. **Tried on:** nothing real.
 
 from collections.abc import Callable, Mapping
 
-from baremetal_acc.emulator.hw.parameters import Maker
-from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.parts import Restart, Way
+from baremetal_acc.emulator.hw.parameters import MachineMaker
+from baremetal_acc.emulator.image import ImageFormat
+from baremetal_acc.emulator.parts import Restart, WriteRoute
 from baremetal_acc.emulator.redfish.resource import Body, Resource, ref
 from baremetal_acc.emulator.redfish.view import View
 
@@ -26,7 +26,7 @@ KCS, REDFISH, VNIC, CHIF = 'kcs', 'redfish', 'vnic', 'chif'
 DENY, ALLOW = 'Deny All', 'Allow All'
 
 
-def add(maker: Maker, view: View) -> None:
+def add(maker: MachineMaker, view: View) -> None:
     """Add the enabled features, and the paths by which the host reaches the firmware of the cards through this BMC."""
     manager = maker.machine.bmcs[view.name].manager_uri
     ways: dict[str, list[str]] = {KCS: [], REDFISH: _host_interfaces(maker, view)}
@@ -40,11 +40,11 @@ def add(maker: Maker, view: View) -> None:
         else:
             ways.setdefault(way, []).append(key)
     for component in tuple(maker.machine.components.values()):
-        if component.bmc != view.name or not component.device or component.kind is not Kind.FIRMWARE:
+        if component.bmc != view.name or not component.device or component.kind is not ImageFormat.FIRMWARE:
             continue
         protect = (component.write_protect,) if component.write_protect is not None else ()
         maker.machine.ways += [
-            Way(
+            WriteRoute(
                 device=component.device,
                 component=component.component,
                 path=path,
@@ -55,11 +55,11 @@ def add(maker: Maker, view: View) -> None:
         ]
 
 
-def _host_interfaces(maker: Maker, view: View) -> list[str]:
+def _host_interfaces(maker: MachineMaker, view: View) -> list[str]:
     return [key for key, one in maker.machine.settings.items() if one.bmc == view.name and key.endswith('/InterfaceEnabled')]
 
 
-def _dell_lockdown(maker: Maker, view: View, manager: str) -> str:
+def _dell_lockdown(maker: MachineMaker, view: View, manager: str) -> str:
     uri = f'{manager}/Oem/Dell/DellAttributes/{manager.rsplit("/", 1)[-1]}'
     name = 'Lockdown.1.SystemLockdown'
     key = _lock(maker, view, f'{uri}/{name}', uri, closed='Enabled', opened='Disabled')
@@ -88,19 +88,19 @@ def _dell_lockdown(maker: Maker, view: View, manager: str) -> str:
     return key
 
 
-def _supermicro_kcs(maker: Maker, view: View, manager: str) -> str:
+def _supermicro_kcs(maker: MachineMaker, view: View, manager: str) -> str:
     levels = ('Administrator', 'Operator', 'User', 'Callback')
     return _supermicro(
         maker, view, manager, 'KCSInterface', 'Privilege', closed='Callback', opened='Administrator', allowed=levels
     )
 
 
-def _supermicro_lockdown(maker: Maker, view: View, manager: str) -> str:
+def _supermicro_lockdown(maker: MachineMaker, view: View, manager: str) -> str:
     return _supermicro(maker, view, manager, 'SysLockdown', 'SysLockdownEnabled', closed=True, opened=False)
 
 
 def _supermicro(
-    maker: Maker,
+    maker: MachineMaker,
     view: View,
     manager: str,
     name: str,
@@ -125,13 +125,13 @@ def _supermicro(
     return key
 
 
-def _hpe_kcs(maker: Maker, view: View, manager: str) -> str:
+def _hpe_kcs(maker: MachineMaker, view: View, manager: str) -> str:
     uri = f'{manager}/NetworkProtocol'
     view.tree.extend(manager, lambda: {'Oem': {'Hpe': {'@odata.type': '#HpeiLO.v2_16_1.HpeiLO'}}})
     return _property(maker, view, uri, 'Hpe', 'KcsEnabled', closed=False)
 
 
-def _hpe_virtual_nic(maker: Maker, view: View, manager: str) -> str:
+def _hpe_virtual_nic(maker: MachineMaker, view: View, manager: str) -> str:
     key = _property(maker, view, manager, 'Hpe', 'VirtualNICEnabled', closed=False, with_bmc=True)
 
     def settings() -> Body:
@@ -142,15 +142,17 @@ def _hpe_virtual_nic(maker: Maker, view: View, manager: str) -> str:
     return key
 
 
-def _hpe_authentication(maker: Maker, view: View, manager: str) -> str:
+def _hpe_authentication(maker: MachineMaker, view: View, manager: str) -> str:
     return _property(maker, view, manager, 'Hpe', 'RequireHostAuthentication', closed=True)
 
 
-def _lenovo_kcs(maker: Maker, view: View, manager: str) -> str:
+def _lenovo_kcs(maker: MachineMaker, view: View, manager: str) -> str:
     return _property(maker, view, manager, 'Lenovo', 'KCSEnabled', closed=False)
 
 
-def _property(maker: Maker, view: View, uri: str, vendor: str, field: str, *, closed: bool, with_bmc: bool = False) -> str:
+def _property(
+    maker: MachineMaker, view: View, uri: str, vendor: str, field: str, *, closed: bool, with_bmc: bool = False
+) -> str:
     """Add a lock that a vendor adds as a property to an existing resource."""
     key = _lock(maker, view, f'{uri}/Oem/{vendor}/{field}', uri, closed=closed, opened=not closed, with_bmc=with_bmc)
     view.tree.extend(
@@ -161,7 +163,7 @@ def _property(maker: Maker, view: View, uri: str, vendor: str, field: str, *, cl
     return key
 
 
-def _ami_kcs(maker: Maker, view: View, manager: str) -> str:
+def _ami_kcs(maker: MachineMaker, view: View, manager: str) -> str:
     machine = maker.machine
     bios = f'{machine.systems["host"].uri}/Bios'
     key = f'{bios}/KCSACP'
@@ -177,13 +179,13 @@ def _ami_kcs(maker: Maker, view: View, manager: str) -> str:
 
 
 def _lock(
-    maker: Maker, view: View, key: str, uri: str, *, closed: str | bool, opened: str | bool, with_bmc: bool = False
+    maker: MachineMaker, view: View, key: str, uri: str, *, closed: str | bool, opened: str | bool, with_bmc: bool = False
 ) -> str:
     maker.machine.add_lock(key, opened, locked=closed, open=opened, bmc=view.name, uri=uri, with_bmc=with_bmc)
     return key
 
 
-FEATURES: Mapping[str, tuple[str | None, Callable[[Maker, View, str], str]]] = {
+FEATURES: Mapping[str, tuple[str | None, Callable[[MachineMaker, View, str], str]]] = {
     'dell-system-lockdown': (None, _dell_lockdown),
     'supermicro-kcs': (KCS, _supermicro_kcs),
     'supermicro-sys-lockdown': (None, _supermicro_lockdown),

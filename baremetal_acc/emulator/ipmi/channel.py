@@ -13,7 +13,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from baremetal_acc.emulator.ipmi.controller import APP, LAN, MANY, TRANSPORT, Code, Controller, Privilege, Refusal, Request
+from baremetal_acc.emulator.ipmi.controller import (
+    APP,
+    LAN,
+    MANY,
+    TRANSPORT,
+    CommandRefusal,
+    CommandRequest,
+    EmulatedCode,
+    EmulatedController,
+    EmulatedPrivilege,
+)
 
 KEY_BYTES = 20
 SUITE_LIMITS = 24
@@ -31,11 +41,11 @@ _REVISION_ONLY = 0x80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ChannelAccess:
     """Channel access: the access mode with the bits that disable alerts and authentication, and the privilege limit."""
 
     bits: int = _ALWAYS
-    limit: Privilege = Privilege.ADMINISTRATOR
+    limit: EmulatedPrivilege = EmulatedPrivilege.ADMINISTRATOR
 
 
 class LanChannel:
@@ -52,8 +62,8 @@ class LanChannel:
         self.kg = kg
         self.kg_locked = False
         self.suites = tuple(sorted(suites))
-        levels = [Privilege.ADMINISTRATOR] * len(self.suites) + [0] * (16 - len(self.suites))
-        self.stored = self.now = Access()
+        levels = [EmulatedPrivilege.ADMINISTRATOR] * len(self.suites) + [0] * (16 - len(self.suites))
+        self.stored = self.now = ChannelAccess()
         self.parameters: dict[int, bytes] = {
             0: b'\0',
             1: b'\0',
@@ -110,92 +120,94 @@ class LanChannel:
             raise ValueError('the LAN channel of IPMI is none')
         if stored.get('suites') != list(self.suites):
             parameters.pop(SUITE_LIMITS, None)  # they were the limits of other suites
-        self.stored, self.now = (Access(bits=int(bits), limit=Privilege(limit)) for bits, limit in stored['access'])
+        self.stored, self.now = (
+            ChannelAccess(bits=int(bits), limit=EmulatedPrivilege(limit)) for bits, limit in stored['access']
+        )
         self.kg, self.kg_locked = kg, bool(stored['kg_locked'])
         self.parameters |= parameters
 
-    def join(self, controller: Controller, others: 'Mapping[int, LanChannel] | None' = None) -> None:
+    def join(self, controller: EmulatedController, others: 'Mapping[int, LanChannel] | None' = None) -> None:
         """Register the commands of this channel, and of other channels by their numbers, at a controller."""
         places = {LAN: self} | dict(others or {})
-        operator, administrator = Privilege.OPERATOR, Privilege.ADMINISTRATOR
+        operator, administrator = EmulatedPrivilege.OPERATOR, EmulatedPrivilege.ADMINISTRATOR
 
-        def of_the_lan(serve: 'Callable[[LanChannel, Request], bytes]') -> Callable[[Request], bytes]:
-            def served(request: Request) -> bytes:
+        def of_the_lan(serve: 'Callable[[LanChannel, CommandRequest], bytes]') -> Callable[[CommandRequest], bytes]:
+            def served(request: CommandRequest) -> bytes:
                 place = places.get(controller.channel(request, request.data[0] & 0xF))
                 if place is None:
-                    raise Refusal(_NO_SESSIONS)
+                    raise CommandRefusal(_NO_SESSIONS)
                 return serve(place, request)
 
             return served
 
         controller.add(APP, 0x40, of_the_lan(LanChannel._set_access), privilege=administrator, least=3)
-        controller.add(APP, 0x41, of_the_lan(LanChannel._get_access), privilege=Privilege.USER, least=2)
+        controller.add(APP, 0x41, of_the_lan(LanChannel._get_access), privilege=EmulatedPrivilege.USER, least=2)
         controller.add(APP, 0x56, of_the_lan(LanChannel._key), privilege=administrator, least=3, most=MANY)
         controller.add(TRANSPORT, 0x01, of_the_lan(LanChannel._set_parameter), privilege=administrator, least=3, most=MANY)
         controller.add(TRANSPORT, 0x02, of_the_lan(LanChannel._get_parameter), privilege=operator, least=4)
         controller.on_reset += [place.restart for place in places.values()]
 
-    def _set_access(self, request: Request) -> bytes:
+    def _set_access(self, request: CommandRequest) -> bytes:
         _, bits, limit = request.data
         if bits & 7 > _SHARED:
-            raise Refusal(_NO_MODE)
-        if bits >> 6 == 3 or limit >> 6 == 3 or (limit >> 6 and limit & 0xF not in tuple(Privilege)):
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(_NO_MODE)
+        if bits >> 6 == 3 or limit >> 6 == 3 or (limit >> 6 and limit & 0xF not in tuple(EmulatedPrivilege)):
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         for way in (_STORED, _VOLATILE):
             access = self._of(way)
             if bits >> 6 == way:
                 access = replace(access, bits=bits & 0x3F)
             if limit >> 6 == way:
-                access = replace(access, limit=Privilege(limit & 0xF))
+                access = replace(access, limit=EmulatedPrivilege(limit & 0xF))
             if way == _STORED:
                 self.stored = access
             else:
                 self.now = access
         return b''
 
-    def _of(self, way: int) -> Access:
+    def _of(self, way: int) -> ChannelAccess:
         return self.stored if way == _STORED else self.now
 
-    def _get_access(self, request: Request) -> bytes:
+    def _get_access(self, request: CommandRequest) -> bytes:
         way = request.data[1] >> 6
         if way not in (_STORED, _VOLATILE):
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         access = self._of(way)
         return bytes((access.bits, access.limit))
 
-    def _key(self, request: Request) -> bytes:
+    def _key(self, request: CommandRequest) -> bytes:
         operation, which, key = request.data[1] & 3, request.data[2], request.data[3:]
         if operation > _LOCK:
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         if which != _K_G:
-            raise Refusal(_NO_SUCH_KEY)
+            raise CommandRefusal(_NO_SUCH_KEY)
         if self.kg_locked and operation != _READ:
-            raise Refusal(_KEY_LOCKED)
+            raise CommandRefusal(_KEY_LOCKED)
         if operation == _SET:
             if len(key) != KEY_BYTES:
-                raise Refusal(_KEY_SHORT if len(key) < KEY_BYTES else _KEY_LONG)
+                raise CommandRefusal(_KEY_SHORT if len(key) < KEY_BYTES else _KEY_LONG)
             self.kg = key
         if operation == _LOCK:
             self.kg_locked = True
         state = bytes((_LOCKED if self.kg_locked else _UNLOCKED,))
         return state + (self.kg.ljust(KEY_BYTES, b'\0') if operation == _READ and not self.kg_locked else b'')
 
-    def _set_parameter(self, request: Request) -> bytes:
+    def _set_parameter(self, request: CommandRequest) -> bytes:
         number, data = request.data[1], request.data[2:]
         kept = self.parameters.get(number)
         if kept is None:
-            raise Refusal(_NO_PARAMETER)
+            raise CommandRefusal(_NO_PARAMETER)
         if number in self.read_only:
-            raise Refusal(_READ_ONLY)
+            raise CommandRefusal(_READ_ONLY)
         if len(data) != len(kept):
-            raise Refusal(Code.LENGTH_INVALID)
+            raise CommandRefusal(EmulatedCode.LENGTH_INVALID)
         self.parameters[number] = data
         return b''
 
-    def _get_parameter(self, request: Request) -> bytes:
+    def _get_parameter(self, request: CommandRequest) -> bytes:
         if request.data[0] & _REVISION_ONLY:
             return bytes((_REVISION,))
         kept = self.parameters.get(request.data[1])
         if kept is None:
-            raise Refusal(_NO_PARAMETER)
+            raise CommandRefusal(_NO_PARAMETER)
         return bytes((_REVISION,)) + kept

@@ -9,7 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from baremetal_acc.emulator.ipmi.controller import CHASSIS, Code, Controller, Privilege, Refusal, Request
+from baremetal_acc.emulator.ipmi.controller import (
+    CHASSIS,
+    CommandRefusal,
+    CommandRequest,
+    EmulatedCode,
+    EmulatedController,
+    EmulatedPrivilege,
+)
 from baremetal_acc.emulator.ipmi.message import BMC
 
 _ON_BY_COMMAND = 0x10
@@ -41,7 +48,7 @@ class History:
     on_seconds: float
 
 
-class Chassis:
+class EmulatedChassis:
     """The host as the BMC sees it.
 
     :param is_on: returns whether the host is on.
@@ -64,17 +71,19 @@ class Chassis:
         self._minutes_per_count = minutes_per_count
         self.channel = 0
 
-    def join(self, controller: Controller) -> None:
+    def join(self, controller: EmulatedController) -> None:
         """Register the chassis commands at a controller."""
-        controller.add(CHASSIS, 0x00, lambda _: bytes((0, BMC, BMC, BMC, BMC)), privilege=Privilege.USER)
-        controller.add(CHASSIS, 0x01, self._status, privilege=Privilege.USER)
-        controller.add(CHASSIS, 0x02, self._change, privilege=Privilege.OPERATOR, least=1)
+        controller.add(CHASSIS, 0x00, lambda _: bytes((0, BMC, BMC, BMC, BMC)), privilege=EmulatedPrivilege.USER)
+        controller.add(CHASSIS, 0x01, self._status, privilege=EmulatedPrivilege.USER)
+        controller.add(CHASSIS, 0x02, self._change, privilege=EmulatedPrivilege.OPERATOR, least=1)
         if self._history is not None:
             history = self._history
-            controller.add(CHASSIS, 0x07, lambda _: bytes((history().cause, history().channel)), privilege=Privilege.USER)
-            controller.add(CHASSIS, 0x0F, lambda _: self._hours(history()), privilege=Privilege.USER)
+            controller.add(
+                CHASSIS, 0x07, lambda _: bytes((history().cause, history().channel)), privilege=EmulatedPrivilege.USER
+            )
+            controller.add(CHASSIS, 0x0F, lambda _: self._hours(history()), privilege=EmulatedPrivilege.USER)
 
-    def _status(self, _: Request) -> bytes:
+    def _status(self, _: CommandRequest) -> bytes:
         by_command = self._history is not None and self._history().on_by_command
         return bytes((0x60 | self._is_on(), _ON_BY_COMMAND if by_command else 0, 0))
 
@@ -82,12 +91,12 @@ class Chassis:
         count = int(history.on_seconds // (60 * self._minutes_per_count))
         return bytes((self._minutes_per_count,)) + count.to_bytes(4, 'little')
 
-    def _change(self, request: Request) -> bytes:
+    def _change(self, request: CommandRequest) -> bytes:
         wanted = request.data[0] & 0xF
         if wanted not in tuple(Control):
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         if wanted in (Control.CYCLE, Control.RESET) and not self._is_on():
-            raise Refusal(Code.NOT_IN_STATE)
+            raise CommandRefusal(EmulatedCode.NOT_IN_STATE)
         self.channel = request.channel
         self._control(Control(wanted))
         return b''

@@ -3,9 +3,9 @@
 """An emulated IPMI management controller: its command table, privileges, guards, and bridging to controllers behind it.
 
 A command is executed the same way through every interface: only the channel differs. Each part of a controller (users, chassis,
-FRU, SDR, firmware) has state of its own and adds its commands by :meth:`Controller.add`; a part that may refuse commands, such
-as a firewall, adds itself to :attr:`Controller.guards`. Duplicate requests are handled by the session: every command that
-arrives here is executed.
+FRU, SDR, firmware) has state of its own and adds its commands by :meth:`EmulatedController.add`; a part that may refuse
+commands, such as a firewall, adds itself to :attr:`EmulatedController.guards`. Duplicate requests are handled by the session:
+every command that arrives here is executed.
 
 Source: IPMI 2.0 revision 1.1, sections 5, 20, 21 and 22, and appendix G for privileges.
 """
@@ -31,7 +31,7 @@ MANY = 0xFFFF
 _UNTRACKED, _TRACKED = 0x00, 0x40
 
 
-class Code(IntEnum):
+class EmulatedCode(IntEnum):
     """Completion codes that the emulator gives. Source: table 5-2."""
 
     OK = 0x00
@@ -52,7 +52,7 @@ class Code(IntEnum):
     SUB_FUNCTION = 0xD6
 
 
-class Privilege(IntEnum):
+class EmulatedPrivilege(IntEnum):
     """Privilege levels, and limits of them."""
 
     CALLBACK = 1
@@ -62,7 +62,7 @@ class Privilege(IntEnum):
     OEM = 5
 
 
-class Refusal(Exception):
+class CommandRefusal(Exception):
     """A command is refused with a completion code."""
 
     def __init__(self, code: int) -> None:
@@ -70,11 +70,11 @@ class Refusal(Exception):
         self.code = code
 
 
-class Session(Protocol):
+class ControllerSession(Protocol):
     """The session that a command came through, as the command sees it."""
 
-    privilege: Privilege
-    limit: Privilege
+    privilege: EmulatedPrivilege
+    limit: EmulatedPrivilege
 
     def close(self, session_id: int) -> bool:
         """End a session, of this console or another; False when there is no session of that id."""
@@ -84,7 +84,7 @@ class Session(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class CommandRequest:
     """One command as it reaches a controller.
 
     :ivar qualifier: body code or IANA number, taken off the data.
@@ -98,8 +98,8 @@ class Request:
     data: bytes = b''
     lun: int = 0
     qualifier: bytes = b''
-    privilege: Privilege = Privilege.ADMINISTRATOR
-    session: Session | None = None
+    privilege: EmulatedPrivilege = EmulatedPrivilege.ADMINISTRATOR
+    session: ControllerSession | None = None
     bridged_by_host: bool = False
 
     @property
@@ -117,7 +117,7 @@ class Reach(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandAnswer:
     """Completion code and data.
 
     :ivar then: the response of a further controller, which is sent after this one.
@@ -136,7 +136,7 @@ class Answer:
         return bytes((self.code,)) + self.data
 
 
-class Place(NamedTuple):
+class ControllerPlace(NamedTuple):
     """The key of a command in the command table."""
 
     netfn: int
@@ -146,24 +146,24 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class CommandHandler:
     """A command of the table: the function that executes it, the privilege that it needs, and its limits of data bytes."""
 
-    serve: Callable[[Request], 'bytes | Answer']
-    privilege: Privilege
+    serve: Callable[[CommandRequest], 'bytes | CommandAnswer']
+    privilege: EmulatedPrivilege
     least: int
     most: int
 
 
-Guard = Callable[[Request], int | None]
+Guard = Callable[[CommandRequest], int | None]
 """Returns the completion code that refuses a command, or None. It is called only for commands of the controller's table."""
 
-Around = Callable[[Request, Callable[[Request], Answer]], Answer]
+Around = Callable[[CommandRequest, Callable[[CommandRequest], CommandAnswer]], CommandAnswer]
 """A wrapper around a controller: it gets a request and the function that executes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class ControllerIdentity:
     """The answer of Get Device ID. Defaults: a BMC with FRU inventory, SDR repository and chassis.
 
     :ivar firmware: major and minor version; the minor one is encoded as BCD.
@@ -190,7 +190,7 @@ class Identity:
         )
 
 
-class Controller:
+class EmulatedController:
     """A BMC, or a controller behind one.
 
     :param guid: 16 bytes, in wire order.
@@ -206,23 +206,23 @@ class Controller:
     def __init__(
         self,
         *,
-        identity: Identity | None = None,
+        identity: ControllerIdentity | None = None,
         guid: bytes = bytes(16),
         address: int = BMC,
         channels: tuple[int, ...] = (IPMB, LAN, SYSTEM),
     ) -> None:
-        self.identity = identity or Identity()
+        self.identity = identity or ControllerIdentity()
         self.guid = guid
         self.address = address
         self.channels = channels
-        self.commands: dict[Place, Command] = {}
+        self.commands: dict[ControllerPlace, CommandHandler] = {}
         self.guards: list[Guard] = []
-        self.behind: dict[tuple[int, int], Controller] = {}
+        self.behind: dict[tuple[int, int], EmulatedController] = {}
         self.on_reset: list[Callable[[], None]] = []
         self.restarting: Callable[[], None] = self.restarted
         self.away: list[Callable[[], bool]] = []
         self.around: Around | None = None
-        user, administrator = Privilege.USER, Privilege.ADMINISTRATOR
+        user, administrator = EmulatedPrivilege.USER, EmulatedPrivilege.ADMINISTRATOR
         self.add(APP, 0x01, lambda _: self.identity.encoded(), privilege=user)
         self.add(APP, 0x02, self._reset, privilege=administrator)
         self.add(APP, 0x03, self._reset, privilege=administrator)
@@ -236,9 +236,9 @@ class Controller:
         self,
         netfn: int,
         command: int,
-        serve: Callable[[Request], bytes | Answer],
+        serve: Callable[[CommandRequest], bytes | CommandAnswer],
         *,
-        privilege: Privilege,
+        privilege: EmulatedPrivilege,
         least: int = 0,
         most: int | None = None,
         qualifier: bytes = b'',
@@ -246,21 +246,23 @@ class Controller:
     ) -> None:
         """Add a command to the table.
 
-        :param serve: executes the command; returns the data after the completion code, or raises :class:`Refusal`.
+        :param serve: executes the command; returns the data after the completion code, or raises :class:`CommandRefusal`.
         :param least: the smallest number of data bytes, without the qualifier; other lengths are refused with C7h.
         :param most: the largest number; equal to ``least`` when absent.
         """
-        place = Place(netfn, lun, qualifier, command)
-        self.commands[place] = Command(serve=serve, privilege=privilege, least=least, most=least if most is None else most)
+        place = ControllerPlace(netfn, lun, qualifier, command)
+        self.commands[place] = CommandHandler(
+            serve=serve, privilege=privilege, least=least, most=least if most is None else most
+        )
 
-    def channel(self, request: Request, asked: int) -> int:
+    def channel(self, request: CommandRequest, asked: int) -> int:
         """The channel that a request names.
 
         :raises Refusal: there is no such channel.
         """
         channel = request.channel if asked == PRESENT else asked
         if channel not in self.channels:
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         return channel
 
     @property
@@ -273,49 +275,49 @@ class Controller:
         for restart in self.on_reset:
             restart()
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: CommandRequest) -> CommandAnswer:
         """Execute a command, or refuse it."""
         return self._answer(request) if self.around is None else self.around(request, self._answer)
 
-    def _answer(self, request: Request) -> Answer:
+    def _answer(self, request: CommandRequest) -> CommandAnswer:
         size = QUALIFIER_BYTES.get(request.netfn, 0)
         if len(request.data) < size:
-            return Answer(Code.LENGTH_INVALID)
+            return CommandAnswer(EmulatedCode.LENGTH_INVALID)
         qualifier, data = request.data[:size], request.data[size:]
         answer = self._execute(replace(request, qualifier=qualifier, data=data))
         return replace(answer, data=qualifier + answer.data)
 
-    def _execute(self, request: Request) -> Answer:
-        place = Place(request.netfn, request.lun, request.qualifier, request.command)
+    def _execute(self, request: CommandRequest) -> CommandAnswer:
+        place = ControllerPlace(request.netfn, request.lun, request.qualifier, request.command)
         command = self.commands.get(place)
         if command is None:
             elsewhere = any(place._replace(lun=lun) in self.commands for lun in range(4))
-            return Answer(Code.INVALID_FOR_LUN if elsewhere else Code.INVALID_COMMAND)
+            return CommandAnswer(EmulatedCode.INVALID_FOR_LUN if elsewhere else EmulatedCode.INVALID_COMMAND)
         for guard in self.guards:
             if (code := guard(request)) is not None:
-                return Answer(code)
+                return CommandAnswer(code)
         if request.privilege < command.privilege:
-            return Answer(Code.PRIVILEGE)
+            return CommandAnswer(EmulatedCode.PRIVILEGE)
         if not command.least <= len(request.data) <= command.most:
-            return Answer(Code.LENGTH_INVALID)
+            return CommandAnswer(EmulatedCode.LENGTH_INVALID)
         try:
             served = command.serve(request)
-        except Refusal as refusal:
-            return Answer(refusal.code)
-        return served if isinstance(served, Answer) else Answer(Code.OK, served)
+        except CommandRefusal as refusal:
+            return CommandAnswer(refusal.code)
+        return served if isinstance(served, CommandAnswer) else CommandAnswer(EmulatedCode.OK, served)
 
-    def _reset(self, _: Request) -> bytes:
+    def _reset(self, _: CommandRequest) -> bytes:
         self.restarting()
         return b''
 
-    def _netfn_support(self, request: Request) -> bytes:
+    def _netfn_support(self, request: CommandRequest) -> bytes:
         self.channel(request, request.data[0] & 0xF)
         used = {(place.lun, place.netfn // 2) for place in self.commands}
         luns = sum(1 << 2 * lun for lun in {lun for lun, _ in used})
         masks = (sum(1 << bit for lun, bit in used if lun == wanted) for wanted in range(4))
         return bytes((luns,)) + b''.join(mask.to_bytes(4, 'little') for mask in masks)
 
-    def _send_message(self, request: Request) -> Answer:
+    def _send_message(self, request: CommandRequest) -> CommandAnswer:
         """Bridge a message. Only tracked requests are accepted; from the system interface also untracked ones.
 
         A controller on the IPMB trusts every sender there: it has no users.
@@ -323,12 +325,12 @@ class Controller:
         how, inner = request.data[0], Message.parse(request.data[1:])
         taken = (_TRACKED, _UNTRACKED) if request.channel == SYSTEM else (_TRACKED,)
         if how & 0xF0 not in taken or inner is None or inner.netfn & 1:
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         target = self.behind.get((how & 0xF, inner.to))
         if target is None or target.is_away:
-            raise Refusal(Code.NO_ACKNOWLEDGE)
+            raise CommandRefusal(EmulatedCode.NO_ACKNOWLEDGE)
         answer = target.answer(
-            Request(
+            CommandRequest(
                 channel=IPMB,
                 netfn=inner.netfn,
                 lun=inner.to_lun,
@@ -338,7 +340,7 @@ class Controller:
             )
         )
         if answer.reach is not Reach.ANSWERED:
-            return Answer(Code.OK)
+            return CommandAnswer(EmulatedCode.OK)
         # The response of a still further controller is contained in the answer of the controller before it.
         further = answer.then.encoded() if answer.then is not None else b''
-        return Answer(Code.OK, then=inner.response(answer.wire + further), late=answer.late)
+        return CommandAnswer(EmulatedCode.OK, then=inner.response(answer.wire + further), late=answer.late)

@@ -7,7 +7,7 @@ Source: IPMI 2.0 revision 1.1, section 31.2.
 
 from collections.abc import Callable
 
-from baremetal_acc.emulator.ipmi.controller import STORAGE, Controller, Privilege, Request
+from baremetal_acc.emulator.ipmi.controller import STORAGE, CommandRequest, EmulatedController, EmulatedPrivilege
 
 _INFO = 0x40
 _VERSION = 0x51
@@ -26,11 +26,11 @@ class EventLog:
         self._entries = entries
         self._added = added
 
-    def join(self, controller: Controller) -> None:
+    def join(self, controller: EmulatedController) -> None:
         """Register Get SEL Info at a controller."""
-        controller.add(STORAGE, _INFO, self._info, privilege=Privilege.USER)
+        controller.add(STORAGE, _INFO, self._info, privilege=EmulatedPrivilege.USER)
 
-    def _info(self, _: Request) -> bytes:
+    def _info(self, _: CommandRequest) -> bytes:
         entries = self._entries()
         free = max(0, _BYTES - _ENTRY_BYTES * entries)
         return (

@@ -23,13 +23,13 @@ from baremetal_acc.emulator.ipmi.controller import (
     GROUP,
     OEM,
     QUALIFIER_BYTES,
-    Code,
-    Command,
-    Controller,
-    Place,
-    Privilege,
-    Refusal,
-    Request,
+    CommandHandler,
+    CommandRefusal,
+    CommandRequest,
+    ControllerPlace,
+    EmulatedCode,
+    EmulatedController,
+    EmulatedPrivilege,
 )
 from baremetal_acc.emulator.machine import Machine
 
@@ -62,21 +62,21 @@ class SubFunctions:
     """
 
     numbers: frozenset[int]
-    of: Callable[[Request], int | None]
+    of: Callable[[CommandRequest], int | None]
 
 
-def _byte(place: int, mask: int) -> Callable[[Request], int | None]:
+def _byte(place: int, mask: int) -> Callable[[CommandRequest], int | None]:
     return lambda request: request.data[place] & mask if len(request.data) > place else None
 
 
 USUAL = {
-    Place(CHASSIS, 0, b'', 0x02): SubFunctions(numbers=frozenset(range(6)), of=_byte(0, 0x0F)),
-    Place(APP, 0, b'', 0x47): SubFunctions(numbers=frozenset(range(4)), of=_byte(1, 0x03)),
+    ControllerPlace(CHASSIS, 0, b'', 0x02): SubFunctions(numbers=frozenset(range(6)), of=_byte(0, 0x0F)),
+    ControllerPlace(APP, 0, b'', 0x47): SubFunctions(numbers=frozenset(range(4)), of=_byte(1, 0x03)),
 }
 """The sub-functions of Chassis Control and of Set User Password: their operations."""
 
 
-class Firewall:
+class EmulatedFirewall:
     """The firewall of one controller.
 
     :param device: the card of the controller; None: the controller is the BMC itself.
@@ -91,13 +91,13 @@ class Firewall:
 
     def __init__(
         self,
-        controller: Controller,
+        controller: EmulatedController,
         machine: Machine,
         bmc: str,
         device: str | None = None,
         *,
         fixed: Iterable[tuple[int, int]] = ALWAYS_ON,
-        sub_functions: Mapping[Place, SubFunctions] = USUAL,
+        sub_functions: Mapping[ControllerPlace, SubFunctions] = USUAL,
         survives_reset: bool = True,
         applies_in_part: bool = False,
         needs_qualifier: bool = True,
@@ -115,19 +115,19 @@ class Firewall:
         self.needs_qualifier = needs_qualifier
         self.reads_qualifier = reads_qualifier
         self.makers_qualifier = makers_qualifier
-        self.disabled: dict[int, set[Place]] = {channel: set() for channel in controller.channels}
-        self.disabled_parts: dict[int, set[tuple[Place, int]]] = {channel: set() for channel in controller.channels}
+        self.disabled: dict[int, set[ControllerPlace]] = {channel: set() for channel in controller.channels}
+        self.disabled_parts: dict[int, set[tuple[ControllerPlace, int]]] = {channel: set() for channel in controller.channels}
 
     def join(self) -> None:
         """Register the firewall commands at the controller, and enforce the firewall there."""
-        user, administrator = Privilege.USER, Privilege.ADMINISTRATOR
+        user, administrator = EmulatedPrivilege.USER, EmulatedPrivilege.ADMINISTRATOR
         controller = self._controller
         controller.guards.append(self._refuses)
         controller.on_reset.append(self._restarted)
-        support = controller.commands[Place(APP, 0, b'', NETFN_SUPPORT)]
+        support = controller.commands[ControllerPlace(APP, 0, b'', NETFN_SUPPORT)]
         controller.add(APP, NETFN_SUPPORT, lambda request: self._netfn_support(support, request), privilege=user, least=1)
 
-        def add(command: int, serve: Callable[[Request], bytes], privilege: Privilege, least: int) -> None:
+        def add(command: int, serve: Callable[[CommandRequest], bytes], privilege: EmulatedPrivilege, least: int) -> None:
             most = least + max(QUALIFIER_BYTES.values())
             controller.add(APP, command, serve, privilege=privilege, least=least, most=most)
 
@@ -146,7 +146,7 @@ class Firewall:
     def dump(self) -> Any:
         """The disabled commands and sub-functions, by channel, as JSON."""
 
-        def told(place: Place) -> list[Any]:
+        def told(place: ControllerPlace) -> list[Any]:
             return [place.netfn, place.lun, place.qualifier.hex(), place.command]
 
         return {
@@ -163,9 +163,9 @@ class Firewall:
         :raises ValueError: the stored state is of other channels, or not valid.
         """
 
-        def place(told: Any) -> Place:
+        def place(told: Any) -> ControllerPlace:
             netfn, lun, qualifier, command = told
-            return Place(int(netfn), int(lun), bytes.fromhex(qualifier), int(command))
+            return ControllerPlace(int(netfn), int(lun), bytes.fromhex(qualifier), int(command))
 
         commands = {int(channel, 16): set(map(place, told)) for channel, told in stored['commands'].items()}
         parts = {int(c, 16): {(place(one), int(number)) for one, number in told} for c, told in stored['parts'].items()}
@@ -175,13 +175,13 @@ class Firewall:
 
     # -- enforcement --------------------------------------------------------------------------------------------------
 
-    def _refuses(self, request: Request) -> int | None:
-        place = self._key(Place(request.netfn, request.lun, request.qualifier, request.command))
+    def _refuses(self, request: CommandRequest) -> int | None:
+        place = self._key(ControllerPlace(request.netfn, request.lun, request.qualifier, request.command))
         if place in self.disabled.get(request.channel, ()) and not self._stands_open(place):
-            return Code.PRIVILEGE
+            return EmulatedCode.PRIVILEGE
         parts = self.sub_functions.get(place)
         if parts is not None and (place, parts.of(request)) in self.disabled_parts.get(request.channel, ()):
-            return Code.SUB_FUNCTION
+            return EmulatedCode.SUB_FUNCTION
         return None
 
     def _restarted(self) -> None:
@@ -193,7 +193,7 @@ class Firewall:
 
     # -- command keys and masks ---------------------------------------------------------------------------------------
 
-    def _key(self, place: Place) -> Place:
+    def _key(self, place: ControllerPlace) -> ControllerPlace:
         """The key of a command; one key for all body codes, where the controller ignores them."""
         if self.reads_qualifier or not place.qualifier:
             return place
@@ -204,28 +204,28 @@ class Firewall:
             (place.qualifier for place in self._controller.commands if (place.netfn, place.lun) == (netfn, lun)), default=b''
         )
 
-    def _where(self, netfn: int, lun: int, qualifier: bytes) -> Place:
+    def _where(self, netfn: int, lun: int, qualifier: bytes) -> ControllerPlace:
         """The key of a group of commands, by NetFn, LUN and qualifier; its command number is 0.
 
         :raises Refusal: the qualifier has a wrong length or value, or there are no such commands.
         """
         if self.makers_qualifier and netfn in _MAKERS:
             if len(qualifier) != len(self.makers_qualifier):
-                raise Refusal(Code.LENGTH_INVALID)
+                raise CommandRefusal(EmulatedCode.LENGTH_INVALID)
             if qualifier != self.makers_qualifier:
-                raise Refusal(Code.NOT_PRESENT)
+                raise CommandRefusal(EmulatedCode.NOT_PRESENT)
             qualifier = b''
         wanted = QUALIFIER_BYTES.get(netfn, 0)
         if not qualifier and wanted and not self.needs_qualifier:
             qualifier = self._first_qualifier(netfn, lun)
         if len(qualifier) != wanted:
-            raise Refusal(Code.LENGTH_INVALID)
-        where = self._key(Place(netfn, lun, qualifier, 0))
+            raise CommandRefusal(EmulatedCode.LENGTH_INVALID)
+        where = self._key(ControllerPlace(netfn, lun, qualifier, 0))
         if not any(self._key(place)[:3] == where[:3] for place in self._controller.commands):
-            raise Refusal(Code.NOT_PRESENT)
+            raise CommandRefusal(EmulatedCode.NOT_PRESENT)
         return where
 
-    def _range(self, request: Request, qualifier: bytes) -> tuple[int, tuple[Place, ...]]:
+    def _range(self, request: CommandRequest, qualifier: bytes) -> tuple[int, tuple[ControllerPlace, ...]]:
         """The channel, and the 128 commands that the bits of a mask stand for.
 
         :raises Refusal: the channel, operation, LUN or NetFn does not exist.
@@ -233,15 +233,15 @@ class Firewall:
         channel = self._controller.channel(request, request.data[0] & 0xF)
         upper, netfn, lun = request.data[1] >> 6, request.data[1] & 0x3F, request.data[2]
         if request.data[0] >> 4 or upper > 1 or netfn & 1 or lun >> 2:
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         where = self._where(netfn, lun, qualifier)
         start = upper * _PER_MASK
         return channel, tuple(where._replace(command=number) for number in range(start, start + _PER_MASK))
 
-    def _is_there(self, place: Place) -> bool:
+    def _is_there(self, place: ControllerPlace) -> bool:
         return any(self._key(one) == place for one in self._same(place))
 
-    def _same(self, place: Place) -> Iterator[Place]:
+    def _same(self, place: ControllerPlace) -> Iterator[ControllerPlace]:
         """The commands that a key may stand for: the command itself, or those of all body codes."""
         if self.reads_qualifier:
             if place in self._controller.commands:
@@ -251,19 +251,19 @@ class Firewall:
             if (one.netfn, one.lun, one.command) == (place.netfn, place.lun, place.command):
                 yield one
 
-    def _can_change(self, place: Place) -> bool:
+    def _can_change(self, place: ControllerPlace) -> bool:
         return self._is_there(place) and (place.netfn, place.command) not in self.fixed
 
-    def _is_enabled(self, channel: int, place: Place) -> bool:
+    def _is_enabled(self, channel: int, place: ControllerPlace) -> bool:
         if not self._is_there(place) or place in self.disabled[channel]:
             return False
         return not self._stands_open(place)
 
-    def _stands_open(self, place: Place) -> bool:
+    def _stands_open(self, place: ControllerPlace) -> bool:
         """Whether a fault makes the controller report a command as disabled and execute it."""
         return self._fault('lock-reports-locked', GET_ENABLES, place, use=False)
 
-    def _fault(self, name: str, command: int, place: Place, *, use: bool) -> bool:
+    def _fault(self, name: str, command: int, place: ControllerPlace, *, use: bool) -> bool:
         rule = self._machine.faults.find(
             name,
             bmc=self._bmc,
@@ -276,26 +276,26 @@ class Firewall:
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
-    def _netfn_support(self, support: Command, request: Request) -> bytes:
+    def _netfn_support(self, support: CommandHandler, request: CommandRequest) -> bytes:
         """As without a firewall, but each LUN that has commands is reported as possibly restricted."""
         answer = support.serve(request)
         assert isinstance(answer, bytes)  # noqa: S101 it is the controller's own
         luns = sum(_RESTRICTED << 2 * lun for lun in range(4) if answer[0] >> 2 * lun & 3)
         return bytes((luns,)) + answer[1:]
 
-    def _support(self, request: Request) -> bytes:
+    def _support(self, request: CommandRequest) -> bytes:
         _, places = self._range(request, request.data[3:])
         return _mask(not self._is_there(place) for place in places)
 
-    def _configurable(self, request: Request) -> bytes:
+    def _configurable(self, request: CommandRequest) -> bytes:
         _, places = self._range(request, request.data[3:])
         return _mask(self._can_change(place) for place in places)
 
-    def _enables(self, request: Request) -> bytes:
+    def _enables(self, request: CommandRequest) -> bytes:
         channel, places = self._range(request, request.data[3:])
         return _mask(self._is_enabled(channel, place) for place in places)
 
-    def _set_enables(self, request: Request) -> bytes:
+    def _set_enables(self, request: CommandRequest) -> bytes:
         channel, places = self._range(request, request.data[3 + _MASK_BYTES :])
         bits = int.from_bytes(request.data[3 : 3 + _MASK_BYTES], 'little')
         wanted = {place: bool(bits >> number & 1) for number, place in enumerate(places)}
@@ -304,7 +304,7 @@ class Firewall:
         ]
         for place, enable in wanted.items():
             if wrong and (place == wrong[0] or not self.applies_in_part):
-                raise Refusal(_CANNOT)
+                raise CommandRefusal(_CANNOT)
             changes = self._can_change(place) and enable is (place in self.disabled[channel])
             if not changes or self._fault('lock-ignored', SET_ENABLES, place, use=True):
                 continue
@@ -316,43 +316,43 @@ class Firewall:
 
     # -- sub-functions ------------------------------------------------------------------------------------------------
 
-    def _part(self, request: Request, qualifier: bytes) -> tuple[int, Place, frozenset[int]]:
+    def _part(self, request: CommandRequest, qualifier: bytes) -> tuple[int, ControllerPlace, frozenset[int]]:
         """The channel, the command, and the numbers of its sub-functions."""
         channel = self._controller.channel(request, request.data[0] & 0xF)
         netfn, lun, command = request.data[1:4]
         if request.data[0] >> 4 or netfn >> 6 or netfn & 1 or lun >> 2:
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         place = self._where(netfn, lun, qualifier)._replace(command=command)
         if not self._is_there(place):
-            raise Refusal(Code.NOT_PRESENT)
+            raise CommandRefusal(EmulatedCode.NOT_PRESENT)
         parts = self.sub_functions.get(place)
         return channel, place, parts.numbers if parts is not None else frozenset()
 
-    def _sub_support(self, request: Request) -> bytes:
+    def _sub_support(self, request: CommandRequest) -> bytes:
         _, _, numbers = self._part(request, request.data[4:])
         return _SPECIFICATION + _sub_mask(number not in numbers for number in range(_SUB_MASK_BYTES * 8))
 
-    def _sub_configurable(self, request: Request) -> bytes:
+    def _sub_configurable(self, request: CommandRequest) -> bytes:
         _, place, numbers = self._part(request, request.data[4:])
         can = self._can_change(place)
         return _sub_mask(can and number in numbers for number in range(_SUB_MASK_BYTES * 8))
 
-    def _sub_enables(self, request: Request) -> bytes:
+    def _sub_enables(self, request: CommandRequest) -> bytes:
         channel, place, numbers = self._part(request, request.data[4:])
         off = {number for one, number in self.disabled_parts[channel] if one == place}
         return _sub_mask(number in numbers - off for number in range(_SUB_MASK_BYTES * 8))
 
-    def _set_sub_enables(self, request: Request) -> bytes:
+    def _set_sub_enables(self, request: CommandRequest) -> bytes:
         channel, place, numbers = self._part(request, request.data[4:-_SUB_MASK_BYTES])
         bits = int.from_bytes(request.data[-_SUB_MASK_BYTES:], 'little')
         wanted = {number for number in range(_SUB_MASK_BYTES * 8) if bits >> number & 1}
         if wanted - numbers or (not self._can_change(place) and wanted != numbers):
-            raise Refusal(_CANNOT)
+            raise CommandRefusal(_CANNOT)
         kept = {(one, number) for one, number in self.disabled_parts[channel] if one != place}
         self.disabled_parts[channel] = kept | {(place, number) for number in numbers - wanted}
         return b''
 
-    def _oem(self, request: Request) -> bytes:
+    def _oem(self, request: CommandRequest) -> bytes:
         """Get OEM NetFn IANA Support: the qualifiers under 2Ch and 2Eh, one by one, and under 30h to 3Eh.
 
         For 30h to 3Eh only where the firewall requires a qualifier.
@@ -362,10 +362,10 @@ class Firewall:
         if netfn in _MAKERS and self.makers_qualifier:
             return self._makers(netfn, index)
         if netfn not in (GROUP, OEM):
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         whose = sorted({place.qualifier for place in self._controller.commands if place.netfn == netfn})
         if index >= len(whose):
-            raise Refusal(Code.OUT_OF_RANGE)
+            raise CommandRefusal(EmulatedCode.OUT_OF_RANGE)
         luns = {place.lun for place in self._controller.commands if (place.netfn, place.qualifier) == (netfn, whose[index])}
         last = _LAST if index == len(whose) - 1 else 0
         return bytes((last, sum(_RESTRICTED << 2 * lun for lun in luns))) + whose[index]
@@ -373,7 +373,7 @@ class Firewall:
     def _makers(self, netfn: int, index: int) -> bytes:
         luns = {place.lun for place in self._controller.commands if place.netfn == netfn}
         if index or not luns:
-            raise Refusal(Code.OUT_OF_RANGE)
+            raise CommandRefusal(EmulatedCode.OUT_OF_RANGE)
         return bytes((_LAST, sum(_RESTRICTED << 2 * lun for lun in luns))) + self.makers_qualifier
 
 

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from baremetal_acc.emulator.ipmi.controller import MANY, STORAGE, Code, Controller, Privilege, Refusal, Request
+from baremetal_acc.emulator.ipmi.controller import (
+    MANY,
+    STORAGE,
+    CommandRefusal,
+    CommandRequest,
+    EmulatedCode,
+    EmulatedController,
+    EmulatedPrivilege,
+)
 from baremetal_acc.emulator.ipmi.message import checksum
 
 ENGLISH = 25
@@ -28,7 +36,7 @@ _PROTECTED = 0x80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Board:
+class EmulatedBoardArea:
     """The board info area."""
 
     manufacturer: str
@@ -47,7 +55,7 @@ class Board:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
+class EmulatedProductArea:
     """The product info area."""
 
     manufacturer: str
@@ -90,8 +98,8 @@ def picmg_record(record_id: int, data: bytes, version: int = 0) -> tuple[int, by
 def inventory(
     *,
     chassis: ChassisInfo | None = None,
-    board: Board | None = None,
-    product: Product | None = None,
+    board: EmulatedBoardArea | None = None,
+    product: EmulatedProductArea | None = None,
     records: tuple[tuple[int, bytes], ...] = (),
     size_bytes: int = 256,
 ) -> bytes:
@@ -172,37 +180,37 @@ class FruDevices:
         for number, content in contents.items():
             self.contents[number][:] = content
 
-    def join(self, controller: Controller) -> None:
+    def join(self, controller: EmulatedController) -> None:
         """Register the FRU commands at a controller."""
-        controller.add(STORAGE, 0x10, self._info, privilege=Privilege.USER, least=1)
-        controller.add(STORAGE, 0x11, self._read, privilege=Privilege.USER, least=4)
-        controller.add(STORAGE, 0x12, self._write, privilege=Privilege.ADMINISTRATOR, least=4, most=MANY)
+        controller.add(STORAGE, 0x10, self._info, privilege=EmulatedPrivilege.USER, least=1)
+        controller.add(STORAGE, 0x11, self._read, privilege=EmulatedPrivilege.USER, least=4)
+        controller.add(STORAGE, 0x12, self._write, privilege=EmulatedPrivilege.ADMINISTRATOR, least=4, most=MANY)
 
-    def _content(self, request: Request) -> bytearray:
+    def _content(self, request: CommandRequest) -> bytearray:
         content = self.contents.get(request.data[0])
         if content is None:
-            raise Refusal(Code.NOT_PRESENT)
+            raise CommandRefusal(EmulatedCode.NOT_PRESENT)
         return content
 
-    def _info(self, request: Request) -> bytes:
+    def _info(self, request: CommandRequest) -> bytes:
         return len(self._content(request)).to_bytes(2, 'little') + b'\0'
 
-    def _read(self, request: Request) -> bytes:
+    def _read(self, request: CommandRequest) -> bytes:
         content, start, count = self._content(request), int.from_bytes(request.data[1:3], 'little'), request.data[3]
         if start >= len(content):
-            raise Refusal(Code.OUT_OF_RANGE)
+            raise CommandRefusal(EmulatedCode.OUT_OF_RANGE)
         if count > self.longest:
-            raise Refusal(Code.CANNOT_RETURN)
+            raise CommandRefusal(EmulatedCode.CANNOT_RETURN)
         read = bytes(content[start : start + count])
         return bytes((len(read),)) + read
 
-    def _write(self, request: Request) -> bytes:
+    def _write(self, request: CommandRequest) -> bytes:
         content, start, data = self._content(request), int.from_bytes(request.data[1:3], 'little'), request.data[3:]
         if request.data[0] in self.protected:
-            raise Refusal(_PROTECTED)
+            raise CommandRefusal(_PROTECTED)
         if len(data) > 0xFF:
-            raise Refusal(Code.LENGTH_EXCEEDED)
+            raise CommandRefusal(EmulatedCode.LENGTH_EXCEEDED)
         if start + len(data) > len(content):
-            raise Refusal(Code.OUT_OF_RANGE)
+            raise CommandRefusal(EmulatedCode.OUT_OF_RANGE)
         content[start : start + len(data)] = data
         return bytes((len(data),))

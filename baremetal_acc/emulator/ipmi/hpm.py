@@ -28,17 +28,17 @@ from baremetal_acc.emulator.ipmi.controller import (
     LAN,
     MANY,
     SYSTEM,
-    Answer,
-    Code,
-    Controller,
-    Privilege,
-    Refusal,
-    Request,
+    CommandAnswer,
+    CommandRefusal,
+    CommandRequest,
+    EmulatedCode,
+    EmulatedController,
+    EmulatedPrivilege,
 )
 from baremetal_acc.emulator.ipmi.presence import Presence
 from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, NO_VERSION, version_bytes
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Bank, Component, Refused
+from baremetal_acc.emulator.parts import Bank, EmulatedComponent, WriteRefused
 from baremetal_acc.emulator.response_faults import flipped
 
 PICMG_BODY = b'\0'
@@ -76,7 +76,7 @@ class Backup(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class HpmPart:
     """A component of HPM.1.
 
     :ivar key: the key of the component of the machine.
@@ -144,7 +144,7 @@ class Ability:
     override: bool = False
     undesirable: bool = False
     block_bytes: Mapping[int, int] = field(default_factory=lambda: {LAN: 200, IPMB: 23, SYSTEM: 64})
-    too_long: int = Code.LENGTH_INVALID
+    too_long: int = EmulatedCode.LENGTH_INVALID
     while_uploading: int | None = _IN_PROGRESS
     tells_percent: bool = True
     counts_in_a_byte: bool = False
@@ -158,7 +158,7 @@ class Ability:
 
 HABITS: Mapping[str, Mapping[str, Any]] = {
     'length-modulo-256': {'counts_in_a_byte': True},
-    'refuses-repeats': {'repeated': Code.INVALID_FIELD},
+    'refuses-repeats': {'repeated': EmulatedCode.INVALID_FIELD},
     'pages-in-progress': {'page_bytes': 256},
     'activates-at-finish': {'activates_at_finish': True},
     'undesirable': {'undesirable': True},
@@ -207,7 +207,7 @@ class Upgrades:
     def __init__(
         self,
         machine: Machine,
-        parts: Mapping[int, Part],
+        parts: Mapping[int, HpmPart],
         presence: Presence,
         *,
         times: Times | None = None,
@@ -237,15 +237,17 @@ class Upgrades:
         self._tested_at: float | None = None
         self._test = (_PASSED, 0)
         self._undoing: tuple[float, tuple[int, ...]] | None = None
-        self._rolled_back: tuple[int, int] = (Code.OK, 0)
+        self._rolled_back: tuple[int, int] = (EmulatedCode.OK, 0)
         self._who = f'hpm/{"/".join(part.key for part in self.parts.values())}'
         machine.elsewhere[self._who] = self._happen
 
-    def join(self, controller: Controller) -> None:
+    def join(self, controller: EmulatedController) -> None:
         """Register the HPM.1 commands at a controller."""
-        user, administrator = Privilege.USER, Privilege.ADMINISTRATOR
+        user, administrator = EmulatedPrivilege.USER, EmulatedPrivilege.ADMINISTRATOR
 
-        def add(command: int, serve: Callable[[Request], bytes | Answer], privilege: Privilege, *sizes: int) -> None:
+        def add(
+            command: int, serve: Callable[[CommandRequest], bytes | CommandAnswer], privilege: EmulatedPrivilege, *sizes: int
+        ) -> None:
             least, most = sizes if sizes else (0, 0)
             controller.add(GROUP, command, serve, privilege=privilege, least=least, most=most, qualifier=PICMG_BODY)
 
@@ -264,25 +266,27 @@ class Upgrades:
 
     # -- commands in progress -----------------------------------------------------------------------------------------
 
-    def _in_turn(self, serve: Callable[[Request], bytes | Answer]) -> Callable[[Request], bytes | Answer]:
-        def served(request: Request) -> bytes | Answer:
+    def _in_turn(
+        self, serve: Callable[[CommandRequest], bytes | CommandAnswer]
+    ) -> Callable[[CommandRequest], bytes | CommandAnswer]:
+        def served(request: CommandRequest) -> bytes | CommandAnswer:
             self._machine.settle()
             if self._running is not None or self._undoing is not None:
-                raise Refusal(Code.BUSY)
+                raise CommandRefusal(EmulatedCode.BUSY)
             return serve(request)
 
         return served
 
-    def _repeated_on_the_bus(self, serve: Callable[[Request], bytes]) -> Callable[[Request], bytes]:
+    def _repeated_on_the_bus(self, serve: Callable[[CommandRequest], bytes]) -> Callable[[CommandRequest], bytes]:
         """Answer C0h after the command was executed, where the controller has the habit ``busy-when-done``."""
 
-        def served(request: Request) -> bytes:
+        def served(request: CommandRequest) -> bytes:
             before = self.activations, self.rollbacks
             try:
                 return serve(request)
             finally:
                 if self.ability.busy_when_done and before != (self.activations, self.rollbacks):
-                    raise Refusal(Code.BUSY)
+                    raise CommandRefusal(EmulatedCode.BUSY)
 
         return served
 
@@ -295,11 +299,11 @@ class Upgrades:
             code = effect()
             self._last = (command, code)
             if code:
-                raise Refusal(code)
+                raise CommandRefusal(code)
             return b''
         self._running = _Running(id=next(self._ids), command=command, since=self._machine.now(), seconds=seconds, effect=effect)
         self._machine.later(seconds, self._who, f'{_END} {self._running.id}')
-        raise Refusal(_IN_PROGRESS)
+        raise CommandRefusal(_IN_PROGRESS)
 
     def _happen(self, detail: str) -> None:
         what, number = detail.split()
@@ -331,14 +335,14 @@ class Upgrades:
 
     # -- capabilities and properties ----------------------------------------------------------------------------------
 
-    def _component(self, number: int) -> Component:
+    def _component(self, number: int) -> EmulatedComponent:
         return self._machine.components[self.parts[number].key]
 
-    def _defers(self, part: Part) -> bool:
+    def _defers(self, part: HpmPart) -> bool:
         """Whether a component keeps an uploaded image over restarts until it is activated."""
         return part.deferred and not self.ability.activates_at_finish
 
-    def _fault(self, name: str, component: Component, command: int, *, use: bool = False) -> Fault | None:
+    def _fault(self, name: str, component: EmulatedComponent, command: int, *, use: bool = False) -> Fault | None:
         return self._machine.faults.find(
             name,
             bmc=component.bmc,
@@ -348,7 +352,7 @@ class Upgrades:
             use=use,
         )
 
-    def _capabilities(self, _: Request) -> bytes:
+    def _capabilities(self, _: CommandRequest) -> bytes:
         can, times = self.ability, self.times
         bits = (
             can.self_test,
@@ -364,11 +368,11 @@ class Upgrades:
         units = (_units(upgrade), _units(times.self_test), _units(times.roll_back), _units(times.activate))
         return bytes((_VERSION, _mask(n for n, bit in enumerate(bits) if bit), *units, _mask(self.parts)))
 
-    def _properties(self, request: Request) -> bytes:
+    def _properties(self, request: CommandRequest) -> bytes:
         self._machine.settle()
         number, selector = request.data
         if number not in self.parts:
-            raise Refusal(_UNKNOWN_COMPONENT)
+            raise CommandRefusal(_UNKNOWN_COMPONENT)
         part, component = self.parts[number], self._component(number)
         match selector:
             case 0:
@@ -385,42 +389,42 @@ class Upgrades:
                 return _told(_version(component.held or component.staged))
             case _ if selector >= _OEM_FROM and selector in part.oem:
                 return part.oem[selector]
-        raise Refusal(_UNKNOWN_SELECTOR)
+        raise CommandRefusal(_UNKNOWN_SELECTOR)
 
     # -- upgrade actions ----------------------------------------------------------------------------------------------
 
-    def _abort(self, _: Request) -> bytes:
+    def _abort(self, _: CommandRequest) -> bytes:
         self._machine.settle()
         running = self._running
         if self._undoing is not None or (running is not None and running.command in (ACTIVATE, ROLL_BACK)):
-            raise Refusal(_CANNOT_ABORT)
+            raise CommandRefusal(_CANNOT_ABORT)
         self._running = None
         self._close()
         self._prepared.clear()
-        self._last = (ABORT, Code.OK)
+        self._last = (ABORT, EmulatedCode.OK)
         return b''
 
-    def _initiate(self, request: Request) -> bytes:
+    def _initiate(self, request: CommandRequest) -> bytes:
         mask, action = request.data
         if self._upload is not None and self.ability.while_uploading is not None:
-            raise Refusal(self.ability.while_uploading)
+            raise CommandRefusal(self.ability.while_uploading)
         numbers = _numbers(mask)
         if not numbers or any(number not in self.parts for number in numbers):
-            raise Refusal(_NO_COMPONENT)
+            raise CommandRefusal(_NO_COMPONENT)
         if action in (_UPLOAD, _COMPARE) and len(numbers) != 1:
-            raise Refusal(_NO_COMPONENT)
+            raise CommandRefusal(_NO_COMPONENT)
         if action > _COMPARE:
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         if self.ability.undesirable:
-            raise Refusal(Code.NOT_IN_STATE)
+            raise CommandRefusal(EmulatedCode.NOT_IN_STATE)
         by_itself = any(self.parts[number].backup is Backup.BY_ITSELF for number in numbers)
         if action == _BACK_UP and by_itself and self.ability.refuses_backup:
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         if not all(self._takes(number, action) for number in numbers):
-            raise Refusal(Code.NOT_IN_STATE)
+            raise CommandRefusal(EmulatedCode.NOT_IN_STATE)
         self._close()
         if action == _UPLOAD and self._machine.busy(self._bmc_of(numbers[0]), [self.parts[numbers[0]].key]) is not None:
-            raise Refusal(Code.BUSY)
+            raise CommandRefusal(EmulatedCode.BUSY)
         if action == _BACK_UP:
             return self._begin(INITIATE, self.times.back_up, lambda: self._backed_up(numbers))
         if action == _PREPARE:
@@ -428,7 +432,7 @@ class Upgrades:
         self._upload = _Upload(number=numbers[0], action=action)
         if action == _UPLOAD:
             self._machine.bmcs[self._bmc_of(numbers[0])].reserved.add(self.parts[numbers[0]].key)
-        self._last = (INITIATE, Code.OK)
+        self._last = (INITIATE, EmulatedCode.OK)
         return b''
 
     def _bmc_of(self, number: int) -> str:
@@ -454,7 +458,7 @@ class Upgrades:
                 return part.compares
         try:
             self._machine.judge(part.key)
-        except Refused:
+        except WriteRefused:
             return False
         return True
 
@@ -462,32 +466,32 @@ class Upgrades:
         for number in numbers:
             if self.parts[number].backup is Backup.BY_COMMAND:
                 self._machine.back_up(self.parts[number].key)
-        return Code.OK
+        return EmulatedCode.OK
 
     def _erased(self, numbers: tuple[int, ...]) -> int:
         for number in numbers:
             self._machine.drop_held(self.parts[number].key)
         self._prepared.update(numbers)
-        return Code.OK
+        return EmulatedCode.OK
 
-    def _block(self, request: Request) -> bytes:
+    def _block(self, request: CommandRequest) -> bytes:
         number, data, upload = request.data[0], request.data[1:], self._upload
         if self.ability.counts_in_a_byte:
             data = data[: len(data) & 0xFF]
         elif len(data) > self.ability.block_bytes.get(request.channel, 0):
-            raise Refusal(self.ability.too_long)
+            raise CommandRefusal(self.ability.too_long)
         if upload is None:
-            raise Refusal(Code.NOT_IN_STATE)
+            raise CommandRefusal(EmulatedCode.NOT_IN_STATE)
         if upload.blocks and number == upload.blocks - 1 & 0xFF and data == upload.last:
             if self.ability.repeated is not None:
-                raise Refusal(self.ability.repeated)
+                raise CommandRefusal(self.ability.repeated)
             self.repeated += 1
             return upload.answered
         if number != upload.blocks & 0xFF:
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         part, component = self.parts[upload.number], self._component(upload.number)
         if upload.position + len(data) > part.flash_bytes:
-            raise Refusal(_FULL)
+            raise CommandRefusal(_FULL)
         upload.last = data
         damage = self._fault('image-damaged', component, BLOCK)
         if damage is not None:
@@ -500,20 +504,20 @@ class Upgrades:
         if (section := part.sections.get(upload.sent)) is not None:
             upload.position = section[0]
             upload.answered = b''.join(value.to_bytes(4, 'little') for value in section)
-        self._begin(BLOCK, self.times.block, lambda: Code.OK)
+        self._begin(BLOCK, self.times.block, lambda: EmulatedCode.OK)
         page = self.ability.page_bytes
         if page is not None and not upload.answered and upload.position // page > (upload.position - len(data)) // page:
-            raise Refusal(_IN_PROGRESS)
+            raise CommandRefusal(_IN_PROGRESS)
         return upload.answered
 
-    def _finish(self, request: Request) -> bytes:
+    def _finish(self, request: CommandRequest) -> bytes:
         upload = self._upload
         if upload is None:
-            raise Refusal(Code.NOT_IN_STATE)
+            raise CommandRefusal(EmulatedCode.NOT_IN_STATE)
         if request.data[0] != upload.number:
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         if int.from_bytes(request.data[1:], 'little') != upload.sent:
-            raise Refusal(_WRONG_LENGTH)
+            raise CommandRefusal(_WRONG_LENGTH)
         self._close()
         writer = 'host' if request.is_hosts else 'bmc'
         return self._begin(FINISH, self.times.finish, lambda: self._finished(upload, writer))
@@ -526,17 +530,17 @@ class Upgrades:
             version_bytes(image.version)
             if upload.action == _COMPARE:
                 same = component.active is not None and component.active.digest == image.digest
-                return Code.OK if same else _DIFFERENT
+                return EmulatedCode.OK if same else _DIFFERENT
             self._machine.judge(part.key, image)
-        except (BadImage, Refused, ValueError):
+        except (BadImage, WriteRefused, ValueError):
             return _DIFFERENT if upload.action == _COMPARE else _WRONG_CONTENT
         self._machine.hold(part.key, image, writer)
         if self.ability.activates_at_finish:
             # The restart happens after Finish was answered.
             self._machine.later(0, self._who, f'{_RESTART} {1 << upload.number}')
-        return Code.OK
+        return EmulatedCode.OK
 
-    def _status(self, _: Request) -> bytes:
+    def _status(self, _: CommandRequest) -> bytes:
         self._machine.settle()
         running = self._running
         if running is None:
@@ -546,13 +550,13 @@ class Upgrades:
 
     # -- activation and rollback --------------------------------------------------------------------------------------
 
-    def _activate(self, request: Request) -> bytes:
+    def _activate(self, request: CommandRequest) -> bytes:
         override = request.data[:1] == b'\1'
         if request.data not in (b'', b'\0', b'\1') or (override and not self.ability.override):
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         held = tuple(number for number in self.parts if self._component(number).held is not None)
         if self._upload is not None or not held:
-            raise Refusal(Code.NOT_IN_STATE)
+            raise CommandRefusal(EmulatedCode.NOT_IN_STATE)
         self.activations += 1
         parts = [self.parts[number] for number in held]
         seconds = self.times.activate
@@ -578,10 +582,10 @@ class Upgrades:
         for part in self.parts.values():
             if not self._defers(part):
                 self._machine.drop_held(part.key)
-        return Code.OK
+        return EmulatedCode.OK
 
     def _activated_now(self, numbers: tuple[int, ...], override: bool) -> int:
-        self._rolled_back = (_ROLLBACK_OVERRIDDEN if override else Code.OK, 0)
+        self._rolled_back = (_ROLLBACK_OVERRIDDEN if override else EmulatedCode.OK, 0)
         self._activated = numbers
         self._test, self._tested_at = (_PASSED, 0), self._machine.now() + self.times.self_test
         failed = False
@@ -596,12 +600,12 @@ class Upgrades:
             seconds = self.times.self_test + self.times.roll_back
             self._undoing = (self._machine.now(), back)
             self._machine.later(seconds, self._who, f'{_UNDONE} {_mask(back)}')
-        return Code.OK
+        return EmulatedCode.OK
 
     def _with_a_way_back(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
         """The components that have a backup, or an image that waits for a restart of the payload and can be dropped."""
 
-        def has_one(component: Component) -> bool:
+        def has_one(component: EmulatedComponent) -> bool:
             return component.previous is not None or component.staged is not None
 
         return tuple(n for n in numbers if self.parts[n].backup is not Backup.NONE and has_one(self._component(n)))
@@ -610,36 +614,36 @@ class Upgrades:
         self._undoing = None
         for number in _numbers(mask):
             self._machine.roll_back(self.parts[number].key)
-        self._rolled_back = (Code.OK, mask)
+        self._rolled_back = (EmulatedCode.OK, mask)
 
-    def _self_test(self, _: Request) -> bytes:
+    def _self_test(self, _: CommandRequest) -> bytes:
         self._machine.settle()
         if not self.ability.self_test and self.ability.untested is not None:
             return self.ability.untested
         if self._tested_at is None or not self.ability.self_test:
-            raise Refusal(Code.NOT_IN_STATE)
+            raise CommandRefusal(EmulatedCode.NOT_IN_STATE)
         if self._machine.now() < self._tested_at:
-            raise Refusal(_IN_PROGRESS)
+            raise CommandRefusal(_IN_PROGRESS)
         return bytes(self._test)
 
-    def _rollback_status(self, _: Request) -> bytes | Answer:
+    def _rollback_status(self, _: CommandRequest) -> bytes | CommandAnswer:
         self._machine.settle()
         running = self._running
         if self._undoing is not None or (running is not None and running.command == ROLL_BACK):
-            raise Refusal(_IN_PROGRESS)
+            raise CommandRefusal(_IN_PROGRESS)
         code, mask = self._rolled_back
         percent = b'\x64' if self.ability.tells_percent and mask else b''
-        return Answer(code, bytes((mask,)) + percent)
+        return CommandAnswer(code, bytes((mask,)) + percent)
 
-    def _roll_back(self, _: Request) -> bytes:
+    def _roll_back(self, _: CommandRequest) -> bytes:
         back = self._with_a_way_back(self._activated or tuple(self.parts))
         if not self.ability.manual_rollback or self._upload is not None or not back:
-            raise Refusal(Code.NOT_IN_STATE)
+            raise CommandRefusal(EmulatedCode.NOT_IN_STATE)
         self.rollbacks += 1
 
         def done() -> int:
             self._undo(_mask(back))
-            return Code.OK
+            return EmulatedCode.OK
 
         if any(self.parts[number].restarts for number in back):
             return self._away(ROLL_BACK, self.times.roll_back, done)
@@ -664,18 +668,18 @@ class ExtendedLan:
         channel.parameters[start] = bytes((0, 0, 0)) + sizes
         channel.read_only.add(start)
 
-    def join(self, controller: Controller) -> None:
+    def join(self, controller: EmulatedController) -> None:
         """Register Get HPM.x Capabilities at a controller."""
-        controller.add(GROUP, HPM_X, self._capabilities, privilege=Privilege.USER, least=1, qualifier=PICMG_BODY)
+        controller.add(GROUP, HPM_X, self._capabilities, privilege=EmulatedPrivilege.USER, least=1, qualifier=PICMG_BODY)
 
     @property
     def block_bytes(self) -> int:
         """The longest block of an upload over this LAN: a payload without the message, body code and block number."""
         return self.inbound_bytes - _PAYLOAD_OVERHEAD - 2
 
-    def _capabilities(self, request: Request) -> bytes:
+    def _capabilities(self, request: CommandRequest) -> bytes:
         if request.data[0] != _HPM_2:
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         return bytes((_HPM_2, _REVISION)) + (1 << LAN).to_bytes(2, 'little') + bytes((0, self._start, _REVISION, 0, 0))
 
 

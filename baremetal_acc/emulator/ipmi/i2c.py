@@ -9,12 +9,20 @@ Source: IPMI 2.0 revision 1.1, section 22.11.
 
 from collections.abc import Callable, Mapping
 
-from baremetal_acc.emulator.ipmi.controller import APP, MANY, Code, Controller, Privilege, Refusal, Request
+from baremetal_acc.emulator.ipmi.controller import (
+    APP,
+    MANY,
+    CommandRefusal,
+    CommandRequest,
+    EmulatedCode,
+    EmulatedController,
+    EmulatedPrivilege,
+)
 
 Device = Callable[[bytes, int], bytes]
 """A device on a bus: takes the written bytes and the number of bytes to read, and returns the read bytes.
 
-It raises :class:`Refusal` with 83h where it does not acknowledge.
+It raises :class:`CommandRefusal` with 83h where it does not acknowledge.
 """
 
 NOT_ACKNOWLEDGED = 0x83
@@ -42,7 +50,7 @@ class Eeprom:
         """Carry out one transfer. The offset wraps at the end of the memory."""
         address, data = written[: self._address_bytes], written[self._address_bytes :]
         if data and self.protected:
-            raise Refusal(NOT_ACKNOWLEDGED)
+            raise CommandRefusal(NOT_ACKNOWLEDGED)
         if len(address) == self._address_bytes:
             self._place = int.from_bytes(address, 'big') % len(self.content)
         for byte in data:
@@ -62,19 +70,19 @@ class Buses:
     def __init__(self, devices: Mapping[tuple[int, int], Device]) -> None:
         self.devices = dict(devices)
 
-    def join(self, controller: Controller) -> None:
+    def join(self, controller: EmulatedController) -> None:
         """Register Master Write-Read at a controller."""
-        controller.add(APP, 0x52, self._transfer, privilege=Privilege.ADMINISTRATOR, least=3, most=MANY)
+        controller.add(APP, 0x52, self._transfer, privilege=EmulatedPrivilege.ADMINISTRATOR, least=3, most=MANY)
 
-    def _transfer(self, request: Request) -> bytes:
+    def _transfer(self, request: CommandRequest) -> bytes:
         bus, address, count, written = request.data[0], request.data[1], request.data[2], request.data[3:]
         if address & 1:
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         if len(written) > LONGEST:
-            raise Refusal(Code.LENGTH_EXCEEDED)
+            raise CommandRefusal(EmulatedCode.LENGTH_EXCEEDED)
         if count > LONGEST:
-            raise Refusal(Code.CANNOT_RETURN)
+            raise CommandRefusal(EmulatedCode.CANNOT_RETURN)
         device = self.devices.get((bus, address))
         if device is None:
-            raise Refusal(NOT_ACKNOWLEDGED)
+            raise CommandRefusal(NOT_ACKNOWLEDGED)
         return device(written, count)

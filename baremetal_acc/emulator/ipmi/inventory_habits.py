@@ -10,9 +10,9 @@ and 193, and openbmc issue 3591 (what empty bays answer), freeipmi-mirror issues
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from baremetal_acc.emulator.ipmi.controller import STORAGE, Code, Controller, Privilege, Request
-from baremetal_acc.emulator.ipmi.fru import Board, Product, inventory
-from baremetal_acc.emulator.ipmi.sdr import FruLocator, PlainRecord
+from baremetal_acc.emulator.ipmi.controller import STORAGE, CommandRequest, EmulatedCode, EmulatedController, EmulatedPrivilege
+from baremetal_acc.emulator.ipmi.fru import EmulatedBoardArea, EmulatedProductArea, inventory
+from baremetal_acc.emulator.ipmi.sdr import EmulatedFruLocator, PlainRecord
 
 _FIRST_FRU = 16
 _ADD_IN, _POWER_SUPPLY, _BACKPLANE, _MEMORY = 0x0B, 0x0A, 0x0F, 0x20
@@ -26,15 +26,17 @@ _HEADER_BYTES = 5
 DDR4_SPD = bytes.fromhex('23120c018521000800600003080b80000000080df8ff010055006e6e6e11006e200800057003003c14').ljust(512, b'\0')
 """The SPD of a DDR4 RDIMM: its first bytes, padded with zeros."""
 
-Record = FruLocator | PlainRecord
+Record = EmulatedFruLocator | PlainRecord
 
 
 def _damaged_card() -> bytes:
     """An FPGA card whose product area has one flipped bit; its board area is sound and names another part."""
     whole = bytearray(
         inventory(
-            board=Board(manufacturer='Maker', name='Board 9', serial='B-9', part_number='BP-9'),
-            product=Product(manufacturer='Maker', name='FPGA PAC D5005', part_number='P-9', version='1', serial='S-9'),
+            board=EmulatedBoardArea(manufacturer='Maker', name='Board 9', serial='B-9', part_number='BP-9'),
+            product=EmulatedProductArea(
+                manufacturer='Maker', name='FPGA PAC D5005', part_number='P-9', version='1', serial='S-9'
+            ),
         )
     )
     whole[whole.index(b'D5005')] ^= 1
@@ -66,7 +68,7 @@ HABITS: Mapping[str, InventoryHabit] = {
         frus=(
             ('CPU 1 DIMM 1', _MEMORY, _DIMM, DDR4_SPD),
             ('CPU 1 DIMM 2', _MEMORY, _DIMM, DDR4_SPD),
-            ('CPU 1 DIMM 3', _MEMORY, _DIMM, Code.NOT_PRESENT),
+            ('CPU 1 DIMM 3', _MEMORY, _DIMM, EmulatedCode.NOT_PRESENT),
             ('CPU 2 DIMM 1', _MEMORY, _DIMM, _UNSPECIFIED),
         )
     ),
@@ -74,8 +76,8 @@ HABITS: Mapping[str, InventoryHabit] = {
         frus=(
             ('BP0', _BACKPLANE, 0, _TIMEOUT),
             ('BP1', _BACKPLANE, 0, _UNSPECIFIED),
-            ('BP2', _BACKPLANE, 0, Code.OUT_OF_RANGE),
-            ('PSU 2', _POWER_SUPPLY, 0, Code.NOT_PRESENT),
+            ('BP2', _BACKPLANE, 0, EmulatedCode.OUT_OF_RANGE),
+            ('PSU 2', _POWER_SUPPLY, 0, EmulatedCode.NOT_PRESENT),
         )
     ),
     'blank-eeproms': InventoryHabit(
@@ -85,7 +87,7 @@ HABITS: Mapping[str, InventoryHabit] = {
             ('BP 5', _BACKPLANE, 0, b''),
         )
     ),
-    'empty-slot': InventoryHabit(frus=(('PERC2', _ADD_IN, 0, Code.OUT_OF_RANGE),)),
+    'empty-slot': InventoryHabit(frus=(('PERC2', _ADD_IN, 0, EmulatedCode.OUT_OF_RANGE),)),
     'damaged-card': InventoryHabit(frus=(('Slot 9', _ADD_IN, 0, _damaged_card()),)),
     'sdr-unreadable': InventoryHabit(records=(PlainRecord(kind=_SENSOR, body=bytes(40)),), unreadable=True),
     'sdr-wraps': InventoryHabit(wraps=True),
@@ -96,7 +98,7 @@ HABITS: Mapping[str, InventoryHabit] = {
 
 
 @dataclass(slots=True)
-class Habits:
+class InventoryHabits:
     """The chosen habits of one BMC.
 
     :ivar frus: their FRU memories by FRU device id.
@@ -113,7 +115,9 @@ class Habits:
         for habit in self._all:
             for name, entity, modifier, content in habit.frus:
                 number = _FIRST_FRU + len(self.records)
-                self.records.append(FruLocator(name=name, fru_id=number, entity=entity, instance=number, modifier=modifier))
+                self.records.append(
+                    EmulatedFruLocator(name=name, fru_id=number, entity=entity, instance=number, modifier=modifier)
+                )
                 if isinstance(content, bytes):
                     self.frus[number] = content
                 else:
@@ -131,17 +135,17 @@ class Habits:
         """Whether the last record names the first one as the next one."""
         return any(habit.wraps for habit in self._all)
 
-    def join(self, controller: Controller, number_of_records: Callable[[], int]) -> None:
+    def join(self, controller: EmulatedController, number_of_records: Callable[[], int]) -> None:
         """Apply the habits to a controller."""
         unreadable = any(habit.unreadable for habit in self._all)
         administrators = any(habit.administrators for habit in self._all)
 
-        def guard(request: Request) -> int | None:
+        def guard(request: CommandRequest) -> int | None:
             is_fru = request.netfn == STORAGE and request.command in (_INFO, _READ)
             is_record = (request.netfn, request.command) == (STORAGE, _GET_SDR)
             is_bridge = (request.netfn, request.command) == (_APP, _SEND_MESSAGE)
-            if administrators and (is_fru or is_record or is_bridge) and request.privilege < Privilege.ADMINISTRATOR:
-                return Code.PRIVILEGE
+            if administrators and (is_fru or is_record or is_bridge) and request.privilege < EmulatedPrivilege.ADMINISTRATOR:
+                return EmulatedCode.PRIVILEGE
             if is_fru and request.data:
                 if self._busy:
                     self._busy -= 1

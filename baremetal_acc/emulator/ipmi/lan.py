@@ -16,15 +16,15 @@ LOOPBACK = '127.0.0.1'
 START_SECONDS = 30
 
 
-class Endpoint(Protocol):
-    """One BMC on the LAN: :class:`~baremetal_acc.emulator.ipmi.session.Endpoint`, or a wrapper around it."""
+class LanEndpoint(Protocol):
+    """One BMC on the LAN: :class:`~baremetal_acc.emulator.ipmi.session.SessionEndpoint`, or a wrapper around it."""
 
     def receive(self, datagram: bytes) -> list[bytes]:
         """The answers to a datagram, to be sent at once or :func:`~baremetal_acc.emulator.ipmi.message.late`."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Line:
+class LanLine:
     """The transmission faults of datagrams; they can be changed while the BMC serves.
 
     :ivar loss: share of datagrams that are lost, each way, and ``garbled`` share of answers in which one bit is flipped.
@@ -56,7 +56,7 @@ class Line:
 
 
 class _Port(asyncio.DatagramProtocol):
-    def __init__(self, endpoint: Endpoint, line: Line) -> None:
+    def __init__(self, endpoint: LanEndpoint, line: LanLine) -> None:
         self._endpoint = endpoint
         self._line = line
         self._transport: asyncio.DatagramTransport | None = None
@@ -83,7 +83,7 @@ class _Port(asyncio.DatagramProtocol):
 
 
 async def listen(
-    endpoint: Endpoint, host: str = LOOPBACK, port: int = 0, line: Line | None = None
+    endpoint: LanEndpoint, host: str = LOOPBACK, port: int = 0, line: LanLine | None = None
 ) -> tuple[asyncio.DatagramTransport, int]:
     """Serve one BMC.
 
@@ -91,7 +91,7 @@ async def listen(
     :returns: the transport, which ends the service when closed, and the port.
     """
     transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-        lambda: _Port(endpoint, line or Line()), local_addr=(host, port)
+        lambda: _Port(endpoint, line or LanLine()), local_addr=(host, port)
     )
     return transport, int(transport.get_extra_info('sockname')[1])
 
@@ -115,7 +115,7 @@ class LanThread:
         self._thread.join(START_SECONDS)
         self._loop.close()
 
-    def add(self, endpoint: Endpoint, port: int = 0, line: Line | None = None) -> int:
+    def add(self, endpoint: LanEndpoint, port: int = 0, line: LanLine | None = None) -> int:
         """Serve one more BMC; return its port."""
         serving = listen(endpoint, port=port, line=line)
         transport, bound = asyncio.run_coroutine_threadsafe(serving, self._loop).result(START_SECONDS)

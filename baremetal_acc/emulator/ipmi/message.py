@@ -13,7 +13,7 @@ BMC = 0x20
 _LEAST = 7
 
 
-class Late(bytes):
+class LateMessage(bytes):
     """A datagram that is sent with a delay.
 
     :ivar seconds: the delay.
@@ -26,14 +26,14 @@ def late(datagram: bytes, seconds: float) -> bytes:
     """Return the datagram with a delay."""
     if seconds <= 0:
         return datagram
-    waiting = Late(datagram)
+    waiting = LateMessage(datagram)
     waiting.seconds = seconds
     return waiting
 
 
 def lateness(datagram: bytes) -> float:
     """The delay of a datagram, in seconds."""
-    return datagram.seconds if isinstance(datagram, Late) else 0.0
+    return datagram.seconds if isinstance(datagram, LateMessage) else 0.0
 
 
 def checksum(data: bytes) -> int:

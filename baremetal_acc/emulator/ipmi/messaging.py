@@ -11,7 +11,17 @@ Source: IPMI 2.0 revision 1.1, sections 22.1 to 22.8.
 from collections import deque
 from collections.abc import Callable
 
-from baremetal_acc.emulator.ipmi.controller import APP, IPMB, MANY, SYSTEM, Code, Controller, Privilege, Refusal, Request
+from baremetal_acc.emulator.ipmi.controller import (
+    APP,
+    IPMB,
+    MANY,
+    SYSTEM,
+    CommandRefusal,
+    CommandRequest,
+    EmulatedCode,
+    EmulatedController,
+    EmulatedPrivilege,
+)
 from baremetal_acc.emulator.ipmi.message import Message
 
 CAPACITY = 32
@@ -39,9 +49,9 @@ class Messages:
         self._queue: deque[Message] = deque(maxlen=CAPACITY)
         self._enables = _LOGGING
 
-    def join(self, controller: Controller) -> None:
+    def join(self, controller: EmulatedController) -> None:
         """Register the messaging commands at a controller."""
-        user, administrator = Privilege.USER, Privilege.ADMINISTRATOR
+        user, administrator = EmulatedPrivilege.USER, EmulatedPrivilege.ADMINISTRATOR
         controller.add(APP, 0x05, self._manufacture, privilege=administrator, most=MANY)
         controller.add(APP, 0x2E, self._set_enables, privilege=administrator, least=1)
         controller.add(APP, 0x2F, lambda _: bytes((self._enables,)), privilege=user)
@@ -72,37 +82,37 @@ class Messages:
         self.manufacturing = False
         self._attend()
 
-    def _manufacture(self, _: Request) -> bytes:
+    def _manufacture(self, _: CommandRequest) -> bytes:
         self.manufacturing = True
         return b''
 
-    def _set_enables(self, request: Request) -> bytes:
+    def _set_enables(self, request: CommandRequest) -> bytes:
         """Set BMC Global Enables: bits 0 to 3 can be set; the OEM bits 5 to 7 are not supported."""
         if request.data[0] & ~_ENABLES:
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         self._enables = request.data[0]
         return b''
 
-    def _of_the_host(self, request: Request) -> None:
+    def _of_the_host(self, request: CommandRequest) -> None:
         if request.channel != SYSTEM:
-            raise Refusal(Code.INVALID_COMMAND)
+            raise CommandRefusal(EmulatedCode.INVALID_COMMAND)
 
-    def _clear(self, request: Request) -> bytes:
+    def _clear(self, request: CommandRequest) -> bytes:
         self._of_the_host(request)
         if request.data[0] & RECEIVED:
             self._queue.clear()
             self._attend()
         return b''
 
-    def _get(self, request: Request) -> bytes:
+    def _get(self, request: CommandRequest) -> bytes:
         """The oldest message, from its NetFn on: the address of the BMC is left out."""
         self._of_the_host(request)
         if not self._queue:
-            raise Refusal(_EMPTY)
+            raise CommandRefusal(_EMPTY)
         message = self._queue.popleft()
         self._attend()
         return bytes((IPMB,)) + message.encoded()[1:]
 
-    def _event(self, _: Request) -> bytes:
+    def _event(self, _: CommandRequest) -> bytes:
         """Read Event Message Buffer: always empty, since this BMC has no sensors."""
-        raise Refusal(_EMPTY)
+        raise CommandRefusal(_EMPTY)

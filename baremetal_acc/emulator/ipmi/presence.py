@@ -12,7 +12,14 @@ data in hexadecimal digits with blanks between the bytes (``00 07 *``).
 from collections.abc import Callable
 from dataclasses import replace
 
-from baremetal_acc.emulator.ipmi.controller import QUALIFIER_BYTES, Answer, Code, Controller, Reach, Request
+from baremetal_acc.emulator.ipmi.controller import (
+    QUALIFIER_BYTES,
+    CommandAnswer,
+    CommandRequest,
+    EmulatedCode,
+    EmulatedController,
+    Reach,
+)
 from baremetal_acc.emulator.machine import Machine
 
 
@@ -23,7 +30,7 @@ class Presence:
     :param device: the card of the controller; None: the controller is the BMC itself.
     """
 
-    def __init__(self, controller: Controller, machine: Machine, bmc: str, device: str | None = None) -> None:
+    def __init__(self, controller: EmulatedController, machine: Machine, bmc: str, device: str | None = None) -> None:
         self._controller = controller
         self._machine = machine
         self._bmc = bmc
@@ -57,7 +64,7 @@ class Presence:
         gone = self._machine.faults.find('device-absent', bmc=self._bmc, device=self._device, use=False)
         return gone is not None or self._machine.now() < self._back
 
-    def _around(self, request: Request, execute: Callable[[Request], Answer]) -> Answer:
+    def _around(self, request: CommandRequest, execute: Callable[[CommandRequest], CommandAnswer]) -> CommandAnswer:
         """Execute a command with the faults that concern commands."""
         self._machine.settle()
         faults, method, data = self._machine.faults, f'{request.netfn:02X}/{request.command:02X}', request.data.hex(' ')
@@ -65,21 +72,27 @@ class Presence:
             rule := faults.find('bmc-restart-on-request', bmc=self._bmc, device=self._device, uri=data, method=method)
         ) is not None:
             self.restart(rule.parameters['seconds'])
-            return Answer(Code.OK, reach=Reach.UNHEARD)
+            return CommandAnswer(EmulatedCode.OK, reach=Reach.UNHEARD)
         slow = faults.find('slow', bmc=self._bmc, device=self._device, uri=data, method=method)
         answer = self._spoilt(request, execute, method, data)
         return answer if slow is None else replace(answer, late=answer.late + float(slow.parameters['seconds']))
 
-    def _spoilt(self, request: Request, execute: Callable[[Request], Answer], method: str, data: str) -> Answer:
+    def _spoilt(
+        self, request: CommandRequest, execute: Callable[[CommandRequest], CommandAnswer], method: str, data: str
+    ) -> CommandAnswer:
         """Execute a command with the faults that concern its answer; delays are added by the caller."""
         faults = self._machine.faults
         if request.session is not None and faults.find('ipmi-session-lost', bmc=self._bmc, uri=data, method=method) is not None:
             request.session.forget()
-            return Answer(Code.OK, reach=Reach.UNHEARD)
+            return CommandAnswer(EmulatedCode.OK, reach=Reach.UNHEARD)
         if (rule := faults.find('hang', bmc=self._bmc, device=self._device, uri=data, method=method)) is not None:
-            return replace(execute(request), reach=Reach.LOST) if rule.parameters['after'] else Answer(0, reach=Reach.UNHEARD)
+            return (
+                replace(execute(request), reach=Reach.LOST)
+                if rule.parameters['after']
+                else CommandAnswer(0, reach=Reach.UNHEARD)
+            )
         if (rule := faults.find('ipmi-code', bmc=self._bmc, device=self._device, uri=data, method=method)) is not None:
             if rule.parameters['after']:
                 execute(request)
-            return Answer(int(rule.parameters['code']) & 0xFF, request.data[: QUALIFIER_BYTES.get(request.netfn, 0)])
+            return CommandAnswer(int(rule.parameters['code']) & 0xFF, request.data[: QUALIFIER_BYTES.get(request.netfn, 0)])
         return execute(request)

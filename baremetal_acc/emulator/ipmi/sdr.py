@@ -8,7 +8,14 @@ Source: IPMI 2.0 revision 1.1, sections 33.9 to 33.16, 43.8 and 43.9.
 from dataclasses import dataclass
 from typing import Any
 
-from baremetal_acc.emulator.ipmi.controller import STORAGE, Code, Controller, Privilege, Refusal, Request
+from baremetal_acc.emulator.ipmi.controller import (
+    STORAGE,
+    CommandRefusal,
+    CommandRequest,
+    EmulatedCode,
+    EmulatedController,
+    EmulatedPrivilege,
+)
 from baremetal_acc.emulator.ipmi.message import BMC
 
 AMC = 0xC1
@@ -33,7 +40,7 @@ _FREE_BYTES = 0x4000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FruLocator:
+class EmulatedFruLocator:
     """A FRU device locator record: where a logical FRU device is.
 
     :ivar address: of the controller that holds it.
@@ -57,7 +64,7 @@ class FruLocator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerLocator:
+class EmulatedControllerLocator:
     """A management controller device locator record: where a further controller is.
 
     :ivar capabilities: bit 3: the controller has FRU devices.
@@ -108,7 +115,7 @@ class Repository:
 
     def __init__(
         self,
-        records: tuple[FruLocator | ControllerLocator | PlainRecord, ...],
+        records: tuple[EmulatedFruLocator | EmulatedControllerLocator | PlainRecord, ...],
         *,
         longest: int = 64,
         writable: bool = False,
@@ -126,14 +133,14 @@ class Repository:
         self._partial: tuple[int, bytes] | None = None
         self._added = self._erased = 0
 
-    def join(self, controller: Controller) -> None:
+    def join(self, controller: EmulatedController) -> None:
         """Register the SDR commands at a controller. A restart cancels the reservation."""
-        controller.add(STORAGE, 0x20, self._info, privilege=Privilege.USER)
-        controller.add(STORAGE, 0x22, self._reserve, privilege=Privilege.USER)
-        controller.add(STORAGE, 0x23, self._read, privilege=Privilege.USER, least=6)
+        controller.add(STORAGE, 0x20, self._info, privilege=EmulatedPrivilege.USER)
+        controller.add(STORAGE, 0x22, self._reserve, privilege=EmulatedPrivilege.USER)
+        controller.add(STORAGE, 0x23, self._read, privilege=EmulatedPrivilege.USER, least=6)
         controller.on_reset.append(self._cancel)
         if self.writable:
-            operator = Privilege.OPERATOR
+            operator = EmulatedPrivilege.OPERATOR
             controller.add(STORAGE, 0x24, self._add, privilege=operator, least=_HEADER_BYTES, most=_HEADER_BYTES + 0xFF)
             controller.add(STORAGE, 0x25, self._add_part, privilege=operator, least=7, most=6 + _HEADER_BYTES + 0xFF)
             controller.add(STORAGE, 0x26, self._delete, privilege=operator, least=4)
@@ -159,34 +166,34 @@ class Repository:
         self._reservation = None
         self._partial = None
 
-    def _info(self, _: Request) -> bytes:
+    def _info(self, _: CommandRequest) -> bytes:
         free = _FREE_BYTES if self.writable else 0
         can = _RESERVE | (_DELETE | _ADD_PART if self.writable else 0)
         times = self._added.to_bytes(4, 'little') + self._erased.to_bytes(4, 'little')
         return bytes((_VERSION,)) + len(self.raw).to_bytes(2, 'little') + free.to_bytes(2, 'little') + times + bytes((can,))
 
-    def _reserve(self, _: Request) -> bytes:
+    def _reserve(self, _: CommandRequest) -> bytes:
         self._reserved = self._reservation = self._reserved % 0xFFFF + 1
         return self._reserved.to_bytes(2, 'little')
 
-    def _read(self, request: Request) -> bytes:
+    def _read(self, request: CommandRequest) -> bytes:
         reservation, wanted = (int.from_bytes(request.data[place : place + 2], 'little') for place in (0, 2))
         start, count = request.data[4:6]
         numbers = sorted(self.raw)
         if not numbers:
-            raise Refusal(Code.NOT_PRESENT)
+            raise CommandRefusal(EmulatedCode.NOT_PRESENT)
         number = numbers[0] if wanted == _FIRST else numbers[-1] if wanted == _LAST else wanted
         if number not in self.raw:
-            raise Refusal(Code.NOT_PRESENT)
+            raise CommandRefusal(EmulatedCode.NOT_PRESENT)
         raw = number.to_bytes(2, 'little') + self.raw[number]
         # The beginning of a record may be read without a reservation, to get its length.
         if (start or reservation) and reservation != self._reservation:
-            raise Refusal(Code.RESERVATION_CANCELLED)
+            raise CommandRefusal(EmulatedCode.RESERVATION_CANCELLED)
         if start >= len(raw):
-            raise Refusal(Code.OUT_OF_RANGE)
+            raise CommandRefusal(EmulatedCode.OUT_OF_RANGE)
         part = raw[start:] if count == _WHOLE else raw[start : start + count]
         if len(part) > self.longest:
-            raise Refusal(Code.CANNOT_RETURN)
+            raise CommandRefusal(EmulatedCode.CANNOT_RETURN)
         following = next((one for one in numbers if one > number), self._end)
         return following.to_bytes(2, 'little') + part
 
@@ -198,49 +205,49 @@ class Repository:
         :raises Refusal: its length differs from the one in its header, or the repository is full.
         """
         if len(record) < _HEADER_BYTES or len(record) != _HEADER_BYTES + record[4]:
-            raise Refusal(_LENGTH_DIFFERS)
+            raise CommandRefusal(_LENGTH_DIFFERS)
         if len(self.raw) >= _MOST:
-            raise Refusal(Code.OUT_OF_SPACE)
+            raise CommandRefusal(EmulatedCode.OUT_OF_SPACE)
         number, self._next = self._next, self._next + 1
         self.raw[number] = record[2:]
         self._added += 1
         self._cancel()
         return number.to_bytes(2, 'little')
 
-    def _add(self, request: Request) -> bytes:
+    def _add(self, request: CommandRequest) -> bytes:
         return self._put(request.data)
 
-    def _add_part(self, request: Request) -> bytes:
+    def _add_part(self, request: CommandRequest) -> bytes:
         """Add a record in pieces, in their order; the last piece is marked."""
         reservation, number = (int.from_bytes(request.data[place : place + 2], 'little') for place in (0, 2))
         start, progress, piece = request.data[4], request.data[5] & 0xF, request.data[6:]
         if reservation != self._reservation:
-            raise Refusal(Code.RESERVATION_CANCELLED)
+            raise CommandRefusal(EmulatedCode.RESERVATION_CANCELLED)
         kept = b'' if start == 0 or self._partial is None else self._partial[1]
         if start != len(kept) or (start and self._partial is not None and number != self._partial[0]):
-            raise Refusal(Code.OUT_OF_RANGE)
+            raise CommandRefusal(EmulatedCode.OUT_OF_RANGE)
         record = kept + piece
         if progress == _LAST_PIECE:
             return self._put(record)
         self._partial = (self._next, record[: _HEADER_BYTES + 0xFF])
         return self._next.to_bytes(2, 'little')
 
-    def _delete(self, request: Request) -> bytes:
+    def _delete(self, request: CommandRequest) -> bytes:
         reservation, number = (int.from_bytes(request.data[place : place + 2], 'little') for place in (0, 2))
         if reservation != self._reservation:
-            raise Refusal(Code.RESERVATION_CANCELLED)
+            raise CommandRefusal(EmulatedCode.RESERVATION_CANCELLED)
         if number not in self.raw:
-            raise Refusal(Code.NOT_PRESENT)
+            raise CommandRefusal(EmulatedCode.NOT_PRESENT)
         del self.raw[number]
         self._erased += 1
         self._cancel()
         return number.to_bytes(2, 'little')
 
-    def _clear(self, request: Request) -> bytes:
+    def _clear(self, request: CommandRequest) -> bytes:
         if int.from_bytes(request.data[:2], 'little') != self._reservation:
-            raise Refusal(Code.RESERVATION_CANCELLED)
+            raise CommandRefusal(EmulatedCode.RESERVATION_CANCELLED)
         if request.data[2:5] != b'CLR' or request.data[5] not in (_ERASE, _ERASED_YET):
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         if request.data[5] == _ERASE:
             self.raw.clear()
             self._erased += 1

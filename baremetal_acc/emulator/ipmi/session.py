@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from baremetal_acc.emulator.clock import Clock
+from baremetal_acc.emulator.clock import EmulatedClock
 from baremetal_acc.emulator.ipmi.channel import LanChannel
 from baremetal_acc.emulator.ipmi.controller import (
     APP,
@@ -26,15 +26,15 @@ from baremetal_acc.emulator.ipmi.controller import (
     PRESENT,
     SECOND_LAN,
     SYSTEM,
-    Code,
-    Controller,
-    Privilege,
+    CommandRefusal,
+    CommandRequest,
+    EmulatedCode,
+    EmulatedController,
+    EmulatedPrivilege,
     Reach,
-    Refusal,
-    Request,
 )
 from baremetal_acc.emulator.ipmi.message import BMC, Message, late
-from baremetal_acc.emulator.ipmi.users import NAME_BYTES, User, Users
+from baremetal_acc.emulator.ipmi.users import NAME_BYTES, Users, UserTable
 
 _RMCP = bytes((6, 0, 0xFF))
 _ASF, _IPMI = 6, 7
@@ -76,7 +76,7 @@ AHEAD, BEHIND = 16, 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suite:
+class EmulatedSuite:
     """A cipher suite; the algorithms are those of tables 13-17 to 13-19."""
 
     number: int
@@ -99,8 +99,8 @@ _UNTAGGED = {_OPENED: 36, _RAKP2: 40, _RAKP4: 8}
 """Lengths of untagged refusals, by message type: all zeros but the status, as OpenBMC's phosphor-net-ipmid sends them."""
 
 SUITES = {
-    3: Suite(number=3, algorithms=(1, 1, 1), digest='sha1', check_bytes=12),
-    17: Suite(number=17, algorithms=(3, 4, 1), digest='sha256', check_bytes=16),
+    3: EmulatedSuite(number=3, algorithms=(1, 1, 1), digest='sha1', check_bytes=12),
+    17: EmulatedSuite(number=17, algorithms=(3, 4, 1), digest='sha256', check_bytes=16),
 }
 
 
@@ -114,16 +114,16 @@ class _Handshake:
 
     id: int
     console: bytes
-    suite: Suite
-    limit: Privilege
+    suite: EmulatedSuite
+    limit: EmulatedPrivilege
     since: float
     asked: bytes = b''
     answered: bytes = b''
     first: bytes = b''
     second: bytes = b''
     tail: bytes = b''
-    user: User | None = None
-    role: Privilege = Privilege.USER
+    user: UserTable | None = None
+    role: EmulatedPrivilege = EmulatedPrivilege.USER
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +146,9 @@ class _Active:
     end: Callable[[int], bool]
     k1: bytes
     k2: bytes
-    user: User
-    limit: Privilege
-    privilege: Privilege
+    user: UserTable
+    limit: EmulatedPrivilege
+    privilege: EmulatedPrivilege
     used: float
     highest: int = 0
     seen: set[int] = field(default_factory=set)
@@ -176,7 +176,7 @@ class _Active:
         return True
 
 
-class Endpoint:
+class SessionEndpoint:
     """The LAN side of one BMC.
 
     :param suites: cipher suites that it accepts, the preferred one first.
@@ -190,10 +190,10 @@ class Endpoint:
 
     def __init__(
         self,
-        controller: Controller,
+        controller: EmulatedController,
         users: Users,
         *,
-        clock: Clock | None = None,
+        clock: EmulatedClock | None = None,
         suites: tuple[int, ...] = (17, 3),
         kg: bytes = b'',
         idle_seconds: float = 60.0,
@@ -210,7 +210,7 @@ class Endpoint:
         self.reset_seconds = reset_seconds
         self.tags_refusals = tags_refusals
         self.said: Callable[[Message], Message] = lambda message: message
-        self._clock = clock or Clock()
+        self._clock = clock or EmulatedClock()
         self._handshakes: OrderedDict[int, _Handshake] = OrderedDict()
         self._active: dict[int, _Active] = {}
         self._silent_until = 0.0
@@ -220,11 +220,11 @@ class Endpoint:
             _RAKP3: self._rakp3,
         }
         controller.on_reset.append(self._restart)
-        controller.add(APP, 0x38, self._capabilities, privilege=Privilege.CALLBACK, least=2)
-        controller.add(APP, 0x3B, self._set_privilege, privilege=Privilege.CALLBACK, least=1)
-        controller.add(APP, 0x3C, self._close, privilege=Privilege.CALLBACK, least=4, most=5)
-        controller.add(APP, 0x42, self._channel_info, privilege=Privilege.USER, least=1)
-        controller.add(APP, 0x54, self._cipher_suites, privilege=Privilege.CALLBACK, least=3)
+        controller.add(APP, 0x38, self._capabilities, privilege=EmulatedPrivilege.CALLBACK, least=2)
+        controller.add(APP, 0x3B, self._set_privilege, privilege=EmulatedPrivilege.CALLBACK, least=1)
+        controller.add(APP, 0x3C, self._close, privilege=EmulatedPrivilege.CALLBACK, least=4, most=5)
+        controller.add(APP, 0x42, self._channel_info, privilege=EmulatedPrivilege.USER, least=1)
+        controller.add(APP, 0x54, self._cipher_suites, privilege=EmulatedPrivilege.CALLBACK, least=3)
 
     @property
     def sessions(self) -> int:
@@ -305,7 +305,7 @@ class Endpoint:
         if message is None or (message.netfn, message.command) not in _BEFORE_A_SESSION or message.to != BMC:
             return [], 0.0
         answer = self.controller.answer(
-            Request(channel=LAN, netfn=message.netfn, command=message.command, data=message.data, lun=message.to_lun)
+            CommandRequest(channel=LAN, netfn=message.netfn, command=message.command, data=message.data, lun=message.to_lun)
         )
         return [message.response(answer.wire).encoded()] if answer.reach is Reach.ANSWERED else [], answer.late
 
@@ -343,7 +343,7 @@ class Endpoint:
         if done is not None and done.request == message and now - done.at < DUPLICATE_SECONDS:
             return done.answers, max(0.0, done.at - now)
         answer = self.controller.answer(
-            Request(
+            CommandRequest(
                 channel=LAN,
                 netfn=message.netfn,
                 command=message.command,
@@ -406,14 +406,14 @@ class Endpoint:
         suite = next((suite for suite in self.suites if suite.algorithms == wanted), None)
         if suite is None:
             return _OPENED, bytes((tag, _NO_SUITE, 0, 0)) + console
-        if role > Privilege.OEM:
+        if role > EmulatedPrivilege.OEM:
             return _OPENED, bytes((tag, _NO_ROLE, 0, 0)) + console
         if len(self._active) >= SESSIONS:
             return _OPENED, bytes((tag, _NO_RESOURCES, 0, 0)) + console
         most = self.channel.suite_limit(suite.number)
         if not most:
             return _OPENED, bytes((tag, _NO_SUITE, 0, 0)) + console
-        limit = Privilege(min(role or Privilege.ADMINISTRATOR, most, Privilege.OEM))
+        limit = EmulatedPrivilege(min(role or EmulatedPrivilege.ADMINISTRATOR, most, EmulatedPrivilege.OEM))
         handshake = _Handshake(id=self._number(), console=console, suite=suite, limit=limit, since=self._clock.now())
         handshake.asked = payload
         handshake.answered = bytes((tag, _OK, limit, 0)) + console + handshake.id.to_bytes(4, 'little') + payload[8:32]
@@ -437,7 +437,7 @@ class Endpoint:
             del self._handshakes[number]
             return _RAKP2, bytes((tag, refused, 0, 0)) + handshake.console
         handshake.user = user
-        handshake.role = Privilege(role & _ROLE or Privilege.ADMINISTRATOR)
+        handshake.role = EmulatedPrivilege(role & _ROLE or EmulatedPrivilege.ADMINISTRATOR)
         handshake.first = payload[8:24]
         handshake.second = secrets.token_bytes(_HEAD)
         handshake.tail = bytes((role, len(name))) + name
@@ -478,7 +478,7 @@ class Endpoint:
             k2=suite.mac(key, b'\2' * _KEY_BYTES)[:16],
             user=user,
             limit=limit,
-            privilege=min(limit, Privilege.USER),
+            privilege=min(limit, EmulatedPrivilege.USER),
             used=self._clock.now(),
         )
         check = suite.mac(key, handshake.first + payload[4:8] + self.controller.guid)[: suite.check_bytes]
@@ -488,51 +488,51 @@ class Endpoint:
 
     # -- session commands ---------------------------------------------------------------------------------------------
 
-    def _capabilities(self, request: Request) -> bytes:
+    def _capabilities(self, request: CommandRequest) -> bytes:
         channel = self.controller.channel(request, request.data[0] & 0xF)
-        if channel != LAN or not Privilege.CALLBACK <= request.data[1] & 0xF <= Privilege.OEM:
-            raise Refusal(Code.INVALID_FIELD)
+        if channel != LAN or not EmulatedPrivilege.CALLBACK <= request.data[1] & 0xF <= EmulatedPrivilege.OEM:
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         extended = bool(request.data[0] & 0x80)
         status = 0x04 if self.users.has_names else 0
         version = (0x80, 0x02) if extended else (0, 0)
         return bytes((channel, version[0], status | (0x20 if self.channel.has_key else 0), version[1])) + bytes(4)
 
-    def _set_privilege(self, request: Request) -> bytes:
+    def _set_privilege(self, request: CommandRequest) -> bytes:
         session, wanted = request.session, request.data[0] & 0xF
         if session is None:
-            raise Refusal(Code.NOT_IN_STATE)
-        if wanted > Privilege.OEM:
-            raise Refusal(Code.INVALID_FIELD)
-        if wanted == Privilege.CALLBACK:
-            raise Refusal(0x80)
+            raise CommandRefusal(EmulatedCode.NOT_IN_STATE)
+        if wanted > EmulatedPrivilege.OEM:
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
+        if wanted == EmulatedPrivilege.CALLBACK:
+            raise CommandRefusal(0x80)
         if wanted > session.limit:
-            raise Refusal(0x81)
+            raise CommandRefusal(0x81)
         if wanted:
-            session.privilege = Privilege(wanted)
+            session.privilege = EmulatedPrivilege(wanted)
         return bytes((session.privilege,))
 
-    def _close(self, request: Request) -> bytes:
+    def _close(self, request: CommandRequest) -> bytes:
         session = request.session
         if session is None:
-            raise Refusal(Code.NOT_IN_STATE)
+            raise CommandRefusal(EmulatedCode.NOT_IN_STATE)
         number = int.from_bytes(request.data[:4], 'little')
         own = self._active.get(number)
-        if own is not None and request.privilege < Privilege.ADMINISTRATOR and own is not session:
-            raise Refusal(Code.PRIVILEGE)
+        if own is not None and request.privilege < EmulatedPrivilege.ADMINISTRATOR and own is not session:
+            raise CommandRefusal(EmulatedCode.PRIVILEGE)
         if not session.close(number):
-            raise Refusal(0x87)
+            raise CommandRefusal(0x87)
         return b''
 
-    def _channel_info(self, request: Request) -> bytes:
+    def _channel_info(self, request: CommandRequest) -> bytes:
         channel = self.controller.channel(request, request.data[0] & 0xF)
         sessions = {LAN: 0x80 | len(self._active), SECOND_LAN: 0x80}.get(channel, 0)
         return bytes((channel, *_MEDIA[channel], sessions)) + _IPMI_FORUM + bytes(2)
 
-    def _cipher_suites(self, request: Request) -> bytes:
+    def _cipher_suites(self, request: CommandRequest) -> bytes:
         channel = request.data[0] & 0xF
         channel = LAN if channel == PRESENT else channel
         if channel != LAN:
-            raise Refusal(Code.INVALID_FIELD)
+            raise CommandRefusal(EmulatedCode.INVALID_FIELD)
         start = (request.data[2] & 0x3F) * 16
         return (
             bytes((channel,))
@@ -540,15 +540,15 @@ class Endpoint:
         )
 
 
-def _refused(name: bytes, user: User | None, role: int, limit: Privilege) -> int:
+def _refused(name: bytes, user: UserTable | None, role: int, limit: EmulatedPrivilege) -> int:
     """The status with which RAKP 1 is refused, or 0. Role 0 means the highest privilege."""
     if len(name) > NAME_BYTES:
         return _NAME_LENGTH
-    if role > Privilege.OEM:
+    if role > EmulatedPrivilege.OEM:
         return _NO_ROLE
     if user is None:
         return _NO_USER
-    return _NO_PRIVILEGE if (role or Privilege.ADMINISTRATOR) > min(user.limit, limit) else _OK
+    return _NO_PRIVILEGE if (role or EmulatedPrivilege.ADMINISTRATOR) > min(user.limit, limit) else _OK
 
 
 def _pong(packet: bytes) -> list[bytes]:

@@ -18,41 +18,41 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from baremetal_acc.emulator.access import User
-from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.ipmi.chassis import Chassis, Control, History
+from baremetal_acc.emulator.access import CurrentUser
+from baremetal_acc.emulator.image import ImageFormat
+from baremetal_acc.emulator.ipmi.chassis import Control, EmulatedChassis, History
 from baremetal_acc.emulator.ipmi.controller import (
     APP,
     IPMB,
     LAN,
     SECOND_LAN,
     SYSTEM,
-    Answer,
     Around,
-    Code,
-    Controller,
-    Identity,
-    Privilege,
-    Refusal,
-    Request,
+    CommandAnswer,
+    CommandRefusal,
+    CommandRequest,
+    ControllerIdentity,
+    EmulatedCode,
+    EmulatedController,
+    EmulatedPrivilege,
 )
 from baremetal_acc.emulator.ipmi.event_log import EventLog
-from baremetal_acc.emulator.ipmi.firewall import Firewall
-from baremetal_acc.emulator.ipmi.fru import Board, FruDevices, inventory
-from baremetal_acc.emulator.ipmi.hpm import Ability, ExtendedLan, Part, Times, Upgrades
+from baremetal_acc.emulator.ipmi.firewall import EmulatedFirewall
+from baremetal_acc.emulator.ipmi.fru import EmulatedBoardArea, FruDevices, inventory
+from baremetal_acc.emulator.ipmi.hpm import Ability, ExtendedLan, HpmPart, Times, Upgrades
 from baremetal_acc.emulator.ipmi.i2c import Buses, Device, Eeprom
-from baremetal_acc.emulator.ipmi.inventory_habits import Habits
-from baremetal_acc.emulator.ipmi.lan import LOOPBACK, Line, listen
+from baremetal_acc.emulator.ipmi.inventory_habits import InventoryHabits
+from baremetal_acc.emulator.ipmi.lan import LOOPBACK, LanLine, listen
 from baremetal_acc.emulator.ipmi.messaging import Messages
 from baremetal_acc.emulator.ipmi.presence import Presence
-from baremetal_acc.emulator.ipmi.sdr import ControllerLocator, FruLocator, PlainRecord, Repository
-from baremetal_acc.emulator.ipmi.session import SUITES, Endpoint
+from baremetal_acc.emulator.ipmi.sdr import EmulatedControllerLocator, EmulatedFruLocator, PlainRecord, Repository
+from baremetal_acc.emulator.ipmi.session import SUITES, SessionEndpoint
 from baremetal_acc.emulator.ipmi.system import Signal, SystemDoor, SystemInterface
 from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, version_bytes
 from baremetal_acc.emulator.ipmi.users import Users
-from baremetal_acc.emulator.ipmi.wire import Wire
+from baremetal_acc.emulator.ipmi.wire import EmulatedWire
 from baremetal_acc.emulator.machine import Keeper, Machine
-from baremetal_acc.emulator.parts import Cause, Power, Refused
+from baremetal_acc.emulator.parts import Cause, Power, WriteRefused
 
 BMC_BOARD = ''
 """The key of the BMC's own board among the boards of a machine; the others are those of cards, by device."""
@@ -69,9 +69,9 @@ _DEVICE_ID, _CARD_DEVICE_ID, _CARD_SUPPORT = 0x20, 0x31, 0x08
 _KEEPS_A_LOG = 0x04
 
 _PRIVILEGES = {
-    'Administrator': Privilege.ADMINISTRATOR,
-    'Operator': Privilege.OPERATOR,
-    'ReadOnly': Privilege.USER,
+    'Administrator': EmulatedPrivilege.ADMINISTRATOR,
+    'Operator': EmulatedPrivilege.OPERATOR,
+    'ReadOnly': EmulatedPrivilege.USER,
 }
 
 _RESETS = {
@@ -98,8 +98,8 @@ class IpmiOptions:
 
     :param suites: cipher suites that it offers.
     :param hpm: the BMC, and its cards, take firmware over HPM.1.
-    :param firewall: they have a firmware firewall; the five options after it describe it, see :class:`Firewall`. With the last
-        the BMC has commands of its manufacturer, which do nothing.
+    :param firewall: they have a firmware firewall; the five options after it describe it, see :class:`EmulatedFirewall`. With
+        the last the BMC has commands of its manufacturer, which do nothing.
     :param host_history: the BMC of a host reports the cause of its last start, its power-on hours, and the number of log
         entries.
     :param minutes_per_count: the unit of the power-on hours counter.
@@ -130,7 +130,7 @@ class IpmiOptions:
     tags_refusals: bool = True
     second_lan: bool = False
     inventory_habits: tuple[str, ...] = ()
-    line: Line = field(default_factory=Line)
+    line: LanLine = field(default_factory=LanLine)
 
 
 class _Keeps(Protocol):
@@ -159,8 +159,8 @@ class IpmiSite:
         machine: Machine,
         bmc: str,
         *,
-        users: Iterable[User],
-        boards: Mapping[str, Board],
+        users: Iterable[CurrentUser],
+        boards: Mapping[str, EmulatedBoardArea],
         options: IpmiOptions | None = None,
         changed: Callable[[], None] | None = None,
     ) -> None:
@@ -169,22 +169,24 @@ class IpmiSite:
         self.options = options or IpmiOptions()
         lans = (LAN, SECOND_LAN) if self.options.second_lan else (LAN,)
         guid = _guid(machine, bmc, boards)
-        self.controller = Controller(identity=Identity(device_id=_DEVICE_ID), guid=guid, channels=(IPMB, *lans, SYSTEM))
+        self.controller = EmulatedController(
+            identity=ControllerIdentity(device_id=_DEVICE_ID), guid=guid, channels=(IPMB, *lans, SYSTEM)
+        )
         self.users = Users()
         for number, user in enumerate((one for one in users if len(one.password.encode()) <= LONGEST_PASSWORD), 2):
             self.users.put(number, user.name, user.password.encode(), _PRIVILEGES[user.role])
         self.users.join(self.controller)
         self._changed = changed
         self._keeps: dict[str, _Keeps] = {'users': self.users}
-        self.firewalls: dict[str, Firewall] = {}
+        self.firewalls: dict[str, EmulatedFirewall] = {}
         self.upgrades: dict[str, Upgrades] = {}
-        self.cards: dict[str, Controller] = {}
+        self.cards: dict[str, EmulatedController] = {}
         self.messages = Messages()
         self.messages.join(self.controller)
         interface = SystemInterface(self.controller, self.messages, on_host_reset=self._host_was_reset)
         self.door = SystemDoor(interface, self.messages)
         self._host_resets = False
-        self.endpoint = Endpoint(
+        self.endpoint = SessionEndpoint(
             self.controller,
             self.users,
             clock=machine.clock,
@@ -196,10 +198,10 @@ class IpmiSite:
         self._keeps['lan'] = self.endpoint.channel
         if self.endpoint.second is not None:
             self._keeps['second lan'] = self.endpoint.second
-        self.wire = Wire(self.endpoint, machine, bmc)
-        self.controller.add(APP, 0x01, lambda _: self._identity().encoded(), privilege=Privilege.USER)
+        self.wire = EmulatedWire(self.endpoint, machine, bmc)
+        self.controller.add(APP, 0x01, lambda _: self._identity().encoded(), privilege=EmulatedPrivilege.USER)
         self._system = next((system.name for system in machine.systems.values() if system.bmc == bmc), '')
-        self._chassis = Chassis(
+        self._chassis = EmulatedChassis(
             lambda: machine.systems[self._system].power in (Power.ON, Power.POWERING_OFF),
             self._control,
             self._history if self.options.host_history else None,
@@ -221,21 +223,21 @@ class IpmiSite:
 
     # -- parts of the BMC ---------------------------------------------------------------------------------------------
 
-    def _add_inventory(self, boards: Mapping[str, Board]) -> None:
+    def _add_inventory(self, boards: Mapping[str, EmulatedBoardArea]) -> None:
         """Add FRU devices and locators. Each card is a controller of its own, whose EEPROM the BMC also reaches by I2C."""
-        locators: list[FruLocator | ControllerLocator | PlainRecord] = []
-        habits = Habits(self.options.inventory_habits)
+        locators: list[EmulatedFruLocator | EmulatedControllerLocator | PlainRecord] = []
+        habits = InventoryHabits(self.options.inventory_habits)
         buses: dict[tuple[int, int], Device] = {}
         if BMC_BOARD in boards:
             own = FruDevices({0: inventory(board=boards[BMC_BOARD])} | habits.frus)
             own.join(self.controller)
             self._keeps['frus'] = own
             buses[_OWN_BUS, _EEPROM] = Eeprom(own.contents[0])
-            locators.append(FruLocator(name='System board', fru_id=0, entity=_SYSTEM_BOARD, instance=1))
+            locators.append(EmulatedFruLocator(name='System board', fru_id=0, entity=_SYSTEM_BOARD, instance=1))
         for number, (device, board) in enumerate((device, board) for device, board in boards.items() if device != BMC_BOARD):
             address = _FIRST_CARD + 2 * number
-            card = Controller(
-                identity=Identity(device_id=_CARD_DEVICE_ID, support=_CARD_SUPPORT),
+            card = EmulatedController(
+                identity=ControllerIdentity(device_id=_CARD_DEVICE_ID, support=_CARD_SUPPORT),
                 guid=hashlib.sha256(f'{board.serial}/{device}'.encode()).digest()[:16],
                 address=address,
                 channels=(IPMB,),
@@ -248,14 +250,14 @@ class IpmiSite:
             buses[_EEPROM_BUS, _EEPROM + 2 * number] = eeprom
             self.controller.behind[IPMB, address] = self.cards[device] = card
             self._furnish(card, device)
-            locators.append(ControllerLocator(name=device[:16], address=address, instance=_FIRST_INSTANCE + number))
+            locators.append(EmulatedControllerLocator(name=device[:16], address=address, instance=_FIRST_INSTANCE + number))
         Buses(buses).join(self.controller)
         records = Repository((*locators, *habits.records), writable=True, wraps=habits.wraps)
         records.join(self.controller)
         habits.join(self.controller, lambda: max(records.raw, default=0))
         self._keeps['records'] = records
 
-    def _furnish(self, controller: Controller, device: str) -> None:
+    def _furnish(self, controller: EmulatedController, device: str) -> None:
         """Add what the BMC and a card have in common: presence, HPM.1 firmware upgrade and firmware firewall."""
         machine, options = self._machine, self.options
         presence = Presence(controller, machine, self._bmc, device or None)
@@ -271,7 +273,7 @@ class IpmiSite:
             self.upgrades[device] = Upgrades(machine, parts, presence, times=times, ability=ability)
             self.upgrades[device].join(controller)
         if options.firewall:
-            self.firewalls[device] = Firewall(
+            self.firewalls[device] = EmulatedFirewall(
                 controller,
                 machine,
                 self._bmc,
@@ -284,16 +286,16 @@ class IpmiSite:
             )
             if options.firewall_makers_qualifier and device == BMC_BOARD:
                 for command in _MAKERS_COMMANDS:
-                    controller.add(_MAKERS_NETFN, command, lambda _: b'', privilege=Privilege.ADMINISTRATOR)
+                    controller.add(_MAKERS_NETFN, command, lambda _: b'', privilege=EmulatedPrivilege.ADMINISTRATOR)
             self.firewalls[device].join()
             self._keeps[f'firewall of {device}' if device else 'firewall'] = self.firewalls[device]
         if self._changed is not None:
             controller.around = _storing(controller.around, self._changed)
 
-    def _parts(self, device: str) -> dict[int, Part]:
+    def _parts(self, device: str) -> dict[int, HpmPart]:
         found = []
         for component in self._machine.components.values():
-            is_its = (component.bmc, component.device, component.kind) == (self._bmc, device, Kind.FIRMWARE)
+            is_its = (component.bmc, component.device, component.kind) == (self._bmc, device, ImageFormat.FIRMWARE)
             if not is_its or not component.updateable or component.active is None:
                 continue
             try:
@@ -301,10 +303,10 @@ class IpmiSite:
             except ValueError:
                 continue
             name = component.key.rsplit('/', 1)[-1][:_NAME_BYTES]
-            found.append(Part(key=component.key, name=name, restarts=component.component == 'bmc'))
+            found.append(HpmPart(key=component.key, name=name, restarts=component.component == 'bmc'))
         return dict(enumerate(found[:MOST_COMPONENTS]))
 
-    def _identity(self) -> Identity:
+    def _identity(self) -> ControllerIdentity:
         """The identity with the present firmware version, that of the BMC's own component."""
         for component in self._machine.components.values():
             if (component.bmc, component.device, component.component) != (self._bmc, BMC_BOARD, 'bmc'):
@@ -328,8 +330,8 @@ class IpmiSite:
             return
         try:
             self._machine.reset_system(self._system, _RESETS[wanted], cause=Cause.COMMAND, channel=self._chassis.channel)
-        except Refused as why:
-            raise Refusal(Code.NOT_IN_STATE) from why
+        except WriteRefused as why:
+            raise CommandRefusal(EmulatedCode.NOT_IN_STATE) from why
 
     def _history(self) -> History:
         system = self._machine.systems[self._system]
@@ -356,7 +358,7 @@ class IpmiSite:
             return
         self._host_resets = True
         try:
-            with contextlib.suppress(Refused):
+            with contextlib.suppress(WriteRefused):
                 self._machine.reset_system(self._system, 'ForceRestart', cause=Cause.SOFT_RESET)
         finally:
             self._host_resets = False
@@ -417,7 +419,7 @@ class IpmiSite:
 def _storing(around: Around | None, changed: Callable[[], None]) -> Around:
     """Wrap a controller so that the state is stored before each answer."""
 
-    def answered(request: Request, execute: Callable[[Request], Answer]) -> Answer:
+    def answered(request: CommandRequest, execute: Callable[[CommandRequest], CommandAnswer]) -> CommandAnswer:
         answer = execute(request) if around is None else around(request, execute)
         changed()
         return answer
@@ -425,7 +427,7 @@ def _storing(around: Around | None, changed: Callable[[], None]) -> Around:
     return answered
 
 
-def _guid(machine: Machine, bmc: str, boards: Mapping[str, Board]) -> bytes:
+def _guid(machine: Machine, bmc: str, boards: Mapping[str, EmulatedBoardArea]) -> bytes:
     """A GUID that is the same for the same machine."""
     serial = boards[BMC_BOARD].serial if BMC_BOARD in boards else ''
     return hashlib.sha256(f'{machine.product}/{bmc}/{serial}'.encode()).digest()[:16]

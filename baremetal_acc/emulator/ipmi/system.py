@@ -20,7 +20,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import cast
 
-from baremetal_acc.emulator.ipmi.controller import SYSTEM, Controller, Privilege, Reach, Request
+from baremetal_acc.emulator.ipmi.controller import SYSTEM, CommandRequest, EmulatedController, EmulatedPrivilege, Reach
 from baremetal_acc.emulator.ipmi.message import checksum
 from baremetal_acc.emulator.ipmi.messaging import Messages
 
@@ -62,7 +62,7 @@ class Frame:
     late: float = 0.0
 
 
-class Codec:
+class SystemCodec:
     """Splits a byte stream into frames. A frame that is too long, or ends in an escape, is dropped."""
 
     def __init__(self) -> None:
@@ -102,7 +102,9 @@ class SystemInterface:
     :param on_host_reset: called when the machine at the other end was reset.
     """
 
-    def __init__(self, controller: Controller, messages: Messages, *, on_host_reset: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, controller: EmulatedController, messages: Messages, *, on_host_reset: Callable[[], None] = lambda: None
+    ) -> None:
         self._controller = controller
         self._messages = messages
         self._on_host_reset = on_host_reset
@@ -117,13 +119,13 @@ class SystemInterface:
         raw = frame.content
         if len(raw) < _LEAST or checksum(raw) or raw[1] >> 2 & 1 or self._controller.is_away:
             return []
-        request = Request(
+        request = CommandRequest(
             channel=SYSTEM,
             netfn=raw[1] >> 2,
             lun=raw[1] & 3,
             command=raw[2],
             data=raw[3:-1],
-            privilege=Privilege.ADMINISTRATOR,
+            privilege=EmulatedPrivilege.ADMINISTRATOR,
         )
         answer = self._controller.answer(request)
         if answer.reach is not Reach.ANSWERED:
@@ -137,7 +139,7 @@ class SystemInterface:
 class _Connection(asyncio.Protocol):
     def __init__(self, door: 'SystemDoor') -> None:
         self._door = door
-        self._codec = Codec()
+        self._codec = SystemCodec()
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -51,7 +51,7 @@ def told_version(version: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upload:
+class UploadAction:
     """The upload to one component."""
 
     component: int
@@ -61,7 +61,7 @@ class Upload:
 
 
 def build_upgrade_image(
-    uploads: Sequence[Upload],
+    uploads: Sequence[UploadAction],
     *,
     device_id: int,
     manufacturer: int,

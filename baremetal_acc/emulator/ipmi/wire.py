@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from baremetal_acc.emulator.ipmi.message import Message, late, lateness
-from baremetal_acc.emulator.ipmi.session import Endpoint
+from baremetal_acc.emulator.ipmi.session import SessionEndpoint
 from baremetal_acc.emulator.machine import Machine
 
 FLOOD = 2000
@@ -93,10 +93,10 @@ MALFORMED: Mapping[str, Malformed] = {
 """Functions that malform an answer, by ``how``. With ``sequence`` the answer is well formed, and answers another request."""
 
 
-class Wire:
+class EmulatedWire:
     """Applies the datagram faults between the network and the LAN side of one BMC."""
 
-    def __init__(self, endpoint: Endpoint, machine: Machine, bmc: str) -> None:
+    def __init__(self, endpoint: SessionEndpoint, machine: Machine, bmc: str) -> None:
         self._endpoint = endpoint
         self._machine = machine
         self._bmc = bmc

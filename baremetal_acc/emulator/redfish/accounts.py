@@ -4,7 +4,7 @@
 
 from collections.abc import Iterable
 
-from baremetal_acc.emulator.access import MAX_PASSWORD, MIN_PASSWORD, ROLES, Account, User, check_password
+from baremetal_acc.emulator.access import MAX_PASSWORD, MIN_PASSWORD, ROLES, CurrentUser, EmulatedAccount, check_password
 from baremetal_acc.emulator.redfish.errors import RedfishError, not_found
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,
@@ -111,7 +111,7 @@ def _accounts(view: View) -> Iterable[Resource]:
     return [_account(view, account) for account in view.access.accounts.values()]
 
 
-def _account(view: View, account: Account) -> Resource:
+def _account(view: View, account: EmulatedAccount) -> Resource:
     def set_password(value: str) -> None:
         try:
             check_password(value)
@@ -164,7 +164,7 @@ def _create_account(view: View, body: Body) -> Outcome:
     if body['RoleId'] not in ROLES:
         raise RedfishError(400, 'PropertyValueNotInList', body['RoleId'], 'RoleId')
     try:
-        account = view.access.add(User(name=name, password=body['Password'], role=body['RoleId']))
+        account = view.access.add(CurrentUser(name=name, password=body['Password'], role=body['RoleId']))
     except ValueError as exc:
         raise RedfishError(400, 'PropertyValueFormatError', '******', 'Password', text=str(exc)) from exc
     resource = _account(view, account)

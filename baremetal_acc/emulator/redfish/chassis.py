@@ -8,9 +8,9 @@ from typing import Any
 
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,
-    Action,
     Body,
     Resource,
+    ResourceAction,
     Writables,
     collection,
     ref,
@@ -61,7 +61,7 @@ def add_chassis(
     oem: Callable[[], Body] | None = None,
     links_oem: Mapping[str, Any] | None = None,
     writable: Callable[[], Writables] | None = None,
-    actions: tuple[Action, ...] = (),
+    actions: tuple[ResourceAction, ...] = (),
     device: str | None = None,
     system: str | None = None,
 ) -> str:

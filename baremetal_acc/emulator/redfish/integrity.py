@@ -16,19 +16,19 @@ from baremetal_acc.emulator.fault import Fault
 from baremetal_acc.emulator.redfish.errors import RedfishError
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,
-    Action,
     Body,
     Caller,
     Outcome,
     Parameter,
     Resource,
+    ResourceAction,
     collection,
     ref,
     refs,
     status,
 )
 from baremetal_acc.emulator.redfish.view import View
-from baremetal_acc.emulator.spdm import Authority, Block, Identity
+from baremetal_acc.emulator.spdm import Authority, MeasurementBlock, SpdmIdentity
 
 COLLECTION = f'{ROOT}/ComponentIntegrity'
 ACTION = '#ComponentIntegrity.SPDMGetSignedMeasurements'
@@ -44,7 +44,7 @@ def add_integrity(
     protects: Sequence[str],
     requester: str,
     device: str,
-    blocks: Callable[[], tuple[Block, ...]],
+    blocks: Callable[[], tuple[MeasurementBlock, ...]],
     version: str = '1.2',
 ) -> None:
     """Add the ComponentIntegrity of a root of trust, with the certificates of the device.
@@ -79,7 +79,7 @@ def add_integrity(
                 },
             },
             actions=(
-                Action(
+                ResourceAction(
                     name=ACTION,
                     target=f'{uri}/Actions/ComponentIntegrity.SPDMGetSignedMeasurements',
                     parameters=(
@@ -121,7 +121,7 @@ class _Responder:
         name: str,
         uri: str,
         device: str,
-        blocks: Callable[[], tuple[Block, ...]],
+        blocks: Callable[[], tuple[MeasurementBlock, ...]],
         version: str,
     ) -> None:
         self._view = view
@@ -131,7 +131,7 @@ class _Responder:
         self._device = device
         self._blocks = blocks
         self._version = version
-        self._identities: dict[str, Identity] = {}
+        self._identities: dict[str, SpdmIdentity] = {}
         self._last: bytes | None = None
 
     def answer(self, caller: Caller, given: Body, certificate: Body) -> Outcome:
@@ -162,7 +162,7 @@ class _Responder:
             return self._last
         identity = self.identity()
         if how == 'other-key':
-            identity = Identity(key=self._made('another key', self._authority).key, chain=identity.chain)
+            identity = SpdmIdentity(key=self._made('another key', self._authority).key, chain=identity.chain)
         said = spdm.transcript(
             identity,
             (*self._blocks(), spdm.mode(debug=how == 'debug-mode')),
@@ -172,7 +172,7 @@ class _Responder:
         )
         return said[: len(said) // 2] if how == 'truncated' else said
 
-    def identity(self) -> Identity:
+    def identity(self) -> SpdmIdentity:
         """The identity that the device presents now."""
         rule = self._rule(use=False)
         match rule.parameters['how'] if rule is not None else None:
@@ -185,7 +185,7 @@ class _Responder:
             case _:
                 return self._made('own', self._authority)
 
-    def _made(self, what: str, authority: Authority, *, expired: bool = False) -> Identity:
+    def _made(self, what: str, authority: Authority, *, expired: bool = False) -> SpdmIdentity:
         if what not in self._identities:
             self._identities[what] = authority.device(f'Emulated device {self._name}', expired=expired)
         return self._identities[what]

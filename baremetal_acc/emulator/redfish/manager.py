@@ -8,12 +8,12 @@ from typing import Any
 from baremetal_acc.emulator.redfish.errors import RedfishError
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,
-    Action,
     Body,
     Caller,
     Outcome,
     Parameter,
     Resource,
+    ResourceAction,
     collection,
     ref,
     refs,
@@ -100,10 +100,10 @@ def add_manager(
         machine.reset_bmc(view.name)
         return Outcome()
 
-    actions: tuple[Action, ...] = ()
+    actions: tuple[ResourceAction, ...] = ()
     if is_self:
         actions = (
-            Action(
+            ResourceAction(
                 name='#Manager.Reset',
                 target=f'{uri}/Actions/Manager.Reset',
                 parameters=(Parameter(name='ResetType', allowed=RESETS),),
@@ -207,7 +207,7 @@ def _add_virtual_media(view: View, manager: str) -> None:
             type='#VirtualMedia.v1_6_3.VirtualMedia',
             render=render,
             actions=(
-                Action(
+                ResourceAction(
                     name='#VirtualMedia.InsertMedia',
                     target=f'{uri}/Actions/VirtualMedia.InsertMedia',
                     parameters=(
@@ -223,7 +223,7 @@ def _add_virtual_media(view: View, manager: str) -> None:
                     invoke=insert,
                     privilege='ConfigureManager',
                 ),
-                Action(
+                ResourceAction(
                     name='#VirtualMedia.EjectMedia',
                     target=f'{uri}/Actions/VirtualMedia.EjectMedia',
                     parameters=(),

@@ -5,7 +5,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from baremetal_acc.emulator.parts import Component
+from baremetal_acc.emulator.parts import EmulatedComponent
 from baremetal_acc.emulator.redfish.resource import Body, Resource, collection, ref, refs, status
 from baremetal_acc.emulator.redfish.view import View
 
@@ -35,7 +35,7 @@ def add_pcie_device(
     """
     machine = view.machine
 
-    def firmware() -> Component | None:
+    def firmware() -> EmulatedComponent | None:
         return machine.components.get(component) if component is not None else None
 
     def render() -> Body:

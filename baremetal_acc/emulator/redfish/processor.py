@@ -18,7 +18,7 @@ PROCESSOR = '#Processor.v1_20_0.Processor'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
+class EmulatedSlot:
     """A reconfiguration slot: its SlotId, the component that holds its function, and its lock."""
 
     slot_id: str
@@ -120,7 +120,7 @@ def add_processor(
 def fpga_body(
     view: View,
     uri: str,
-    slots: Sequence[Slot],
+    slots: Sequence[EmulatedSlot],
     *,
     lock: str,
     firmware_id: str,
@@ -145,14 +145,14 @@ def fpga_body(
     return render
 
 
-def _slot(machine: Machine, uri: str, slot: Slot) -> Body:
+def _slot(machine: Machine, uri: str, slot: EmulatedSlot) -> Body:
     shown: Body = {'SlotId': slot.slot_id, 'UUID': slot.uuid, 'ProgrammableFromHost': machine.shown(slot.lock)}
     if machine.components[slot.component].active is not None:
         shown['AccelerationFunction'] = ref(f'{uri}/AccelerationFunctions/{slot.slot_id}')
     return shown
 
 
-def fpga_writable(view: View, slots: Sequence[Slot], *, lock: str) -> Callable[[], Writables]:
+def fpga_writable(view: View, slots: Sequence[EmulatedSlot], *, lock: str) -> Callable[[], Writables]:
     """The writable properties of the FPGA: its lock, and the lock of each slot."""
     return lambda: {
         'FPGA': {
@@ -163,13 +163,13 @@ def fpga_writable(view: View, slots: Sequence[Slot], *, lock: str) -> Callable[[
 
 
 def add_acceleration_functions(
-    view: View, uri: str, slots: Sequence[Slot], *, manufacturer: str, device: str | None = None
+    view: View, uri: str, slots: Sequence[EmulatedSlot], *, manufacturer: str, device: str | None = None
 ) -> None:
     """Add the collection of an FPGA's functions: one resource for each slot that holds a function."""
     machine = view.machine
     base = f'{uri}/AccelerationFunctions'
 
-    def held() -> list[Slot]:
+    def held() -> list[EmulatedSlot]:
         return [slot for slot in slots if machine.components[slot.component].active is not None]
 
     def functions() -> Iterable[Resource]:
@@ -181,7 +181,7 @@ def add_acceleration_functions(
     view.tree.add_source(functions)
 
 
-def _function(view: View, base: str, slot: Slot, manufacturer: str, device: str | None) -> Resource:
+def _function(view: View, base: str, slot: EmulatedSlot, manufacturer: str, device: str | None) -> Resource:
     machine = view.machine
 
     def render() -> Body:

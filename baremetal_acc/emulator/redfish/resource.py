@@ -86,7 +86,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class ResourceAction:
     """An action of a resource: ``#Type.Name``, the URI that it is posted to, and the function that carries it out.
 
     :ivar is_oem: the action is shown under Oem.
@@ -148,7 +148,7 @@ class Resource:
     type: str
     render: Callable[[], Body]
     writable: Callable[[], Writables] | None = None
-    actions: tuple[Action, ...] = ()
+    actions: tuple[ResourceAction, ...] = ()
     device: str | None = None
     privilege: str = 'ConfigureComponents'
     self_privilege: str | None = None
@@ -194,7 +194,7 @@ def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
-class Tree:
+class ResourceTree:
     """All resources of one BMC: fixed ones, and those that come and go (tasks, sessions, functions)."""
 
     def __init__(self, is_absent: Callable[[str], bool]) -> None:

@@ -7,7 +7,7 @@ from xml.sax.saxutils import quoteattr
 
 from baremetal_acc.emulator.redfish.errors import REGISTRIES
 from baremetal_acc.emulator.redfish.query import MAX_LEVELS
-from baremetal_acc.emulator.redfish.resource import ROOT, Body, Resource, Tree, collection, ref
+from baremetal_acc.emulator.redfish.resource import ROOT, Body, Resource, ResourceTree, collection, ref
 from baremetal_acc.emulator.redfish.view import View
 
 REDFISH_VERSION = '1.21.0'
@@ -117,7 +117,7 @@ def _registry(name: str) -> tuple[Resource, Resource]:
     return file, registry
 
 
-def metadata(tree: Tree) -> str:
+def metadata(tree: ResourceTree) -> str:
     """The document ``$metadata``: a reference for each schema that the resources use. Source: DSP0266, OData metadata."""
     namespaces: dict[str, set[str]] = {'ServiceRoot': set(), 'RedfishExtensions': {'RedfishExtensions.v1_0_0'}}
     for resource in tree.snapshot().values():
@@ -147,7 +147,7 @@ def metadata(tree: Tree) -> str:
     return '\n'.join(lines) + '\n'
 
 
-def odata(tree: Tree) -> Body:
+def odata(tree: ResourceTree) -> Body:
     """The OData service document. Source: DSP0266, OData service document."""
     root = tree.snapshot()[ROOT].render()
     links = [name for name, value in root.items() if isinstance(value, dict) and '@odata.id' in value]

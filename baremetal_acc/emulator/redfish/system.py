@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Cause, Power, Refused, Restart, System, Value
+from baremetal_acc.emulator.parts import Cause, Power, Restart, System, Value, WriteRefused
 from baremetal_acc.emulator.redfish.errors import RedfishError
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,
-    Action,
     Body,
     Outcome,
     Parameter,
     Resource,
+    ResourceAction,
     Writables,
     body_of,
     collection,
@@ -133,10 +133,10 @@ def add_system(
             body['Oem'] = oem()
         return body
 
-    actions: tuple[Action, ...] = ()
+    actions: tuple[ResourceAction, ...] = ()
     if resets:
         actions = (
-            Action(
+            ResourceAction(
                 name='#ComputerSystem.Reset',
                 target=f'{uri}/Actions/ComputerSystem.Reset',
                 parameters=(Parameter(name='ResetType', allowed=tuple(resets), refused=lambda: _refused_resets(view, uri)),),
@@ -179,7 +179,7 @@ def reset(machine: Machine, system: str, reset_type: str) -> Outcome:
     """
     try:
         machine.reset_system(system, reset_type, cause=Cause.COMMAND)
-    except Refused as why:
+    except WriteRefused as why:
         raise RedfishError(409, 'ResourceInStandby' if why.reason == 'host-off' else 'ResourceInUse', text=str(why)) from why
     return Outcome()
 

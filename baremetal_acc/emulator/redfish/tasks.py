@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from baremetal_acc.emulator.fault import Fault
-from baremetal_acc.emulator.parts import Task, TaskState
+from baremetal_acc.emulator.parts import EmulatedTaskState, Task
 from baremetal_acc.emulator.redfish.errors import PACKAGE_FORMS, RedfishError, registry_message
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,
@@ -140,7 +140,7 @@ def monitor_outcome(view: View, task: Task) -> Outcome:
     """
     headers = {'Location': monitor_uri(view, task), 'Retry-After': str(RETRY_AFTER_SECONDS)} if task.is_open else {}
     if with_monitor_alone(view) is not None:
-        if task.state in (TaskState.EXCEPTION, TaskState.CANCELLED):
+        if task.state in (EmulatedTaskState.EXCEPTION, EmulatedTaskState.CANCELLED):
             raise RedfishError(400, 'GeneralError', text=str(task.messages[-1]['text']))
         return Outcome(status=202 if task.is_open else 204, headers=headers)
     if view.machine.faults.find('monitor-empty', bmc=view.name) is not None:
@@ -157,7 +157,7 @@ def task_resource(view: View, task: Task) -> Resource:
             'Id': f'{view.task_prefix}{task.id}',
             'Name': task.name,
             'TaskState': task.state.value,
-            'TaskStatus': task.status or ('Critical' if task.state is TaskState.EXCEPTION else 'OK'),
+            'TaskStatus': task.status or ('Critical' if task.state is EmulatedTaskState.EXCEPTION else 'OK'),
             'StartTime': machine.clock.wall(task.created),
             'PercentComplete': machine.percent(task),
             'HidePayload': True,

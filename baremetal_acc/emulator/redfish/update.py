@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from baremetal_acc.emulator.fault import Fault
-from baremetal_acc.emulator.image import BadImage, Kind
-from baremetal_acc.emulator.parts import Refused, Task
-from baremetal_acc.emulator.pldm import Package
+from baremetal_acc.emulator.image import BadImage, ImageFormat
+from baremetal_acc.emulator.parts import Task, WriteRefused
+from baremetal_acc.emulator.pldm import PackageMaker
 from baremetal_acc.emulator.redfish.errors import RedfishError, busy
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,
-    Action,
     Body,
     Outcome,
     Parameter,
     Resource,
+    ResourceAction,
     Writable,
     Writables,
     body_of,
@@ -97,10 +97,10 @@ def add_update_service(view: View) -> None:
         for name in PLAIN_LOCKS:
             view.machine.add_setting(f'{SERVICE}/{name}', value=False, bmc=view.name, uri=SERVICE)
 
-    actions: tuple[Action, ...] = ()
+    actions: tuple[ResourceAction, ...] = ()
     if options.pull:
         actions = (
-            Action(
+            ResourceAction(
                 name='#UpdateService.SimpleUpdate',
                 target=SIMPLE_UPDATE,
                 privilege='ConfigureManager',
@@ -121,7 +121,7 @@ def add_update_service(view: View) -> None:
             ),
         )
     actions += (
-        Action(
+        ResourceAction(
             name='#UpdateService.StartUpdate',
             target=START_UPDATE,
             privilege='ConfigureManager',
@@ -215,7 +215,7 @@ def _start_update(view: View) -> Outcome:
     """
     try:
         started = view.machine.start_updates(view.name)
-    except Refused as why:
+    except WriteRefused as why:
         raise busy(RETRY_AFTER_SECONDS) from why
     if not started:
         raise RedfishError(400, 'GeneralError', text='No image waits to be started.')
@@ -390,12 +390,12 @@ def _wrong_target(view: View, target: str) -> RedfishError:
 def deliver(view: View, task: Task, upload: Upload) -> None:
     """Pass an upload to the machine. A BMC takes either packages or images for one component."""
     machine = view.machine
-    if isinstance(upload, Package) and view.trays:
+    if isinstance(upload, PackageMaker) and view.trays:
         machine.package_arrived(task, upload)
     elif view.trays:
         text = str(upload) if isinstance(upload, BadImage) else 'What was sent is no PLDM package'
         machine.refuse_package(task, 'bad-package', text)
-    elif isinstance(upload, Package):
+    elif isinstance(upload, PackageMaker):
         machine.image_arrived(task, BadImage('a package is not taken here: send an image for one component'))
     else:
         machine.image_arrived(task, upload)
@@ -425,7 +425,7 @@ def refuse_if_busy(view: View, keys: Sequence[str]) -> None:
         raise busy(RETRY_AFTER_SECONDS if due is None else due)
 
 
-def fitting(view: View, kind: Kind, model: str, component: str) -> tuple[str, ...]:
+def fitting(view: View, kind: ImageFormat, model: str, component: str) -> tuple[str, ...]:
     """All components of this BMC that such an image fits, which a request without Targets updates."""
     return tuple(
         one.key
@@ -444,7 +444,7 @@ def begin(view: View, keys: Sequence[str], parameters: Body) -> Task:
     try:
         forced = parameters.get('ForceUpdate') is True
         return view.machine.begin_update(view.name, keys, on_reset=parameters.get(APPLY_TIME) == 'OnReset', forced=forced)
-    except Refused as why:
+    except WriteRefused as why:
         raise busy(RETRY_AFTER_SECONDS) from why
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from baremetal_acc.emulator.access import Access
+from baremetal_acc.emulator.access import AccessControl
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Component, Task
+from baremetal_acc.emulator.parts import EmulatedComponent, Task
 from baremetal_acc.emulator.redfish.errors import MessageForm
-from baremetal_acc.emulator.redfish.resource import Tree, Writable
+from baremetal_acc.emulator.redfish.resource import ResourceTree, Writable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,17 +69,17 @@ class View:
 
     machine: Machine
     name: str
-    access: Access
+    access: AccessControl
     options: Options = field(default_factory=Options)
     fetch: Callable[[Task, str], None] | None = None
     trays: tuple[Tray, ...] = ()
     forms: Mapping[str, MessageForm] = field(default_factory=dict)
     wrong_target: MessageForm | None = None
     task_prefix: str = ''
-    tree: Tree = field(init=False)
+    tree: ResourceTree = field(init=False)
 
     def __post_init__(self) -> None:
-        self.tree = Tree(self.is_absent)
+        self.tree = ResourceTree(self.is_absent)
 
     def is_absent(self, device: str) -> bool:
         """Whether a fault has removed the device, or hides it while its system is off."""
@@ -89,7 +89,7 @@ class View:
         shown = faults.find('absent-while-off', bmc=self.name, device=device, use=False)
         return shown is not None and not self.machine.is_powered(device)
 
-    def is_missing(self, component: Component) -> bool:
+    def is_missing(self, component: EmulatedComponent) -> bool:
         """Whether a fault leaves out the inventory item of a component after an update."""
         late = self.machine.lateness(component)
         return late is not None and bool(late.parameters['missing'])

@@ -83,7 +83,7 @@ _DEVICE = chains.Profile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attestor:
+class SpdmAttestor:
     """Checks signed measurements of devices against the roots that the operator pinned.
 
     :ivar authorities: the roots.
@@ -128,7 +128,7 @@ class Attestor:
         return path
 
 
-def attestor(paths: Iterable[str]) -> Attestor | None:
+def attestor(paths: Iterable[str]) -> SpdmAttestor | None:
     """Return an attestor for the roots in these files and folders; None where no path is given.
 
     :raises DocumentError: a file cannot be read, holds something else than CA certificates, or may be written by others.
@@ -140,7 +140,7 @@ def attestor(paths: Iterable[str]) -> Attestor | None:
     if found.keys:
         what = 'holds a public key: a root of devices is the certificate of a CA'
         raise DocumentError(path=str(named[0]), what=what, hint='option [baremetal_acc] spdm_trust_roots names it')
-    return Attestor(authorities=found.authorities)
+    return SpdmAttestor(authorities=found.authorities)
 
 
 def _reading(

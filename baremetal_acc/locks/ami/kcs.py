@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from baremetal_acc.bmc.driver import Document, JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.bmc_setting import OfWholeMachine, Place, below, read, systems
+from baremetal_acc.locks.bmc_setting import OfWholeMachine, SettingPlace, below, read, systems
 from baremetal_acc.locks.mechanism import About
 from baremetal_acc.locks.property_reading import MISSING, value_at
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
@@ -46,7 +46,7 @@ class KcsPolicy(OfWholeMachine):
         source='NVIDIA/libredfish nvidia_viking.rs; DSP8010 2025.4, Settings v1_4_0',
     )
 
-    def places(self, reader: Reader, top: str) -> Iterator[Place]:
+    def places(self, reader: Reader, top: str) -> Iterator[SettingPlace]:
         """List the Bios of each AMI System that has the attribute."""
         root = read(reader, top)
         whole = root is not None and root.document is not None and _is_ami(root.document.body)
@@ -58,7 +58,7 @@ class KcsPolicy(OfWholeMachine):
                 continue
             if bios.document is None:
                 field = _field(ATTRIBUTES[0])
-                yield Place(ref=bios.ref, field=field, value=MISSING, state=LockState.UNKNOWN, reason=bios.why)
+                yield SettingPlace(ref=bios.ref, field=field, value=MISSING, state=LockState.UNKNOWN, reason=bios.why)
                 continue
             for attribute in ATTRIBUTES:
                 value = value_at(bios.document.body, 'Attributes', attribute)
@@ -90,7 +90,7 @@ def _is_ami(body: JsonObject) -> bool:
     return named or isinstance(value_at(body, 'Oem', 'Ami'), dict)
 
 
-def _place(reader: Reader, system: Ref, bios: Document, attribute: str, value: object) -> Place:
+def _place(reader: Reader, system: Ref, bios: Document, attribute: str, value: object) -> SettingPlace:
     settings = read(reader, _settings(bios))
     pending: object = MISSING
     if settings is not None and settings.document is not None:
@@ -110,7 +110,7 @@ def _place(reader: Reader, system: Ref, bios: Document, attribute: str, value: o
         state = LockState.UNLOCKED
     else:
         reason = f'none of the values that are known: {CLOSED}, {OPEN}'
-    return Place(
+    return SettingPlace(
         ref=bios.ref,
         field=_field(attribute),
         value=told,

@@ -20,7 +20,7 @@ from baremetal_acc.locks.mechanism import About
 from baremetal_acc.model.lock import Scope, WritePath
 
 
-class KcsEnabled(Switch):
+class HpeKcs(Switch):
     """Entry point ``hpe_kcs``."""
 
     name = 'hpe_kcs'

@@ -16,7 +16,7 @@ Source: HPE, iLO 6 Redfish reference, HpeiLO, VirtualNICEnabled and Configuratio
 """
 
 from baremetal_acc.bmc.driver import Document, Lead
-from baremetal_acc.locks.bmc_setting import Place, Switch
+from baremetal_acc.locks.bmc_setting import SettingPlace, Switch
 from baremetal_acc.locks.mechanism import About
 from baremetal_acc.locks.property_reading import value_at
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
@@ -43,7 +43,7 @@ class VirtualNic(Switch):
     closed = (False,)
     open = (True,)
 
-    def place(self, document: Document, field: str, value: object) -> Place:
+    def place(self, document: Document, field: str, value: object) -> SettingPlace:
         """Return what is set, and whether it is in effect."""
         state, reason = self.judged(value)
         settings = value_at(document.body, 'Oem', 'Hpe', 'ConfigurationSettings')
@@ -53,7 +53,7 @@ class VirtualNic(Switch):
                 'set, and the iLO says that something set is in force after its next reset only',
             )
         in_force = state is LockState.LOCKED_REPORTED and settings == IN_FORCE
-        return Place(
+        return SettingPlace(
             ref=document.ref,
             field=field,
             value=value,

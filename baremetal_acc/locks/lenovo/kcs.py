@@ -19,7 +19,7 @@ from baremetal_acc.locks.mechanism import About
 from baremetal_acc.model.lock import Scope, WritePath
 
 
-class KcsEnabled(Switch):
+class LenovoKcs(Switch):
     """Entry point ``lenovo_kcs``."""
 
     name = 'lenovo_kcs'

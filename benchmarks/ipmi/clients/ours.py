@@ -10,8 +10,8 @@ from pathlib import Path
 
 from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.ipmi.driver import IpmiDriver, place_of
-from baremetal_acc.bmc.ipmi.session import Session
-from baremetal_acc.model.image import Progress, Upload
+from baremetal_acc.bmc.ipmi.session import RmcpSession
+from baremetal_acc.model.image import Upload, UploadProgress
 from baremetal_acc.model.inventory import TaskState
 from baremetal_acc.model.ref import HOST, Ref
 
@@ -35,7 +35,7 @@ def main() -> None:
     started, cpu = time.monotonic(), time.process_time()
     found: dict[str, object] = {}
     if arguments.what == 'commands':
-        with Session(place_of(address)) as raw:
+        with RmcpSession(place_of(address)) as raw:
             began = time.monotonic()
             good = 0
             for number in range(arguments.number):
@@ -51,7 +51,7 @@ def main() -> None:
         ref = Ref(bmc=HOST, uri='/ipmi/hpm/0')
         with IpmiDriver().connect(address) as connection:
             task = connection.push(ref, upload)
-            while isinstance(task, Progress):
+            while isinstance(task, UploadProgress):
                 task = connection.go_on(ref, upload, task)
             while task is not None and task.state is TaskState.ACTIVE:
                 task = connection.task(ref)

@@ -26,7 +26,7 @@ from pecan import Pecan, hooks
 
 from baremetal_acc_ironic import opts, settings
 from baremetal_acc_ironic.authorization import api_routes, interface_overrides, policy, requester
-from baremetal_acc_ironic.authorization.api_routes import Check
+from baremetal_acc_ironic.authorization.api_routes import RouteCheck
 from baremetal_acc_ironic.authorization.patch_document import (
     DEPLOY_INTERFACE,
     Finding,
@@ -41,7 +41,7 @@ from baremetal_acc_ironic.state import node_state
 LOG = log.getLogger(__name__)
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The guard refuses the request.
 
     :ivar error: the exception that Ironic's own formatting turns into the HTTP answer.
@@ -67,15 +67,15 @@ class ApiGuard(hooks.PecanHook):
 
         :raises Refused: the request is not allowed.
         """
-        check = self.routes.get(api_routes.name_of(state.controller), Check.NODE_DOCUMENT)
+        check = self.routes.get(api_routes.name_of(state.controller), RouteCheck.NODE_DOCUMENT)
         try:
             _run(check, state)
         except (exception.IronicException, exception.ClientSideError) as error:
-            raise Refused(error) from error
+            raise RequestRefused(error) from error
 
     def on_error(self, state: Any, error: Exception) -> Any:
         """Answer a refused request in the form in which Ironic's controllers answer errors; None for any other error."""
-        if not isinstance(error, Refused):
+        if not isinstance(error, RequestRefused):
             return None
         reason = error.error
         response = state.response
@@ -111,21 +111,21 @@ def _layers(app: Any) -> Iterator[Any]:
         pending += getattr(layer, '__dict__', {}).values()
 
 
-def _run(check: Check, state: Any) -> None:
+def _run(check: RouteCheck, state: Any) -> None:
     match check:
-        case Check.NOTHING:
+        case RouteCheck.NOTHING:
             return
-        case Check.NODE_DOCUMENT:
+        case RouteCheck.NODE_DOCUMENT:
             _check_document(state)
-        case Check.START:
+        case RouteCheck.START:
             _check_start(state)
-        case Check.ADOPT:
+        case RouteCheck.ADOPT:
             _check_adoption(state)
-        case Check.ATTACH_MEDIA:
+        case RouteCheck.ATTACH_MEDIA:
             _check_rule(state, 'baremetal:node:vmedia:attach', policy.ATTACH_RULE)
-        case Check.DETACH_MEDIA:
+        case RouteCheck.DETACH_MEDIA:
             _check_rule(state, 'baremetal:node:vmedia:detach', policy.DETACH_RULE)
-        case Check.VENDOR_PASSTHRU:
+        case RouteCheck.VENDOR_PASSTHRU:
             _check_rule(state, 'baremetal:node:vendor_passthru', policy.PASSTHRU_RULE)
         case _:
             assert_never(check)

@@ -23,7 +23,7 @@ _INTERNAL = ('_lookup', '_route')
 """Methods by which pecan finds other controllers; they are no routes themselves."""
 
 
-class Check(enum.Enum):
+class RouteCheck(enum.Enum):
     """What the guard checks before Ironic's controller is called."""
 
     NODE_DOCUMENT = 'the body may write instance_info'
@@ -35,16 +35,16 @@ class Check(enum.Enum):
     NOTHING = 'nothing that is ours to check'
 
 
-CHECKED: Mapping[str, Check] = {
-    'v1.node.NodesController.patch': Check.NODE_DOCUMENT,
-    'v1.node.NodesController.post': Check.NODE_DOCUMENT,
-    'v1.node.NodeStatesController.power': Check.START,
+CHECKED: Mapping[str, RouteCheck] = {
+    'v1.node.NodesController.patch': RouteCheck.NODE_DOCUMENT,
+    'v1.node.NodesController.post': RouteCheck.NODE_DOCUMENT,
+    'v1.node.NodeStatesController.power': RouteCheck.START,
     # The conductor checks the host starts of a flow. From the body Ironic writes to instance_info only the keys configdrive,
     # rescue_password and hashed_rescue_password, and it drops parameters that it does not know.
-    'v1.node.NodeStatesController.provision': Check.ADOPT,
-    'v1.node.NodeVmediaController.post': Check.ATTACH_MEDIA,
-    'v1.node.NodeVmediaController.delete': Check.DETACH_MEDIA,
-    'v1.node.NodeVendorPassthruController._default': Check.VENDOR_PASSTHRU,
+    'v1.node.NodeStatesController.provision': RouteCheck.ADOPT,
+    'v1.node.NodeVmediaController.post': RouteCheck.ATTACH_MEDIA,
+    'v1.node.NodeVmediaController.delete': RouteCheck.DETACH_MEDIA,
+    'v1.node.NodeVendorPassthruController._default': RouteCheck.VENDOR_PASSTHRU,
 }
 
 HARMLESS: Mapping[str, str] = {
@@ -106,7 +106,7 @@ READS = frozenset({
 """Names of methods that write nothing."""
 
 
-def find_routes() -> dict[str, Check]:
+def find_routes() -> dict[str, RouteCheck]:
     """Return every route of Ironic's API by name, with its check.
 
     All controllers of the package are searched: some are reached only by the code of a ``_lookup``, which no walk of attributes
@@ -122,16 +122,16 @@ def name_of(controller: Any) -> str:
     return _name(type(controller.__self__), controller.__name__) if inspect.ismethod(controller) else ''
 
 
-def unclassified(routes: Mapping[str, Check]) -> tuple[str, ...]:
+def unclassified(routes: Mapping[str, RouteCheck]) -> tuple[str, ...]:
     """Return the writing routes that no table here names: those of an Ironic release that is newer than the tables."""
     named = CHECKED.keys() | HARMLESS.keys()
     return tuple(sorted(name for name in routes if name not in named and name.rpartition('.')[2] not in READS))
 
 
-def _check_of(name: str) -> Check:
+def _check_of(name: str) -> RouteCheck:
     if name in CHECKED:
         return CHECKED[name]
-    return Check.NOTHING if name in HARMLESS or name.rpartition('.')[2] in READS else Check.NODE_DOCUMENT
+    return RouteCheck.NOTHING if name in HARMLESS or name.rpartition('.')[2] in READS else RouteCheck.NODE_DOCUMENT
 
 
 def _exposed(controller: type) -> Iterator[str]:

@@ -52,7 +52,7 @@ class Requester:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RequestContext:
     """Who has begun a flow.
 
     :ivar requester: the user; None if Keystone has authenticated none.
@@ -91,7 +91,7 @@ def of(context: Any) -> Requester | None:
     )
 
 
-def asked(context: Any, flow: Flow, what: str) -> Asked:
+def asked(context: Any, flow: Flow, what: str) -> RequestContext:
     """Return who begins a flow now.
 
     :param what: what begins, such as ``automated cleaning``.
@@ -105,7 +105,7 @@ def asked(context: Any, flow: Flow, what: str) -> Asked:
         by = f'{UNKNOWN} ({what}, where Ironic asks for no user)'
     else:
         by = f'{IRONIC} ({what})'
-    return Asked(flow=flow, requester=found, by=by)
+    return RequestContext(flow=flow, requester=found, by=by)
 
 
 def checked() -> bool:

@@ -28,7 +28,7 @@ from baremetal_acc.planning import tenant_writes
 from baremetal_acc.policy.baseline import Baseline, NodeFacts
 from baremetal_acc_ironic import ramdisk
 from baremetal_acc_ironic.authorization import bmc_source, ramdisk_source, requester
-from baremetal_acc_ironic.authorization.requester import Asked, Requester
+from baremetal_acc_ironic.authorization.requester import RequestContext, Requester
 from baremetal_acc_ironic.host_power import gate
 from baremetal_acc_ironic.host_power.gate import Reason
 from baremetal_acc_ironic.state import node_state, provision_state
@@ -146,7 +146,7 @@ def _what(node: Any, flow: Flow) -> str:
     return str(flow)
 
 
-def begun_by(task: Any, mind: Memory, flow: Flow) -> Asked:
+def begun_by(task: Any, mind: Memory, flow: Flow) -> RequestContext:
     """Return who has begun the flow that a node is in."""
     if mind.asked is not None and mind.asked.flow is flow:
         return mind.asked
@@ -237,7 +237,7 @@ def _of_templates(task: Any) -> list[dict[str, Any]]:
     return [step for template in found for step in template.steps]
 
 
-def permit_plan(task: Any, who: Asked, made: Plan, inventory: Inventory, baseline: Baseline, node: NodeFacts) -> None:
+def permit_plan(task: Any, who: RequestContext, made: Plan, inventory: Inventory, baseline: Baseline, node: NodeFacts) -> None:
     """Check that a tenant who programs functions gets no more than the rules allow.
 
     :raises Refused: names a card, and the rule that refuses it.

@@ -123,21 +123,21 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class StartRefused:
     """The host must not be started. ``obstacles`` is never empty."""
 
     obstacles: tuple[Obstacle, ...]
 
 
-def decide(situation: Situation) -> Reason | Refused:
+def decide(situation: Situation) -> Reason | StartRefused:
     """Return the reason for which a host may be started now, or the obstacles to each reason that could count in its state."""
     mind = situation.mind
     if mind is None:
-        return Refused(obstacles=(Obstacle.UNREADABLE,))
+        return StartRefused(obstacles=(Obstacle.UNREADABLE,))
     if mind.writing:
-        return Refused(obstacles=(Obstacle.WRITING,))
+        return StartRefused(obstacles=(Obstacle.WRITING,))
     if situation.overrides:
-        return Refused(obstacles=(Obstacle.OVERRIDDEN,))
+        return StartRefused(obstacles=(Obstacle.OVERRIDDEN,))
     reasons = MAY_START.get(situation.state or '', _NONE)
     found: list[Obstacle] = []
     for reason in sorted(reasons):
@@ -145,7 +145,7 @@ def decide(situation: Situation) -> Reason | Refused:
         if not against:
             return reason
         found += against
-    return Refused(obstacles=tuple(found) or (Obstacle.STATE,))
+    return StartRefused(obstacles=tuple(found) or (Obstacle.STATE,))
 
 
 def counts(reason: Reason, state: str | None) -> bool:

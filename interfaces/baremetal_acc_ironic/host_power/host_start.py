@@ -20,7 +20,7 @@ from baremetal_acc.render import troubles
 from baremetal_acc_ironic.authorization import interface_overrides, requester
 from baremetal_acc_ironic.authorization.requester import Requester
 from baremetal_acc_ironic.host_power import gate
-from baremetal_acc_ironic.host_power.gate import Obstacle, Reason, Refused, Situation
+from baremetal_acc_ironic.host_power.gate import Obstacle, Reason, Situation, StartRefused
 from baremetal_acc_ironic.state import node_state, provision_state, quarantine
 from baremetal_acc_ironic.state.node_state import Memory
 from baremetal_acc_ironic.steps import definitions
@@ -49,7 +49,7 @@ def refusal(node: Any, wanted: str, who: Requester | None) -> str | None:
         return None
     stands = situation(node, who)
     found = gate.decide(stands)
-    return text(node, wanted, stands, found) if isinstance(found, Refused) else None
+    return text(node, wanted, stands, found) if isinstance(found, StartRefused) else None
 
 
 def situation(node: Any, who: Requester | None, *, ramdisk: bool = False) -> Situation:
@@ -79,7 +79,7 @@ def _verified(node: Any) -> bool:
 # ------------------------------------------------------------------------------------------------------------------ texts
 
 
-def text(node: Any, wanted: str, situation: Situation, refused: Refused) -> str:
+def text(node: Any, wanted: str, situation: Situation, refused: StartRefused) -> str:
     """Return the text of a refusal: what is refused, why, and what to do."""
     reasons = '; '.join(_SAYS[obstacle](node, situation) for obstacle in refused.obstacles)
     return f'node {node.name or node.uuid}: {wanted} is refused: {reasons}{_way_back(situation, refused)}'
@@ -144,7 +144,7 @@ _TENANTS = frozenset({Obstacle.UNPROVEN, Obstacle.OPENED, Obstacle.LOCK_LOST})
 _FREE = frozenset({Obstacle.NOT_ALLOWED, Obstacle.ALLOWANCE_ENDED})
 
 
-def _way_back(situation: Situation, refused: Refused) -> str:
+def _way_back(situation: Situation, refused: StartRefused) -> str:
     found = set(refused.obstacles)
     if Obstacle.QUARANTINED in found:
         return f' (first {quarantine.WAY_BACK[Flow.SERVICE]})'

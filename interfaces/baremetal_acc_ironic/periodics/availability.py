@@ -27,7 +27,7 @@ from baremetal_acc import execution
 from baremetal_acc.errors import AccError, InventoryInUse, NotMet
 from baremetal_acc.model.job import ItemState, Job, Plan, Publish
 from baremetal_acc.planning.plan import Part
-from baremetal_acc.scheduling.node_availability import FLOWS, Due, Standing, due, unfit
+from baremetal_acc.scheduling.node_availability import FLOWS, Due, NodeAvailability, due, unfit
 from baremetal_acc.scheduling.schedulable import supply
 from baremetal_acc_ironic import opts, placement, settings
 from baremetal_acc_ironic.authorization import exposure, resource_class, traits
@@ -52,7 +52,7 @@ LONGEST = {Due.WITHDRAW: timedelta(minutes=5), Due.OFFER: timedelta(minutes=30)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Late:
+class LateNodes:
     """A failed update of placement, to be retried.
 
     :ivar standing: the node's Ironic state at that time.
@@ -60,14 +60,14 @@ class Late:
     :ivar pause: the pause before that; doubled by each further failure.
     """
 
-    standing: Standing
+    standing: NodeAvailability
     at: datetime
     pause: timedelta
     why: str
 
 
 @dataclass(slots=True)
-class Rounds:
+class AvailabilityRounds:
     """What one conductor keeps in memory about its rounds.
 
     :ivar mine: nodes of this conductor about which placement may have been sent something.
@@ -79,24 +79,24 @@ class Rounds:
     """
 
     mine: set[str] = field(default_factory=set)
-    gone: dict[str, Late | None] = field(default_factory=dict)
+    gone: dict[str, LateNodes | None] = field(default_factory=dict)
     others: dict[str, str | None] = field(default_factory=dict)
     quiet: set[str] = field(default_factory=set)
-    late: dict[str, Late] = field(default_factory=dict)
+    late: dict[str, LateNodes] = field(default_factory=dict)
     burying: bool = False
 
 
-_CONDUCTORS: 'WeakKeyDictionary[Any, Rounds]' = WeakKeyDictionary()
+_CONDUCTORS: 'WeakKeyDictionary[Any, AvailabilityRounds]' = WeakKeyDictionary()
 
-_GONE = Standing(state='')
+_GONE = NodeAvailability(state='')
 
 _SAY = frozenset(name for name, step in definitions.STEPS.items() if Part.PUBLISH in step.parts)
 """Steps of ours that publish to placement."""
 
 
-def rounds_of(manager: Any) -> Rounds:
+def rounds_of(manager: Any) -> AvailabilityRounds:
     """Return the rounds of one conductor."""
-    return _CONDUCTORS.setdefault(manager, Rounds())
+    return _CONDUCTORS.setdefault(manager, AvailabilityRounds())
 
 
 def tick() -> float:
@@ -155,31 +155,33 @@ def hand_out(manager: Any, context: Any, now: datetime) -> None:
         _begin_burial(manager, rounds, now)
 
 
-def _later(late: Late | None, standing: Standing, now: datetime) -> bool:
+def _later(late: LateNodes | None, standing: NodeAvailability, now: datetime) -> bool:
     """Whether a try has failed, the node's state is the same since, and it is not yet time to retry."""
     return late is not None and late.standing == standing and now < late.at
 
 
-def _failed(uuid: str, standing: Standing, what: Due, why: str, before: Late | None) -> Late:
+def _failed(uuid: str, standing: NodeAvailability, what: Due, why: str, before: LateNodes | None) -> LateNodes:
     """Log a new reason once, and return when the next try is due, after a pause that grows."""
     first = timedelta(seconds=tick())
     same = before is not None and before.standing == standing
     pause = min(before.pause * 2 if same and before is not None else first, max(LONGEST[what], first))
     if not same or before is None or before.why != why:
         LOG.warning('Node %s: placement cannot be told what is on offer: %s', uuid, why)
-    return Late(standing=standing, at=datetime.now(UTC) + pause, pause=pause, why=why)
+    return LateNodes(standing=standing, at=datetime.now(UTC) + pause, pause=pause, why=why)
 
 
 # --------------------------------------------------------------------------------------------------------------- one node
 
 
-def standing_of(node: Any) -> Standing:
+def standing_of(node: Any) -> NodeAvailability:
     """Return the facts of an Ironic node on which its availability depends."""
     return _standing(node.provision_state, node.maintenance, node.retired, node.instance_uuid, node.driver_internal_info)
 
 
-def _standing(state: str, maintenance: Any, retired: Any, instance: str | None, info: Mapping[str, Any] | None) -> Standing:
-    return Standing(
+def _standing(
+    state: str, maintenance: Any, retired: Any, instance: str | None, info: Mapping[str, Any] | None
+) -> NodeAvailability:
+    return NodeAvailability(
         state=state,
         maintenance=bool(maintenance),
         retired=bool(retired),
@@ -195,7 +197,7 @@ def _said(info: Mapping[str, Any]) -> bool:
     return any(s.get('interface') == 'firmware' and s.get('step') in _SAY for s in begun)
 
 
-def look_after(task: Any, rounds: Rounds) -> None:
+def look_after(task: Any, rounds: AvailabilityRounds) -> None:
     """Do what is due for one node. The task shares the node's lock."""
     node = task.node
     standing = standing_of(node)
@@ -222,7 +224,7 @@ def look_after(task: Any, rounds: Rounds) -> None:
         rounds.late[node.uuid] = _failed(node.uuid, standing, what, str(exc), rounds.late.get(node.uuid))
 
 
-def _still(task: Any, standing: Standing) -> Memory | None:
+def _still(task: Any, standing: NodeAvailability) -> Memory | None:
     """Lock the node exclusively; None if its state is not the one that was read before."""
     task.upgrade_lock(retry=True)
     mind = node_state.load(task.node)
@@ -232,7 +234,7 @@ def _still(task: Any, standing: Standing) -> Memory | None:
     return mind
 
 
-def _withdraw(task: Any, standing: Standing) -> None:
+def _withdraw(task: Any, standing: NodeAvailability) -> None:
     why = unfit(standing)
     if _still(task, standing) is None or why is None:
         return
@@ -250,7 +252,7 @@ def _withdraw(task: Any, standing: Standing) -> None:
         LOG.warning('Node %s: %s, and still %s', node.uuid, why, held)
 
 
-def _offer(task: Any, mind: Memory, standing: Standing) -> None:
+def _offer(task: Any, mind: Memory, standing: NodeAvailability) -> None:
     """Read the inventory, verify it, and publish what is met."""
     _refuse(task, mind)
     placement.ready(task.node.uuid)  # before any BMC is read
@@ -350,7 +352,7 @@ def ended(task: Any, mind: Memory, job: Job) -> Memory:
 # ------------------------------------------------------------------------------------------------------------ deleted nodes
 
 
-def _forget(manager: Any, rounds: Rounds, mine: set[str]) -> None:
+def _forget(manager: Any, rounds: AvailabilityRounds, mine: set[str]) -> None:
     """Distinguish deleted nodes from those that another conductor has now."""
     missing = rounds.mine - mine
     rounds.mine = mine
@@ -364,7 +366,7 @@ def _forget(manager: Any, rounds: Rounds, mine: set[str]) -> None:
         rounds.gone.setdefault(uuid, None)
 
 
-def _silence(rounds: Rounds, now: datetime) -> None:
+def _silence(rounds: AvailabilityRounds, now: datetime) -> None:
     """Withdraw nodes that have another firmware interface by now: they are deployed without our verification."""
     ready = [(uuid, instance) for uuid, instance in rounds.others.items() if not _later(rounds.late.get(uuid), _GONE, now)]
     for uuid, instance in ready[:AT_A_TIME]:
@@ -379,7 +381,7 @@ def _silence(rounds: Rounds, now: datetime) -> None:
             rounds.quiet.add(uuid)
 
 
-def _begin_burial(manager: Any, rounds: Rounds, now: datetime) -> None:
+def _begin_burial(manager: Any, rounds: AvailabilityRounds, now: datetime) -> None:
     rounds.burying = True
     try:
         manager._spawn_worker(_bury, rounds, now, _allow_reserved_pool=False)
@@ -388,7 +390,7 @@ def _begin_burial(manager: Any, rounds: Rounds, now: datetime) -> None:
         LOG.warning('No worker of Ironic is free to tell placement of nodes that were deleted: next time')
 
 
-def _bury(rounds: Rounds, now: datetime) -> None:
+def _bury(rounds: AvailabilityRounds, now: datetime) -> None:
     """Delete the providers below nodes that were deleted, and withdraw nodes that have another firmware interface by now.
 
     Nova deletes the providers of a deleted node too, but leaves them where some of them are allocated.

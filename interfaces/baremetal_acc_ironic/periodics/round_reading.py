@@ -11,15 +11,15 @@ from oslo_log import log
 from baremetal_acc import execution
 from baremetal_acc.bmc.driver import Look
 from baremetal_acc.execution import Tools, integrity_watch
-from baremetal_acc.execution.integrity_watch import Glance, Kept
+from baremetal_acc.execution.integrity_watch import Glance, KeptReading
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.watched_resource import Witness
 from baremetal_acc.planning import watch
-from baremetal_acc.planning.watch import Alarm, Trouble
+from baremetal_acc.planning.watch import Alarm, WatchTrouble
 from baremetal_acc.policy.baseline import DriftAction
 from baremetal_acc.render import troubles
 from baremetal_acc_ironic import settings
-from baremetal_acc_ironic.periodics.rounds import Lost, Rounds
+from baremetal_acc_ironic.periodics.rounds import Lost, WatchRounds
 from baremetal_acc_ironic.periodics.workers import clock_of
 from baremetal_acc_ironic.reporting import alarm
 from baremetal_acc_ironic.state.node_state import Memory
@@ -38,12 +38,12 @@ def tools_for(task: Any, mind: Memory) -> Tools:
     return tools_of(task, mind, clock=clock_of(task), images=False)
 
 
-def sessions_with(task: Any, mind: Memory, rounds: Rounds) -> Kept:
+def sessions_with(task: Any, mind: Memory, rounds: WatchRounds) -> KeptReading:
     """Return the open sessions with the node's BMCs. They outlive the round, and so are not bound to its clock."""
     return rounds.sessions.for_target(task.node.uuid, tools_of(task, mind, images=False).connect)
 
 
-def glance(task: Any, mind: Memory, rounds: Rounds, witnesses: Iterable[Witness]) -> Glance:
+def glance(task: Any, mind: Memory, rounds: WatchRounds, witnesses: Iterable[Witness]) -> Glance:
     """Reread the resources on which an earlier inventory read rests."""
     within = settings.guest().watch_timeout
     found = integrity_watch.glance(target_of(task), sessions_with(task, mind, rounds), tuple(witnesses), within)
@@ -72,10 +72,10 @@ def look(task: Any, tools: Tools, seen: Glance | None = None) -> tuple[Inventory
 
 def locked_out(
     task: Any,
-    rounds: Rounds,
-    found: Sequence[Trouble],
+    rounds: WatchRounds,
+    found: Sequence[WatchTrouble],
     before: tuple[Alarm, ...],
-    reactions: Callable[[Trouble], frozenset[DriftAction]],
+    reactions: Callable[[WatchTrouble], frozenset[DriftAction]],
     *,
     lifecycle: int,
     now: datetime,

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from baremetal_acc.bmc.driver import BmcAddress
-from baremetal_acc.execution.integrity_watch import Sessions
+from baremetal_acc.execution.integrity_watch import WatchSessions
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.watched_resource import Witness
@@ -42,7 +42,7 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedNode:
     """The locks of an unused node whose host is on, as a full inventory read has found them.
 
     :ivar witnesses: the resources that a round rereads; the judgement holds while they are unchanged.
@@ -55,7 +55,7 @@ class Judged:
 
 
 @dataclass(slots=True)
-class Rounds:
+class WatchRounds:
     """What one conductor keeps in memory about its rounds.
 
     :ivar last: when each node's last round began, or when the node was first seen here.
@@ -71,8 +71,8 @@ class Rounds:
     lost: dict[str, Lost] = field(default_factory=dict)
     unloaded: dict[str, Alarm] = field(default_factory=dict)
     hosts: dict[str, tuple[BmcAddress, Ref]] = field(default_factory=dict)
-    judged: dict[str, Judged] = field(default_factory=dict)
-    sessions: Sessions = field(default_factory=Sessions)
+    judged: dict[str, JudgedNode] = field(default_factory=dict)
+    sessions: WatchSessions = field(default_factory=WatchSessions)
 
     def forget_all_but(self, mine: frozenset[str]) -> None:
         """Drop nodes that this conductor no longer manages, or whose state is not watched."""
@@ -83,4 +83,4 @@ class Rounds:
         self.sessions.forget(self.sessions.owners() - mine)
 
 
-__all__ = ['Basis', 'Judged', 'Lost', 'Rounds']
+__all__ = ['Basis', 'JudgedNode', 'Lost', 'WatchRounds']

@@ -30,7 +30,7 @@ from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.uri import systems_meant
 from baremetal_acc.model.watched_resource import Witness
 from baremetal_acc.planning import custody, untended, watch
-from baremetal_acc.planning.watch import Trouble, TroubleKind
+from baremetal_acc.planning.watch import TroubleKind, WatchTrouble
 from baremetal_acc.policy.baseline import ON_DRIFT, DriftAction
 from baremetal_acc.render import troubles
 from baremetal_acc_ironic import settings
@@ -38,7 +38,7 @@ from baremetal_acc_ironic.authorization import interface_overrides, ramdisk_sour
 from baremetal_acc_ironic.host_power import gate
 from baremetal_acc_ironic.host_power.gate import Reason, Situation
 from baremetal_acc_ironic.periodics import round_reading, watch_states
-from baremetal_acc_ironic.periodics.rounds import Basis, Judged, Rounds
+from baremetal_acc_ironic.periodics.rounds import Basis, JudgedNode, WatchRounds
 from baremetal_acc_ironic.power import MANAGED_INSPECTION
 from baremetal_acc_ironic.reporting import alarm
 from baremetal_acc_ironic.state import node_state
@@ -76,10 +76,10 @@ def over(task: Any, mind: Memory, now: datetime) -> Memory:
     return replace(mind, untended=())
 
 
-class Round:
+class UnusedNodeRound:
     """One round over an unused node."""
 
-    def __init__(self, task: Any, mind: Memory, rounds: Rounds, now: datetime) -> None:
+    def __init__(self, task: Any, mind: Memory, rounds: WatchRounds, now: datetime) -> None:
         self._task = task
         self._mind = mind
         self._rounds = rounds
@@ -87,7 +87,7 @@ class Round:
         self._state: str = task.node.provision_state
         self._since = task.node.provision_updated_at
         self._tools: Tools | None = None
-        self._found: tuple[Sequence[Trouble], bool] | None = None
+        self._found: tuple[Sequence[WatchTrouble], bool] | None = None
 
     def run(self) -> None:
         """Read the host's power state, and more where that is not enough."""
@@ -103,7 +103,7 @@ class Round:
 
     # ---- what is read ----
 
-    def _troubles(self) -> tuple[Trouble, ...]:
+    def _troubles(self) -> tuple[WatchTrouble, ...]:
         self._tools = tools = round_reading.tools_for(self._task, self._mind)
         address = target_of(self._task).bmcs[0]
         inventory = None
@@ -200,7 +200,7 @@ class Round:
             ways=tools.ways,
         )
         if not found.unread:
-            self._rounds.judged[uuid] = Judged(at=self._now, basis=basis, unproven=found, witnesses=witnesses)
+            self._rounds.judged[uuid] = JudgedNode(at=self._now, basis=basis, unproven=found, witnesses=witnesses)
         return found
 
     # ---- what allows a running host ----
@@ -241,7 +241,7 @@ class Round:
 
     # ---- consequences ----
 
-    def _say(self, found: Sequence[Trouble], is_blind: bool) -> None:
+    def _say(self, found: Sequence[WatchTrouble], is_blind: bool) -> None:
         """Report, store and do what follows from the findings; nothing where all of that is known already."""
         came = self._came(found, is_blind)
         if not self._is_news(came, found) and not self._may_power_off(found):
@@ -254,11 +254,11 @@ class Round:
         if self._may_power_off(found):
             self._power_off()
 
-    def _came(self, found: Sequence[Trouble], is_blind: bool) -> watch.Round:
+    def _came(self, found: Sequence[WatchTrouble], is_blind: bool) -> watch.WatchRound:
         patience = settings.guest().watch_patience
         return watch.next_round(self._mind.untended, troubles.recorded(found), self._now, patience=patience, blind=is_blind)
 
-    def _is_news(self, came: watch.Round, found: Sequence[Trouble]) -> bool:
+    def _is_news(self, came: watch.WatchRound, found: Sequence[WatchTrouble]) -> bool:
         before = {a.trouble.key for a in self._mind.untended}
         changed = before != {a.trouble.key for a in came.alarms} or not all(a.told for a in came.alarms)
         return changed or bool(came.begun or came.ended) or not _exposed(found) <= self._mind.exposed
@@ -277,7 +277,7 @@ class Round:
         self._mind = mind
         return is_same
 
-    def _step(self, found: Sequence[Trouble], is_blind: bool) -> None:
+    def _step(self, found: Sequence[WatchTrouble], is_blind: bool) -> None:
         task, mind = self._task, self._mind
         came = self._came(found, is_blind)
         for one in came.begun:
@@ -298,14 +298,14 @@ class Round:
         self._mind = replace(mind, untended=came.alarms)
         node_state.store(task.node, self._mind)
 
-    def _reactions(self, trouble: Trouble) -> frozenset[DriftAction]:
+    def _reactions(self, trouble: WatchTrouble) -> frozenset[DriftAction]:
         """Return the reactions that the rules ask for; only notifications are made here."""
         if self._tools is None:
             return ON_DRIFT
         seen = node_state.last_look(self._task.node, self._mind)
         return watch.reactions(self._tools.baseline, target_of(self._task).node, seen, trouble)
 
-    def _may_power_off(self, found: Sequence[Trouble]) -> bool:
+    def _may_power_off(self, found: Sequence[WatchTrouble]) -> bool:
         """Whether the host is on next to open cards, and nobody can be using it.
 
         In maintenance an operator may be, unless Ironic itself has set maintenance for a fault.
@@ -347,10 +347,10 @@ class Round:
         )
 
 
-def _exposed(found: Sequence[Trouble]) -> frozenset[AcceleratorId]:
+def _exposed(found: Sequence[WatchTrouble]) -> frozenset[AcceleratorId]:
     """Return the cards that a host which is on may have written."""
     cards: frozenset[AcceleratorId] = frozenset().union(*(t.of for t in found if t.kind is TroubleKind.HOST_ON))
     return cards
 
 
-__all__ = ['Round', 'is_enrolling', 'is_leased', 'over', 'trusted']
+__all__ = ['UnusedNodeRound', 'is_enrolling', 'is_leased', 'over', 'trusted']

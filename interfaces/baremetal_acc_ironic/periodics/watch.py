@@ -35,13 +35,13 @@ from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, 
 from baremetal_acc.model.watched_resource import Witness
 from baremetal_acc.planning import watch
 from baremetal_acc.planning.trouble import CertificateUnreadable, NoCertificate, NotHandedOver
-from baremetal_acc.planning.watch import Alarm, Trouble, TroubleKind
+from baremetal_acc.planning.watch import Alarm, TroubleKind, WatchTrouble
 from baremetal_acc.policy.baseline import ON_DRIFT, DriftAction
 from baremetal_acc.render import troubles
 from baremetal_acc_ironic import opts, settings
 from baremetal_acc_ironic.periodics import round_reading, unused_nodes, watch_states
-from baremetal_acc_ironic.periodics.rounds import Rounds
-from baremetal_acc_ironic.periodics.watch_states import Expected, expectation
+from baremetal_acc_ironic.periodics.rounds import WatchRounds
+from baremetal_acc_ironic.periodics.watch_states import ExpectedState, expectation
 from baremetal_acc_ironic.periodics.workers import workers
 from baremetal_acc_ironic.reporting import alarm
 from baremetal_acc_ironic.state import certificate, node_state, provision_state
@@ -69,12 +69,12 @@ AGAIN = timedelta(minutes=1)
 starts together with its host."""
 
 
-_CONDUCTORS: 'WeakKeyDictionary[Any, Rounds]' = WeakKeyDictionary()
+_CONDUCTORS: 'WeakKeyDictionary[Any, WatchRounds]' = WeakKeyDictionary()
 
 
-def rounds_of(manager: Any) -> Rounds:
+def rounds_of(manager: Any) -> WatchRounds:
     """Return the rounds of one conductor."""
-    return _CONDUCTORS.setdefault(manager, Rounds())
+    return _CONDUCTORS.setdefault(manager, WatchRounds())
 
 
 def tick() -> float:
@@ -94,7 +94,7 @@ def hand_out(manager: Any, context: Any, now: datetime) -> None:
         workers(manager).hand_out(manager, context, waiting, turn, 'watching accelerators', watching=True)
 
 
-def _due(manager: Any, rounds: Rounds, now: datetime) -> Iterator[str]:
+def _due(manager: Any, rounds: WatchRounds, now: datetime) -> Iterator[str]:
     """Yield this conductor's nodes whose round is due, and forget those that are no longer its own."""
     interval = settings.guest().watch_interval
     fields = ['firmware_interface', 'provision_state', 'driver_internal_info']
@@ -116,32 +116,32 @@ def _due(manager: Any, rounds: Rounds, now: datetime) -> Iterator[str]:
 def _owes_first_look(state: str, info: Any) -> bool:
     """Whether the first read is due at once: it is for a deployed node; an unused one can wait."""
     match expectation(state).expected:
-        case Expected.GIVEN | Expected.WAITING:
+        case ExpectedState.GIVEN | ExpectedState.WAITING:
             return True
-        case Expected.LEFT:
+        case ExpectedState.LEFT:
             return node_state.given(info)
-        case Expected.UNTENDED | Expected.WORKED_ON:
+        case ExpectedState.UNTENDED | ExpectedState.WORKED_ON:
             return False
 
 
 # ------------------------------------------------------------------------------------------------------------- one round
 
 
-def look_after(task: Any, rounds: Rounds, due: datetime) -> None:
+def look_after(task: Any, rounds: WatchRounds, due: datetime) -> None:
     """Run one round of one node. The task shares the node's lock.
 
     :param due: when the round became due.
     """
     node = task.node
     rounds.last[node.uuid] = rounds.first[node.uuid] = due
-    one: _Round | unused_nodes.Round | None = None
+    one: _Round | unused_nodes.UnusedNodeRound | None = None
     try:
         mind = _loaded(task, rounds)
         if mind is not None and mind.job is None:
             if watched(node, mind):
                 one = _Round(task, mind, rounds, runner.now())
             elif is_untended(node, mind):
-                one = unused_nodes.Round(task, mind, rounds, runner.now())
+                one = unused_nodes.UnusedNodeRound(task, mind, rounds, runner.now())
             if one is not None:
                 one.run()
         rounds.lost.pop(node.uuid, None)
@@ -156,7 +156,7 @@ def look_after(task: Any, rounds: Rounds, due: datetime) -> None:
         LOG.error('Node %s: its accelerators cannot be watched: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
 
 
-def _loaded(task: Any, rounds: Rounds) -> Memory | None:
+def _loaded(task: Any, rounds: WatchRounds) -> Memory | None:
     """Load the node state; None where that, or ``driver_info``, cannot be read.
 
     This is an alarm, reported once by each conductor that has the node, since it cannot be stored with the node. It is none for
@@ -188,32 +188,32 @@ def _was_handed_over(mind: Memory) -> bool:
 def watched(node: Any, mind: Memory) -> bool:
     """Whether a node is deployed, or handed over and not back, as far as we know."""
     match expectation(node.provision_state).expected:
-        case Expected.GIVEN:
+        case ExpectedState.GIVEN:
             return True
-        case Expected.LEFT:
+        case ExpectedState.LEFT:
             return _was_handed_over(mind)
-        case Expected.WAITING:
+        case ExpectedState.WAITING:
             at_work = node.provision_state == states.DEPLOYWAIT and not node.maintenance
             return _was_handed_over(mind) and not at_work
-        case Expected.UNTENDED | Expected.WORKED_ON:
+        case ExpectedState.UNTENDED | ExpectedState.WORKED_ON:
             return False
 
 
 def is_untended(node: Any, mind: Memory) -> bool:
     """Whether a node is unused, as far as we know, and no flow works on it."""
     match expectation(node.provision_state).expected:
-        case Expected.UNTENDED:
+        case ExpectedState.UNTENDED:
             return True
-        case Expected.LEFT:
+        case ExpectedState.LEFT:
             return not _was_handed_over(mind)
-        case Expected.GIVEN | Expected.WAITING | Expected.WORKED_ON:
+        case ExpectedState.GIVEN | ExpectedState.WAITING | ExpectedState.WORKED_ON:
             return False
 
 
 class _Round:
     """One round over a deployed node."""
 
-    def __init__(self, task: Any, mind: Memory, rounds: Rounds, now: datetime) -> None:
+    def __init__(self, task: Any, mind: Memory, rounds: WatchRounds, now: datetime) -> None:
         self._task = task
         self._mind = mind
         self._rounds = rounds
@@ -223,7 +223,7 @@ class _Round:
         self._watched = watched if watched is not None and watched.lifecycle == mind.lifecycle else None
         self._tools: Tools | None = None
         self._unanswered: list[tuple[LockReading, str, AccError]] = []
-        self._found: tuple[list[Trouble], Inventory | None, Inventory | None, bool] | None = None
+        self._found: tuple[list[WatchTrouble], Inventory | None, Inventory | None, bool] | None = None
 
     def run(self) -> None:
         """Reread the watched resources, and read the full inventory where that is not enough."""
@@ -265,7 +265,7 @@ class _Round:
 
     # ---- findings ----
 
-    def _troubles(self, handed: Inventory | None, inventory: Inventory) -> Iterator[Trouble]:
+    def _troubles(self, handed: Inventory | None, inventory: Inventory) -> Iterator[WatchTrouble]:
         mind = self._mind
         if mind.opened is not None:
             yield watch.opened(mind.opened.since, mind.opened.why)
@@ -279,7 +279,7 @@ class _Round:
         yield from self._uncertified()
         yield from watch.troubles(handed, inventory, runner.evidence(mind, Flow.SERVICE), lifecycle=mind.lifecycle)
 
-    def _uncertified(self) -> Iterator[Trouble]:
+    def _uncertified(self) -> Iterator[WatchTrouble]:
         """Yield a trouble if this deployment has no certificate, or one that is not valid."""
         state = self._task.node.provision_state
         if not certificate.wanted(target_of(self._task).node, self._mind):
@@ -291,7 +291,9 @@ class _Round:
         except AccError as exc:
             yield replace(watch.unreadable(exc), subject='certificate', fact=CertificateUnreadable(error=exc))
 
-    def _say(self, found: list[Trouble], handed: Inventory | None, inventory: Inventory | None, *, blind: bool = False) -> None:
+    def _say(
+        self, found: list[WatchTrouble], handed: Inventory | None, inventory: Inventory | None, *, blind: bool = False
+    ) -> None:
         """Report, do and store what follows from the findings. From here on the task holds the node exclusively."""
         self._found = (found, handed, inventory, blind)
         if not self._take():
@@ -330,7 +332,7 @@ class _Round:
             blind=blind,
         )
 
-    def _is_new(self, found: Iterable[Trouble]) -> bool:
+    def _is_new(self, found: Iterable[WatchTrouble]) -> bool:
         keys = {t.key for t in found}
         watched = self._mind.watched
         return watched is not None and any(a.trouble.key in keys and a.rounds == 1 for a in watched.alarms)
@@ -349,7 +351,13 @@ class _Round:
         return same
 
     def _step(
-        self, found: list[Trouble], handed: Inventory | None, inventory: Inventory | None, *, first: bool, blind: bool = False
+        self,
+        found: list[WatchTrouble],
+        handed: Inventory | None,
+        inventory: Inventory | None,
+        *,
+        first: bool,
+        blind: bool = False,
     ) -> None:
         """Report the alarms that begin and end, and store what is known after the round."""
         task, mind = self._task, self._mind
@@ -386,7 +394,9 @@ class _Round:
         node_state.store(task.node, mind)
         self._mind = mind
 
-    def _reactions(self, handed: Inventory | None, inventory: Inventory | None, trouble: Trouble) -> frozenset[DriftAction]:
+    def _reactions(
+        self, handed: Inventory | None, inventory: Inventory | None, trouble: WatchTrouble
+    ) -> frozenset[DriftAction]:
         if self._tools is None:
             return ON_DRIFT
         return watch.reactions(self._tools.baseline, target_of(self._task).node, inventory or handed, trouble)

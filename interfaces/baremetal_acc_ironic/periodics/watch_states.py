@@ -13,7 +13,7 @@ from enum import StrEnum
 from ironic.common import states
 
 
-class Expected(StrEnum):
+class ExpectedState(StrEnum):
     """What the watch expects of a node.
 
     ``given``: the node is deployed, and is as it was handed over. ``left``: the same if it was handed over and has not come
@@ -38,25 +38,25 @@ class Expectation:
         nobody's work.
     """
 
-    expected: Expected
+    expected: ExpectedState
     why: str
     nobodys: bool = False
 
 
 def _given(why: str) -> Expectation:
-    return Expectation(expected=Expected.GIVEN, why=why)
+    return Expectation(expected=ExpectedState.GIVEN, why=why)
 
 
 def _left(why: str, *, nobodys: bool = False) -> Expectation:
-    return Expectation(expected=Expected.LEFT, why=why, nobodys=nobodys)
+    return Expectation(expected=ExpectedState.LEFT, why=why, nobodys=nobodys)
 
 
 def _untended(why: str, *, nobodys: bool = True) -> Expectation:
-    return Expectation(expected=Expected.UNTENDED, why=why, nobodys=nobodys)
+    return Expectation(expected=ExpectedState.UNTENDED, why=why, nobodys=nobodys)
 
 
 def _worked_on(why: str) -> Expectation:
-    return Expectation(expected=Expected.WORKED_ON, why=why)
+    return Expectation(expected=ExpectedState.WORKED_ON, why=why)
 
 
 _LOCKED = 'a conductor works on it with the node locked, and what is expected is seen when it has ended'
@@ -74,14 +74,14 @@ EXPECTED: Mapping[str, Expectation] = {
     states.RESCUEFAIL: _left(_FROM_SOMEBODY),
     states.UNRESCUEFAIL: _left(_FROM_SOMEBODY),
     states.DEPLOYWAIT: Expectation(
-        expected=Expected.WAITING,
+        expected=ExpectedState.WAITING,
         why=(
             'a ramdisk or a job of ours is at work, which [conductor] deploy_callback_timeout ends; in maintenance nothing '
             'ends it'
         ),
     ),
     states.SERVICEWAIT: Expectation(
-        expected=Expected.WAITING, why="a step or a job of ours is at work, beside the host of somebody's"
+        expected=ExpectedState.WAITING, why="a step or a job of ours is at work, beside the host of somebody's"
     ),
     states.ENROLL: _untended('nobody has it yet'),
     states.MANAGEABLE: _untended("it is the operator's"),
@@ -105,12 +105,14 @@ EXPECTED: Mapping[str, Expectation] = {
 """By provision state, of Ironic 39.0.0. Only the state counts here: a node that a job works on, or that is locked, is left
 alone whatever its state."""
 
-GIVEN = tuple(state for state, row in EXPECTED.items() if row.expected is Expected.GIVEN)
+GIVEN = tuple(state for state, row in EXPECTED.items() if row.expected is ExpectedState.GIVEN)
 
-THEIRS = tuple(s for s, row in EXPECTED.items() if row.expected in {Expected.GIVEN, Expected.LEFT, Expected.WAITING})
+THEIRS = tuple(
+    s for s, row in EXPECTED.items() if row.expected in {ExpectedState.GIVEN, ExpectedState.LEFT, ExpectedState.WAITING}
+)
 """States in which somebody else's host may be on for any length of time."""
 
-WATCHED = tuple(state for state, row in EXPECTED.items() if row.expected is not Expected.WORKED_ON)
+WATCHED = tuple(state for state, row in EXPECTED.items() if row.expected is not ExpectedState.WORKED_ON)
 """States in which there are rounds."""
 
 _UNKNOWN = _worked_on('Ironic has a state that is not known here')
@@ -121,4 +123,4 @@ def expectation(state: str | None) -> Expectation:
     return EXPECTED.get(state or '', _UNKNOWN)
 
 
-__all__ = ['EXPECTED', 'GIVEN', 'THEIRS', 'WATCHED', 'Expectation', 'Expected', 'expectation']
+__all__ = ['EXPECTED', 'GIVEN', 'THEIRS', 'WATCHED', 'Expectation', 'ExpectedState', 'expectation']

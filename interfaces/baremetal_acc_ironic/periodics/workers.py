@@ -160,7 +160,7 @@ def with_jobs(manager: Any, provision_states: Iterable[str]) -> list[str]:
 # ------------------------------------------------------------------------------------------------------ a turn's deadline
 
 
-class Clock:
+class TurnClock:
     """The time limit of a turn, the BMCs that were silent in it, and whether this conductor still holds the node.
 
     Past the limit no further tick is begun, and reads get no more time than one answer may take. What must be done at once,
@@ -214,9 +214,9 @@ class Clock:
             raise
 
 
-def clock_of(task: Any) -> Clock:
+def clock_of(task: Any) -> TurnClock:
     """Return the clock of a turn that begins now, for the node of a task."""
-    return Clock(settings.guest().turn_timeout, held=lambda: node_state.held(task.node))
+    return TurnClock(settings.guest().turn_timeout, held=lambda: node_state.held(task.node))
 
 
 _READS = frozenset(
@@ -249,7 +249,7 @@ class _Bounded:
     A remembered silence never answers a write: one that was not sent must not look like one that was.
     """
 
-    def __init__(self, connection: Connection, address: BmcAddress, clock: Clock) -> None:
+    def __init__(self, connection: Connection, address: BmcAddress, clock: TurnClock) -> None:
         self._connection = connection
         self._address = address
         self._clock = clock

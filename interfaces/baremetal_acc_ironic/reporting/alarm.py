@@ -15,7 +15,7 @@ from ironic.objects import base, fields
 from ironic.objects import notification as ironic_notification
 from oslo_log import log
 
-from baremetal_acc.planning.watch import Alarm, Trouble
+from baremetal_acc.planning.watch import Alarm, WatchTrouble
 from baremetal_acc.policy.baseline import DriftAction
 from baremetal_acc.render import troubles
 from baremetal_acc_ironic.reporting import notification
@@ -91,7 +91,7 @@ def over(task: Any, alarm: Alarm, reactions: frozenset[DriftAction], *, lifecycl
         _emit(task, alarm, text, fields.NotificationStatus.END, reactions, first=False, lifecycle=lifecycle, now=now)
 
 
-def came_back(task: Any, found: Iterable[Trouble], *, lifecycle: int, now: datetime) -> None:
+def came_back(task: Any, found: Iterable[WatchTrouble], *, lifecycle: int, now: datetime) -> None:
     """Count and send the differences of a node that has come back: each is an alarm that never gets an end notification."""
     asked = frozenset({DriftAction.NOTIFY})
     for trouble in found:

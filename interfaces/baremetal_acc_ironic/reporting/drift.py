@@ -20,7 +20,7 @@ from baremetal_acc.planning.drift import Change, ChangeKind, shown
 from baremetal_acc.render.changes import sentence
 from baremetal_acc_ironic.reporting import notification
 from baremetal_acc_ironic.state import node_state, provision_state
-from baremetal_acc_ironic.state.node_state import Memory, Told
+from baremetal_acc_ironic.state.node_state import Memory, ReportedState
 
 LOG = log.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def tell(task: Any, mind: Memory, inventory: Inventory, by: str, done: Iterable[
             _level(change), 'Node %s: %s found by %s: %s', node.uuid, 'drift' if change.certain else 'gap', by, sentence(change)
         )
     texts = tuple(shown(sentence(c), _CHARACTERS) for c in news[:_SHOWN])
-    told = Told(at=inventory.at, since=before.at, by=by, changes=texts, more=len(news) - len(texts))
+    told = ReportedState(at=inventory.at, since=before.at, by=by, changes=texts, more=len(news) - len(texts))
     more = f'; and {told.more} more' if told.more else ''
     what = 'have changed' if any(c.certain for c in news) else 'could not all be seen as they were'
     provision_state.told(

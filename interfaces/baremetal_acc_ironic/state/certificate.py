@@ -22,7 +22,7 @@ from oslo_utils import uuidutils
 
 from baremetal_acc.certificates import envelope, statement
 from baremetal_acc.certificates.envelope import Sealer
-from baremetal_acc.certificates.folder import Folder
+from baremetal_acc.certificates.folder import CertificateFolder
 from baremetal_acc.config.options import GROUP
 from baremetal_acc.errors import CertificateInvalid, StateError, UsageError
 from baremetal_acc.execution import Tools
@@ -35,7 +35,7 @@ from baremetal_acc.render import findings
 from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.authorization import rights
 from baremetal_acc_ironic.state import node_state, provision_state
-from baremetal_acc_ironic.state.node_state import Kept, Memory
+from baremetal_acc_ironic.state.node_state import KeptInventory, Memory
 
 LOG = log.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def issue(
     folder = _folder()
     node_state.held(task.node)
     before = mind
-    kept = Kept(
+    kept = KeptInventory(
         lifecycle=lifecycle,
         deployment=certificate.deployment,
         name=certificate.node.name,
@@ -172,7 +172,7 @@ def wanted(node: NodeFacts, mind: Memory) -> bool:
     return node.exposure is Exposure.TENANT or mind.certificate is not None
 
 
-def text(node: Any, kept: Kept) -> bytes:
+def text(node: Any, kept: KeptInventory) -> bytes:
     """Read the signed certificate from where it is stored.
 
     :raises CertificateInvalid: the copy that is stored with the node cannot be read.
@@ -214,7 +214,7 @@ def trust() -> dict[str, Any]:
     return ({} if by is None else by.trust) | envelope.trusted(settings.core().certificate_trust)
 
 
-def _put_away(task: Any, mind: Memory, kept: Kept) -> Memory:
+def _put_away(task: Any, mind: Memory, kept: KeptInventory) -> Memory:
     if kept.away:
         return mind
     node, folder = task.node, _folder()
@@ -226,12 +226,12 @@ def _put_away(task: Any, mind: Memory, kept: Kept) -> Memory:
     return replace(mind, certificate=replace(kept, superseded=True, away=True))
 
 
-def _outside(kept: Kept, folder: Folder | None) -> tuple[str, ...]:
+def _outside(kept: KeptInventory, folder: CertificateFolder | None) -> tuple[str, ...]:
     """The places outside of the folder where it was stored, such as a container of an object store, as earlier versions had."""
     return tuple(place for place in kept.where if folder is None or not Path(place).is_relative_to(folder.root))
 
 
-def _reference(node: Any, kept: Kept) -> Reference:
+def _reference(node: Any, kept: KeptInventory) -> Reference:
     return Reference(node=CertifiedNode(uuid=node.uuid, name=kept.name), lifecycle=kept.lifecycle, deployment=kept.deployment)
 
 
@@ -255,12 +255,12 @@ def _occasion(task: Any, mind: Memory, tools: Tools, by: Sealer, lifecycle: int)
     )
 
 
-def _folder() -> Folder | None:
+def _folder() -> CertificateFolder | None:
     path = settings.core().certificate_folder
-    return None if path is None else Folder(root=path)
+    return None if path is None else CertificateFolder(root=path)
 
 
-def _mark(which: Reference, folder: Folder | None) -> bool:
+def _mark(which: Reference, folder: CertificateFolder | None) -> bool:
     """Archive the certificate in the folder, if there is one; a failure is logged.
 
     :returns: nothing failed.
@@ -287,7 +287,7 @@ def _same(certificate: Certificate, data: bytes, by: Sealer, where: str) -> None
         raise StateError(f'{where}: another certificate was read back')
 
 
-def _read_back(task: Any, certificate: Certificate, by: Sealer, kept: Kept) -> None:
+def _read_back(task: Any, certificate: Certificate, by: Sealer, kept: KeptInventory) -> None:
     """Check that the database returns this certificate with the node, and that it is valid for the node's next lifecycle.
 
     :raises StateError: it does not, or it is not.

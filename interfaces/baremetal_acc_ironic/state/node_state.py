@@ -32,7 +32,7 @@ from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.custody import NO_CUSTODY, BreakCause, Custody
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, HeldOff
-from baremetal_acc.model.lock import Engagement, Scope, Undo, Way
+from baremetal_acc.model.lock import Engagement, LockUndoRecord, Scope, Way
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.model.watched_resource import Witness
@@ -42,7 +42,7 @@ from baremetal_acc.policy.baseline import Exposure
 from baremetal_acc.scheduling import regions
 from baremetal_acc.scheduling.regions import Regions
 from baremetal_acc.scheduling.schedulable import Place, slots
-from baremetal_acc_ironic.authorization.requester import Asked
+from baremetal_acc_ironic.authorization.requester import RequestContext
 
 LOG = log.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class Granted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ReportedState:
     """The drift that was reported last.
 
     :ivar since: when the inventory read began that this one was compared with.
@@ -164,7 +164,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptInventory:
     """A hand-over certificate of the node, and where else it is stored.
 
     :ivar lifecycle: of the node while it is handed over, as of :attr:`Memory.lifecycle`.
@@ -216,7 +216,7 @@ class StartAllowed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
+class Withdrawals:
     """What of a node is withdrawn from placement, and which of its slots a tenant has had.
 
     :ivar used: slots that a tenant has had, and that were not programmed since.
@@ -228,7 +228,7 @@ class Shelf:
     unsorted: bool = False
     withdrawn: Withdrawn | None = None
 
-    def had(self, inventory: Inventory) -> 'Shelf':
+    def had(self, inventory: Inventory) -> 'Withdrawals':
         """Return it with all slots of an inventory among those that a tenant has had."""
         return replace(self, used=self.used | slots(inventory), unsorted=False)
 
@@ -279,7 +279,7 @@ class Memory(Remembered):
 
     format: int = FORMAT
     handed_over: bool = False
-    asked: Asked | None = None
+    asked: RequestContext | None = None
     unplanned: bool = False
     evidence: tuple[Engagement, ...] = ()
     opened: Opened | None = None
@@ -295,17 +295,17 @@ class Memory(Remembered):
     digest: str | None = None
     looked: datetime | None = None
     traits: frozenset[str] = frozenset()
-    certificate: Kept | None = None
+    certificate: KeptInventory | None = None
     seen: str | None = None
-    drift: Told | None = None
+    drift: ReportedState | None = None
     unseen: str | None = None
     handed: str | None = None
     watched: Watched | None = None
     exposed: frozenset[AcceleratorId] = frozenset()
     regions: Regions | None = None
-    shelf: Shelf = Shelf()
+    shelf: Withdrawals = Withdrawals()
     attached: Attached | None = None
-    undos: tuple[Undo, ...] = ()
+    undos: tuple[LockUndoRecord, ...] = ()
     proven: datetime | None = None
     start_allowed: StartAllowed | None = None
     custody: Custody = NO_CUSTODY
@@ -380,8 +380,8 @@ def load(node: Any) -> Memory:
         attached = _unpack(node, attached)
     found = replace(
         decode(Memory, state),
-        drift=None if told is None else decode(Told, told),
-        certificate=None if kept is None else decode(Kept, kept),
+        drift=None if told is None else decode(ReportedState, told),
+        certificate=None if kept is None else decode(KeptInventory, kept),
         ways=frozenset(decode(tuple[Way, ...], ways)),
         taken=None if taken is None else decode(frozenset[str], taken),
         proven=_proven(stored),
@@ -396,7 +396,7 @@ def load(node: Any) -> Memory:
         seen=seen if isinstance(seen, str) else None,
         handed=handed if isinstance(handed, str) else None,
         regions=_regions(node, stored.get('regions')),
-        shelf=Shelf() if stored.get('shelf') is None else decode(Shelf, stored['shelf']),
+        shelf=Withdrawals() if stored.get('shelf') is None else decode(Withdrawals, stored['shelf']),
     )
     if found.job is None or found.job.ended:
         return found
@@ -410,7 +410,7 @@ def _proven(stored: Mapping[str, Any]) -> datetime | None:
     if 'proven' in stored or stored.get('handed') is None:
         return None
     kept = stored.get('certificate')
-    return datetime.fromtimestamp(0, UTC) if kept is None else decode(Kept, kept).issued
+    return datetime.fromtimestamp(0, UTC) if kept is None else decode(KeptInventory, kept).issued
 
 
 def _regions(node: Any, found: object) -> Regions | None:
@@ -458,7 +458,7 @@ def store(node: Any, memory: Memory) -> None:
         exposed = custody.broken(memory.custody, memory.exposed, BreakCause.EXPOSED, datetime.now(UTC))
         memory = replace(memory, custody=exposed)
     beside = replace(
-        memory, job=job, seen=None, drift=None, certificate=None, handed=None, attached=None, regions=None, shelf=Shelf()
+        memory, job=job, seen=None, drift=None, certificate=None, handed=None, attached=None, regions=None, shelf=Withdrawals()
     )
     state = encode(beside)
     for name in _BESIDE:
@@ -494,7 +494,7 @@ def store(node: Any, memory: Memory) -> None:
         value['met'] = [name for name, is_so in (('owned', memory.owned), ('leased', memory.leased)) if is_so]
     if memory.certificate is not None:
         value['certificate'] = encode(memory.certificate)
-    if memory.shelf != Shelf():
+    if memory.shelf != Withdrawals():
         value['shelf'] = encode(memory.shelf)
     if memory.attached is not None:
         value['attached'] = _short(memory.attached)

@@ -25,7 +25,7 @@ from baremetal_acc.scheduling import regions
 from baremetal_acc.scheduling.providers import node_traits, room_for
 from baremetal_acc.scheduling.schedulable import able, supply
 from baremetal_acc_ironic import placement, settings
-from baremetal_acc_ironic.periodics.workers import Clock
+from baremetal_acc_ironic.periodics.workers import TurnClock
 from baremetal_acc_ironic.reporting import drift, record
 from baremetal_acc_ironic.state import handover, node_state, provision_state
 from baremetal_acc_ironic.state.node_state import Memory
@@ -43,7 +43,7 @@ def tools(
     task: Any,
     mind: Memory,
     *,
-    clock: Clock | None = None,
+    clock: TurnClock | None = None,
     images: bool = True,
     rules: bool = True,
     save: Callable[[Job], None] | None = None,

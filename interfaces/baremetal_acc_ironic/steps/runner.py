@@ -55,7 +55,7 @@ from baremetal_acc.scheduling.schedulable import programmed, removed
 from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.authorization import accepted_values, exposure, ramdisk_source, resource_class, rights, traits
 from baremetal_acc_ironic.periodics import availability
-from baremetal_acc_ironic.periodics.workers import Clock, clock_of
+from baremetal_acc_ironic.periodics.workers import TurnClock, clock_of
 from baremetal_acc_ironic.reporting import drift, record
 from baremetal_acc_ironic.state import certificate, handover, node_state, provision_state, quarantine
 from baremetal_acc_ironic.state.node_state import Memory, Opened
@@ -531,7 +531,7 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
     return False
 
 
-def _plan_late(task: Any, mind: Memory, job: Job, clock: Clock) -> tuple[Memory, Job] | None:
+def _plan_late(task: Any, mind: Memory, job: Job, clock: TurnClock) -> tuple[Memory, Job] | None:
     """Plan a job that had to wait for the host or the BMC; None if it still has to.
 
     :raises AccError: the job is refused, or the wait took too long.

@@ -10,12 +10,12 @@ from baremetal_acc.errors import UsageError
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.waiver import END_HINT, END_LIMIT, end_flaw, read_end
 from baremetal_acc_ironic.authorization import requester, rights
-from baremetal_acc_ironic.authorization.requester import Asked
+from baremetal_acc_ironic.authorization.requester import RequestContext
 from baremetal_acc_ironic.state.node_state import Memory
 from baremetal_acc_ironic.steps.definitions import Step
 
 
-def made_by(task: Any, mind: Memory, flow: Flow, step: Step) -> Asked:
+def made_by(task: Any, mind: Memory, flow: Flow, step: Step) -> RequestContext:
     """Return the operator who has asked for a step by hand.
 
     :raises UsageError: nobody has asked for it by hand with system scope.

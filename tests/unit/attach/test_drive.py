@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from baremetal_acc.attach import drive
-from baremetal_acc.attach.api import Around, Prepared, Undo
-from baremetal_acc.attach.device import Device
-from baremetal_acc.attach.dpu import Dpu
+from baremetal_acc.attach.api import Around, AttachUndo, PreparedAttachment
+from baremetal_acc.attach.device import DeviceAttachDriver
+from baremetal_acc.attach.dpu import DpuAttachDriver
 from baremetal_acc.attach.drive import AttachDriverBroken
-from baremetal_acc.attach.find import Found
-from baremetal_acc.attach.region import Region
+from baremetal_acc.attach.find import FoundDriver
+from baremetal_acc.attach.region import RegionAttachDriver
 from baremetal_acc.errors import AccError, UsageError
 from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.attach import AttachHandle, AttachState, Claim, Give, HandleType
@@ -24,7 +24,7 @@ INSTANCE = '11111111-aaaa-4bbb-8ccc-222222222222'
 GPU = v.gpu(pci=PciIds(vendor_id='0x10de', device_id='0x2330', address='0000:3b:00.0'), location='PCIe Slot 4')
 FPGA = v.fpga(pci=PciIds(vendor_id='0x8086', device_id='0x09c4', address='0000:e3:00.0'))
 DPU = v.gpu(id='uuid:dpu-0', kind=Kind.DPU, model='DPU', pci=PciIds(address='0000:17:00.0'))
-OURS = Found(drivers=(Device(), Dpu(), Region()))
+OURS = FoundDriver(drivers=(DeviceAttachDriver(), DpuAttachDriver(), RegionAttachDriver()))
 
 CARD = Claim(provider='p-gpu', classes=frozenset({'PGPU'}), accelerator=v.GPU, kind=Kind.GPU)
 DPU_CLAIM = Claim(provider='p-dpu', classes=frozenset({'CUSTOM_ACC_DPU'}), accelerator=DPU.id, kind=Kind.DPU)
@@ -174,7 +174,7 @@ def test_a_card_that_is_gone_has_nothing_to_bring_back():
 # ------------------------------------------------------------------------------------------------------ somebody else's
 
 
-class Bad(Region):
+class Bad(RegionAttachDriver):
     """Somebody else's, for slots, that raises where it is told to, or answers what it is told to."""
 
     name = 'bad'
@@ -192,8 +192,8 @@ class Bad(Region):
         return self._answer
 
 
-def with_bad(method: str, answer: object = None) -> Found:
-    return Found(drivers=(Bad(method, answer), Device(), Dpu()))
+def with_bad(method: str, answer: object = None) -> FoundDriver:
+    return FoundDriver(drivers=(Bad(method, answer), DeviceAttachDriver(), DpuAttachDriver()))
 
 
 def theirs(**changes):
@@ -209,11 +209,11 @@ def test_who_cannot_say_what_it_looks_after_is_passed_over():
         AttachDriverBroken, match=r'attach driver bad .*out of order; and no other one looks after Slot0 of uuid:'
     ):
         drive.devices(found, SLOTS, around())
-    broken = Found(drivers=(Device(),), broken=(('acme', 'it cannot be loaded: ImportError: x'),))
+    broken = FoundDriver(drivers=(DeviceAttachDriver(),), broken=(('acme', 'it cannot be loaded: ImportError: x'),))
     with pytest.raises(AttachDriverBroken, match=r'attach driver acme .*cannot be loaded'):
         drive.devices(broken, SLOTS, around())
     with pytest.raises(AccError, match='no attach driver looks after Slot0'):
-        drive.devices(Found(drivers=(Device(),)), SLOTS, around())
+        drive.devices(FoundDriver(drivers=(DeviceAttachDriver(),)), SLOTS, around())
 
 
 @pytest.mark.parametrize('answer', [None, (), 'text', 7, (1, 2), 'gpu'])
@@ -224,7 +224,7 @@ def test_get_devices_has_to_answer_for_what_it_was_asked(answer):
         drive.devices(with_bad('get_devices', answer), (*SLOTS, CARD), around())
 
 
-@pytest.mark.parametrize('answer', [None, (), Prepared(attachments=()), Prepared(attachments=7)])
+@pytest.mark.parametrize('answer', [None, (), PreparedAttachment(attachments=()), PreparedAttachment(attachments=7)])
 def test_prepare_that_fails_is_named(answer):
     """Nothing was done of any of them then."""
     with pytest.raises(AttachDriverBroken, match=r'attach driver bad .*prepare'):
@@ -236,14 +236,14 @@ def test_nobody_writes_to_what_it_does_not_look_after(place):
     """Another instance's slot, for one."""
     give = Give(accelerator=place[0], slot=place[1], function='gzip')
     with pytest.raises(AttachDriverBroken, match='prepare: ValueError: it wants something done to what it does not look after'):
-        drive.prepare(with_bad('prepare', Prepared(attachments=theirs(), gives=(give,))), theirs(), around())
-    way = drive.unprepare(with_bad('unprepare', Undo(gives=(give,))), theirs(), around())
+        drive.prepare(with_bad('prepare', PreparedAttachment(attachments=theirs(), gives=(give,))), theirs(), around())
+    way = drive.unprepare(with_bad('unprepare', AttachUndo(gives=(give,))), theirs(), around())
     assert (2, ()) == (len(way.failed), way.undo.gives)
 
 
 def test_nobody_passes_its_work_on_to_another_driver():
     """What it answers stays its own."""
-    stolen = Prepared(attachments=tuple(replace(a, driver='device') for a in theirs()))
+    stolen = PreparedAttachment(attachments=tuple(replace(a, driver='device') for a in theirs()))
     made = drive.prepare(with_bad('prepare', stolen), theirs(), around())
     assert ['bad', 'bad'] == [a.driver for a in made.attachments]
 
@@ -264,7 +264,7 @@ def test_who_cannot_bring_back_keeps_no_other_from_it():
     others = tuple(
         replace(a, accelerator=v.FPGA, provider=f'{a.provider}-x', driver='region') for a in written(asked=('gzip',))
     )
-    found = Found(drivers=(Bad('unprepare'), Device(), Dpu(), Region()))
+    found = FoundDriver(drivers=(Bad('unprepare'), DeviceAttachDriver(), DpuAttachDriver(), RegionAttachDriver()))
     way = drive.unprepare(found, (*theirs(), *others), around(holds={'Slot0': 'gzip', 'Slot1': 'gzip'}))
     assert {'p-0', 'p-1'} == set(way.failed)
     assert all('attach driver bad' in why and 'out of order' in why for why in way.failed.values())

@@ -10,7 +10,7 @@ import os_traits
 import pytest
 
 from baremetal_acc.bmc import device_ids
-from baremetal_acc.bmc.device_ids import REMEMBERED, Devices, Maker, Row, load, shipped
+from baremetal_acc.bmc.device_ids import REMEMBERED, DeviceMaker, DeviceRow, Devices, load, shipped
 from baremetal_acc.bmc.registry import known_devices
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.accelerator import Kind
@@ -19,7 +19,7 @@ NONE = 'none'
 """Known, and no accelerator."""
 
 
-def said(row: Row | None) -> str | None:
+def said(row: DeviceRow | None) -> str | None:
     """The word of a row for what a device is; None: there is no row."""
     return None if row is None else row.kind or NONE
 
@@ -178,8 +178,8 @@ def test_a_name_is_brought_into_the_form_in_which_it_is_compared_only_once(monke
         return name.casefold()
 
     monkeypatch.setattr(device_ids, 'plain', plain)
-    row = Row(kind=Kind.GPU, names=('Own *',))
-    table = Devices(rows=(row,), makers=(Maker(name='Own', texts=('Own Inc',)),))
+    row = DeviceRow(kind=Kind.GPU, names=('Own *',))
+    table = Devices(rows=(row,), makers=(DeviceMaker(name='Own', texts=('Own Inc',)),))
     assert [row, row, None, None] == [table.by_name(name) for name in ('Own 1', 'Own 1', 'Other', 'Other')]
     assert ['Own', 'Own'] == [table.vendor(text) for text in ('OWN inc', 'OWN inc')]
     assert ['Own 1', 'Other', 'OWN inc'] == formed[-3:]

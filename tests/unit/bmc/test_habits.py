@@ -4,7 +4,7 @@
 
 import pytest
 
-from baremetal_acc.bmc.redfish.concurrency import CALM, Expansion, Habits, Pace, Remembered
+from baremetal_acc.bmc.redfish.concurrency import CALM, BmcHabits, Expansion, Pace, RememberedBmc
 
 
 def test_a_bmc_that_pushes_back_gets_half_and_never_nothing() -> None:
@@ -104,13 +104,13 @@ def test_every_answer_counts_at_once() -> None:
 
 def test_the_latest_bmcs_are_remembered() -> None:
     """A conductor sees thousands."""
-    known = Remembered(most=2)
-    first = known.of('a', lambda: Habits(pace=Pace(ceiling=1)))
-    known.of('b', lambda: Habits(pace=Pace(ceiling=1)))
-    assert first is known.of('a', lambda: Habits(pace=Pace(ceiling=1)))
-    known.of('c', lambda: Habits(pace=Pace(ceiling=1)))
-    assert first is known.of('a', lambda: Habits(pace=Pace(ceiling=1)))
-    assert 7 == known.of('b', lambda: Habits(pace=Pace(ceiling=7))).pace.ceiling
+    known = RememberedBmc(most=2)
+    first = known.of('a', lambda: BmcHabits(pace=Pace(ceiling=1)))
+    known.of('b', lambda: BmcHabits(pace=Pace(ceiling=1)))
+    assert first is known.of('a', lambda: BmcHabits(pace=Pace(ceiling=1)))
+    known.of('c', lambda: BmcHabits(pace=Pace(ceiling=1)))
+    assert first is known.of('a', lambda: BmcHabits(pace=Pace(ceiling=1)))
+    assert 7 == known.of('b', lambda: BmcHabits(pace=Pace(ceiling=7))).pace.ceiling
 
 
 @pytest.mark.parametrize(('pushes', 'limits'), [(0, [4, 1, 8]), (1, [2, 1, 8])])

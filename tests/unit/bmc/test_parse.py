@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.redfish.extended_info import objection, said, short
-from baremetal_acc.bmc.redfish.parse import View, class_code, pci_id, pci_ids, uuid_of, version_of
+from baremetal_acc.bmc.redfish.parse import ResourceView, class_code, pci_id, pci_ids, uuid_of, version_of
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.model.uri import normal
@@ -15,9 +15,9 @@ from baremetal_acc.model.uri import normal
 REF = Ref(bmc=HOST, uri='/redfish/v1/X')
 
 
-def view(**body: Any) -> View:
+def view(**body: Any) -> ResourceView:
     """A resource."""
-    return View(REF, body, [])
+    return ResourceView(REF, body, [])
 
 
 @pytest.mark.parametrize(

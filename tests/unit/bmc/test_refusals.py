@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from baremetal_acc.bmc.ipmi.command import Code, CommandRefused
+from baremetal_acc.bmc.ipmi.command import CommandRefused, CompletionCode
 from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
 from baremetal_acc.errors import BmcRefusalReason, BmcRefused, is_not_found
 from baremetal_acc.execution.retry_policy import is_changing, took_nothing
@@ -29,7 +29,7 @@ def test_a_status_has_one_reason(status):
     assert OWN.get(status, of_class) is http(status).reason
 
 
-@pytest.mark.parametrize('code', Code)
+@pytest.mark.parametrize('code', CompletionCode)
 def test_a_completion_code_is_read_by_its_command_alone(code):
     """That it is a number like a HTTP status means nothing; nothing was done."""
     refused = CommandRefused(RAW, 'Activate Firmware', code)
@@ -53,7 +53,7 @@ def test_what_follows_from_a_reason(reason):
     assert expected[reason] == (is_not_found(refused), refused.gone, is_changing(refused), took_nothing(refused))
 
 
-@pytest.mark.parametrize('refused', [http(405), CommandRefused(RAW, 'Activate Firmware', Code.NOT_IN_STATE)])
+@pytest.mark.parametrize('refused', [http(405), CommandRefused(RAW, 'Activate Firmware', CompletionCode.NOT_IN_STATE)])
 def test_another_process_gets_it_as_it_is(refused):
     """With the code that its driver reads."""
     again = pickle.loads(pickle.dumps(refused))

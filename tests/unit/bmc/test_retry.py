@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from baremetal_acc.bmc.retry import Later, Patience, retry_after
+from baremetal_acc.bmc.retry import Later, ReadRetry, retry_after
 from baremetal_acc.errors import BmcBusy
 
 BUSY = BmcBusy(bmc='host', what='busy')
@@ -28,7 +28,7 @@ def _repeat(*outcomes: object, left: float = float('inf'), **limits: float) -> t
         return outcome
 
     try:
-        found: object = Patience(sleep=slept.append, **limits).read(once, left=lambda: left)  # type: ignore[arg-type]
+        found: object = ReadRetry(sleep=slept.append, **limits).read(once, left=lambda: left)  # type: ignore[arg-type]
     except BmcBusy as exc:
         found = exc
     return found, slept, tries
@@ -96,5 +96,5 @@ def test_the_first_try_takes_of_our_patience_too() -> None:
         raise Later(BUSY)
 
     with pytest.raises(BmcBusy):
-        Patience(patience=0.55, sleep=lambda seconds: None).read(once)
+        ReadRetry(patience=0.55, sleep=lambda seconds: None).read(once)
     assert 1 == tries

@@ -6,7 +6,7 @@ import pytest
 
 from baremetal_acc.bmc.driver import Document
 from baremetal_acc.bmc.redfish import standby
-from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.parse import ResourceView
 from baremetal_acc.errors import BmcRefusalReason, BmcRefused
 from baremetal_acc.model.ref import Ref
 
@@ -15,7 +15,7 @@ SYSTEM, TRAY, OTHER = '/redfish/v1/Systems/1', '/redfish/v1/Chassis/BMC_0', '/re
 
 def view(uri, actions=None, chassis=()):
     links = {'Links': {'Chassis': [{'@odata.id': one} for one in chassis]}}
-    return View(Ref(bmc='host', uri=uri), {'Actions': actions or {}, **links}, [])
+    return ResourceView(Ref(bmc='host', uri=uri), {'Actions': actions or {}, **links}, [])
 
 
 def action(name, *types, info=None):

@@ -21,7 +21,7 @@ UUID = str(ONE.node.uuid)
 
 @pytest.fixture
 def folder(tmp_path):
-    return f.Folder(root=tmp_path / 'certificates')
+    return f.CertificateFolder(root=tmp_path / 'certificates')
 
 
 def again(lifecycle, deployment, **node):
@@ -113,7 +113,7 @@ def test_what_cannot_be_kept_is_told(folder, tmp_path, monkeypatch):
 
 def test_what_is_read_back_has_to_be_what_was_written(folder, monkeypatch):
     """A disk that lies is found out before anybody relies on it."""
-    monkeypatch.setattr(f.Folder, '_read', lambda self, path: DATA[:-1])
+    monkeypatch.setattr(f.CertificateFolder, '_read', lambda self, path: DATA[:-1])
     with pytest.raises(StateError, match='not what was written'):
         folder.put(ONE, DATA)
 

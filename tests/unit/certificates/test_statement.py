@@ -26,7 +26,7 @@ from baremetal_acc.model.custody import (
     Origin,
     Strength,
 )
-from baremetal_acc.model.image import Reference
+from baremetal_acc.model.image import ReferenceValue
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flow, Verdict
 from baremetal_acc.model.lock import LockState, Scope, WritePath
@@ -545,7 +545,7 @@ def test_little_follows_from_little():
 def test_it_says_what_a_measurement_was_compared_with():
     """A signature over values that nobody knows proves that the device spoke, and not what it runs."""
     known = v.image(version=v.NEW)
-    value = Reference(integrity='GPU_*', index=2, values=(('sha384', '0a' * 48),))
+    value = ReferenceValue(integrity='GPU_*', index=2, values=(('sha384', '0a' * 48),))
     signed = replace(
         MEASURED,
         reason='debug mode was active once',

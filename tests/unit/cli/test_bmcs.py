@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from baremetal_acc.bmc.address import check_address
 from baremetal_acc.bmc.driver import Setting
 from baremetal_acc.cli import bmcs, session
-from baremetal_acc.cli.bmcs import Source
+from baremetal_acc.cli.bmcs import TargetSource
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.policy.baseline import Exposure
 
@@ -59,8 +59,8 @@ def test_every_key_is_understood():
         host.system,
         host.parallel_updates,
     )
-    assert (Source.LITERAL, SECRET) == (host.secret.source, host.secret.text)
-    assert (Source.ENVIRONMENT, 'DPU_PW', False) == (dpu.secret.source, dpu.secret.text, dpu.verify_ca)
+    assert (TargetSource.LITERAL, SECRET) == (host.secret.source, host.secret.text)
+    assert (TargetSource.ENVIRONMENT, 'DPU_PW', False) == (dpu.secret.source, dpu.secret.text, dpu.verify_ca)
 
 
 def test_a_driver_info_of_ironic_can_be_copied():

@@ -16,7 +16,7 @@ import pytest
 from baremetal_acc import wait
 from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.cli import worker_pool
-from baremetal_acc.cli.worker_pool import Bounds, Connections, Fleet, Width
+from baremetal_acc.cli.worker_pool import Connections, Fleet, PoolBounds, Width
 from baremetal_acc.errors import BmcUnreachable
 
 
@@ -53,8 +53,8 @@ def clock() -> Iterator[list[float]]:
     return [0.0]
 
 
-def limits(at_once: int, most: int) -> Bounds:
-    return Bounds(at_once=at_once, most=most, each=1, patience=5)
+def limits(at_once: int, most: int) -> PoolBounds:
+    return PoolBounds(at_once=at_once, most=most, each=1, patience=5)
 
 
 def test_no_more_than_the_bound_is_in_progress():

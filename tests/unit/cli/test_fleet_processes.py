@@ -14,11 +14,11 @@ import time
 import pytest
 
 from baremetal_acc import errors
-from baremetal_acc.cli.worker_pool import Bounds
+from baremetal_acc.cli.worker_pool import PoolBounds
 from baremetal_acc.cli.worker_processes import Processes, shared
 from baremetal_acc.errors import AccError, BmcUnreachable
 
-LIMITS = Bounds(at_once=8, most=8, each=1)
+LIMITS = PoolBounds(at_once=8, most=8, each=1)
 
 
 def is_there(pid: int) -> bool:
@@ -57,7 +57,7 @@ def test_the_processes_together_have_no_more_in_progress_than_one_would(count):
     limits = [shared(LIMITS, count, number) for number in range(count)]
     assert (8, 8) == (sum(one.at_once for one in limits), sum(one.most for one in limits))
     assert min(one.at_once for one in limits) >= 1
-    few = Processes(lambda _: os.getpid(), Bounds(at_once=1, most=1, each=1), count)
+    few = Processes(lambda _: os.getpid(), PoolBounds(at_once=1, most=1, each=1), count)
     assert 1 == len({pid for _, pid in few.results(range(4))})
 
 
@@ -85,7 +85,7 @@ def test_a_process_that_ends_early_is_said(how, capfd):
 
     end = 'ended with code 7' if how == 'exits' else 'ended by signal 9'
     with pytest.raises(AccError, match=end) as caught:
-        list(Processes(work, Bounds(at_once=2, most=2, each=1), 2).results(range(8)))
+        list(Processes(work, PoolBounds(at_once=2, most=2, each=1), 2).results(range(8)))
     assert 'fleet_processes = 1' in str(caught.value)
 
 
@@ -110,7 +110,7 @@ def test_a_stopped_run_begins_no_more_and_leaves_behind_what_does_not_end():
         time.sleep(0.3)
         return os.getpid()
 
-    limits = Bounds(at_once=2, most=2, each=1)
+    limits = PoolBounds(at_once=2, most=2, each=1)
     running = Processes(work, limits, 2, grace=1.0, stopped=lambda: told.append('stopped'))
     pids = set()
     for _, pid in running.results(range(100)):

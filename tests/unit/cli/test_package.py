@@ -26,7 +26,7 @@ def add():
 
     def run(*arguments: str) -> str:
         out = io.StringIO()
-        command = package.Add(SimpleNamespace(stdout=out), None)
+        command = package.CatalogueAddCommand(SimpleNamespace(stdout=out), None)
         assert 0 == command.take_action(command.get_parser('add').parse_args(list(arguments)))
         return out.getvalue()
 

@@ -13,7 +13,7 @@ import pytest
 from baremetal_acc.bmc import pending
 from baremetal_acc.bmc.pending import Pending
 from baremetal_acc.cli.output import progress as module
-from baremetal_acc.cli.output.progress import Count, Progress
+from baremetal_acc.cli.output.progress import Count, JobProgress
 from baremetal_acc.model.job import Flash, Flow, ItemState, Job
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import plan
@@ -52,7 +52,7 @@ def job(state: ItemState, percent: int | None = None, message: str | None = None
 def test_elsewhere_each_change_is_one_line():
     """No control characters, no line twice, and devices by the names that people know."""
     stream = io.StringIO()
-    progress = Progress(stream)
+    progress = JobProgress(stream)
     progress.labels({v.GPU: 'H100 GPU_0'})
     for percent in (0, 50, 100):
         progress.show(job(ItemState.RUNNING, percent), 'write')
@@ -65,7 +65,7 @@ def test_a_wait_of_more_than_ten_seconds_is_said_once_with_its_end():
     """A number that counts is the same wait; another reason is another one, and so is a BMC that answers no more."""
     stream, now = io.StringIO(), [0.0]
     wall = [NOW]
-    progress = Progress(stream, clock=lambda: now[0], wall=lambda: wall[0])
+    progress = JobProgress(stream, clock=lambda: now[0], wall=lambda: wall[0])
     for now[0] in (0.0, 5.0, 9.9):
         progress.show(job(ItemState.RUNNING, message='writing'), f'write: flash {now[0]:.0f} %')
     assert 'waiting' not in stream.getvalue()
@@ -89,7 +89,7 @@ def test_a_wait_of_more_than_ten_seconds_is_said_once_with_its_end():
 def test_what_is_put_off_is_told_once_with_the_reason():
     """Tried and put off at each poll, it has not changed; a number that counts down is no other reason."""
     stream = io.StringIO()
-    progress = Progress(stream)
+    progress = JobProgress(stream)
     for left in (30, 20, 10):
         progress.show(job(ItemState.PLANNED, message=f'busy, come back in {left} s'), 'write')
         progress.show(job(ItemState.SENT, message=f'busy, come back in {left} s'), 'write')
@@ -102,7 +102,7 @@ def test_what_is_put_off_is_told_once_with_the_reason():
 def test_on_a_terminal_bars_move(percent, done, says):
     """The bar is drawn again in place; a percentage that cannot be is cut. The cursor is there all the time."""
     stream = Terminal()
-    progress = Progress(stream)
+    progress = JobProgress(stream)
     progress.show(job(ItemState.RUNNING, percent), 'write')
     shown = words(stream.getvalue())
     assert re.search(rf'^[━╺╸]{{24}} +{re.escape(says)} flash GPU_0 ', shown, re.MULTILINE), shown
@@ -119,7 +119,7 @@ def test_on_a_terminal_bars_move(percent, done, says):
 def test_no_line_that_moves_is_wider_than_the_terminal():
     """A long one ends in dots: one that wrapped would not be removed."""
     stream = Terminal()
-    progress = Progress(stream)
+    progress = JobProgress(stream)
     progress.show(job(ItemState.RUNNING, 5), 'write ' * 60)
     assert 100 >= max(map(len, words(stream.getvalue()).splitlines()))
     assert '…' in stream.getvalue()
@@ -128,7 +128,7 @@ def test_no_line_that_moves_is_wider_than_the_terminal():
 def test_what_a_bmc_says_is_no_markup_on_a_terminal():
     """rich would take brackets for colours and links."""
     stream = Terminal()
-    Progress(stream).show(job(ItemState.RUNNING, 5), '[red]x[/] :smile: \x1b[2J')
+    JobProgress(stream).show(job(ItemState.RUNNING, 5), '[red]x[/] :smile: \x1b[2J')
     assert 'node-1: [red]x[/] :smile: ?[2J' in words(stream.getvalue())
     assert '\x1b[2J' not in stream.getvalue()
 
@@ -136,14 +136,14 @@ def test_what_a_bmc_says_is_no_markup_on_a_terminal():
 def test_quiet_is_quiet():
     """-q shows nothing."""
     stream = Terminal()
-    Progress(stream, quiet=True).show(job(ItemState.FAILED), 'write')
+    JobProgress(stream, quiet=True).show(job(ItemState.FAILED), 'write')
     assert '' == stream.getvalue()
 
 
 def test_what_a_bmc_says_cannot_command_the_terminal():
     """Escape sequences in a message come out as question marks, line ends as blanks."""
     stream = io.StringIO()
-    Progress(stream).show(job(ItemState.FAILED, message='bad\x1b[2Jimage\r\nbaremetal-acc: done\u202e'))
+    JobProgress(stream).show(job(ItemState.FAILED, message='bad\x1b[2Jimage\r\nbaremetal-acc: done\u202e'))
     assert 'failed (bad?[2Jimage  baremetal-acc: done?)\n' in stream.getvalue()
 
 
@@ -202,7 +202,7 @@ def test_a_count_that_has_nothing_to_go_by_promises_nothing():
 def test_a_request_that_is_not_answered_for_ten_seconds_is_said_once_with_its_end(monkeypatch):
     """A job is shown between requests: what hangs inside one would be silence. Another request is another wait."""
     stream, now = io.StringIO(), [100.0]
-    progress = Progress(stream, clock=lambda: now[0])
+    progress = JobProgress(stream, clock=lambda: now[0])
     host = Pending(bmc='host (https://bmc)', what='GET /redfish/v1/Systems/1', since=100.0, until=145.0)
     monkeypatch.setattr(pending, 'requests', lambda: (host,))
     for now[0] in (100.0, 109.9):
@@ -225,7 +225,7 @@ def test_requests_are_watched_while_a_command_executes_and_not_when_it_is_quiet(
     hangs = Pending(bmc='host', what='GET /x', since=-100.0, until=1e9)
     monkeypatch.setattr(pending, 'requests', lambda: (hangs,))
     stream, quiet = io.StringIO(), io.StringIO()
-    with Progress(stream).watching(), Progress(quiet, quiet=True).watching():
+    with JobProgress(stream).watching(), JobProgress(quiet, quiet=True).watching():
         for _ in range(500):
             if stream.getvalue():
                 break

@@ -4,7 +4,7 @@
 
 import io
 
-from baremetal_acc.cli.commands.record import Progress
+from baremetal_acc.cli.commands.record import RecordProgress
 
 
 class Terminal(io.StringIO):
@@ -18,7 +18,7 @@ def test_progress_moves_on_a_terminal_and_leaves_nothing(monkeypatch):
     """One line, drawn anew, and removed at the end."""
     monkeypatch.setenv('TERM', 'xterm')
     stream = Terminal()
-    shown = Progress(stream, 'node-1')
+    shown = RecordProgress(stream, 'node-1')
     shown.told(7, 3)
     assert 'baremetal-acc: node-1: 7 resources read, 3 or more to go' in stream.getvalue()
     shown.end()
@@ -28,7 +28,7 @@ def test_progress_moves_on_a_terminal_and_leaves_nothing(monkeypatch):
 def test_progress_is_rare_elsewhere_and_never_when_quiet():
     """A log is no terminal: a short recording says nothing there."""
     for stream, quiet in ((io.StringIO(), False), (Terminal(), True)):
-        shown = Progress(stream, 'node-1', quiet=quiet)
+        shown = RecordProgress(stream, 'node-1', quiet=quiet)
         shown.told(7, 3)
         shown.end()
         assert '' == stream.getvalue()

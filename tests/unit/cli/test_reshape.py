@@ -6,16 +6,16 @@ import pytest
 
 from baremetal_acc.cli.commands import reshape
 from baremetal_acc.errors import PlacementUnreachable, UsageError
-from baremetal_acc.model.reshape import Move, NodeClass, Reshape
+from baremetal_acc.model.reshape import InventoryMove, NodeClass, Reshape
 from baremetal_acc.placement.reshape import ReshapeRefused
 
 
 @pytest.mark.parametrize(
     ('text', 'expected'),
     [
-        ('PGPU', Move(flat='PGPU', nested='PGPU')),
-        ('CUSTOM_X=PGPU', Move(flat='CUSTOM_X', nested='PGPU')),
-        ('CUSTOM_X=PGPU:CUSTOM_ACC_GPU', Move(flat='CUSTOM_X', nested='PGPU', trait='CUSTOM_ACC_GPU')),
+        ('PGPU', InventoryMove(flat='PGPU', nested='PGPU')),
+        ('CUSTOM_X=PGPU', InventoryMove(flat='CUSTOM_X', nested='PGPU')),
+        ('CUSTOM_X=PGPU:CUSTOM_ACC_GPU', InventoryMove(flat='CUSTOM_X', nested='PGPU', trait='CUSTOM_ACC_GPU')),
     ],
 )
 def test_a_move_as_it_is_written(text, expected):
@@ -37,9 +37,9 @@ def test_what_is_no_move_is_told(text):
 
 def test_a_class_goes_one_way():
     """Named twice, it could not."""
-    reshape.check((Move(flat='A', nested='C'), Move(flat='B', nested='C')))
+    reshape.check((InventoryMove(flat='A', nested='C'), InventoryMove(flat='B', nested='C')))
     with pytest.raises(UsageError, match=r'^--class A: is named twice \(a class of the root becomes one other class\)$'):
-        reshape.check((Move(flat='A', nested='B'), Move(flat='A', nested='C')))
+        reshape.check((InventoryMove(flat='A', nested='B'), InventoryMove(flat='A', nested='C')))
 
 
 def test_why_it_is_refused_is_told_where_nobody_could_open_the_classes_again_either():

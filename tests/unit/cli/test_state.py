@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc.cli.state import Store, TargetState, Unlocked, folder
+from baremetal_acc.cli.state import TargetState, TargetStore, Unlocked, folder
 from baremetal_acc.errors import Refused, StaleJob, StateError
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.ref import AcceleratorId
@@ -42,8 +42,8 @@ def state() -> TargetState:
 
 
 @pytest.fixture
-def store(tmp_path) -> Store:
-    return Store(root=tmp_path / 'state')
+def store(tmp_path) -> TargetStore:
+    return TargetStore(root=tmp_path / 'state')
 
 
 def test_a_state_comes_back_as_it_was(store):

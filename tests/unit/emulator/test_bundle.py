@@ -5,38 +5,38 @@
 import pytest
 
 from baremetal_acc.emulator.bundle import EQUAL, LOWER, assign, objection
-from baremetal_acc.emulator.image import BadImage, Image, Kind, build_image, read_image
-from baremetal_acc.emulator.parts import Bank, Component, Identity, Result, Write
-from baremetal_acc.emulator.pldm import Package, Part, Record
+from baremetal_acc.emulator.image import BadImage, EmulatedImage, ImageFormat, build_image, read_image
+from baremetal_acc.emulator.parts import Bank, ComponentWrite, DeviceIdentity, EmulatedComponent, WriteResult
+from baremetal_acc.emulator.pldm import PackageDeviceRecord, PackageMaker, PackagePart
 
 UUID, SKU, OTHER = (2, b'u' * 16), (0xFFFF, b'sku'), (0xFFFF, b'other')
 
 
-def image(version: str = '2') -> Image:
+def image(version: str = '2') -> EmulatedImage:
     return read_image(build_image(model='m', component='c', version=version, size_bytes=8))
 
 
-def component(key: str, descriptors: frozenset[tuple[int, bytes]] | None, number: int = 1) -> Component:
-    return Component(
+def component(key: str, descriptors: frozenset[tuple[int, bytes]] | None, number: int = 1) -> EmulatedComponent:
+    return EmulatedComponent(
         key=key,
         bmc='host',
         uri=f'/{key}',
         device=key,
-        kind=Kind.FIRMWARE,
+        kind=ImageFormat.FIRMWARE,
         model='m',
         component='c',
         active=Bank(version='1'),
-        identity=None if descriptors is None else Identity(endpoint=key, descriptors=descriptors, number=number),
+        identity=None if descriptors is None else DeviceIdentity(endpoint=key, descriptors=descriptors, number=number),
     )
 
 
-def package(*records: Record, parts: tuple[Part, ...] = ()) -> Package:
-    given = parts or (Part(number=1, version='2', image=image()), Part(number=9, version='3', image=image('3')))
-    return Package(version='p', records=records, parts=given, digest='sha256:0')
+def package(*records: PackageDeviceRecord, parts: tuple[PackagePart, ...] = ()) -> PackageMaker:
+    given = parts or (PackagePart(number=1, version='2', image=image()), PackagePart(number=9, version='3', image=image('3')))
+    return PackageMaker(version='p', records=records, parts=given, digest='sha256:0')
 
 
-def record(*descriptors: tuple[int, bytes], parts: tuple[int, ...] = (0,)) -> Record:
-    return Record(descriptors=frozenset(descriptors), parts=frozenset(parts))
+def record(*descriptors: tuple[int, bytes], parts: tuple[int, ...] = (0,)) -> PackageDeviceRecord:
+    return PackageDeviceRecord(descriptors=frozenset(descriptors), parts=frozenset(parts))
 
 
 DEVICE = frozenset({UUID, SKU})
@@ -56,7 +56,7 @@ DEVICE = frozenset({UUID, SKU})
     ],
 )
 def test_a_device_gets_what_its_record_has_for_its_component(
-    descriptors: frozenset[tuple[int, bytes]] | None, number: int, given: Record, version: str | None
+    descriptors: frozenset[tuple[int, bytes]] | None, number: int, given: PackageDeviceRecord, version: str | None
 ) -> None:
     """All descriptors of the record are among those of the device; then the identifier decides."""
     found = assign(package(given), [component('x', descriptors, number)], force=False)
@@ -95,7 +95,7 @@ def test_the_first_record_that_fits_counts() -> None:
 )
 def test_versions_are_compared_where_there_are_no_stamps(version: str, runs: str, expected: object) -> None:
     """Equal is skipped, lower refused."""
-    write = Write(key='x', image=image(version), version=version)
+    write = ComponentWrite(key='x', image=image(version), version=version)
     assert expected == objection(write, Bank(version=runs))
 
 
@@ -105,25 +105,27 @@ def test_versions_are_compared_where_there_are_no_stamps(version: str, runs: str
 )
 def test_stamps_are_compared_where_both_have_one(stamp: int | None, runs: int | None, expected: object) -> None:
     """The version, which is higher in all of these, does not matter then."""
-    assert expected == objection(Write(key='x', image=image(), version='2', stamp=stamp), Bank(version='1', stamp=runs))
+    assert expected == objection(
+        ComponentWrite(key='x', image=image(), version='2', stamp=stamp), Bank(version='1', stamp=runs)
+    )
 
 
 def test_what_is_forced_meets_no_objection_by_its_version_and_a_wrong_image_always_does() -> None:
     """Force is for what is equal or lower, not for what is wrong."""
-    lower = Write(key='x', image=image('1'), version='1', forced=True)
+    lower = ComponentWrite(key='x', image=image('1'), version='1', forced=True)
     assert objection(lower, Bank(version='2')) is None
-    assert objection(Write(key='x', image=image('1'), version='1'), None) is None
+    assert objection(ComponentWrite(key='x', image=image('1'), version='1'), None) is None
     for write in (
-        Write(key='x', image=None, version='1', defect='cut', forced=True),
-        Write(key='x', image=image(), version='3'),
+        ComponentWrite(key='x', image=None, version='1', defect='cut', forced=True),
+        ComponentWrite(key='x', image=image(), version='3'),
     ):
         found = objection(write, None)
         assert found is not None
-        assert (Result.FAILED, 'verify') == (found.result, found.failure)
+        assert (WriteResult.FAILED, 'verify') == (found.result, found.failure)
 
 
 def test_a_component_whose_image_is_not_whole_says_so() -> None:
     """It is a pair all the same: its device finds it wrong."""
-    parts = (Part(number=1, version='2', image=BadImage('cut')),)
+    parts = (PackagePart(number=1, version='2', image=BadImage('cut')),)
     (found,) = assign(package(record(UUID), parts=parts), [component('a', DEVICE)], force=False)
     assert (None, 'cut') == (found.image, found.defect)

@@ -9,9 +9,9 @@ import pytest
 
 from baremetal_acc.emulator.hw import bluefield as dpu
 from baremetal_acc.emulator.hw import build, csd, gpu
-from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters, Product
-from baremetal_acc.emulator.image import Image, build_image, read_image
-from baremetal_acc.emulator.parts import Refused, TaskState
+from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters, ProductParameters
+from baremetal_acc.emulator.image import EmulatedImage, build_image, read_image
+from baremetal_acc.emulator.parts import EmulatedTaskState, WriteRefused
 
 PAGE = Path(__file__).parents[3] / 'doc' / 'source' / 'emulator.rst'
 POLICY = 'HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled'
@@ -26,32 +26,32 @@ FEATURES = {
 }
 
 
-def made(product: str, *features: str) -> Product:
+def made(product: str, *features: str) -> ProductParameters:
     """A product with these features, on a virtual clock."""
     return build(product, Parameters(virtual_clock=True, flash_seconds=10.0, reset_seconds=2.0, features=frozenset(features)))
 
 
-def shown(product: Product, uri: str, bmc: str = 'host') -> Any:
+def shown(product: ProductParameters, uri: str, bmc: str = 'host') -> Any:
     """What a BMC shows of a resource."""
     return product.views[bmc].tree.snapshot()[uri].render()
 
 
-def image(model: str, component: str) -> Image:
+def image(model: str, component: str) -> EmulatedImage:
     return read_image(build_image(model=model, component=component, version='6.6', size_bytes=64))
 
 
-def writes(product: Product, device: str, model: str, component: str, path: str) -> bool:
+def writes(product: ProductParameters, device: str, model: str, component: str, path: str) -> bool:
     """Whether the tenant gets an image in by that path."""
     try:
         product.machine.write_from_host(device, image(model, component), path=path, component=component)
-    except Refused as why:
+    except WriteRefused as why:
         if why.reason != 'locked':
             raise
         return False
     return True
 
 
-def restart(product: Product, system: str, how: str) -> None:
+def restart(product: ProductParameters, system: str, how: str) -> None:
     product.machine.reset_system(system, how)
     product.machine.clock.advance(5)
     product.machine.settle()
@@ -126,7 +126,7 @@ def test_a_domain_protects_the_images_of_two_cards_on_every_way_and_no_root_of_t
     assert writes(product, 'GPU_0', 'h100', 'erot', 'pcie')
     task = machine.begin_update('host', ['host/HGX_FW_GPU_1'])
     machine.image_arrived(task, image('h100', 'gpu'))
-    assert TaskState.EXCEPTION is task.state
+    assert EmulatedTaskState.EXCEPTION is task.state
     affected = shown(product, f'{gpu.DOMAINS}/0')['AffectedComponents']
     assert [f'{gpu.SYSTEM}/Processors/GPU_{n}' for n in range(2)] == [one['@odata.id'] for one in affected]
 

@@ -8,14 +8,14 @@ import pytest
 
 from baremetal_acc.emulator.image import (
     BadImage,
+    ImageFormat,
     ImageReader,
-    Kind,
     build_image,
     main,
     read_image,
     size_in_bytes,
 )
-from baremetal_acc.emulator.ipmi.upgrade_image import Upload, build_upgrade_image
+from baremetal_acc.emulator.ipmi.upgrade_image import UploadAction, build_upgrade_image
 
 
 def gpu_image(**changes: object) -> bytes:
@@ -27,7 +27,7 @@ def test_what_is_built_is_read_again():
     """encode and parse are a pair, for both kinds of image."""
     data = gpu_image(security_version=7)
     image = read_image(data)
-    assert (Kind.FIRMWARE, 'h100', 'gpu', '2.0.0', 7) == (
+    assert (ImageFormat.FIRMWARE, 'h100', 'gpu', '2.0.0', 7) == (
         image.kind,
         image.device,
         image.component,
@@ -39,7 +39,7 @@ def test_what_is_built_is_read_again():
     function = read_image(
         build_image(kind='function', model='d5005', component='slot', version='1.4', function='aes', function_type='Encryption')
     )
-    assert (Kind.FUNCTION, 'aes', 'Encryption') == (function.kind, function.function, function.function_type)
+    assert (ImageFormat.FUNCTION, 'aes', 'Encryption') == (function.kind, function.function, function.function_type)
 
 
 def test_the_same_arguments_give_the_same_bytes_and_another_seed_gives_others():
@@ -132,7 +132,7 @@ def test_the_command_line_builds_an_upgrade_image_of_hpm(tmp_path, capsys):
     ]
     assert 0 == main([*words, '--device-id', '0x21', '--manufacturer', '7154', '--product', '0xBAD', '--number', '3'])
     data = build_image(model='d5005', component='fpga', version='2.1.4', size_bytes=1024)
-    inside = Upload(component=3, version='2.1.4', data=data, description='FPGA')
+    inside = UploadAction(component=3, version='2.1.4', data=data, description='FPGA')
     assert build_upgrade_image([inside], device_id=0x21, manufacturer=7154, product=0xBAD) == out.read_bytes()
     said = capsys.readouterr().out
     assert f'size {len(out.read_bytes())}, for component 3 of device 21h, version over IPMI 2.01.04000000' in said

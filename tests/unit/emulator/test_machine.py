@@ -8,9 +8,9 @@ import pytest
 
 from baremetal_acc.emulator.hw import PRODUCTS, build
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
-from baremetal_acc.emulator.image import BadImage, Image, build_image, read_image
+from baremetal_acc.emulator.image import BadImage, EmulatedImage, build_image, read_image
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Cause, Power, Refused, Start, Task, TaskState
+from baremetal_acc.emulator.parts import Cause, EmulatedTaskState, Power, Start, Task, WriteRefused
 
 GPU, EROT, BMC, FPGA, SLOT = 'host/HGX_FW_GPU_0', 'host/HGX_FW_ERoT_GPU_0', 'host/FW_BMC_0', 'host/FPGA1_FW', 'host/FPGA1_Slot0'
 NIC = 'dpu/DPU_NIC'
@@ -22,11 +22,11 @@ def machine_of(product: str = 'acc-server', **changes: object) -> Machine:
     return build(product, parameters).machine
 
 
-def image(model: str = 'h100', component: str = 'gpu', version: str = '2.0.0', **more: object) -> Image:
+def image(model: str = 'h100', component: str = 'gpu', version: str = '2.0.0', **more: object) -> EmulatedImage:
     return read_image(build_image(model=model, component=component, version=version, size_bytes=64, **more))  # type: ignore[arg-type]
 
 
-def function(version: str = '1.0', name: str = 'aes') -> Image:
+def function(version: str = '1.0', name: str = 'aes') -> EmulatedImage:
     return image('d5005', 'slot', version, kind='function', function=name)
 
 
@@ -35,7 +35,7 @@ def passes(machine: Machine, seconds: float) -> None:
     machine.settle()
 
 
-def update(machine: Machine, key: str, what: Image | BadImage, **more: bool) -> Task:
+def update(machine: Machine, key: str, what: EmulatedImage | BadImage, **more: bool) -> Task:
     task = machine.begin_update(machine.components[key].bmc, [key], **more)
     machine.image_arrived(task, what)
     return task
@@ -54,10 +54,10 @@ def test_firmware_of_a_gpu_is_staged_by_the_update_and_in_force_after_a_restart_
     old = version(machine, GPU)
     task = update(machine, GPU, image())
     passes(machine, 9)
-    assert (TaskState.RUNNING, 90) == (task.state, machine.percent(task))
+    assert (EmulatedTaskState.RUNNING, 90) == (task.state, machine.percent(task))
     assert None is machine.components[GPU].staged
     passes(machine, 1)
-    assert TaskState.COMPLETED is task.state
+    assert EmulatedTaskState.COMPLETED is task.state
     assert (old, '2.0.0') == (version(machine, GPU), machine.components[GPU].staged.version)
     machine.reset_system('host', 'GracefulRestart')
     passes(machine, 2)
@@ -118,7 +118,7 @@ def test_an_image_that_does_not_fit_ends_in_exception_and_changes_nothing(key, w
     before = machine.truth()['components']
     task = update(machine, key, what)
     passes(machine, 20)
-    assert (TaskState.EXCEPTION, reason) == (task.state, task.messages[-1]['reason'])
+    assert (EmulatedTaskState.EXCEPTION, reason) == (task.state, task.messages[-1]['reason'])
     after = machine.truth()['components']
     assert before == after
 
@@ -132,7 +132,7 @@ def test_write_protected_blocks_the_bmc_and_the_host():
     machine.configure('HGX_FW_GPU_0/WriteProtected', True)
     task = update(machine, GPU, image())
     assert 'write-protected' == task.messages[-1]['reason']
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(WriteRefused) as refused:
         machine.write_from_host('GPU_0', image(), path='pcie')
     assert 'locked' == refused.value.reason
     machine.configure('HGX_FW_GPU_0/WriteProtected', False)
@@ -146,7 +146,7 @@ def test_a_lock_that_is_closed_while_the_image_travels_still_holds():
     task = update(machine, GPU, image())
     machine.configure('HGX_FW_GPU_0/WriteProtected', True)
     passes(machine, 10)
-    assert (TaskState.EXCEPTION, None) == (task.state, machine.components[GPU].staged)
+    assert (EmulatedTaskState.EXCEPTION, None) == (task.state, machine.components[GPU].staged)
 
 
 def test_the_policy_of_a_root_of_trust_blocks_the_host_for_its_own_card_only():
@@ -154,19 +154,19 @@ def test_the_policy_of_a_root_of_trust_blocks_the_host_for_its_own_card_only():
     machine = machine_of()
     machine.configure(POLICY, False)
     for component in ('gpu', 'erot'):
-        with pytest.raises(Refused, match='InbandUpdatePolicyEnabled'):
+        with pytest.raises(WriteRefused, match='InbandUpdatePolicyEnabled'):
             machine.write_from_host('GPU_0', image(component=component), path='pcie', component=component)
     assert 'host' == machine.write_from_host('GPU_1', image(), path='pcie').active.writer
     task = update(machine, GPU, image())
     passes(machine, 10)
-    assert TaskState.COMPLETED is task.state
+    assert EmulatedTaskState.COMPLETED is task.state
 
 
 def test_programmable_from_host_of_a_slot_blocks_that_slot_only_and_that_of_the_fpga_blocks_all():
     """The BMC may program whatever the host may not."""
     machine = machine_of()
     machine.configure('FPGA1/Slot0/ProgrammableFromHost', False)
-    with pytest.raises(Refused, match='Slot0'):
+    with pytest.raises(WriteRefused, match='Slot0'):
         machine.write_from_host('FPGA1', function(), path='pcie', slot=0)
     machine.write_from_host('FPGA1', function('3.0'), path='pcie', slot=1)
     assert '3.0' == version(machine, 'host/FPGA1_Slot1')
@@ -175,7 +175,7 @@ def test_programmable_from_host_of_a_slot_blocks_that_slot_only_and_that_of_the_
 
     machine.configure('FPGA1/ProgrammableFromHost', False)
     for slot, what in ((1, function()), (None, image('d5005', 'fpga'))):
-        with pytest.raises(Refused, match='FPGA1/ProgrammableFromHost'):
+        with pytest.raises(WriteRefused, match='FPGA1/ProgrammableFromHost'):
             machine.write_from_host('FPGA1', what, path='pcie', slot=slot)
     update(machine, SLOT, function('4.0'))
     passes(machine, 10)
@@ -236,7 +236,7 @@ def test_nobody_is_root_on_a_host_that_is_off_or_restarting():
         passes(machine, 5)
         machine.reset_system('host', reset)
         passes(machine, seconds)
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(WriteRefused) as refused:
             machine.write_from_host('GPU_0', image(), path='pcie')
         assert 'host-off' == refused.value.reason
 
@@ -252,7 +252,7 @@ def test_nobody_is_root_on_a_host_that_is_off_or_restarting():
 )
 def test_a_way_that_is_not_there_and_an_image_that_does_not_fit_are_refused(device, path, slot, reason):
     """The door refuses what hardware would refuse."""
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(WriteRefused) as refused:
         machine_of().write_from_host(device, image('a100'), path=path, slot=slot)
     assert reason == refused.value.reason
 
@@ -289,11 +289,11 @@ def test_a_restart_of_the_bmc_loses_tasks_and_leaves_the_component_as_it_was():
 @pytest.mark.parametrize(
     ('rule', 'state', 'is_gone', 'is_written'),
     [
-        ({'name': 'task-fails'}, TaskState.EXCEPTION, False, False),
+        ({'name': 'task-fails'}, EmulatedTaskState.EXCEPTION, False, False),
         ({'name': 'task-vanishes'}, None, True, False),
         ({'name': 'task-vanishes', 'completes': True}, None, True, True),
-        ({'name': 'task-stuck', 'at_percent': 30}, TaskState.RUNNING, False, False),
-        ({'name': 'task-completed-version-unchanged'}, TaskState.COMPLETED, False, False),
+        ({'name': 'task-stuck', 'at_percent': 30}, EmulatedTaskState.RUNNING, False, False),
+        ({'name': 'task-completed-version-unchanged'}, EmulatedTaskState.COMPLETED, False, False),
         ({'name': 'bmc-restart'}, None, True, False),
         ({'name': 'bmc-restart', 'completes': True}, None, True, True),
     ],
@@ -388,7 +388,7 @@ def test_power_takes_its_time_and_refuses_a_second_order_meanwhile():
     host = machine.systems['host']
     machine.reset_system('host', 'PowerCycle')
     assert Power.POWERING_OFF is host.power
-    with pytest.raises(Refused):
+    with pytest.raises(WriteRefused):
         machine.reset_system('host', 'On')
     passes(machine, 1)
     assert Power.POWERING_ON is host.power
@@ -405,7 +405,7 @@ def test_what_is_on_stays_on_and_what_is_off_stays_off():
     passes(machine, 2)
     machine.reset_system('host', 'ForceOff')
     assert Power.OFF is machine.systems['host'].power
-    with pytest.raises(Refused):
+    with pytest.raises(WriteRefused):
         machine.reset_system('host', 'GracefulRestart')
 
 
@@ -489,9 +489,9 @@ def test_the_state_survives_and_what_was_under_way_goes_on():
     for key in ('systems', 'components', 'locks', 'ways'):
         assert before[key] == after[key], key
     found = again.bmcs['host'].tasks[task.id]
-    assert (TaskState.RUNNING, 40) == (found.state, again.percent(found))
+    assert (EmulatedTaskState.RUNNING, 40) == (found.state, again.percent(found))
     passes(again, 6)
-    assert (TaskState.COMPLETED, '2.0.0') == (found.state, again.components[GPU].staged.version)
+    assert (EmulatedTaskState.COMPLETED, '2.0.0') == (found.state, again.components[GPU].staged.version)
 
 
 def test_a_task_whose_image_never_came_has_failed_after_a_restart_of_the_emulator():
@@ -500,7 +500,7 @@ def test_a_task_whose_image_never_came_has_failed_after_a_restart_of_the_emulato
     task = machine.begin_update('host', [GPU])
     again = machine_of()
     again.load(machine.dump())
-    assert TaskState.EXCEPTION is again.bmcs['host'].tasks[task.id].state
+    assert EmulatedTaskState.EXCEPTION is again.bmcs['host'].tasks[task.id].state
 
 
 def test_the_state_of_another_product_is_refused():
@@ -547,20 +547,20 @@ def test_a_tenant_of_one_of_two_hosts_reaches_its_own_cards_and_the_shared_one()
     """By the door of a host that is on; a lock of the shared card closes the ways of both."""
     machine = machine_of('twin-server', gpus=1)
     assert ('node0', 'node1') == machine.hosts
-    with pytest.raises(Refused, match='no pcie way'):
+    with pytest.raises(WriteRefused, match='no pcie way'):
         machine.write_from_host('GPU_1', image(), path='pcie', host='node0')
     machine.reset_system('node0', 'ForceOff')
     passes(machine, 2)
     for device in ('GPU_0', 'SharedFPGA'):
-        with pytest.raises(Refused, match='host is off'):
+        with pytest.raises(WriteRefused, match='host is off'):
             machine.write_from_host(device, image(), path='pcie', host='node0')
-    with pytest.raises(Refused, match='host is off'):
+    with pytest.raises(WriteRefused, match='host is off'):
         machine.write_from_host('GPU_0', image(), path='pcie', component='gpu')
     assert OTHER_GPU == machine.write_from_host('GPU_1', image(), path='pcie', component='gpu').key
     assert SHARED == machine.write_from_host('SharedFPGA', image('d5005', 'fpga'), path='pcie', host='node1').key
     machine.configure('SharedFPGA_FW/WriteProtected', True)
     for host in ('node1', None):
-        with pytest.raises(Refused, match='blocks the pcie way'):
+        with pytest.raises(WriteRefused, match='blocks the pcie way'):
             machine.write_from_host('SharedFPGA', image('d5005', 'fpga'), path='pcie', host=host)
 
 
@@ -621,7 +621,7 @@ def test_a_card_that_one_bmc_no_longer_shows_is_gone_for_the_host_too():
     machine.faults.add({'name': 'device-absent', 'bmc': 'host', 'device': 'GPU_0'})
     machine.faults.add({'name': 'device-absent', 'bmc': 'dpu', 'device': 'GPU_1'})
     assert [True, False] == [machine.is_gone('GPU_0'), machine.is_gone('GPU_1')]
-    with pytest.raises(Refused):
+    with pytest.raises(WriteRefused):
         machine.write_from_host('GPU_0', image(), path='pcie')
 
 

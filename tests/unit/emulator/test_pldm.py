@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from baremetal_acc.emulator.image import BadImage, Image, build_image
+from baremetal_acc.emulator.image import BadImage, EmulatedImage, build_image
 from baremetal_acc.emulator.pldm import (
     AC_POWER_CYCLE,
     DC_POWER_CYCLE,
@@ -69,7 +69,7 @@ def test_a_package_is_read_as_it_was_built_however_it_arrives(pieces):
         (one.number, one.version, one.stamp, one.forced) for one in package.parts
     ]
     assert ['DC power cycle', 'AC power cycle', 'DC power cycle'] == [one.activated_by for one in package.parts]
-    assert ['97.1', '01.3', '97.1'] == [one.image.version for one in package.parts if isinstance(one.image, Image)]
+    assert ['97.1', '01.3', '97.1'] == [one.image.version for one in package.parts if isinstance(one.image, EmulatedImage)]
     assert package.parts[0].image == package.parts[2].image
 
 
@@ -103,7 +103,7 @@ def test_the_emulator_reads_what_the_client_encodes(revision):
     )
     placed = pldm_package.placed(package, [len(one) for one in images])
     found = read(pldm_package.encode(placed, b''.join(images)) + (b'' if revision.has_manifests else b'a signature'))
-    assert ['97.1', '01.3', '97.1'] == [one.image.version for one in found.parts if isinstance(one.image, Image)]
+    assert ['97.1', '01.3', '97.1'] == [one.image.version for one in found.parts if isinstance(one.image, EmulatedImage)]
     assert [frozenset({0, 1}), frozenset({1, 2})] == [one.parts for one in found.records]
 
 
@@ -118,7 +118,7 @@ def test_an_image_that_was_damaged_in_a_package_without_a_checksum_of_it_is_foun
     data = bytearray(built())
     data[-1] ^= 1
     found = read(bytes(data))
-    assert [Image, BadImage] == [type(one.image) for one in found.parts][:2]
+    assert [EmulatedImage, BadImage] == [type(one.image) for one in found.parts][:2]
 
 
 def with_sum(data, size=None):

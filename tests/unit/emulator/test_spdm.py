@@ -13,7 +13,7 @@ from baremetal_acc.emulator import main
 from baremetal_acc.emulator.fault import BadFault, Faults
 from baremetal_acc.emulator.hw import build
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
-from baremetal_acc.emulator.service import Request, Service
+from baremetal_acc.emulator.service import Service, ServiceRequest
 
 ROT = '/redfish/v1/ComponentIntegrity/HGX_ERoT_GPU_0'
 ACTION = f'{ROT}/Actions/ComponentIntegrity.SPDMGetSignedMeasurements'
@@ -34,9 +34,9 @@ def arguments(*given: str) -> argparse.Namespace:
 
 def test_the_nonce_that_was_given_stands_in_what_was_signed(bmc: Service):
     """So does the chain that the answer names lead to the root."""
-    answer = bmc.reply(Request(method='POST', path=ACTION, body=json.dumps({'Nonce': NONCE.hex()}).encode()))
+    answer = bmc.reply(ServiceRequest(method='POST', path=ACTION, body=json.dumps({'Nonce': NONCE.hex()}).encode()))
     assert (200, True) == (answer.status, NONCE in base64.b64decode(answer.body['SignedMeasurements']))
-    chain = bmc.reply(Request(method='GET', path=answer.body['Certificate']['@odata.id'])).body['CertificateString']
+    chain = bmc.reply(ServiceRequest(method='GET', path=answer.body['Certificate']['@odata.id'])).body['CertificateString']
     root, between, leaf = x509.load_pem_x509_certificates(chain.encode())
     leaf.verify_directly_issued_by(between)
     between.verify_directly_issued_by(root)
@@ -55,14 +55,14 @@ def test_the_nonce_that_was_given_stands_in_what_was_signed(bmc: Service):
 )
 def test_what_it_cannot_do_is_refused(bmc: Service, given: dict):
     """A client that asks for something else must not take the answer for one to its question."""
-    assert 400 == bmc.reply(Request(method='POST', path=ACTION, body=json.dumps(given).encode())).status
+    assert 400 == bmc.reply(ServiceRequest(method='POST', path=ACTION, body=json.dumps(given).encode())).status
 
 
 def test_only_with_the_feature_does_anybody_sign():
     """Most BMCs have no such thing."""
     bmc = Service(build('gpu-server', Parameters(gpus=1)).views['host'], no_auth=True)
-    assert 'ComponentIntegrity' not in bmc.reply(Request(method='GET', path='/redfish/v1')).body
-    assert 404 == bmc.reply(Request(method='GET', path=ROT)).status
+    assert 'ComponentIntegrity' not in bmc.reply(ServiceRequest(method='GET', path='/redfish/v1')).body
+    assert 404 == bmc.reply(ServiceRequest(method='GET', path=ROT)).status
 
 
 def test_the_root_is_written_for_those_who_pin_it(tmp_path):

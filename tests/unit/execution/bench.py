@@ -33,7 +33,7 @@ from baremetal_acc.model.inventory import (
 from baremetal_acc.model.job import Flow, Job, Wait
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind
 from baremetal_acc.model.ref import HOST, Ref
-from baremetal_acc.planning.job_transitions import Patience, begin
+from baremetal_acc.planning.job_transitions import RetryLimits, begin
 from baremetal_acc.planning.plan import EVERYTHING, plan
 from baremetal_acc.render.refusals import raise_if_unsafe
 from tests.unit.planning import values as v
@@ -346,7 +346,7 @@ class Bench:
             images=Images(self.machine),
             placement=Placement(self.machine.log),
             save=self.save,
-            patience=Patience(
+            patience=RetryLimits(
                 poll=timedelta(seconds=5),
                 settle=timedelta(seconds=60),
                 reset=timedelta(minutes=5),

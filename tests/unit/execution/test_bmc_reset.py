@@ -15,7 +15,7 @@ from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.model.inventory import PowerState, UpdateActivity
 from baremetal_acc.model.job import Flow, ItemState, Plan, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
-from baremetal_acc.planning.job_transitions import Patience, advance, begin
+from baremetal_acc.planning.job_transitions import RetryLimits, advance, begin
 from tests.unit.planning import values as v
 
 MANAGER = v.ref('Managers/1')
@@ -63,14 +63,16 @@ def job_of(purpose=ResetPurpose.ENFORCE, system=MANAGER, kind=ResetKind.BMC_RESE
 
 def asked(bmc, job):
     stored = []
-    tools = SimpleNamespace(save=stored.append, patience=Patience(), ramdisk=False, polling=None, power_changed=lambda *_: None)
+    tools = SimpleNamespace(
+        save=stored.append, patience=RetryLimits(), ramdisk=False, polling=None, power_changed=lambda *_: None
+    )
     at = StepContext(job=job, position=0, target=None, tools=tools, bmcs={'host': bmc}, inventory=None, now=v.NOW)
     after = reset(at, at.item.action)
     return after, stored
 
 
 def came(bmc, job):
-    return sight_of(job, {'host': bmc}, v.NOW, Patience()).resets[0]
+    return sight_of(job, {'host': bmc}, v.NOW, RetryLimits()).resets[0]
 
 
 @pytest.mark.parametrize('lost', [False, True])
@@ -143,7 +145,7 @@ def test_a_bmc_that_answers_at_all_is_not_silent(error):
 
     there, bmc.last_reset = bmc.last_reset, busy
     assert came(bmc, job) is False
-    job = advance(job, sight_of(job, {'host': bmc}, v.NOW, Patience()), v.NOW, Patience()).job
+    job = advance(job, sight_of(job, {'host': bmc}, v.NOW, RetryLimits()), v.NOW, RetryLimits()).job
     bmc.last_reset = there
     assert came(bmc, job) is False
 

@@ -14,11 +14,11 @@ from baremetal_acc.errors import BmcBusy, BmcRefusalReason, BmcRefused, BmcUnrea
 from baremetal_acc.execution import progress_probe
 from baremetal_acc.execution.dispatch import one_for_each_upload, perform
 from baremetal_acc.execution.step_context import StepContext
-from baremetal_acc.model.image import Progress, Upload
+from baremetal_acc.model.image import Upload, UploadProgress
 from baremetal_acc.model.inventory import Gap, TaskReading, TaskState
 from baremetal_acc.model.job import Flash, ItemState, Job
 from baremetal_acc.model.ref import HOST
-from baremetal_acc.planning.job_transitions import Patience, sent
+from baremetal_acc.planning.job_transitions import RetryLimits, sent
 from tests.unit.planning import values as v
 from tests.unit.planning.test_bundles import NEW, begun, tray, writes
 
@@ -63,7 +63,7 @@ def performed(job: Job, bmc: Bmc, now: Any, *, catalogue: Any = NEW, error: Exce
         catalogue=catalogue,
         images=SimpleNamespace(open=open_image),
         baseline=v.baseline(block=frozenset()),
-        patience=Patience(settle=timedelta(seconds=60)),
+        patience=RetryLimits(settle=timedelta(seconds=60)),
         save=lambda job: None,
     )
     for position in one_for_each_upload(job, writes(job)):
@@ -165,7 +165,7 @@ def test_a_file_that_is_another_one_now_fails_all_of_them_before_anything_is_sen
 )
 def test_a_bundle_that_has_to_be_started_is_started_once(answer: Any, state: ItemState):
     """Its turn is that of all parts: a second StartUpdate would start something else."""
-    job, bmc = written(tray(v.OLD, v.OLD, v.OLD), Progress(task=TASK, so_far='not started', percent=100))
+    job, bmc = written(tray(v.OLD, v.OLD, v.OLD), UploadProgress(task=TASK, so_far='not started', percent=100))
     assert [ItemState.SENT] * 3 == states(job)
     bmc.answer = answer
     bmc.uploads.clear()

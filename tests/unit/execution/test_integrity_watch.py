@@ -12,7 +12,7 @@ from baremetal_acc.bmc.driver import BmcAddress, Document
 from baremetal_acc.bmc.resource_digest import digest
 from baremetal_acc.errors import BmcUnreachable
 from baremetal_acc.execution import Target, integrity_watch
-from baremetal_acc.execution.integrity_watch import Glance, Sessions
+from baremetal_acc.execution.integrity_watch import Glance, WatchSessions
 from baremetal_acc.locks.write_protected import WriteProtected
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.model.watched_resource import Witness
@@ -56,7 +56,7 @@ def bmc():
 def look(bmc, monkeypatch):
     """Glances at that BMC; logging out happens at once."""
     monkeypatch.setattr(integrity_watch, '_close', lambda *connections: [connection.close() for connection in connections])
-    sessions = Sessions()
+    sessions = WatchSessions()
     kept = sessions.for_target('node', bmc.connect)
     target = Target(name='node', node=NodeFacts(name='node'), bmcs=(ADDRESS,))
     witnesses = tuple(Witness(ref=ref, said=digest(body), lock=ref is LOCK) for ref, body in bmc.bodies.items())

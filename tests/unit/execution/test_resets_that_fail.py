@@ -12,7 +12,7 @@ from baremetal_acc.execution import power
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.job import Done, Failed, Item, ItemState, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
-from baremetal_acc.planning.job_transitions import Patience
+from baremetal_acc.planning.job_transitions import RetryLimits
 from tests.unit.execution.bench import Bench, Connection, Machine, restorable
 from tests.unit.planning import values as v
 
@@ -139,7 +139,7 @@ def test_no_host_is_reset_under_a_write_that_may_go_on():
     job = bench.job(timeout=timedelta(hours=1))
     while not any(i.task is not None for i in job.items):
         job, _ = bench.turn(job)
-        bench.now += Patience().poll
+        bench.now += RetryLimits().poll
     position = next(n for n, i in enumerate(job.items) if i.task is not None)
     given_up = replace(job.items[position], state=ItemState.FAILED, unsure=True)
     job = replace(job, items=(*job.items[:position], given_up, *job.items[position + 1 :]), reasons=('given up',))

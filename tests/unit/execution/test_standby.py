@@ -16,13 +16,13 @@ from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.model.inventory import PowerState, UpdateActivity
 from baremetal_acc.model.job import Flow, ItemState, Plan, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
-from baremetal_acc.planning.job_transitions import Patience, advance, begin, ended
+from baremetal_acc.planning.job_transitions import RetryLimits, advance, begin, ended
 from tests.unit.planning import values as v
 from tests.unit.planning.test_activation import CHASSIS, FLASH, MANAGER
 
 AUX, AC = ResetKind.AUX_POWER_CYCLE, ResetKind.AC_POWER_CYCLE
 BEFORE, AFTER = '2026-11-20T00:00:00Z', '2026-11-21T12:30:00Z'
-PATIENCE = Patience(person=timedelta(hours=3))
+PATIENCE = RetryLimits(person=timedelta(hours=3))
 
 
 class Bmc:

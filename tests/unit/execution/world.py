@@ -27,19 +27,19 @@ from baremetal_acc.errors import (
 )
 from baremetal_acc.execution import Target, Tools, observe, tick
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.image import Progress, Upload
+from baremetal_acc.model.image import Upload, UploadProgress
 from baremetal_acc.model.inventory import BmcFacts, HostReading, PowerState, TaskReading, TaskState, UpdateActivity, UpdateFacts
 from baremetal_acc.model.job import Flash, Flow, ItemState, Job, Wait
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
-from baremetal_acc.planning.job_transitions import Patience, begin
+from baremetal_acc.planning.job_transitions import RetryLimits, begin
 from baremetal_acc.planning.plan import plan
 from baremetal_acc.render.refusals import raise_if_unsafe
 from tests.unit.planning import values as v
 
 DPU = BmcName('dpu')
 
-PATIENCE = Patience(
+PATIENCE = RetryLimits(
     poll=timedelta(seconds=30), settle=timedelta(minutes=1), reset=timedelta(minutes=5), stall=timedelta(minutes=10)
 )
 
@@ -460,8 +460,8 @@ class Connection:
         self._must_be_free(card, upload)
         place = Ref(bmc=self.bmc, uri=f'/uploads/{card.number}')
         if upload.goes_back and card.kept == world.versions[upload.file] != card.version:
-            return Progress(task=place, so_far='back', whole=True, percent=100)
-        return Progress(task=place)
+            return UploadProgress(task=place, so_far='back', whole=True, percent=100)
+        return UploadProgress(task=place)
 
     def go_on(self, target, upload, progress):
         """One turn; only the last one changes what runs."""

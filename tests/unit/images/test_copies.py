@@ -16,8 +16,8 @@ import pytest
 from baremetal_acc.errors import ImageError, ImageMismatch, ImageMissing
 from baremetal_acc.images import address, store
 from baremetal_acc.images.fetch import Web
-from baremetal_acc.images.refused import ImageDenied
-from baremetal_acc.images.store import FileStore, Store, WebStore
+from baremetal_acc.images.refused import DeniedImageError
+from baremetal_acc.images.store import FileStore, ImageFiles, WebStore
 from tests.unit.images import web
 from tests.unit.images.images import DATA, image
 from tests.unit.images.keys import NOW
@@ -121,11 +121,11 @@ def test_what_one_may_read_another_may_not(path, tmp_path):
 
 def test_an_image_that_is_denied_meanwhile_is_not_shared(path):
     """Nor one whose catalogue has expired since."""
-    good = Store(files=FileStore(folders=(path.parent,)), clock=lambda: NOW)
+    good = ImageFiles(files=FileStore(folders=(path.parent,)), clock=lambda: NOW)
     first = good.open(image(path))
-    with pytest.raises(ImageDenied, match='it bricks'):
+    with pytest.raises(DeniedImageError, match='it bricks'):
         good.open(replace(image(path), denied='it bricks'))
-    with pytest.raises(ImageDenied, match='has expired'):
+    with pytest.raises(DeniedImageError, match='has expired'):
         replace(good, expires=NOW).open(image(path))
     assert first.open().read(1)
 

@@ -13,11 +13,11 @@ from baremetal_acc.images import catalogue, draft
 from baremetal_acc.images.pldm import (
     Activation,
     Classification,
-    Component,
     Descriptor,
     DescriptorType,
     DeviceRecord,
-    Package,
+    PackageComponent,
+    PldmPackage,
     PldmString,
     Revision,
     StringType,
@@ -57,7 +57,7 @@ def device(*descriptors, components=(0,)):
 
 
 def component(identifier=100, version='96.00.5E', activation=Activation.DC_POWER_CYCLE):
-    return Component(
+    return PackageComponent(
         classification=Classification.FIRMWARE,
         identifier=identifier,
         activation=activation,
@@ -67,7 +67,7 @@ def component(identifier=100, version='96.00.5E', activation=Activation.DC_POWER
     )
 
 
-PACKAGE = Package(
+PACKAGE = PldmPackage(
     revision=Revision.V1_0,
     version=string('tray-1'),
     bitmap_bits=8,

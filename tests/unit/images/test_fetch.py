@@ -14,7 +14,7 @@ from baremetal_acc.emulator.tls import make_certificate
 from baremetal_acc.errors import ImageMismatch, ImageMissing
 from baremetal_acc.images import address
 from baremetal_acc.images.fetch import Web
-from baremetal_acc.images.store import FileStore, Store, WebStore
+from baremetal_acc.images.store import FileStore, ImageFiles, WebStore
 from baremetal_acc.model.image import Digest, DigestAlgorithm
 from tests.unit.images import web
 from tests.unit.planning import values as v
@@ -200,7 +200,7 @@ def test_a_signature_comes_from_a_server_too(server):
     server.answers['/a.sig'] = web.body(b' ' * 10**6)
     signed = replace(image(f'{server.origin}/a'), signature=f'{server.origin}/a.sig')
     with pytest.raises(Exception, match=r'its signature cannot be read: .*/a.sig is longer than 262144 bytes'):
-        Store(files=FileStore(folders=()), web=store(server), trust=object()).open(signed)  # type: ignore[arg-type]
+        ImageFiles(files=FileStore(folders=()), web=store(server), trust=object()).open(signed)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

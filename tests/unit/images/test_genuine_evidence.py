@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from baremetal_acc.images.spdm.signed_measurements import Attestor
+from baremetal_acc.images.spdm.signed_measurements import SpdmAttestor
 from baremetal_acc.model.measurement import MeasurementState, SignedMeasurements
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 
@@ -59,11 +59,11 @@ ALL = evidence()
 @pytest.mark.parametrize(('root', 'brought'), [pytest.param(root, brought, id=name) for name, root, brought in ALL])
 def test_what_a_real_card_signed_is_proven(root, brought):
     """And is no more once a byte of it, or of the certificates, is another."""
-    attestor = Attestor(authorities=tuple(x509.load_pem_x509_certificates(root.read_bytes())))
+    attestor = SpdmAttestor(authorities=tuple(x509.load_pem_x509_certificates(root.read_bytes())))
     reading = attestor.check(brought)
     assert (MeasurementState.PROVEN, None) == (reading.state, reading.reason)
     for at in range(0, len(brought.transcript), 97):
         other = bytearray(brought.transcript)
         other[at] ^= 1
         assert MeasurementState.REFUSED == attestor.check(replace(brought, transcript=bytes(other))).state
-    assert MeasurementState.REFUSED == Attestor(authorities=()).check(brought).state
+    assert MeasurementState.REFUSED == SpdmAttestor(authorities=()).check(brought).state

@@ -10,8 +10,8 @@ import pytest
 
 from baremetal_acc.errors import ImageMismatch, PackageMalformed
 from baremetal_acc.images import pldm_package
-from baremetal_acc.images.pldm import Package, PldmString, Revision, StringType
-from baremetal_acc.images.store import FileStore, Store
+from baremetal_acc.images.pldm import PldmPackage, PldmString, Revision, StringType
+from baremetal_acc.images.store import FileStore, ImageFiles
 from baremetal_acc.model.image import Fit, ImageKind
 from tests.unit.images import images
 from tests.unit.images.test_draft import PACKAGE, component, device, pci
@@ -24,10 +24,10 @@ def given(folder: Path, data: bytes, version: str, *fits: Fit, kind: ImageKind =
     path = folder / 'tray.fwpkg'
     path.write_bytes(data)
     image = replace(images.image(path, data=data), version=version, fits=fits or (GPU,), kind=kind)
-    return Store(files=FileStore(folders=(folder,))).open(image)
+    return ImageFiles(files=FileStore(folders=(folder,))).open(image)
 
 
-def encoded(package: Package) -> bytes:
+def encoded(package: PldmPackage) -> bytes:
     return pldm_package.encode(pldm_package.placed(package, [3] * len(package.components)), bytes(3 * len(package.components)))
 
 

@@ -27,7 +27,6 @@ from baremetal_acc.images import pldm, pldm_package
 from baremetal_acc.images.pldm import (
     Activation,
     Classification,
-    Component,
     ComponentOption,
     Descriptor,
     DescriptorType,
@@ -35,7 +34,8 @@ from baremetal_acc.images.pldm import (
     DeviceUpdateOption,
     DownstreamRecord,
     DownstreamUpdateOption,
-    Package,
+    PackageComponent,
+    PldmPackage,
     PldmString,
     ReleaseTime,
     Revision,
@@ -182,7 +182,7 @@ PCI_DEVICE = Descriptor(type=DescriptorType.PCI_DEVICE_ID, data=b'\x34\x12')
 IANA = Descriptor(type=DescriptorType.IANA_ENTERPRISE_ID, data=b'\x47\x16\0\0')
 
 EXPECTED = {
-    '1.0': Package(
+    '1.0': PldmPackage(
         revision=Revision.V1_0,
         released=ReleaseTime(moment=datetime(2025, 6, 30, 13, 45, 59, 123456, tzinfo=timezone(timedelta(hours=1)))),
         version=string('1.0'),
@@ -197,7 +197,7 @@ EXPECTED = {
             ),
         ),
         components=(
-            Component(
+            PackageComponent(
                 classification=Classification.FIRMWARE,
                 identifier=100,
                 activation=Activation.SYSTEM_REBOOT,
@@ -205,7 +205,7 @@ EXPECTED = {
                 size_bytes=4,
                 version=string('v1', StringType.UTF_8),
             ),
-            Component(
+            PackageComponent(
                 classification=Classification.OTHER,
                 identifier=200,
                 comparison_stamp=5,
@@ -217,7 +217,7 @@ EXPECTED = {
             ),
         ),
     ),
-    '1.1': Package(
+    '1.1': PldmPackage(
         revision=Revision.V1_1,
         version=string('2.0', StringType.UTF_8),
         bitmap_bits=16,
@@ -239,7 +239,7 @@ EXPECTED = {
             ),
         ),
         components=(
-            Component(
+            PackageComponent(
                 classification=Classification.DOWNSTREAM_DEVICE,
                 identifier=1,
                 comparison_stamp=7,
@@ -251,7 +251,7 @@ EXPECTED = {
             ),
         ),
     ),
-    '1.2': Package(
+    '1.2': PldmPackage(
         revision=Revision.V1_2,
         released=ReleaseTime(moment=datetime(2000, 1, 1, tzinfo=timezone(timedelta(hours=-1))), resolution=0x21),
         version=string('3.0'),
@@ -264,7 +264,7 @@ EXPECTED = {
             ),
         ),
         components=(
-            Component(
+            PackageComponent(
                 classification=Classification.FIRMWARE,
                 identifier=2,
                 options=ComponentOption.FORCE_UPDATE,
@@ -276,7 +276,7 @@ EXPECTED = {
             ),
         ),
     ),
-    '1.3': Package(
+    '1.3': PldmPackage(
         revision=Revision.V1_3,
         released=ReleaseTime(moment=datetime(2023, 12, 13, tzinfo=UTC)),
         version=string('4.0'),
@@ -299,7 +299,7 @@ EXPECTED = {
             ),
         ),
         components=(
-            Component(
+            PackageComponent(
                 classification=Classification.FIRMWARE,
                 identifier=3,
                 activation=Activation.AC_POWER_CYCLE,
@@ -548,7 +548,7 @@ def test_the_largest_header_takes_no_time():
         components=frozenset(range(64)),
         descriptors=(PCI_VENDOR,) * 35,
     )
-    component = Component(classification=9999, identifier=1, offset=0, size_bytes=0, version=string(''))
+    component = PackageComponent(classification=9999, identifier=1, offset=0, size_bytes=0, version=string(''))
     package = replace(EXPECTED['1.0'], bitmap_bits=2000, devices=(device,) * 50, components=(component,) * 1700)
     package = pldm_package.placed(package, [0] * 1700)
     assert package == pldm_package.parse(pldm_package.encode(package, b''), 'x')
@@ -577,7 +577,7 @@ descriptors = st.lists(
 
 
 @st.composite
-def packages(draw: st.DrawFn) -> tuple[Package, bytes]:
+def packages(draw: st.DrawFn) -> tuple[PldmPackage, bytes]:
     """A package with its payload."""
     revision = draw(st.sampled_from(Revision))
     images = draw(st.lists(st.binary(max_size=30), min_size=1, max_size=20))
@@ -609,7 +609,7 @@ def packages(draw: st.DrawFn) -> tuple[Package, bytes]:
         descriptors=descriptors,
     )
     components = st.builds(
-        Component,
+        PackageComponent,
         classification=st.integers(0, 0xFFFF).map(
             lambda number: Classification(number) if number in set(Classification) else number
         ),
@@ -623,7 +623,7 @@ def packages(draw: st.DrawFn) -> tuple[Package, bytes]:
         opaque_data=st.binary(max_size=20 * revision.has_opaque_data),
     )
     zones = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
-    package = Package(
+    package = PldmPackage(
         revision=revision,
         released=draw(st.none() | st.builds(ReleaseTime, moment=st.datetimes(timezones=zones), resolution=st.integers(0, 255))),
         version=draw(texts),

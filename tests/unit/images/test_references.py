@@ -6,7 +6,7 @@ import pytest
 
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.images.catalogue import parse
-from baremetal_acc.model.image import Reference
+from baremetal_acc.model.image import ReferenceValue
 
 IMAGE = """format = 1
 [[image]]
@@ -33,8 +33,8 @@ def test_reference_values_are_read_by_root_of_trust_and_index():
     """One value or several, of one root of trust or of any; letters of either case."""
     (image,) = images(f'"ROT_GPU_*/2" = "sha384:{"AB" * 48}"\n3 = ["raw:01ff", "sha256:{"0c" * 32}"]\n')
     assert (
-        Reference(integrity='ROT_GPU_*', index=2, values=(('sha384', 'ab' * 48),)),
-        Reference(integrity='*', index=3, values=(('raw', '01ff'), ('sha256', '0c' * 32))),
+        ReferenceValue(integrity='ROT_GPU_*', index=2, values=(('sha384', 'ab' * 48),)),
+        ReferenceValue(integrity='*', index=3, values=(('raw', '01ff'), ('sha256', '0c' * 32))),
     ) == image.measurements
 
 

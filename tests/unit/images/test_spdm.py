@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.images.spdm import signed_measurements, transcript
-from baremetal_acc.images.spdm.signed_measurements import Attestor
+from baremetal_acc.images.spdm.signed_measurements import SpdmAttestor
 from baremetal_acc.images.trust.keys import Untrusted
 from baremetal_acc.model.measurement import Measurement, MeasurementState
 from tests.unit.images import spdm_device as made
 from tests.unit.images.spdm_device import NONCE, NOW, Device, block
 
-ATTESTOR = Attestor(authorities=(made.ROOT,))
+ATTESTOR = SpdmAttestor(authorities=(made.ROOT,))
 OTHER_KEY = ec.generate_private_key(ec.SECP384R1())
 OTHER_ROOT = made.certificate('root', OTHER_KEY, 'root', OTHER_KEY, ca=True)
 
@@ -161,20 +161,20 @@ def test_a_ca_that_may_not_issue_or_has_expired_breaks_the_chain():
     late = replace(Device().brought(), at=NOW + timedelta(days=4000))
     assert 'valid from' in (ATTESTOR.check(late).reason or '')
     short = made.certificate('root', made.ROOT_KEY, 'root', made.ROOT_KEY, ca=True, path_length=0)
-    reading = Attestor(authorities=(short,)).check(Device().brought(chain=made.pem(made.BETWEEN, made.LEAVES[made.P384])))
+    reading = SpdmAttestor(authorities=(short,)).check(Device().brought(chain=made.pem(made.BETWEEN, made.LEAVES[made.P384])))
     assert 'fewer certificates below it' in (reading.reason or '')
 
 
 def test_a_chain_counts_in_either_order_and_up_to_whatever_is_pinned():
     """SPDM gives the root first, BMCs give either; an operator may pin the vendor's root or a CA below it."""
     upwards = made.pem(made.LEAVES[made.P384], made.BETWEEN, made.ROOT)
-    below = Attestor(authorities=(made.BETWEEN,))
+    below = SpdmAttestor(authorities=(made.BETWEEN,))
     assert MeasurementState.PROVEN == ATTESTOR.check(Device().brought(chain=upwards)).state
     assert MeasurementState.PROVEN == below.check(Device().brought(chain=upwards)).state
     without_root = made.pem(made.BETWEEN, made.LEAVES[made.P384])
     assert MeasurementState.PROVEN == ATTESTOR.check(Device().brought(chain=without_root)).state
-    assert 'issued by no pinned root' in (Attestor(authorities=(OTHER_ROOT,)).check(Device().brought()).reason or '')
-    assert 'issued by no pinned root' in (Attestor(authorities=()).check(Device().brought()).reason or '')
+    assert 'issued by no pinned root' in (SpdmAttestor(authorities=(OTHER_ROOT,)).check(Device().brought()).reason or '')
+    assert 'issued by no pinned root' in (SpdmAttestor(authorities=()).check(Device().brought()).reason or '')
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_the_roots_come_from_files_of_certificates_of_cas(tmp_path):
     root.write_text(made.pem(made.ROOT))
     root.chmod(0o600)
     assert signed_measurements.attestor([]) is None
-    assert Attestor(authorities=(made.ROOT,)) == signed_measurements.attestor([str(root)])
+    assert SpdmAttestor(authorities=(made.ROOT,)) == signed_measurements.attestor([str(root)])
     public = ed25519.Ed25519PrivateKey.generate().public_key()
     info = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     root.write_bytes(info)

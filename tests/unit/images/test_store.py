@@ -12,8 +12,8 @@ import pytest
 
 from baremetal_acc.errors import ImageMismatch, ImageMissing
 from baremetal_acc.images.deny import Denial
-from baremetal_acc.images.refused import ImageDenied, ImageUntrusted
-from baremetal_acc.images.store import FileStore, Store
+from baremetal_acc.images.refused import DeniedImageError, ImageUntrusted
+from baremetal_acc.images.store import FileStore, ImageFiles
 from baremetal_acc.images.trust import signature
 from baremetal_acc.images.trust.signature import Signer, Trust
 from baremetal_acc.model.image import Digest, DigestAlgorithm, SignatureDemand
@@ -147,8 +147,8 @@ KEY = keys.key()
 TRUST = Trust(keys={signature.fingerprint(KEY.public_key()): KEY.public_key()}, authorities=())
 
 
-def store(path: Path, **how) -> Store:
-    return Store(files=FileStore(folders=(path.parent,)), catalogue='/etc/x/catalogue.toml', clock=lambda: NOW, **how)
+def store(path: Path, **how) -> ImageFiles:
+    return ImageFiles(files=FileStore(folders=(path.parent,)), catalogue='/etc/x/catalogue.toml', clock=lambda: NOW, **how)
 
 
 def signed(path: Path, by=KEY, **changes):
@@ -160,7 +160,7 @@ def signed(path: Path, by=KEY, **changes):
 
 def test_what_is_denied_is_not_opened(path):
     """Not even a job that was begun before it was denied gets it."""
-    with pytest.raises(ImageDenied, match=r'image gpu-new: /etc/x/catalogue.toml denies it: it bricks'):
+    with pytest.raises(DeniedImageError, match=r'image gpu-new: /etc/x/catalogue.toml denies it: it bricks'):
         store(path).open(replace(image(path), denied='it bricks'))
 
 
@@ -170,7 +170,7 @@ def test_bytes_that_are_denied_by_another_algorithm_are_not_opened(path):
     wanted = image(path, DigestAlgorithm.SHA512)
     found = store(path, denials=(Denial(reason='it bricks', digest=digest),))
     before = len(os.listdir('/proc/self/fd'))
-    with pytest.raises(ImageDenied, match=r'image gpu-new: /etc/x/catalogue\.toml denies its bytes: it bricks'):
+    with pytest.raises(DeniedImageError, match=r'image gpu-new: /etc/x/catalogue\.toml denies its bytes: it bricks'):
         found.open(wanted)
     assert before == len(os.listdir('/proc/self/fd'))
     others = (
@@ -183,7 +183,7 @@ def test_bytes_that_are_denied_by_another_algorithm_are_not_opened(path):
 
 def test_nothing_of_an_expired_catalogue_is_opened(path):
     """To the second."""
-    with pytest.raises(ImageDenied, match=r'/etc/x/catalogue.toml, which lists it, has expired at 2026-11-21 12:00:00Z'):
+    with pytest.raises(DeniedImageError, match=r'/etc/x/catalogue.toml, which lists it, has expired at 2026-11-21 12:00:00Z'):
         store(path, expires=NOW).open(image(path))
     assert DATA == store(path, expires=NOW + timedelta(seconds=1)).open(image(path)).open().read()
 

@@ -22,7 +22,7 @@ from baremetal_acc.model.accelerator import (
 )
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Progress
+from baremetal_acc.model.image import UploadProgress
 from baremetal_acc.model.inventory import Complaint, Gap, Inventory, ManagerReading, Objection
 from baremetal_acc.model.job import Engage, Flash, Flow, Item, ItemState, Job, PartReading, Publish, Withdraw, WriteEvidence
 from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
@@ -157,6 +157,6 @@ def test_a_sparse_field_is_left_out_at_its_default_and_comes_back():
     told = replace(told, waiting=NOW, busy=NOW, restoring=True, silent=True, unsure=True, follows=True)
     told = replace(told, started=True, complaints=(Complaint(names=('HGX_FW_NVSwitch_0',), text='bad'),))
     told = replace(told, others=(PartReading(component='HGX_FW_CPLD_0', expected='0.23'),))
-    told = replace(told, progress=Progress(task=bmc), evidence=WriteEvidence.PROGRESS)
+    told = replace(told, progress=UploadProgress(task=bmc), evidence=WriteEvidence.PROGRESS)
     assert {f.name for f in fields(Item)} == encode(told).keys() - {'type'}
     assert told == decode(Item, encode(told))

@@ -5,7 +5,7 @@
 from dataclasses import replace
 
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.lock import MOST_CLOSED, LockState, Undo, closed_by_us, opened_again, to_be_closed
+from baremetal_acc.model.lock import MOST_CLOSED, LockState, LockUndoRecord, closed_by_us, opened_again, to_be_closed
 from tests.unit.planning import values as v
 
 READING = replace(v.reading(LockState.UNLOCKED), closes='06/0:34')
@@ -20,7 +20,7 @@ def test_a_record_is_kept_for_each_place():
     undos = to_be_closed(undos, OTHER)
     assert ('06/0:34', '0A/0:12') == closed_by_us(undos, READING.place)
     assert ('06/0:47',) == closed_by_us(undos, OTHER.place)
-    assert undos == decode(tuple[Undo, ...], encode(undos))
+    assert undos == decode(tuple[LockUndoRecord, ...], encode(undos))
     assert ('06/0:47',) == closed_by_us(opened_again(undos, READING.place), OTHER.place)
     assert () == closed_by_us(opened_again(undos, READING.place), READING.place)
 

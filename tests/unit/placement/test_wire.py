@@ -9,7 +9,7 @@ import pytest
 from baremetal_acc.errors import PlacementRefused
 from baremetal_acc.model.provider import Provider
 from baremetal_acc.placement import schemas
-from baremetal_acc.placement.client import Answer
+from baremetal_acc.placement.client import PlacementAnswer
 
 ROOT, CARD, SLOT = 'root', 'card', 'slot'
 
@@ -18,8 +18,8 @@ def provider(name: str, parent: str) -> Provider:
     return Provider(uuid=name, name=name, parent_uuid=parent, generation=1)
 
 
-def answer(**body: Any) -> Answer:
-    return Answer(status=200, code=None, body=body)
+def answer(**body: Any) -> PlacementAnswer:
+    return PlacementAnswer(status=200, code=None, body=body)
 
 
 def test_what_lies_below_a_root_comes_parents_first() -> None:

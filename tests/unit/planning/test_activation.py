@@ -11,14 +11,14 @@ from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.job import Engage, Flash, Flow, ItemState, Plan, Reset, ResetPurpose, Stage, stage
 from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.planning import rollback
-from baremetal_acc.planning.job_transitions import Patience, Sight, advance, begin, describe, ended
+from baremetal_acc.planning.job_transitions import RetryLimits, Sight, advance, begin, describe, ended
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
 from tests.unit.planning import refusal_words
 from tests.unit.planning import values as v
 
 AUX, AC = ResetKind.AUX_POWER_CYCLE, ResetKind.AC_POWER_CYCLE
 MANAGER, CHASSIS = v.ref('Managers/1'), v.ref('Chassis/BMC_0')
-PATIENCE = Patience(person=timedelta(hours=3))
+PATIENCE = RetryLimits(person=timedelta(hours=3))
 LATER = v.NOW + timedelta(seconds=30)
 
 

@@ -17,7 +17,7 @@ from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.job import Flash, Flow, Item, ItemState, Job, Met, Reset, ResetPurpose
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
-from baremetal_acc.planning.job_transitions import Patience, Sight, advance
+from baremetal_acc.planning.job_transitions import RetryLimits, Sight, advance
 from baremetal_acc.planning.lock_evidence import coverage, judge
 from baremetal_acc.planning.merge import merge
 from baremetal_acc.planning.plan import plan
@@ -164,7 +164,7 @@ def test_a_reset_of_one_system_brings_nothing_of_another_in_force():
             deadline=v.NOW + timedelta(hours=1), items=(Item(action=reset, since=v.EARLIER, state=ItemState.RUNNING),),
             engagements=(v.engagement(lock, reset_at=None),),
         )  # fmt: skip
-        return advance(job, Sight(resets={0: True}), v.NOW, Patience()).job.engagements[0].reset_at
+        return advance(job, Sight(resets={0: True}), v.NOW, RetryLimits()).job.engagements[0].reset_at
 
     assert (None, v.NOW) == (after(v.SYSTEM), after(card))
 
@@ -392,11 +392,11 @@ def test_a_value_that_is_cut_says_so():
 
 @pytest.mark.parametrize(('kind', 'field', 'value'), [
     (Engagement, 'at', '2026-11-21T12:00:00'),
-    (Patience, 'poll', 1e300),
+    (RetryLimits, 'poll', 1e300),
 ])  # fmt: skip
 def test_a_stored_time_that_is_none_is_a_stale_job(kind, field, value):
     """A time without a zone cannot be compared, a span of 1e300 seconds cannot be held."""
-    good = encode(v.engagement() if kind is Engagement else Patience())
+    good = encode(v.engagement() if kind is Engagement else RetryLimits())
     assert decode(kind, good)
     with pytest.raises(StaleJob):
         decode(kind, good | {field: value})

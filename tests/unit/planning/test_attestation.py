@@ -8,7 +8,7 @@ import pytest
 
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.image import Image, Reference
+from baremetal_acc.model.image import Image, ReferenceValue
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Met
 from baremetal_acc.model.measurement import Measurement, MeasurementReading, MeasurementState
@@ -24,7 +24,7 @@ OLD_FIRMWARE, NEW_FIRMWARE = '0a' * 48, '0b' * 48
 
 def image(version: str, value: str | None, *, name: str | None = None, **reference) -> Image:
     """Firmware whose measurement 2 the catalogue knows."""
-    made = Reference(**({'integrity': 'ROT_*', 'index': 2, 'values': (('sha384', value or ''),)} | reference))
+    made = ReferenceValue(**({'integrity': 'ROT_*', 'index': 2, 'values': (('sha384', value or ''),)} | reference))
     return replace(
         v.image(version=version),
         name=name or f'gpu-{version}',
@@ -175,7 +175,7 @@ def test_several_values_and_several_images_of_a_version_may_be_allowed():
     """One firmware measures in several ways, by its straps for instance."""
     two = image(v.OLD, None)
     both = replace(
-        two, measurements=(Reference(integrity='*', index=2, values=(('sha384', 'ff' * 48), ('sha384', OLD_FIRMWARE))),)
+        two, measurements=(ReferenceValue(integrity='*', index=2, values=(('sha384', 'ff' * 48), ('sha384', OLD_FIRMWARE))),)
     )
     (found,) = told(reading(), catalogue=(both,))
     assert Met.YES == found.met
@@ -185,8 +185,8 @@ def test_several_values_and_several_images_of_a_version_may_be_allowed():
 
 def test_all_measurements_that_the_catalogue_gives_have_to_be_there():
     """One right value does not make up for a wrong one beside it."""
-    one = Reference(integrity='*', index=2, values=(('sha384', OLD_FIRMWARE),))
-    more = replace(CATALOGUE[0], measurements=(one, Reference(integrity='*', index=3, values=(('sha384', NEW_FIRMWARE),))))
+    one = ReferenceValue(integrity='*', index=2, values=(('sha384', OLD_FIRMWARE),))
+    more = replace(CATALOGUE[0], measurements=(one, ReferenceValue(integrity='*', index=3, values=(('sha384', NEW_FIRMWARE),))))
     (found,) = told(reading(), catalogue=(more,))
     assert (Met.NO, True) == (found.met, 'measurement 3 is missing' in found.fact.found)
 
@@ -226,7 +226,7 @@ def test_what_was_measured_in_its_place_is_told(found, shown):
 def test_each_component_is_told():
     """A root of trust speaks of several, and each is compared with its own image."""
     second = replace(image(v.OLD, None), name='rot', component='ROT_*')
-    rot = replace(second, measurements=(Reference(integrity='*', index=3, values=(('sha384', NEW_FIRMWARE),)),))
+    rot = replace(second, measurements=(ReferenceValue(integrity='*', index=3, values=(('sha384', NEW_FIRMWARE),)),))
     both = {'firmware': (v.component(), v.component('ROT_0')), 'catalogue': (CATALOGUE[0], rot)}
 
     def measured(*values: str) -> MeasurementReading:

@@ -8,14 +8,14 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.model.image import Bundle, BundlePart
-from baremetal_acc.model.inventory import Sending, UpdateFacts, Way
+from baremetal_acc.model.inventory import Sending, UpdateFacts, UploadWay
 from baremetal_acc.model.job import CheckImage, Flash, Flow, ItemState, WriteEvidence
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId
 from baremetal_acc.planning import bundles, job_transitions, rollback
-from baremetal_acc.planning.job_transitions import Patience, Sight, WriteSight
+from baremetal_acc.planning.job_transitions import RetryLimits, Sight, WriteSight
 from baremetal_acc.planning.plan import Part, plan
-from baremetal_acc.planning.update_states import Seen
+from baremetal_acc.planning.update_states import UpdateObservation
 from tests.unit.planning import refusal_words
 from tests.unit.planning import values as v
 
@@ -147,7 +147,7 @@ def test_what_would_be_written_and_must_not_be_refuses_the_bundle():
     assert 'firmware ROOT_0: bundle new would write 8 to it, and root-9 is written, too' in both
     shared = tray(v.OLD, several=(HOST,))
     assert ['bundle new: BMC host serves several machines, and would write it to all of them'] == refusals(shared)
-    way = Sending(way=Way.HPM_1, apply_time=None, obstacle=None)
+    way = Sending(way=UploadWay.HPM_1, apply_time=None, obstacle=None)
     ipmi = tray(v.OLD, bmcs=(v.facts(update=UpdateFacts(push=True, pull=False, sending=way)),))
     assert ['bundle new: BMC host takes one component at a time (HPM.1)'] == refusals(ipmi)
     twice = (*NEW, replace(NEW[0], name='new.twin', version='2.1'))
@@ -158,7 +158,7 @@ def test_what_would_be_written_and_must_not_be_refuses_the_bundle():
 
 def test_a_bmc_that_can_be_told_of_no_component_takes_a_bundle_for_all_of_them():
     """One without Targets alone: any other would go elsewhere than it says."""
-    way = Sending(way=Way.HTTP_PUSH, apply_time=None, obstacle='it has no HttpPushUriTargets')
+    way = Sending(way=UploadWay.HTTP_PUSH, apply_time=None, obstacle='it has no HttpPushUriTargets')
     facts = v.facts(update=UpdateFacts(push=True, pull=False, sending=way, untargeted=True))
     assert ['BMC host takes no image: it has no HttpPushUriTargets'] == refusal_words.reasons(made(tray(v.OLD, bmcs=(facts,))))
     catalogue = tuple(replace(i, bundle=replace(i.bundle, targets=None)) for i in NEW if i.bundle is not None)
@@ -207,7 +207,7 @@ def writes(job):
 def test_all_parts_are_due_at_once_however_few_updates_the_bmc_takes():
     """They are one update. A part that has failed before is none of them."""
     job = begun(tray(v.OLD, v.OLD, v.OLD))
-    move = job_transitions.advance(job, Sight(foreign={HOST: 0}), v.NOW, Patience())
+    move = job_transitions.advance(job, Sight(foreign={HOST: 0}), v.NOW, RetryLimits())
     assert tuple(writes(job)) == move.perform
     assert tuple(writes(job)) == job_transitions.sharing_upload(job, writes(job)[1])
     failed = job_transitions.ended(job, writes(job)[1], ItemState.FAILED, v.NOW, 'no')
@@ -224,14 +224,18 @@ def seen(job, *what):
         ),
     )
     sight = Sight(writes=dict(zip(writes(job), what, strict=True)), foreign={HOST: 0})
-    return job_transitions.advance(running, sight, v.NOW, Patience()).job
+    return job_transitions.advance(running, sight, v.NOW, RetryLimits()).job
 
 
 def test_the_progress_of_the_task_of_a_bundle_is_no_evidence_for_a_part():
     """A part may be skipped while others are written; a message that names it is evidence."""
-    job = seen(begun(tray(v.OLD, v.OLD)), *(WriteSight(seen=Seen.WORKING, percent=40),) * 2)
+    job = seen(begun(tray(v.OLD, v.OLD)), *(WriteSight(seen=UpdateObservation.WORKING, percent=40),) * 2)
     assert [None, None] == [job.items[n].evidence for n in writes(job)]
-    done = seen(job, WriteSight(seen=Seen.RUNNING, told_written=True), WriteSight(seen=Seen.WORKING, percent=80))
+    done = seen(
+        job,
+        WriteSight(seen=UpdateObservation.RUNNING, told_written=True),
+        WriteSight(seen=UpdateObservation.WORKING, percent=80),
+    )
     assert [WriteEvidence.OUTCOME, None] == [done.items[n].evidence for n in writes(done)]
 
 
@@ -240,7 +244,11 @@ def put_back(job, inventory, catalogue=NEW):
     return [i.action for i in after.items if i.restoring and isinstance(i.action, Flash)]
 
 
-FAILED, DONE, WORKING = WriteSight(seen=Seen.FAILED), WriteSight(seen=Seen.RUNNING), WriteSight(seen=Seen.WORKING, percent=5)
+FAILED, DONE, WORKING = (
+    WriteSight(seen=UpdateObservation.FAILED),
+    WriteSight(seen=UpdateObservation.RUNNING),
+    WriteSight(seen=UpdateObservation.WORKING, percent=5),
+)
 
 
 def test_a_part_that_failed_is_sent_once_more_and_only_when_all_have_ended():

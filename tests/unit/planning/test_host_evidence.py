@@ -16,9 +16,9 @@ from baremetal_acc.planning.host_evidence import (
     BLIND_LIMIT,
     SOURCES,
     Evidence,
+    EvidenceSource,
     HostRan,
-    Seen,
-    Source,
+    HostWitness,
     changed_by_start,
     evidence,
     host_ran,
@@ -39,25 +39,25 @@ OFF = HostReading(
     power_event=frozenset({PowerEvent.ON_BY_COMMAND}),
     log_mark='7 entries, the last at 1000',
 )
-ANOTHER: dict[Source, Any] = {
-    Source.POWER: PowerState.ON,
-    Source.LAST_RESET: 'tuesday',
-    Source.BOOT_PROGRESS: 'OSRunning tuesday',
-    Source.BMC_RESET: 'tuesday',
-    Source.POWER_ON_HOURS: 6060,
-    Source.RESTART_CAUSE: 'power button',
-    Source.POWER_EVENT: frozenset(),
-    Source.LOG_MARK: '8 entries, the last at 2000',
+ANOTHER: dict[EvidenceSource, Any] = {
+    EvidenceSource.POWER: PowerState.ON,
+    EvidenceSource.LAST_RESET: 'tuesday',
+    EvidenceSource.BOOT_PROGRESS: 'OSRunning tuesday',
+    EvidenceSource.BMC_RESET: 'tuesday',
+    EvidenceSource.POWER_ON_HOURS: 6060,
+    EvidenceSource.RESTART_CAUSE: 'power button',
+    EvidenceSource.POWER_EVENT: frozenset(),
+    EvidenceSource.LOG_MARK: '8 entries, the last at 2000',
 }
-DEPENDABLE = frozenset({Source.LAST_RESET})
+DEPENDABLE = frozenset({EvidenceSource.LAST_RESET})
 
 
-def other(source: Source, of: HostReading = OFF) -> HostReading:
+def other(source: EvidenceSource, of: HostReading = OFF) -> HostReading:
     """The reading with another value in one place."""
     return replace(of, **{source.value: ANOTHER[source]})
 
 
-def said(source: Source, *args: Any, **more: Any) -> Evidence:
+def said(source: EvidenceSource, *args: Any, **more: Any) -> Evidence:
     """What one source says."""
     (found,) = [one for one in evidence(*args, **more) if one.source is source]
     return found
@@ -65,8 +65,8 @@ def said(source: Source, *args: Any, **more: Any) -> Evidence:
 
 def test_there_is_one_row_for_each_thing_that_is_read_of_a_host() -> None:
     """No field of a reading without a row, no row without a field; each names its specification."""
-    assert [field.name for field in fields(HostReading)] == [source.value for source in Source] == list(SOURCES)
-    assert set(ANOTHER) == set(Source)
+    assert [field.name for field in fields(HostReading)] == [source.value for source in EvidenceSource] == list(SOURCES)
+    assert set(ANOTHER) == set(EvidenceSource)
     assert not [row for row in SOURCES.values() if not row.name or not ('DSP8010' in row.origin or 'section' in row.origin)]
 
 
@@ -85,12 +85,12 @@ def test_what_the_last_release_has_stored_is_read() -> None:
     assert OFF == decode(HostReading, encode(OFF))
 
 
-@pytest.mark.parametrize('source', list(Source))
-def test_a_change_shows_what_its_row_says(source: Source) -> None:
+@pytest.mark.parametrize('source', list(EvidenceSource))
+def test_a_change_shows_what_its_row_says(source: EvidenceSource) -> None:
     """An hour later, when nothing settles any more, and also where the BMC is known to set something at each start."""
-    for dependable in (frozenset[Source](), DEPENDABLE):
+    for dependable in (frozenset[EvidenceSource](), DEPENDABLE):
         found = said(source, OFF, other(source), HOUR, dependable=dependable)
-        assert (SOURCES[source].changed, Seen.CHANGED) == (found.says, found.seen)
+        assert (SOURCES[source].changed, HostWitness.CHANGED) == (found.says, found.seen)
         assert SOURCES[source].changed == host_ran(OFF, other(source), HOUR)
         back = said(source, other(source), OFF, HOUR, dependable=dependable)
         assert found == back
@@ -98,8 +98,12 @@ def test_a_change_shows_what_its_row_says(source: Source) -> None:
 
 def test_what_shows_that_a_host_has_run() -> None:
     """The entries of a log and a restart of the BMC are of anything."""
-    assert {Source.BMC_RESET, Source.LOG_MARK} == {s for s in Source if SOURCES[s].changed is not HostRan.RAN}
-    assert {Source.POWER, Source.LAST_RESET} == {s for s in Source if SOURCES[s].unchanged is not HostRan.SILENT}
+    assert {EvidenceSource.BMC_RESET, EvidenceSource.LOG_MARK} == {
+        s for s in EvidenceSource if SOURCES[s].changed is not HostRan.RAN
+    }
+    assert {EvidenceSource.POWER, EvidenceSource.LAST_RESET} == {
+        s for s in EvidenceSource if SOURCES[s].unchanged is not HostRan.SILENT
+    }
 
 
 @pytest.mark.parametrize('power', list(PowerState))
@@ -111,8 +115,8 @@ def test_a_host_that_is_not_off_at_one_end_runs(power: PowerState, elapsed: time
         if shown is not None:
             assert shown is host_ran(*ends, elapsed, dependable=DEPENDABLE)
             assert shown is host_ran(*ends, elapsed, settles=HOUR, dependable=DEPENDABLE)
-            seen = Seen.ABSENT if shown is HostRan.SILENT else Seen.CHANGED
-            assert Evidence(source=Source.POWER, says=shown, seen=seen) == said(Source.POWER, *ends, elapsed)
+            seen = HostWitness.ABSENT if shown is HostRan.SILENT else HostWitness.CHANGED
+            assert Evidence(source=EvidenceSource.POWER, says=shown, seen=seen) == said(EvidenceSource.POWER, *ends, elapsed)
 
 
 @pytest.mark.parametrize(
@@ -139,28 +143,28 @@ def test_the_short_time_is_the_operators() -> None:
     assert timedelta(seconds=10) == BLIND_LIMIT
 
 
-@pytest.mark.parametrize('source', list(Source))
-def test_another_value_outweighs_two_readings_in_a_short_time(source: Source) -> None:
+@pytest.mark.parametrize('source', list(EvidenceSource))
+def test_another_value_outweighs_two_readings_in_a_short_time(source: EvidenceSource) -> None:
     """They have missed it, or the BMC contradicts itself: neither is proof."""
     shown = HostRan.RAN if SOURCES[source].changed is HostRan.RAN else HostRan.DID_NOT_RUN
     assert shown is host_ran(OFF, other(source), MOMENT)
 
 
-@pytest.mark.parametrize('source', [s for s in Source if s is not Source.POWER])
-def test_what_a_bmc_does_not_say_shows_nothing(source: Source) -> None:
+@pytest.mark.parametrize('source', [s for s in EvidenceSource if s is not EvidenceSource.POWER])
+def test_what_a_bmc_does_not_say_shows_nothing(source: EvidenceSource) -> None:
     """At one end, or at both: another BMC, a resource that was read together with its collection, an older release."""
     silent = replace(OFF, **{source.value: None})
     for ends in ((OFF, silent), (silent, OFF), (silent, silent)):
-        assert Evidence(source=source, says=HostRan.SILENT, seen=Seen.ABSENT) == said(
-            source, *ends, HOUR, dependable=frozenset(Source)
+        assert Evidence(source=source, says=HostRan.SILENT, seen=HostWitness.ABSENT) == said(
+            source, *ends, HOUR, dependable=frozenset(EvidenceSource)
         )
 
 
-@pytest.mark.parametrize('source', [s for s in Source if s is not Source.POWER])
-def test_an_unchanged_value_shows_nothing_of_a_bmc_that_nobody_knows(source: Source) -> None:
+@pytest.mark.parametrize('source', [s for s in EvidenceSource if s is not EvidenceSource.POWER])
+def test_an_unchanged_value_shows_nothing_of_a_bmc_that_nobody_knows(source: EvidenceSource) -> None:
     """That it would have changed has to be known of this very BMC first."""
-    assert Evidence(source=source, says=HostRan.SILENT, seen=Seen.UNCHANGED) == said(source, OFF, OFF, HOUR)
-    assert HostRan.SILENT is host_ran(OFF, OFF, HOUR, dependable=frozenset(Source) - DEPENDABLE)
+    assert Evidence(source=source, says=HostRan.SILENT, seen=HostWitness.UNCHANGED) == said(source, OFF, OFF, HOUR)
+    assert HostRan.SILENT is host_ran(OFF, OFF, HOUR, dependable=frozenset(EvidenceSource) - DEPENDABLE)
 
 
 def test_the_time_of_the_last_reset_shows_that_a_host_did_not_run() -> None:
@@ -186,22 +190,22 @@ def test_a_poll_keeps_what_was_last_known_of_the_bmc() -> None:
     assert HostRan.SILENT is host_ran(poll, OFF, HOUR, dependable=DEPENDABLE)
     assert HostRan.DID_NOT_RUN is host_ran(kept, OFF, HOUR, dependable=DEPENDABLE)
     assert HostRan.SILENT is host_ran(kept, replace(OFF, bmc_reset='tuesday'), HOUR, dependable=DEPENDABLE)
-    assert OFF == with_bmc_reset(OFF, other(Source.BMC_RESET)), 'what was read is not replaced'
+    assert OFF == with_bmc_reset(OFF, other(EvidenceSource.BMC_RESET)), 'what was read is not replaced'
     assert poll == with_bmc_reset(poll, poll)
 
 
-@pytest.mark.parametrize('source', [s for s in Source if s is not Source.POWER])
+@pytest.mark.parametrize('source', [s for s in EvidenceSource if s is not EvidenceSource.POWER])
 @pytest.mark.parametrize(
     ('elapsed', 'settling'),
     [(-MOMENT, False), (NO_TIME, True), (timedelta(seconds=20), True), (timedelta(seconds=20) + MOMENT, False)],
 )
 def test_what_changes_right_after_a_host_was_read_off_may_be_of_that_power_off(
-    source: Source, elapsed: timedelta, settling: bool
+    source: EvidenceSource, elapsed: timedelta, settling: bool
 ) -> None:
     """It shows nothing then; neither does it show that the host did not run."""
-    found = said(source, OFF, other(source), elapsed, settles=timedelta(seconds=20), dependable=frozenset(Source))
+    found = said(source, OFF, other(source), elapsed, settles=timedelta(seconds=20), dependable=frozenset(EvidenceSource))
     row = SOURCES[source]
-    assert (HostRan.SILENT if settling else row.changed, Seen.SETTLING if settling else Seen.CHANGED) == (
+    assert (HostRan.SILENT if settling else row.changed, HostWitness.SETTLING if settling else HostWitness.CHANGED) == (
         found.says,
         found.seen,
     )
@@ -209,12 +213,12 @@ def test_what_changes_right_after_a_host_was_read_off_may_be_of_that_power_off(
 
 def test_nothing_settles_unless_it_is_asked_for() -> None:
     """Two readings of one moment that differ are a change."""
-    assert Seen.CHANGED is said(Source.LAST_RESET, OFF, other(Source.LAST_RESET), NO_TIME).seen
+    assert HostWitness.CHANGED is said(EvidenceSource.LAST_RESET, OFF, other(EvidenceSource.LAST_RESET), NO_TIME).seen
 
 
 def test_a_host_that_settles_is_not_known_to_be_off_by_that() -> None:
     """Two readings in a short time still are."""
-    settled = other(Source.LAST_RESET)
+    settled = other(EvidenceSource.LAST_RESET)
     assert HostRan.DID_NOT_RUN is host_ran(OFF, settled, BLIND_LIMIT, settles=HOUR)
     assert HostRan.SILENT is host_ran(OFF, settled, HOUR, settles=HOUR, dependable=DEPENDABLE)
 
@@ -235,7 +239,7 @@ def test_a_counter_that_goes_back_is_a_change() -> None:
 
 def test_it_is_learnt_from_a_start_of_our_own_what_a_bmc_sets() -> None:
     """Only from off to on, and only of what could show that a host did not run."""
-    on = replace(OFF, power=PowerState.ON, **{s.value: ANOTHER[s] for s in Source if s is not Source.POWER})
+    on = replace(OFF, power=PowerState.ON, **{s.value: ANOTHER[s] for s in EvidenceSource if s is not EvidenceSource.POWER})
     assert DEPENDABLE == changed_by_start(OFF, on)
     assert frozenset() == changed_by_start(OFF, replace(on, last_reset=OFF.last_reset))
     assert frozenset() == changed_by_start(replace(OFF, last_reset=None), on)

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.model.image import Progress
+from baremetal_acc.model.image import UploadProgress
 from baremetal_acc.model.job import (
     CheckImage,
     Engage,
@@ -30,7 +30,7 @@ from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.model.ref import HOST, BmcName, Ref
 from baremetal_acc.planning.job_transitions import (
     UNASKED,
-    Patience,
+    RetryLimits,
     Sight,
     WriteSight,
     advance,
@@ -43,10 +43,10 @@ from baremetal_acc.planning.job_transitions import (
     stalls,
     taken_up,
 )
-from baremetal_acc.planning.update_states import Seen
+from baremetal_acc.planning.update_states import UpdateObservation
 from tests.unit.planning import values as v
 
-PATIENCE = Patience(poll=timedelta(seconds=5), settle=timedelta(seconds=60), reset=timedelta(minutes=5))
+PATIENCE = RetryLimits(poll=timedelta(seconds=5), settle=timedelta(seconds=60), reset=timedelta(minutes=5))
 DPU = BmcName('dpu')
 
 
@@ -151,7 +151,7 @@ def test_a_failure_before_the_first_write_skips_everything_but_placement():
 def test_a_version_that_does_not_show_fails_after_the_time_to_settle():
     """Not before: a device may take its time."""
     value = ended(job(flash(0)), 0, ItemState.RUNNING, v.NOW)
-    gone = Sight(writes={0: WriteSight(seen=Seen.VANISHED)})
+    gone = Sight(writes={0: WriteSight(seen=UpdateObservation.VANISHED)})
     early = advance(value, gone, v.NOW + timedelta(seconds=59), PATIENCE).job
     late = advance(value, gone, v.NOW + timedelta(seconds=61), PATIENCE).job
     assert (ItemState.RUNNING, ItemState.FAILED) == (early.items[0].state, late.items[0].state)
@@ -162,9 +162,9 @@ def test_progress_counts_as_life():
     """The time to settle begins when nothing moves any more."""
     value = ended(job(flash(0)), 0, ItemState.RUNNING, v.NOW)
     later = v.NOW + timedelta(minutes=30)
-    value = advance(value, Sight(writes={0: WriteSight(seen=Seen.WORKING, percent=90)}), later, PATIENCE).job
+    value = advance(value, Sight(writes={0: WriteSight(seen=UpdateObservation.WORKING, percent=90)}), later, PATIENCE).job
     assert 90 == value.items[0].percent
-    gone = Sight(writes={0: WriteSight(seen=Seen.VANISHED)})
+    gone = Sight(writes={0: WriteSight(seen=UpdateObservation.VANISHED)})
     assert ItemState.RUNNING is advance(value, gone, later + timedelta(seconds=30), PATIENCE).job.items[0].state
 
 
@@ -181,8 +181,8 @@ def test_a_task_lives_only_while_it_moves(first, second, alive):
     """By its percentage, or where it gives none by its message."""
     value = ended(job(flash(0)), 0, ItemState.RUNNING, v.NOW)
     later = v.NOW + timedelta(hours=1)
-    value = advance(value, Sight(writes={0: WriteSight(seen=Seen.WORKING, **first)}), v.NOW, PATIENCE).job
-    value = advance(value, Sight(writes={0: WriteSight(seen=Seen.WORKING, **second)}), later, PATIENCE).job
+    value = advance(value, Sight(writes={0: WriteSight(seen=UpdateObservation.WORKING, **first)}), v.NOW, PATIENCE).job
+    value = advance(value, Sight(writes={0: WriteSight(seen=UpdateObservation.WORKING, **second)}), later, PATIENCE).job
     assert alive is not stalls(value.items[0], later, PATIENCE)
 
 
@@ -190,9 +190,9 @@ def test_a_bmc_that_was_silent_gets_its_time_again():
     """What was not seen may have moved."""
     value = ended(job(flash(0)), 0, ItemState.RUNNING, v.NOW)
     later = v.NOW + timedelta(hours=1)
-    working = Sight(writes={0: WriteSight(seen=Seen.WORKING, percent=50)})
+    working = Sight(writes={0: WriteSight(seen=UpdateObservation.WORKING, percent=50)})
     value = advance(value, working, v.NOW, PATIENCE).job
-    value = advance(value, Sight(writes={0: WriteSight(seen=Seen.SILENT)}), later, PATIENCE).job
+    value = advance(value, Sight(writes={0: WriteSight(seen=UpdateObservation.SILENT)}), later, PATIENCE).job
     value = advance(value, working, later, PATIENCE).job
     assert not stalls(value.items[0], later, PATIENCE)
 
@@ -200,8 +200,8 @@ def test_a_bmc_that_was_silent_gets_its_time_again():
 def test_a_stalled_task_whose_version_is_there_is_done_and_remembered_as_stalled():
     """Its task keeps nothing else from going on; one that failed does."""
     value = ended(job(flash(0)), 0, ItemState.RUNNING, v.NOW)
-    good = advance(value, Sight(writes={0: WriteSight(seen=Seen.RUNNING, stalled=True)}), v.NOW, PATIENCE).job
-    bad = advance(value, Sight(writes={0: WriteSight(seen=Seen.STALLED, stalled=True)}), v.NOW, PATIENCE).job
+    good = advance(value, Sight(writes={0: WriteSight(seen=UpdateObservation.RUNNING, stalled=True)}), v.NOW, PATIENCE).job
+    bad = advance(value, Sight(writes={0: WriteSight(seen=UpdateObservation.STALLED, stalled=True)}), v.NOW, PATIENCE).job
     assert [(ItemState.DONE, True), (ItemState.FAILED, True)] == [(j.items[0].state, j.items[0].stalled) for j in (good, bad)]
 
 
@@ -266,7 +266,7 @@ def test_what_waits_for_its_turn_to_be_put_back_does_not_wait_for_a_busy_bmc():
     """However long the one before it took, the BMC was not kept busy by others."""
     value = ended(restoring(job(flash(0), flash(1), parallel=9), 0, 1), 0, ItemState.RUNNING, v.NOW)
     late = v.NOW + timedelta(minutes=50)
-    sight = Sight(writes={0: WriteSight(seen=Seen.WORKING, percent=5)}, foreign={HOST: 0})
+    sight = Sight(writes={0: WriteSight(seen=UpdateObservation.WORKING, percent=5)}, foreign={HOST: 0})
     value = ended(advance(value, sight, late, PATIENCE).job, 0, ItemState.DONE, late)
     after = advance(value, Sight(foreign={HOST: 1}), late + PATIENCE.poll, PATIENCE).job
     assert ItemState.PLANNED is after.items[1].state
@@ -275,7 +275,7 @@ def test_what_waits_for_its_turn_to_be_put_back_does_not_wait_for_a_busy_bmc():
 def test_nothing_is_written_in_the_turn_in_which_a_write_is_given_up():
     """Its task may still run, and was counted as our own in the look of this turn."""
     value = restoring(ended(job(flash(0), flash(1)), 0, ItemState.RUNNING, v.NOW), 1)
-    given_up = Sight(writes={0: WriteSight(seen=Seen.STALLED, stalled=True)}, foreign={HOST: 0})
+    given_up = Sight(writes={0: WriteSight(seen=UpdateObservation.STALLED, stalled=True)}, foreign={HOST: 0})
     move = advance(value, given_up, v.NOW, PATIENCE)
     assert ((), [flash(1)]) == (move.perform, due(move.job, Sight(foreign={HOST: 0})))
 
@@ -327,7 +327,7 @@ def test_who_was_killed_over_the_answer_and_looks_late_still_lets_the_card_settl
     """What was sent may just be done: the time to settle begins with the first look, and ends."""
     value = ended(job(flash(0)), 0, ItemState.SENT, v.NOW)
     late = v.NOW + timedelta(minutes=30)
-    sight = Sight(writes={0: WriteSight(seen=Seen.NOTHING)})
+    sight = Sight(writes={0: WriteSight(seen=UpdateObservation.NOTHING)})
     for after, state in ((0, ItemState.SENT), (50, ItemState.SENT), (61, ItemState.FAILED)):
         value = advance(value, sight, late + timedelta(seconds=after), PATIENCE).job
         assert state is value.items[0].state, after
@@ -494,24 +494,31 @@ REBOOTED = replace(flash(0), reset=ResetKind.POWER_CYCLE)
 @pytest.mark.parametrize(
     ('action', 'state', 'said', 'seen', 'expected', 'message'),
     [
-        (flash(0), 'running', 'old', {'seen': Seen.RUNNING, 'message': 'all done'}, 'done', 'all done'),
-        (flash(0), 'running', 'old', {'seen': Seen.STAGED}, 'staged', 'old'),
-        (REBOOTED, 'running', None, {'seen': Seen.SUCCEEDED, 'message': 'well'}, 'staged', 'well'),
-        (flash(0), 'running', None, {'seen': Seen.SUCCEEDED}, 'running', None),
-        (PROGRAM, 'running', None, {'seen': Seen.SUCCEEDED}, 'running', None),
-        (PROGRAM, 'running', None, {'seen': Seen.RUNNING}, 'done', None),
-        (flash(0), 'sent', 'cut', {'seen': Seen.WORKING, 'percent': 5, 'message': 'erasing'}, 'running', 'erasing'),
-        (flash(0), 'sent', 'cut', {'seen': Seen.FAILED}, 'failed', 'the BMC says that the update failed (cut)'),
+        (flash(0), 'running', 'old', {'seen': UpdateObservation.RUNNING, 'message': 'all done'}, 'done', 'all done'),
+        (flash(0), 'running', 'old', {'seen': UpdateObservation.STAGED}, 'staged', 'old'),
+        (REBOOTED, 'running', None, {'seen': UpdateObservation.SUCCEEDED, 'message': 'well'}, 'staged', 'well'),
+        (flash(0), 'running', None, {'seen': UpdateObservation.SUCCEEDED}, 'running', None),
+        (PROGRAM, 'running', None, {'seen': UpdateObservation.SUCCEEDED}, 'running', None),
+        (PROGRAM, 'running', None, {'seen': UpdateObservation.RUNNING}, 'done', None),
         (
             flash(0),
             'sent',
             'cut',
-            {'seen': Seen.FAILED, 'message': 'bad'},
+            {'seen': UpdateObservation.WORKING, 'percent': 5, 'message': 'erasing'},
+            'running',
+            'erasing',
+        ),
+        (flash(0), 'sent', 'cut', {'seen': UpdateObservation.FAILED}, 'failed', 'the BMC says that the update failed (cut)'),
+        (
+            flash(0),
+            'sent',
+            'cut',
+            {'seen': UpdateObservation.FAILED, 'message': 'bad'},
             'failed',
             'the BMC says that the update failed (bad)',
         ),
-        (flash(0), 'sent', None, {'seen': Seen.FAILED}, 'failed', 'the BMC says that the update failed'),
-        (flash(0), 'running', 'at 50', {'seen': Seen.FAILED}, 'failed', 'the BMC says that the update failed'),
+        (flash(0), 'sent', None, {'seen': UpdateObservation.FAILED}, 'failed', 'the BMC says that the update failed'),
+        (flash(0), 'running', 'at 50', {'seen': UpdateObservation.FAILED}, 'failed', 'the BMC says that the update failed'),
     ],
 )
 def test_what_a_look_shows_of_a_write_is_what_becomes_of_it(action, state, said, seen, expected, message):
@@ -529,20 +536,20 @@ def test_what_a_look_shows_of_a_write_is_what_becomes_of_it(action, state, said,
 def test_only_writes_under_way_are_judged_by_a_look():
     """What has ended, was not begun or is no write is what it was; the write beside them is seen."""
     value = in_state(job(flash(0), flash(1), flash(2), engage(), flash(4)), 'done', 'failed', 'planned', 'sent', 'running')
-    after = see(value, v.NOW, writes={n: WriteSight(seen=Seen.RUNNING, message='seen') for n in range(5)})
+    after = see(value, v.NOW, writes={n: WriteSight(seen=UpdateObservation.RUNNING, message='seen') for n in range(5)})
     assert (*value.items[:4], replace(value.items[4], state=ItemState.DONE, message='seen')) == after.items
 
 
 def test_the_time_to_settle_is_up_when_it_is_over_and_begins_when_a_task_was_last_seen():
     """Be it one that did not move any more."""
     value = in_state(job(flash(0)), 'running')
-    gone = {0: WriteSight(seen=Seen.VANISHED)}
+    gone = {0: WriteSight(seen=UpdateObservation.VANISHED)}
     assert ['running'] == states(see(value, v.NOW + PATIENCE.settle, writes=gone))
     too_late = v.NOW + PATIENCE.settle + timedelta(seconds=1)
     failed = see(value, too_late, writes=gone).items[0]
     why = 'the BMC has forgotten the update, and the version is not there'
     assert (ItemState.FAILED, too_late, why) == (failed.state, failed.since, failed.message)
-    same = {0: WriteSight(seen=Seen.WORKING, percent=50)}
+    same = {0: WriteSight(seen=UpdateObservation.WORKING, percent=50)}
     for minutes in (0, 30):
         value = see(value, v.NOW + timedelta(minutes=minutes), writes=same)
     assert (v.NOW, v.NOW + timedelta(minutes=30)) == (value.items[0].moved, value.items[0].since)
@@ -552,9 +559,9 @@ def test_the_time_to_settle_is_up_when_it_is_over_and_begins_when_a_task_was_las
 @pytest.mark.parametrize(
     ('seen', 'expected'),
     [
-        (Seen.VANISHED, 'the BMC has forgotten the update, and the version is not there: 1.0 runs, 2.0 was sent'),
+        (UpdateObservation.VANISHED, 'the BMC has forgotten the update, and the version is not there: 1.0 runs, 2.0 was sent'),
         (
-            Seen.SUCCEEDED,
+            UpdateObservation.SUCCEEDED,
             'the BMC says that the update succeeded, and the version is not there: 1.0 runs, 2.0 was sent; apply.reset of '
             'image i is none: name the reset there if it runs only after one',
         ),
@@ -803,7 +810,7 @@ def test_a_failure_of_another_stage_is_a_way_that_cannot_be_gone():
 # ------------------------------------------------------------------------------------------------------- sent in turns
 
 
-UPLOAD = Progress(task=v.ref('Uploads/0'), so_far='half', percent=50)
+UPLOAD = UploadProgress(task=v.ref('Uploads/0'), so_far='half', percent=50)
 
 
 def on_its_way(progress=UPLOAD, *actions):
@@ -847,7 +854,7 @@ def test_a_turn_that_was_interrupted_is_begun_anew_unless_it_was_the_last(progre
 def test_what_may_be_in_force_is_looked_for_only():
     """It is not sent again, whatever the BMC shows."""
     value = taken_up(on_its_way(replace(UPLOAD, whole=True, turning=True)))
-    seen = Sight(writes={0: WriteSight(seen=Seen.NOTHING)}, foreign={HOST: 0})
+    seen = Sight(writes={0: WriteSight(seen=UpdateObservation.NOTHING)}, foreign={HOST: 0})
     assert () == advance(value, seen, v.NOW, PATIENCE).perform
 
 

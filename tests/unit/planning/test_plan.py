@@ -16,7 +16,7 @@ from baremetal_acc.errors import Refused
 from baremetal_acc.model.accelerator import PciIds, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Fit, ImageKind
-from baremetal_acc.model.inventory import Gap, PowerState, Sending, UpdateFacts, Way
+from baremetal_acc.model.inventory import Gap, PowerState, Sending, UpdateFacts, UploadWay
 from baremetal_acc.model.job import (
     CheckImage,
     Engage,
@@ -285,7 +285,7 @@ def test_a_device_that_is_not_safe_to_write_is_refused(change, reason):
             UpdateFacts(
                 push=True,
                 pull=False,
-                sending=Sending(way=Way.MULTIPART_PUSH, apply_time=None, obstacle='it applies images only at night'),
+                sending=Sending(way=UploadWay.MULTIPART_PUSH, apply_time=None, obstacle='it applies images only at night'),
             ),
             'BMC host takes no image: it applies images only at night',
         ),

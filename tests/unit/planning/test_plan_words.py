@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from baremetal_acc.model.image import Fit, ImageKind
-from baremetal_acc.model.inventory import Gap, PowerState, Sending, UpdateFacts, Way
+from baremetal_acc.model.inventory import Gap, PowerState, Sending, UpdateFacts, UploadWay
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.planning.plan import Part, plan
@@ -434,7 +434,7 @@ SCENES = {
                 'update': UpdateFacts(
                     push=True,
                     pull=False,
-                    sending=Sending(way=Way.MULTIPART_PUSH, apply_time=None, obstacle='it applies images only at night'),
+                    sending=Sending(way=UploadWay.MULTIPART_PUSH, apply_time=None, obstacle='it applies images only at night'),
                 )
             }
         },
@@ -445,7 +445,7 @@ SCENES = {
         {
             'bmc': {
                 'update': UpdateFacts(
-                    push=True, pull=False, max_size=1000, sending=Sending(way=Way.MULTIPART_PUSH, apply_time=None)
+                    push=True, pull=False, max_size=1000, sending=Sending(way=UploadWay.MULTIPART_PUSH, apply_time=None)
                 )
             }
         },

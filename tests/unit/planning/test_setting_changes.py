@@ -12,10 +12,10 @@ from baremetal_acc.model.job import Engage, Flash, Flow, Item, ItemState, Job, P
 from baremetal_acc.model.lock import LockState, Scope
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import setting_changes
-from baremetal_acc.planning.job_transitions import Patience, begin
+from baremetal_acc.planning.job_transitions import RetryLimits, begin
 from tests.unit.planning import values as v
 
-PATIENCE = Patience(settle=timedelta(seconds=60), reset=timedelta(seconds=600))
+PATIENCE = RetryLimits(settle=timedelta(seconds=60), reset=timedelta(seconds=600))
 TICK = timedelta(seconds=1)
 LOCK = v.reading(LockState.UNLOCKED)
 """The lock as it is shown before: its value is ``false``."""

@@ -10,11 +10,11 @@ import pytest
 from baremetal_acc.model.inventory import TaskReading, TaskState, UpdateActivity
 from baremetal_acc.model.job import ItemState
 from baremetal_acc.model.lock import ResetKind
-from baremetal_acc.planning.update_states import TABLE, Effect, Seen, classify, following
+from baremetal_acc.planning.update_states import TABLE, Effect, UpdateObservation, classify, following
 from tests.unit.planning import values as v
 
 LOOKED_AT = (ItemState.SENT, ItemState.RUNNING)
-EVERY = list(itertools.product(LOOKED_AT, Seen))
+EVERY = list(itertools.product(LOOKED_AT, UpdateObservation))
 BASE = {'task': None, 'version': '1', 'staged': None, 'wanted': '2', 'service': UpdateActivity.IDLE}
 
 
@@ -35,35 +35,37 @@ def test_only_the_version_itself_is_done(state, seen):
     """A finished task, a vanished task and silence are not success."""
     for reset in ResetKind:
         if following(state, seen, reset).state is ItemState.DONE:
-            assert Seen.RUNNING is seen
+            assert UpdateObservation.RUNNING is seen
 
 
 @pytest.mark.parametrize('state', [ItemState.SENT, ItemState.RUNNING])
 def test_a_succeeded_task_is_an_end_only_where_a_reset_shows_the_version(state):
     """Where no reset is needed the version must show at once."""
-    assert ItemState.STAGED is following(state, Seen.SUCCEEDED, ResetKind.POWER_CYCLE).state
-    assert Effect.SETTLE is following(state, Seen.SUCCEEDED, ResetKind.NONE).effect
+    assert ItemState.STAGED is following(state, UpdateObservation.SUCCEEDED, ResetKind.POWER_CYCLE).state
+    assert Effect.SETTLE is following(state, UpdateObservation.SUCCEEDED, ResetKind.NONE).effect
 
 
 @pytest.mark.parametrize('state', [ItemState.SENT, ItemState.RUNNING])
 def test_a_task_that_waits_for_a_restart_gets_the_one_that_is_planned(state):
     """It is followed to its end after that; where none is planned it is waited for."""
     for reset in ResetKind:
-        found = following(state, Seen.AWAITS, reset)
+        found = following(state, UpdateObservation.AWAITS, reset)
         ends = (ItemState.STAGED, Effect.END) if reset is not ResetKind.NONE else (ItemState.RUNNING, Effect.WAIT)
         assert ends == (found.state, found.effect)
 
 
 @pytest.mark.parametrize('state', [ItemState.SENT, ItemState.RUNNING])
-@pytest.mark.parametrize('seen', [Seen.UNTOLD, Seen.UNSHOWN, Seen.FORGOTTEN, Seen.UNANSWERED])
+@pytest.mark.parametrize(
+    'seen', [UpdateObservation.UNTOLD, UpdateObservation.UNSHOWN, UpdateObservation.FORGOTTEN, UpdateObservation.UNANSWERED]
+)
 def test_what_nobody_tells_is_asked_for_longer_than_the_slowest_write(state, seen):
     """It never fails because a time is over that no evidence stands for."""
     assert (state, Effect.ASK) == (following(state, seen, ResetKind.NONE).state, TABLE[state, seen].effect)
-    assert Effect.GIVE_UP is TABLE[state, Seen.STALLED].effect
+    assert Effect.GIVE_UP is TABLE[state, UpdateObservation.STALLED].effect
 
 
 @pytest.mark.parametrize('state', [ItemState.SENT, ItemState.RUNNING])
-@pytest.mark.parametrize('seen', [Seen.VANISHED, Seen.NOTHING, Seen.MISSING])
+@pytest.mark.parametrize('seen', [UpdateObservation.VANISHED, UpdateObservation.NOTHING, UpdateObservation.MISSING])
 def test_what_vanished_settles_and_then_fails(state, seen):
     """With a reason, and without another state."""
     for reset in ResetKind:
@@ -94,103 +96,103 @@ UNBEGUN = replace(ACTIVE, unbegun=True)
 @pytest.mark.parametrize(
     ('change', 'seen'),
     [
-        ({'task': ACTIVE, 'version': '2'}, Seen.WORKING),
-        ({'task': AWAITS, 'version': '2'}, Seen.AWAITS),
-        ({'task': FAILED, 'version': '2'}, Seen.FAILED),
-        ({'version': '2'}, Seen.RUNNING),
-        ({'version': '2', 'service': UNKNOWN}, Seen.RUNNING),
-        ({'version': '2', 'service': BUSY}, Seen.RUNNING),
-        ({'task': GONE, 'version': '2'}, Seen.RUNNING),
-        ({'staged': '2'}, Seen.STAGED),
-        ({'task': SUCCEEDED}, Seen.SUCCEEDED),
-        ({'task': SUCCEEDED, 'service': UNKNOWN}, Seen.SUCCEEDED),
-        ({'task': SUCCEEDED, 'staged': '3'}, Seen.OTHER),
-        ({'task': SUCCEEDED, 'version': '2', 'staged': '3'}, Seen.OTHER),
-        ({'version': '2', 'staged': '3'}, Seen.NOTHING),
-        ({'version': '2', 'staged': 'v2'}, Seen.RUNNING),
-        ({'task': GONE}, Seen.VANISHED),
-        ({'task': GONE, 'service': TASKS}, Seen.FORGOTTEN),
-        ({'task': GONE, 'service': TASKS, 'is_over': True}, Seen.VANISHED),
-        ({'task': GONE, 'service': UNKNOWN, 'is_over': True}, Seen.VANISHED),
-        ({'task': GONE, 'service': BUSY, 'is_over': True}, Seen.ELSEWHERE),
-        ({'task': GONE, 'version': None, 'is_over': True}, Seen.UNTOLD),
-        ({'task': GONE, 'version': '2', 'is_over': True}, Seen.RUNNING),
-        ({'task': GONE, 'service': UNKNOWN}, Seen.UNTOLD),
-        ({'task': GONE, 'service': BUSY}, Seen.ELSEWHERE),
-        ({'version': 'V2 '}, Seen.RUNNING),
-        ({'version': '2', 'before': '2'}, Seen.NOTHING),
-        ({'version': '2', 'before': '2', 'service': UNKNOWN}, Seen.UNTOLD),
-        ({'version': '2', 'before': '2', 'task': GONE}, Seen.VANISHED),
-        ({'version': '2', 'before': '2', 'task': SUCCEEDED}, Seen.RUNNING),
-        ({'task': ACTIVE, 'stalled': True}, Seen.STALLED),
-        ({'task': AWAITS, 'stalled': True}, Seen.STALLED),
-        ({'task': SAYS_400, 'cancelled': True}, Seen.UNTOLD),
-        ({'task': SAYS_400, 'cancelled': True, 'service': IDLE}, Seen.UNTOLD),
-        ({'task': SAYS_400, 'cancelled': True, 'version': '2'}, Seen.RUNNING),
-        ({'task': SAYS_400, 'cancelled': True, 'staged': '2'}, Seen.STAGED),
-        ({'task': FAILED, 'cancelled': True}, Seen.FAILED),
-        ({'task': ACTIVE, 'stalled': True, 'restarts': True}, Seen.STALLED),
-        ({'task': UNBEGUN, 'stalled': True}, Seen.STALLED),
-        ({'task': UNBEGUN, 'stalled': True, 'restarts': True}, Seen.AWAITS),
-        ({'task': UNBEGUN, 'restarts': True}, Seen.WORKING),
-        ({'task': UNBEGUN, 'stalled': True, 'restarts': True, 'version': '2'}, Seen.RUNNING),
-        ({'task': ACTIVE, 'stalled': True, 'version': '2'}, Seen.RUNNING),
-        ({'task': ACTIVE, 'stalled': True, 'staged': '2'}, Seen.STAGED),
-        ({'task': ACTIVE, 'stalled': True, 'service': BUSY}, Seen.STALLED),
-        ({'staged': '2', 'staged_before': '2'}, Seen.NOTHING),
-        ({'staged': '2', 'staged_before': '2', 'task': GONE}, Seen.VANISHED),
-        ({'staged': '2', 'staged_before': '2', 'task': SUCCEEDED}, Seen.STAGED),
-        ({'staged': '2', 'staged_before': '3'}, Seen.STAGED),
-        ({'staged': '2', 'service': BUSY}, Seen.ELSEWHERE),
-        ({'service': BUSY}, Seen.ELSEWHERE),
-        ({'service': TASKS}, Seen.UNTOLD),
-        ({'service': TASKS, 'answered': False}, Seen.UNANSWERED),
-        ({'service': TASKS, 'answered': False, 'cut': True}, Seen.NOTHING),
-        ({'service': TASKS, 'answered': False, 'is_over': True}, Seen.NOTHING),
-        ({'service': UNKNOWN, 'answered': False, 'is_over': True}, Seen.NOTHING),
-        ({'service': UNKNOWN, 'answered': False, 'cut': True}, Seen.UNTOLD),
-        ({'service': BUSY, 'answered': False, 'cut': True}, Seen.ELSEWHERE),
-        ({'service': TASKS, 'is_over': True}, Seen.NOTHING),
-        ({'service': UNKNOWN, 'answered': False}, Seen.UNTOLD),
-        ({'service': UNKNOWN}, Seen.UNTOLD),
-        ({}, Seen.NOTHING),
+        ({'task': ACTIVE, 'version': '2'}, UpdateObservation.WORKING),
+        ({'task': AWAITS, 'version': '2'}, UpdateObservation.AWAITS),
+        ({'task': FAILED, 'version': '2'}, UpdateObservation.FAILED),
+        ({'version': '2'}, UpdateObservation.RUNNING),
+        ({'version': '2', 'service': UNKNOWN}, UpdateObservation.RUNNING),
+        ({'version': '2', 'service': BUSY}, UpdateObservation.RUNNING),
+        ({'task': GONE, 'version': '2'}, UpdateObservation.RUNNING),
+        ({'staged': '2'}, UpdateObservation.STAGED),
+        ({'task': SUCCEEDED}, UpdateObservation.SUCCEEDED),
+        ({'task': SUCCEEDED, 'service': UNKNOWN}, UpdateObservation.SUCCEEDED),
+        ({'task': SUCCEEDED, 'staged': '3'}, UpdateObservation.OTHER),
+        ({'task': SUCCEEDED, 'version': '2', 'staged': '3'}, UpdateObservation.OTHER),
+        ({'version': '2', 'staged': '3'}, UpdateObservation.NOTHING),
+        ({'version': '2', 'staged': 'v2'}, UpdateObservation.RUNNING),
+        ({'task': GONE}, UpdateObservation.VANISHED),
+        ({'task': GONE, 'service': TASKS}, UpdateObservation.FORGOTTEN),
+        ({'task': GONE, 'service': TASKS, 'is_over': True}, UpdateObservation.VANISHED),
+        ({'task': GONE, 'service': UNKNOWN, 'is_over': True}, UpdateObservation.VANISHED),
+        ({'task': GONE, 'service': BUSY, 'is_over': True}, UpdateObservation.ELSEWHERE),
+        ({'task': GONE, 'version': None, 'is_over': True}, UpdateObservation.UNTOLD),
+        ({'task': GONE, 'version': '2', 'is_over': True}, UpdateObservation.RUNNING),
+        ({'task': GONE, 'service': UNKNOWN}, UpdateObservation.UNTOLD),
+        ({'task': GONE, 'service': BUSY}, UpdateObservation.ELSEWHERE),
+        ({'version': 'V2 '}, UpdateObservation.RUNNING),
+        ({'version': '2', 'before': '2'}, UpdateObservation.NOTHING),
+        ({'version': '2', 'before': '2', 'service': UNKNOWN}, UpdateObservation.UNTOLD),
+        ({'version': '2', 'before': '2', 'task': GONE}, UpdateObservation.VANISHED),
+        ({'version': '2', 'before': '2', 'task': SUCCEEDED}, UpdateObservation.RUNNING),
+        ({'task': ACTIVE, 'stalled': True}, UpdateObservation.STALLED),
+        ({'task': AWAITS, 'stalled': True}, UpdateObservation.STALLED),
+        ({'task': SAYS_400, 'cancelled': True}, UpdateObservation.UNTOLD),
+        ({'task': SAYS_400, 'cancelled': True, 'service': IDLE}, UpdateObservation.UNTOLD),
+        ({'task': SAYS_400, 'cancelled': True, 'version': '2'}, UpdateObservation.RUNNING),
+        ({'task': SAYS_400, 'cancelled': True, 'staged': '2'}, UpdateObservation.STAGED),
+        ({'task': FAILED, 'cancelled': True}, UpdateObservation.FAILED),
+        ({'task': ACTIVE, 'stalled': True, 'restarts': True}, UpdateObservation.STALLED),
+        ({'task': UNBEGUN, 'stalled': True}, UpdateObservation.STALLED),
+        ({'task': UNBEGUN, 'stalled': True, 'restarts': True}, UpdateObservation.AWAITS),
+        ({'task': UNBEGUN, 'restarts': True}, UpdateObservation.WORKING),
+        ({'task': UNBEGUN, 'stalled': True, 'restarts': True, 'version': '2'}, UpdateObservation.RUNNING),
+        ({'task': ACTIVE, 'stalled': True, 'version': '2'}, UpdateObservation.RUNNING),
+        ({'task': ACTIVE, 'stalled': True, 'staged': '2'}, UpdateObservation.STAGED),
+        ({'task': ACTIVE, 'stalled': True, 'service': BUSY}, UpdateObservation.STALLED),
+        ({'staged': '2', 'staged_before': '2'}, UpdateObservation.NOTHING),
+        ({'staged': '2', 'staged_before': '2', 'task': GONE}, UpdateObservation.VANISHED),
+        ({'staged': '2', 'staged_before': '2', 'task': SUCCEEDED}, UpdateObservation.STAGED),
+        ({'staged': '2', 'staged_before': '3'}, UpdateObservation.STAGED),
+        ({'staged': '2', 'service': BUSY}, UpdateObservation.ELSEWHERE),
+        ({'service': BUSY}, UpdateObservation.ELSEWHERE),
+        ({'service': TASKS}, UpdateObservation.UNTOLD),
+        ({'service': TASKS, 'answered': False}, UpdateObservation.UNANSWERED),
+        ({'service': TASKS, 'answered': False, 'cut': True}, UpdateObservation.NOTHING),
+        ({'service': TASKS, 'answered': False, 'is_over': True}, UpdateObservation.NOTHING),
+        ({'service': UNKNOWN, 'answered': False, 'is_over': True}, UpdateObservation.NOTHING),
+        ({'service': UNKNOWN, 'answered': False, 'cut': True}, UpdateObservation.UNTOLD),
+        ({'service': BUSY, 'answered': False, 'cut': True}, UpdateObservation.ELSEWHERE),
+        ({'service': TASKS, 'is_over': True}, UpdateObservation.NOTHING),
+        ({'service': UNKNOWN, 'answered': False}, UpdateObservation.UNTOLD),
+        ({'service': UNKNOWN}, UpdateObservation.UNTOLD),
+        ({}, UpdateObservation.NOTHING),
         # Its answer to the upload was a success that says that it failed.
-        ({'failed_at_once': True, 'before': '1'}, Seen.REFUSED),
-        ({'failed_at_once': True, 'before': '1', 'service': TASKS}, Seen.REFUSED),
-        ({'failed_at_once': True, 'before': '1', 'service': UNKNOWN}, Seen.UNTOLD),
-        ({'failed_at_once': True, 'before': '1', 'service': BUSY}, Seen.ELSEWHERE),
-        ({'failed_at_once': True, 'before': '1', 'task': ACTIVE}, Seen.WORKING),
-        ({'failed_at_once': True, 'before': '1', 'task': SAYS_202}, Seen.WORKING),
-        ({'failed_at_once': True, 'before': '1', 'task': SUCCEEDED}, Seen.SUCCEEDED),
-        ({'failed_at_once': True, 'before': '1', 'task': GONE, 'service': TASKS}, Seen.FORGOTTEN),
-        ({'failed_at_once': True, 'before': '1', 'version': '2'}, Seen.RUNNING),
-        ({'failed_at_once': True, 'before': '1', 'staged': '2'}, Seen.STAGED),
-        ({'failed_at_once': True, 'before': '1', 'staged': '3'}, Seen.NOTHING),
-        ({'failed_at_once': True, 'before': '1', 'version': '3'}, Seen.NOTHING),
-        ({'failed_at_once': True, 'before': '1', 'version': '3', 'service': TASKS}, Seen.UNTOLD),
-        ({'failed_at_once': True, 'before': '1', 'version': None}, Seen.UNTOLD),
-        ({'failed_at_once': True, 'before': '2', 'version': '2', 'service': TASKS}, Seen.REFUSED),
-        ({'version': None}, Seen.UNTOLD),
-        ({'version': None, 'task': SUCCEEDED}, Seen.UNSHOWN),
-        ({'version': None, 'task': GONE}, Seen.UNTOLD),
-        ({'version': None, 'task': FAILED}, Seen.FAILED),
+        ({'failed_at_once': True, 'before': '1'}, UpdateObservation.REFUSED),
+        ({'failed_at_once': True, 'before': '1', 'service': TASKS}, UpdateObservation.REFUSED),
+        ({'failed_at_once': True, 'before': '1', 'service': UNKNOWN}, UpdateObservation.UNTOLD),
+        ({'failed_at_once': True, 'before': '1', 'service': BUSY}, UpdateObservation.ELSEWHERE),
+        ({'failed_at_once': True, 'before': '1', 'task': ACTIVE}, UpdateObservation.WORKING),
+        ({'failed_at_once': True, 'before': '1', 'task': SAYS_202}, UpdateObservation.WORKING),
+        ({'failed_at_once': True, 'before': '1', 'task': SUCCEEDED}, UpdateObservation.SUCCEEDED),
+        ({'failed_at_once': True, 'before': '1', 'task': GONE, 'service': TASKS}, UpdateObservation.FORGOTTEN),
+        ({'failed_at_once': True, 'before': '1', 'version': '2'}, UpdateObservation.RUNNING),
+        ({'failed_at_once': True, 'before': '1', 'staged': '2'}, UpdateObservation.STAGED),
+        ({'failed_at_once': True, 'before': '1', 'staged': '3'}, UpdateObservation.NOTHING),
+        ({'failed_at_once': True, 'before': '1', 'version': '3'}, UpdateObservation.NOTHING),
+        ({'failed_at_once': True, 'before': '1', 'version': '3', 'service': TASKS}, UpdateObservation.UNTOLD),
+        ({'failed_at_once': True, 'before': '1', 'version': None}, UpdateObservation.UNTOLD),
+        ({'failed_at_once': True, 'before': '2', 'version': '2', 'service': TASKS}, UpdateObservation.REFUSED),
+        ({'version': None}, UpdateObservation.UNTOLD),
+        ({'version': None, 'task': SUCCEEDED}, UpdateObservation.UNSHOWN),
+        ({'version': None, 'task': GONE}, UpdateObservation.UNTOLD),
+        ({'version': None, 'task': FAILED}, UpdateObservation.FAILED),
         # A monitor that says no more than whether it has ended: the device is asked, whatever it says.
-        ({'task': SAYS_202}, Seen.WORKING),
-        ({'task': SAYS_202, 'service': BUSY, 'version': '2'}, Seen.WORKING),
-        ({'task': SAYS_202, 'version': '2'}, Seen.RUNNING),
-        ({'task': SAYS_202, 'version': '2', 'service': UNKNOWN}, Seen.RUNNING),
-        ({'task': SAYS_200}, Seen.SUCCEEDED),
-        ({'task': SAYS_200, 'service': BUSY}, Seen.ELSEWHERE),
-        ({'task': SAYS_200, 'service': BUSY, 'version': '2', 'before': '2'}, Seen.ELSEWHERE),
-        ({'task': SAYS_200, 'version': '2', 'before': '2'}, Seen.RUNNING),
-        ({'task': SAYS_400}, Seen.FAILED),
-        ({'task': SAYS_400, 'service': BUSY}, Seen.ELSEWHERE),
-        ({'task': SAYS_400, 'version': '2'}, Seen.RUNNING),
-        ({'task': SAYS_404, 'version': '2'}, Seen.RUNNING),
+        ({'task': SAYS_202}, UpdateObservation.WORKING),
+        ({'task': SAYS_202, 'service': BUSY, 'version': '2'}, UpdateObservation.WORKING),
+        ({'task': SAYS_202, 'version': '2'}, UpdateObservation.RUNNING),
+        ({'task': SAYS_202, 'version': '2', 'service': UNKNOWN}, UpdateObservation.RUNNING),
+        ({'task': SAYS_200}, UpdateObservation.SUCCEEDED),
+        ({'task': SAYS_200, 'service': BUSY}, UpdateObservation.ELSEWHERE),
+        ({'task': SAYS_200, 'service': BUSY, 'version': '2', 'before': '2'}, UpdateObservation.ELSEWHERE),
+        ({'task': SAYS_200, 'version': '2', 'before': '2'}, UpdateObservation.RUNNING),
+        ({'task': SAYS_400}, UpdateObservation.FAILED),
+        ({'task': SAYS_400, 'service': BUSY}, UpdateObservation.ELSEWHERE),
+        ({'task': SAYS_400, 'version': '2'}, UpdateObservation.RUNNING),
+        ({'task': SAYS_404, 'version': '2'}, UpdateObservation.RUNNING),
         # A service that has forgotten the task knows nothing of its write, whatever it says of itself.
-        ({'task': SAYS_404}, Seen.FORGOTTEN),
-        ({'task': SAYS_404, 'is_over': True}, Seen.VANISHED),
-        ({'task': SAYS_404, 'cancelled': True, 'service': TASKS}, Seen.UNTOLD),
+        ({'task': SAYS_404}, UpdateObservation.FORGOTTEN),
+        ({'task': SAYS_404, 'is_over': True}, UpdateObservation.VANISHED),
+        ({'task': SAYS_404, 'cancelled': True, 'service': TASKS}, UpdateObservation.UNTOLD),
     ],
 )
 def test_a_look_is_told_apart(change, seen):

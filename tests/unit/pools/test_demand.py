@@ -20,28 +20,28 @@ from baremetal_acc.pools import demand as desks
 from baremetal_acc.pools import sources
 from baremetal_acc.pools.demand import Desk
 from baremetal_acc.pools.spool import Spool
-from baremetal_acc.scheduling.demand import Asked
-from baremetal_acc.scheduling.demand_status import Progress, Told, progress
+from baremetal_acc.scheduling.demand import AskedFunctions
+from baremetal_acc.scheduling.demand_status import DemandProgress, StoredDemand, progress
 from baremetal_acc.scheduling.pool_plan import plan
-from baremetal_acc.scheduling.pools import Machine, Pool, Pools, Region
+from baremetal_acc.scheduling.pools import Pool, PoolMachine, PoolRegion, Pools
 
 NOW = datetime.now(UTC)
 LASTS = timedelta(minutes=15)
 MINUTE = timedelta(minutes=1)
 FUNCTIONS = frozenset({'aes', 'gzip', 'dedup'})
-AES = Asked(functions=('aes',))
+AES = AskedFunctions(functions=('aes',))
 
 
-def machine(name: str, *holds: str | None, busy: str | None = None, coming: str | None = None) -> Machine:
+def machine(name: str, *holds: str | None, busy: str | None = None, coming: str | None = None) -> PoolMachine:
     """A machine whose regions hold these functions, and can be given any."""
     regions = tuple(
-        Region(
+        PoolRegion(
             provider=f'{name}-{n}', accelerator=AcceleratorId('uuid:1'), slot_id=f'Slot{n}', function=function,
             takes=FUNCTIONS, coming=coming,
         )
         for n, function in enumerate(holds)
     )  # fmt: skip
-    return Machine(uuid=name, name=name, regions=regions, busy=busy)
+    return PoolMachine(uuid=name, name=name, regions=regions, busy=busy)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_demand_from_its_beginning_to_its_end(desk: Desk, said: list[str]) -> 
 
 def test_what_failed_is_told_too(desk: Desk, said: list[str]) -> None:
     """It waits again, and counts."""
-    desk.tell(Asked(functions=('aes',), resource_class='gold'), 'req-1', NOW, source='nova', asker='p')
+    desk.tell(AskedFunctions(functions=('aes',), resource_class='gold'), 'req-1', NOW, source='nova', asker='p')
     there = replace(machine('m', 'gzip', busy='x', coming='aes'), resource_class='gold')
     desk.turn([there], NOW, LASTS)
     [counted] = desk.turn([replace(machine('m', 'gzip'), resource_class='gold')], NOW + MINUTE, LASTS)
@@ -99,13 +99,13 @@ def test_what_is_not_on_offer_is_not_called_schedulable(desk: Desk, said: list[s
     desk.on_offer = lambda *asked: asked in offered
     desk.turn([machine('m', 'aes')], NOW, LASTS)
     assert ['demand req-1 for aes: told by nova'] == said
-    assert [Progress.WAITING] == [t.progress for t in desk.told()]
+    assert [DemandProgress.WAITING] == [t.progress for t in desk.told()]
     offered.append(('m', 'm-0'))
     desk.turn([machine('m', 'aes')], NOW + MINUTE, LASTS)
     assert 'demand req-1 for aes: schedulable after 60 s: Slot0 of uuid:1 in m' == said[-1]
     offered.clear()
     desk.turn([machine('m', 'aes')], NOW + 2 * MINUTE, LASTS)
-    assert [Progress.SCHEDULABLE] == [t.progress for t in desk.told()], 'it is asked once'
+    assert [DemandProgress.SCHEDULABLE] == [t.progress for t in desk.told()], 'it is asked once'
 
 
 def test_a_look_changes_nothing(desk: Desk, said: list[str]) -> None:
@@ -122,16 +122,16 @@ def test_a_look_changes_nothing(desk: Desk, said: list[str]) -> None:
 def test_of_a_request_that_finds_no_room_nothing_is_kept(desk: Desk, said: list[str]) -> None:
     """A project may ask for one gzip more, and asks for two: no region is programmed for the first of them."""
     for n in range(15):
-        desk.tell(Asked(functions=('gzip',)), f'req-{n}', NOW, source='nova', asker='p')
+        desk.tell(AskedFunctions(functions=('gzip',)), f'req-{n}', NOW, source='nova', asker='p')
     told = len(said)
     with pytest.raises(DemandRefused):
-        desk.tell(Asked(functions=('gzip', 'gzip')), 'two', NOW, source='nova', asker='p')
+        desk.tell(AskedFunctions(functions=('gzip', 'gzip')), 'two', NOW, source='nova', asker='p')
     assert (15, 2, told) == (len(desk.told()), desk.spool.refused(), len(said))
 
 
 def test_a_plan_does_not_count_what_is_left_of_a_request(desk: Desk) -> None:
     """One of its files has gone, or its time is over: no region is programmed for the other alone."""
-    desk.tell(Asked(functions=('aes', 'gzip')), 'req', NOW, source='nova')
+    desk.tell(AskedFunctions(functions=('aes', 'gzip')), 'req', NOW, source='nova')
     machines = [machine('m', 'dedup', 'dedup')]
     assert 2 == len(desk.look(machines, NOW, LASTS))
     first = desk.told()[0]
@@ -173,7 +173,7 @@ def test_a_catalogue_that_cannot_be_read_keeps_what_was_known(desk: Desk, said: 
         desk.function('gzip')
 
 
-def programmed(machines: Sequence[Machine], desk: Desk, pools: Pools, now: datetime) -> tuple[list[Machine], int]:
+def programmed(machines: Sequence[PoolMachine], desk: Desk, pools: Pools, now: datetime) -> tuple[list[PoolMachine], int]:
     """The fleet after one round, all of whose moves succeed at once, and how many regions were changed."""
     made = plan(machines, pools, desk.turn(machines, now, pools.demand_lasts), now)
     changes = {c.provider: c.function for move in made.moves for c in move.changes}
@@ -198,7 +198,7 @@ def test_a_thousand_demands_change_each_of_twenty_regions_once(desk: Desk, *, cl
         now = NOW + minute * MINUTE
         for n in range(67):
             function = sorted(FUNCTIONS)[n % 3]
-            desk.tell(Asked(functions=(function,)), f'req-{minute}-{n}', now, source='nova')
+            desk.tell(AskedFunctions(functions=(function,)), f'req-{minute}-{n}', now, source='nova')
         machines, more = programmed(machines, desk, pools, now)
         changed += more
         if claimed and minute == 5:
@@ -208,7 +208,7 @@ def test_a_thousand_demands_change_each_of_twenty_regions_once(desk: Desk, *, cl
     assert 20 == changed
     states = [t.progress for t in desk.told()]
     # Those whose machines were claimed are served; twenty others get the same regions, as they are, when these are free again.
-    assert (40 if claimed else 20, 1005) == (sum(s is not Progress.WAITING for s in states), len(states))
+    assert (40 if claimed else 20, 1005) == (sum(s is not DemandProgress.WAITING for s in states), len(states))
 
 
 def test_a_flood_leaves_a_pool_its_goal(desk: Desk) -> None:
@@ -235,7 +235,7 @@ def test_a_flood_takes_nothing_from_whom_it_serves(desk: Desk) -> None:
     desk.turn(machines, NOW, LASTS)
     held = {t.provider for t in desk.told()}
     for n in range(1000):
-        desk.tell(Asked(functions=('gzip',)), f'gzip-{n}', NOW, source='nova')
+        desk.tell(AskedFunctions(functions=('gzip',)), f'gzip-{n}', NOW, source='nova')
     changed = 0
     for minute in range(14):
         machines, more = programmed(machines, desk, pools, NOW + minute * MINUTE)
@@ -244,16 +244,16 @@ def test_a_flood_takes_nothing_from_whom_it_serves(desk: Desk) -> None:
     assert (10, 8) == (len(held), changed)
     assert held == {r.provider for m in machines for r in m.regions if r.function == 'aes'}
     told = {t.demand.id: t for t in desk.told()}
-    assert {Progress.SCHEDULABLE} == {told[f'aes-{n}'].progress for n in range(10)}
-    assert 10 == sum(t.progress is Progress.SCHEDULABLE for t in told.values() if t.demand.function == 'gzip')
+    assert {DemandProgress.SCHEDULABLE} == {told[f'aes-{n}'].progress for n in range(10)}
+    assert 10 == sum(t.progress is DemandProgress.SCHEDULABLE for t in told.values() if t.demand.function == 'gzip')
 
 
 def test_a_request_for_two_functions_is_served_by_one_machine(desk: Desk, said: list[str]) -> None:
     """Both functions lie on the shelf, on two machines: one of them is given what it lacks, and both are schedulable then."""
-    desk.tell(Asked(functions=('aes', 'gzip')), 'req', NOW, source='nova')
+    desk.tell(AskedFunctions(functions=('aes', 'gzip')), 'req', NOW, source='nova')
     machines = [machine('m', 'aes', 'dedup'), machine('n', 'gzip', 'gzip')]
     machines, changed = programmed(machines, desk, Pools(pools=()), NOW)
-    assert (1, [Progress.WAITING] * 2) == (changed, [t.progress for t in desk.told()])
+    assert (1, [DemandProgress.WAITING] * 2) == (changed, [t.progress for t in desk.told()])
     machines, changed = programmed(machines, desk, Pools(pools=()), NOW + MINUTE)
     assert 0 == changed
     assert [('req/1', 'schedulable', 'm-0'), ('req/2', 'schedulable', 'm-1')] == [
@@ -267,14 +267,14 @@ def test_a_request_for_two_functions_is_served_by_one_machine(desk: Desk, said: 
 
 def test_a_request_of_which_one_region_is_not_on_offer_waits_as_a_whole(desk: Desk) -> None:
     """The boot would not find the machine."""
-    desk.tell(Asked(functions=('aes', 'gzip')), 'req', NOW, source='nova')
+    desk.tell(AskedFunctions(functions=('aes', 'gzip')), 'req', NOW, source='nova')
     offered = ['m-0']
     desk.on_offer = lambda _, provider: provider in offered
     desk.turn([machine('m', 'aes', 'gzip')], NOW, LASTS)
-    assert [Progress.WAITING] * 2 == [t.progress for t in desk.told()]
+    assert [DemandProgress.WAITING] * 2 == [t.progress for t in desk.told()]
     offered.append('m-1')
     desk.turn([machine('m', 'aes', 'gzip')], NOW + MINUTE, LASTS)
-    assert [Progress.SCHEDULABLE] * 2 == [t.progress for t in desk.told()]
+    assert [DemandProgress.SCHEDULABLE] * 2 == [t.progress for t in desk.told()]
 
 
 def test_who_got_his_region_is_not_served_again(desk: Desk) -> None:
@@ -347,11 +347,11 @@ def test_a_hundred_regions_and_thousands_who_wait_are_quickly_looked_at() -> Non
     """A flood costs a part of a second for each turn, not minutes."""
     machines = [machine(f'm-{n}', 'aes', 'gzip') for n in range(50)]
     told = [
-        Told(demand=one, source='nova', since=NOW)
+        StoredDemand(demand=one, source='nova', since=NOW)
         for n in range(4000)
-        for one in Asked(functions=(('aes', 'gzip')[n % 2],)).demands(f'req-{n}', NOW)
+        for one in AskedFunctions(functions=(('aes', 'gzip')[n % 2],)).demands(f'req-{n}', NOW)
     ]
     begun = time.monotonic()
     found = progress(told, machines, NOW)
     assert time.monotonic() - begun < 5
-    assert 100 == sum(t.progress is Progress.SCHEDULABLE for t in found)
+    assert 100 == sum(t.progress is DemandProgress.SCHEDULABLE for t in found)

@@ -16,23 +16,25 @@ import pytest
 from baremetal_acc.errors import Refused, StaleJob, StateError
 from baremetal_acc.model.reshape import Stock
 from baremetal_acc.placement.node_withdrawal import Offered
-from baremetal_acc.pools.journal import Entry, Journal
+from baremetal_acc.pools.journal import Entry, MoveJournal
 from baremetal_acc.pools.moves import clean_steps
-from baremetal_acc.pools.state_machine import Stage
-from baremetal_acc.scheduling.pools import Change, Move
+from baremetal_acc.pools.state_machine import MoveStage
+from baremetal_acc.scheduling.pools import RegionChange, RegionMove
 from tests.unit.planning import values as v
 
 NODE = '1be26c0b-03f2-4d2e-ae87-c02d7f33c123'
 
 
-def change(card: str = 'uuid:a', slot: str = 'Slot0', function: str = 'aes') -> Change:
-    return Change(provider=f'p-{card}-{slot}', accelerator=card, slot_id=slot, was='gzip', function=function, why='pool a')
+def change(card: str = 'uuid:a', slot: str = 'Slot0', function: str = 'aes') -> RegionChange:
+    return RegionChange(
+        provider=f'p-{card}-{slot}', accelerator=card, slot_id=slot, was='gzip', function=function, why='pool a'
+    )
 
 
 STOCK = Stock(resource_class='FPGA', total=1, reserved=0, min_unit=1, max_unit=1, step_size=1, allocation_ratio=1.5)
 ENTRY = Entry(
-    move=Move(machine=NODE, name='rack-1', changes=(change(),)),
-    stage=Stage.CLEAN,
+    move=RegionMove(machine=NODE, name='rack-1', changes=(change(),)),
+    stage=MoveStage.CLEAN,
     begun=v.NOW,
     offered=(Offered(uuid='p', name='x', stocks=(STOCK,)),),
     why='claimed',
@@ -40,8 +42,8 @@ ENTRY = Entry(
 
 
 @pytest.fixture
-def journal(tmp_path) -> Journal:
-    return Journal(root=tmp_path / 'pool')
+def journal(tmp_path) -> MoveJournal:
+    return MoveJournal(root=tmp_path / 'pool')
 
 
 def execute(journal, sql, *values) -> None:
@@ -59,8 +61,8 @@ def test_what_is_written_is_read(journal):
     assert (ENTRY,) == journal.read()
     path = journal.root / 'moves.sqlite'
     assert (0o600, 0o700) == (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777)
-    journal.write(replace(ENTRY, stage=Stage.WITHDRAW))
-    assert (replace(ENTRY, stage=Stage.WITHDRAW),) == journal.read()
+    journal.write(replace(ENTRY, stage=MoveStage.WITHDRAW))
+    assert (replace(ENTRY, stage=MoveStage.WITHDRAW),) == journal.read()
     assert ['moves', path.name] == sorted(os.listdir(path.parent))
     journal.drop(ENTRY)
     journal.drop(ENTRY)

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from baremetal_acc.errors import IronicRefused, StaleJob
-from baremetal_acc.placement.client import RESHAPER, Answer, refusal
-from baremetal_acc.placement.node_withdrawal import Shelf
-from baremetal_acc.pools.ironic import Ironic
-from baremetal_acc.pools.journal import Entry, Journal
+from baremetal_acc.placement.client import RESHAPER, PlacementAnswer, refusal
+from baremetal_acc.placement.node_withdrawal import NodeWithdrawal
+from baremetal_acc.pools.ironic import IronicApi
+from baremetal_acc.pools.journal import Entry, MoveJournal
 from baremetal_acc.pools.nodes import parse
-from baremetal_acc.pools.state_machine import Stage
+from baremetal_acc.pools.state_machine import MoveStage
 from baremetal_acc.scheduling.pool_plan import plan
 from baremetal_acc.scheduling.pools import Demand
 from tests.pages import messages, pattern
@@ -30,23 +30,23 @@ from tests.unit.scheduling.test_pool_plan import machine, pool, pools
 MESSAGES = messages('pools')
 
 
-def begun(journal: Journal, change: Callable[[Cloud], object], **more: Any) -> str:
+def begun(journal: MoveJournal, change: Callable[[Cloud], object], **more: Any) -> str:
     """What is told of a move."""
     cloud = Cloud()
     change(cloud)
     return str(mover(cloud, journal, **more).begin(MOVE))
 
 
-def claimed(journal: Journal) -> str:
+def claimed(journal: MoveJournal) -> str:
     """Somebody was faster."""
     return begun(journal, lambda cloud: setattr(cloud, 'claims', ('FPGA of p by consumer c',)))
 
 
-def kept_meanwhile(journal: Journal) -> str:
+def kept_meanwhile(journal: MoveJournal) -> str:
     """A tenant came and went since it was withdrawn, and it was not cleaned."""
     cloud = marked()
     cloud.offered = ()
-    entry = Entry(move=MOVE, stage=Stage.MANAGE, begun=v.NOW - timedelta(days=3), offered=offering('gzip'))
+    entry = Entry(move=MOVE, stage=MoveStage.MANAGE, begun=v.NOW - timedelta(days=3), offered=offering('gzip'))
     return str(mover(cloud, journal).resume(entry))
 
 
@@ -71,38 +71,38 @@ def busy(raw: dict[str, Any]) -> str:
     return str(read.busy)
 
 
-def failed(journal: Journal) -> str:
+def failed(journal: MoveJournal) -> str:
     """The cleaning has."""
     cloud = Cloud()
     cloud.state, cloud.more = 'clean failed', {'last_error': 'no power'}
-    return str(mover(cloud, journal).resume(Entry(move=MOVE, stage=Stage.CLEAN, begun=v.NOW)))
+    return str(mover(cloud, journal).resume(Entry(move=MOVE, stage=MoveStage.CLEAN, begun=v.NOW)))
 
 
-def not_as_asked(journal: Journal) -> str:
+def not_as_asked(journal: MoveJournal) -> str:
     """The cleaning of its way back has written something else."""
     cloud = Cloud()
-    return str(mover(cloud, journal).resume(Entry(move=MOVE, stage=Stage.PROVIDE, begun=v.NOW)))
+    return str(mover(cloud, journal).resume(Entry(move=MOVE, stage=MoveStage.PROVIDE, begun=v.NOW)))
 
 
-def left_alone(journal: Journal) -> str:
+def left_alone(journal: MoveJournal) -> str:
     """Somebody inspects it."""
     cloud = Cloud()
     cloud.state = 'inspecting'
-    return str(mover(cloud, journal).resume(Entry(move=MOVE, stage=Stage.CLEAN, begun=v.NOW)))
+    return str(mover(cloud, journal).resume(Entry(move=MOVE, stage=MoveStage.CLEAN, begun=v.NOW)))
 
 
-def under_way(journal: Journal) -> str:
+def under_way(journal: MoveJournal) -> str:
     """Ironic refuses its way back."""
     return begun(journal, lambda cloud: cloud.fails.update(provide=IronicRefused('status 409')))
 
 
-def short(journal: Journal) -> str:
+def short(journal: MoveJournal) -> str:
     """All is claimed that could be given it."""
     [found] = plan([machine('n1', 'gzip', None, busy='instance')], pools(pool('gzip', 1)), (), v.NOW).short
     return found.why
 
 
-def serves_others(journal: Journal) -> str:
+def serves_others(journal: MoveJournal) -> str:
     """The only region that could is held for somebody who waits for what it holds."""
     fleet = [machine('n1', 'aes')]
     waits = Demand(id='a', function='aes', at=v.NOW)
@@ -110,7 +110,7 @@ def serves_others(journal: Journal) -> str:
     return found.why
 
 
-def rests(journal: Journal) -> str:
+def rests(journal: MoveJournal) -> str:
     """Somebody waits for two functions of one machine, and its regions were changed a moment ago."""
     one = machine('n1', None, None)
     fleet = [replace(one, regions=tuple(replace(r, changed=v.NOW) for r in one.regions))]
@@ -122,28 +122,28 @@ def rests(journal: Journal) -> str:
 class NoRoot:
     """A placement in which nova-compute has made nothing."""
 
-    def get(self, path: str, **query: str) -> Answer:
+    def get(self, path: str, **query: str) -> PlacementAnswer:
         """No providers."""
-        return Answer(status=200, code=None, body={'resource_providers': []})
+        return PlacementAnswer(status=200, code=None, body={'resource_providers': []})
 
 
-def no_root(journal: Journal) -> str:
+def no_root(journal: MoveJournal) -> str:
     """No nova-compute manages it."""
     client: Any = NoRoot()
-    return str(Shelf(client).busy(NODE))
+    return str(NodeWithdrawal(client).busy(NODE))
 
 
-def ironic_refuses(journal: Journal) -> str:
+def ironic_refuses(journal: MoveJournal) -> str:
     """A mere member of the owner's project asks."""
-    client: Ironic = ironic(lambda method, url: Reply(403, {'error_message': 'Forbidden'}))[0]
+    client: IronicApi = ironic(lambda method, url: Reply(403, {'error_message': 'Forbidden'}))[0]
     with pytest.raises(IronicRefused) as caught:
         client.provision(NODE, 'clean')
     return str(caught.value)
 
 
-def not_ours(journal: Journal) -> str:
+def not_ours(journal: MoveJournal) -> str:
     """Somebody has changed a move."""
-    journal.write(Entry(move=MOVE, stage=Stage.CLEAN, begun=v.NOW))
+    journal.write(Entry(move=MOVE, stage=MoveStage.CLEAN, begun=v.NOW))
     with closing(sqlite3.connect(journal.root / 'moves.sqlite')) as db:
         db.execute("UPDATE move SET entry = '{}'")
         db.commit()
@@ -152,7 +152,7 @@ def not_ours(journal: Journal) -> str:
     return str(caught.value)
 
 
-PROVOKED: dict[str, Callable[[Journal], str]] = {
+PROVOKED: dict[str, Callable[[MoveJournal], str]] = {
     'NAME: cancelled: ...': claimed,
     'NAME: cancelled: ...; its conductor keeps it off the shelf': kept_meanwhile,
     'its conductor keeps it off the shelf': lambda _: busy(marked().node(NODE)),
@@ -166,7 +166,7 @@ PROVOKED: dict[str, Callable[[Journal], str]] = {
     'every machine that could has regions that rest': rests,
     'placement has no root provider of it': no_root,
     'status 403 ... (the role admin': lambda _: str(
-        refusal('POST', RESHAPER, Answer(status=403, code='placement.undefined_code', body={}))
+        refusal('POST', RESHAPER, PlacementAnswer(status=403, code='placement.undefined_code', body={}))
     ),
     'status 403: ... (the user in [ironic]': ironic_refuses,
     '.../moves.sqlite: the move of NODE cannot be used': not_ours,
@@ -189,5 +189,5 @@ def test_every_message_of_the_page_is_brought_about() -> None:
 def test_it_is_said_as_the_page_has_it(begins: str, tmp_path) -> None:
     """What varies is an ellipsis there, or in capitals."""
     [message] = [m for m in MESSAGES if of(m) == begins]
-    said = PROVOKED[begins](Journal(root=tmp_path))
+    said = PROVOKED[begins](MoveJournal(root=tmp_path))
     assert re.search(pattern(message, 'NAME', 'NODE'), said), said

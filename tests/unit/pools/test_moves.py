@@ -12,22 +12,22 @@ import pytest
 from baremetal_acc.errors import InventoryInUse, IronicRefused, IronicUnreachable, PlacementRefused, PlacementUnreachable
 from baremetal_acc.model.reshape import Stock
 from baremetal_acc.placement.node_withdrawal import Offered, OnShelf
-from baremetal_acc.pools.journal import Entry, Journal
+from baremetal_acc.pools.journal import Entry, MoveJournal
 from baremetal_acc.pools.moves import Mover
-from baremetal_acc.pools.state_machine import Act, Stage
+from baremetal_acc.pools.state_machine import Act, MoveStage
 from baremetal_acc.pools.steering import TRIED, Steering
 from baremetal_acc.scheduling import regions
-from baremetal_acc.scheduling.pools import Change, Move, Pool, Pools
+from baremetal_acc.scheduling.pools import Pool, Pools, RegionChange, RegionMove
 from baremetal_acc.scheduling.providers import slot_uuid
 from baremetal_acc.scheduling.regions import Regions, Slot
 from tests.unit.planning import values as v
 
 NODE = '1be26c0b-03f2-4d2e-ae87-c02d7f33c123'
 REGION = slot_uuid(NODE, 'uuid:a', 'Slot0')
-MOVE = Move(
+MOVE = RegionMove(
     machine=NODE,
     name='rack-1',
-    changes=(Change(provider=REGION, accelerator='uuid:a', slot_id='Slot0', was='gzip', function='aes', why='pool a'),),
+    changes=(RegionChange(provider=REGION, accelerator='uuid:a', slot_id='Slot0', was='gzip', function='aes', why='pool a'),),
 )
 ACTS = ['withdraw', 'manage', 'clean', 'provide']
 
@@ -130,11 +130,11 @@ def cloud() -> Cloud:
 
 
 @pytest.fixture
-def journal(tmp_path) -> Journal:
-    return Journal(root=tmp_path)
+def journal(tmp_path) -> MoveJournal:
+    return MoveJournal(root=tmp_path)
 
 
-def mover(cloud: Cloud, journal: Journal, **changes: Any) -> Mover:
+def mover(cloud: Cloud, journal: MoveJournal, **changes: Any) -> Mover:
     values = {
         'say': lambda _: None,
         'lasts': timedelta(minutes=2),
@@ -200,7 +200,7 @@ def test_a_service_that_is_away_for_a_while_is_waited_for(cloud, journal, what):
     """Up to the end of the move's time; what was begun stays stored."""
     cloud.acts.append('')
     cloud.fails[what] = PlacementUnreachable('no answer')
-    ended = mover(cloud, journal).resume(Entry(move=MOVE, stage=Stage.CLEAN, begun=v.NOW - timedelta(days=9)))
+    ended = mover(cloud, journal).resume(Entry(move=MOVE, stage=MoveStage.CLEAN, begun=v.NOW - timedelta(days=9)))
     assert (None, ['']) == (ended.act, cloud.acts)
     assert 'not done after 120 s: no answer' in str(ended)
 
@@ -249,7 +249,7 @@ MARK = {'since': '2026-11-22T00:00:00+00:00', 'why': 'somebody has the node', 'd
 @pytest.mark.parametrize('when', ['before', 'while it is put back'])
 def test_what_its_conductor_keeps_off_the_shelf_is_not_put_back(cloud, journal, when):
     """A tenant came and went since it was withdrawn, or a card was swapped: the conductor offers it when it has looked."""
-    entry = Entry(move=MOVE, stage=Stage.MANAGE, begun=v.NOW - timedelta(days=3), offered=offering('gzip'))
+    entry = Entry(move=MOVE, stage=MoveStage.MANAGE, begun=v.NOW - timedelta(days=3), offered=offering('gzip'))
     cloud.offered = ()
     read = cloud.node
 
@@ -269,10 +269,10 @@ def test_what_its_conductor_keeps_off_the_shelf_is_not_put_back(cloud, journal, 
 
 def test_maintenance_is_waited_for_by_the_next_call(cloud, journal):
     """Nothing of a machine in maintenance is on offer; after that everything is again."""
-    entry = Entry(move=MOVE, stage=Stage.MANAGE, begun=v.NOW, offered=offering('gzip'))
+    entry = Entry(move=MOVE, stage=MoveStage.MANAGE, begun=v.NOW, offered=offering('gzip'))
     cloud.offered, cloud.more = (), {'maintenance': True}
     ended = mover(cloud, journal).resume(entry)
-    assert (None, (), Stage.RESTORE) == (ended.act, cloud.offered, journal.read()[0].stage)
+    assert (None, (), MoveStage.RESTORE) == (ended.act, cloud.offered, journal.read()[0].stage)
     cloud.more = {}
     ended = mover(cloud, journal).resume(journal.read()[0])
     assert (Act.CANCELLED, offering('gzip'), ()) == (ended.act, cloud.offered, journal.read())
@@ -283,14 +283,14 @@ def test_a_process_that_is_to_end_leaves_what_is_under_way(cloud, journal):
     stop = threading.Event()
     cloud.provision = lambda *_, **__: stop.set()
     ended = mover(cloud, journal, stop=stop).begin(MOVE)
-    assert (None, Stage.MANAGE) == (ended.act, journal.read()[0].stage)
+    assert (None, MoveStage.MANAGE) == (ended.act, journal.read()[0].stage)
     assert ['withdraw'] == cloud.acts
 
 
 # ---------------------------------------------------------------------------------------------------------------- steering
 
 
-def steering(cloud: Cloud, journal: Journal, said: list[str], **changes: Any) -> Steering:
+def steering(cloud: Cloud, journal: MoveJournal, said: list[str], **changes: Any) -> Steering:
     pools = Pools(pools=(Pool(name='aes', function='aes', free=1),), move_lasts=timedelta(minutes=2))
     values = {
         'ironic': cloud,
@@ -356,7 +356,7 @@ def test_what_came_to_nothing_is_not_tried_again_at_once(cloud, journal):
 
 def test_one_call_goes_on_with_what_another_has_left(cloud, journal):
     """And then executes a plan of its own; goals that are short are told in the plan."""
-    journal.write(Entry(move=MOVE, stage=Stage.MANAGE, begun=v.NOW, offered=offering('gzip')))
+    journal.write(Entry(move=MOVE, stage=MoveStage.MANAGE, begun=v.NOW, offered=offering('gzip')))
     cloud.offered = ()
     look, ended = steering(cloud, journal, []).apply()
     assert [Act.CANCELLED, Act.DONE] == [e.act for e in ended]
@@ -367,7 +367,7 @@ def test_one_call_goes_on_with_what_another_has_left(cloud, journal):
 
 def test_a_move_under_way_counts_and_is_not_planned_again(cloud, journal):
     """For whoever plans while another process moves."""
-    journal.write(Entry(move=MOVE, stage=Stage.CLEAN, begun=v.NOW))
+    journal.write(Entry(move=MOVE, stage=MoveStage.CLEAN, begun=v.NOW))
     cloud.state = 'cleaning'
     look = steering(cloud, journal, []).look()
     assert ((), ()) == (look.plan.moves, look.plan.short)

@@ -12,11 +12,11 @@ from keystoneauth1 import exceptions as ksa
 
 from baremetal_acc.errors import IronicError, IronicRefused, IronicUnreachable
 from baremetal_acc.pools import ironic as api
-from baremetal_acc.pools.ironic import Ironic
+from baremetal_acc.pools.ironic import IronicApi
 from baremetal_acc.pools.nodes import NO_REGIONS, fleet, parse
-from baremetal_acc.pools.state_machine import Holds, Standing
+from baremetal_acc.pools.state_machine import Holds, MoveState
 from baremetal_acc.scheduling import regions
-from baremetal_acc.scheduling.pools import Change, Move
+from baremetal_acc.scheduling.pools import RegionChange, RegionMove
 from baremetal_acc.scheduling.providers import slot_uuid
 from baremetal_acc.scheduling.regions import Regions, Slot
 from tests.unit.planning import values as v
@@ -57,9 +57,9 @@ class Service:
         return found if isinstance(found, Reply) else Reply(200, found)
 
 
-def ironic(answer: Callable[[str, str], Any]) -> tuple[Ironic, Service]:
+def ironic(answer: Callable[[str, str], Any]) -> tuple[IronicApi, Service]:
     service = Service(answer)
-    return Ironic(service, sleep=lambda _: None), service
+    return IronicApi(service, sleep=lambda _: None), service
 
 
 def node(number: int = 3, **changes: Any) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def node(number: int = 3, **changes: Any) -> dict[str, Any]:
 def test_a_machine_is_read_with_what_its_conductor_has_verified():
     """Regions are known by their providers in placement."""
     found = parse(node())
-    assert (None, False, Standing.AVAILABLE) == (found.busy, found.passing, found.standing)
+    assert (None, False, MoveState.AVAILABLE) == (found.busy, found.passing, found.standing)
     providers = [slot_uuid(NODE.format(3), 'uuid:a', s) for s in ('Slot0', 'Slot1')]
     assert [(providers[0], 'gzip', TAKES), (providers[1], None, TAKES)] == [
         (r.provider, r.function, r.takes) for r in found.regions
@@ -127,14 +127,14 @@ def test_why_a_machine_cannot_be_taken_is_said(changes, busy):
 @pytest.mark.parametrize(
     ('state', 'standing'),
     [
-        ('available', Standing.AVAILABLE),
-        ('manageable', Standing.MANAGEABLE),
-        ('cleaning', Standing.BETWEEN),
-        ('clean wait', Standing.BETWEEN),
-        ('clean failed', Standing.FAILED),
-        ('deploying', Standing.TAKEN),
-        ('enroll', Standing.TAKEN),
-        ('a state of a later version', Standing.TAKEN),
+        ('available', MoveState.AVAILABLE),
+        ('manageable', MoveState.MANAGEABLE),
+        ('cleaning', MoveState.BETWEEN),
+        ('clean wait', MoveState.BETWEEN),
+        ('clean failed', MoveState.FAILED),
+        ('deploying', MoveState.TAKEN),
+        ('enroll', MoveState.TAKEN),
+        ('a state of a later version', MoveState.TAKEN),
     ],
 )
 def test_what_is_not_known_is_somebody_elses(state, standing):
@@ -178,8 +178,8 @@ def test_a_move_is_compared_with_what_is_remembered():
     """All as before, all as asked for, or neither."""
     of = NODE.format(3)
 
-    def change(slot: str, was: str | None, function: str) -> Change:
-        return Change(
+    def change(slot: str, was: str | None, function: str) -> RegionChange:
+        return RegionChange(
             provider=slot_uuid(of, 'uuid:a', slot), accelerator='uuid:a', slot_id=slot, was=was, function=function, why='p'
         )
 
@@ -192,7 +192,7 @@ def test_a_move_is_compared_with_what_is_remembered():
         ((change('Slot0', 'aes', 'gzip'), change('Slot1', None, 'aes')), Holds.OTHER),
         ((change('Slot7', None, 'aes'),), Holds.OTHER),
     ):
-        assert expected is read.holds(Move(machine=of, name='n', changes=changes))
+        assert expected is read.holds(RegionMove(machine=of, name='n', changes=changes))
 
 
 # ------------------------------------------------------------------------------------------------------------------- fleet
@@ -239,7 +239,7 @@ def test_placement_is_asked_of_those_that_ironic_has_free():
     """What is under way is busy, and what is coming counts."""
     nodes = [node(1, instance_uuid='i'), node(2), node(3), node(4, reservation='c'), node(5)]
     client, _ = ironic(lambda method, url: {'nodes': nodes})
-    change = Change(
+    change = RegionChange(
         provider=slot_uuid(NODE.format(5), 'uuid:a', 'Slot1'),
         accelerator='uuid:a',
         slot_id='Slot1',
@@ -247,7 +247,7 @@ def test_placement_is_asked_of_those_that_ironic_has_free():
         function='aes',
         why='p',
     )
-    move = Move(machine=NODE.format(5), name='rack-5', changes=(change,))
+    move = RegionMove(machine=NODE.format(5), name='rack-5', changes=(change,))
     asked = []
 
     def claimed(uuid: str) -> str | None:

@@ -19,8 +19,8 @@ import pytest
 
 from baremetal_acc.errors import DemandDiffers, DemandRefused, StateError, UsageError
 from baremetal_acc.pools.spool import PROGRAMMING_LASTS, Spool
-from baremetal_acc.scheduling.demand import Asked
-from baremetal_acc.scheduling.demand_status import Progress, Told
+from baremetal_acc.scheduling.demand import AskedFunctions
+from baremetal_acc.scheduling.demand_status import DemandProgress, StoredDemand
 from baremetal_acc.scheduling.pools import Demand
 from baremetal_acc.state_file import StateFile
 
@@ -61,7 +61,7 @@ def test_what_was_told_is_read_by_another_one(spool: Spool) -> None:
     other = Spool(root=spool.root)
     assert (second, demand('a')) == other.read(NOW, LASTS)
     assert ['nova', 'file'] == [t.source for t in other.told(NOW, LASTS)]
-    assert {Progress.WAITING} == {t.progress for t in other.told(NOW, LASTS)}
+    assert {DemandProgress.WAITING} == {t.progress for t in other.told(NOW, LASTS)}
 
 
 def test_a_folder_that_is_not_there_holds_none(spool: Spool) -> None:
@@ -97,7 +97,7 @@ BOTH = (('aes', 'gzip'), 'req-1')
 
 def several(functions: tuple[str, ...], name: str, at: datetime = NOW, resource_class: str | None = None) -> tuple[Demand, ...]:
     """The demands of one request."""
-    return Asked(functions=functions, resource_class=resource_class).demands(name, at)
+    return AskedFunctions(functions=functions, resource_class=resource_class).demands(name, at)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,9 @@ def test_of_a_request_half_of_which_is_schedulable_nothing_changes(spool: Spool)
     """Its demands are marked one after the other: who tells it again in between has told it."""
     there = several(*BOTH)
     spool.put_all(there)
-    served = Told(demand=there[0], source='file', progress=Progress.SCHEDULABLE, since=NOW + SECOND, provider='region')
+    served = StoredDemand(
+        demand=there[0], source='file', progress=DemandProgress.SCHEDULABLE, since=NOW + SECOND, provider='region'
+    )
     spool.mark(served)
     again = several(*BOTH, at=NOW + 2 * SECOND)
     assert (there, False) == spool.put_all(again)
@@ -278,14 +280,14 @@ def test_the_longest_names_are_read_again(spool: Spool) -> None:
 @pytest.mark.parametrize(
     ('progress', 'lasts'),
     [
-        (Progress.WAITING, LASTS),
-        (Progress.PROGRAMMING, LASTS + PROGRAMMING_LASTS),
+        (DemandProgress.WAITING, LASTS),
+        (DemandProgress.PROGRAMMING, LASTS + PROGRAMMING_LASTS),
     ],
 )
-def test_who_waits_is_forgotten_when_his_time_is_over(spool: Spool, progress: Progress, lasts: timedelta) -> None:
+def test_who_waits_is_forgotten_when_his_time_is_over(spool: Spool, progress: DemandProgress, lasts: timedelta) -> None:
     """A demand ends on time; one whose function is being programmed is kept longer, so that somebody hears of it."""
     spool.put(demand())
-    spool.mark(Told(demand=demand(), source='file', progress=progress, since=NOW))
+    spool.mark(StoredDemand(demand=demand(), source='file', progress=progress, since=NOW))
     assert (demand(),) == spool.read(NOW + lasts - SECOND, LASTS)
     assert () == spool.read(NOW + lasts, LASTS)
     assert [] == rows(spool)
@@ -294,8 +296,8 @@ def test_who_waits_is_forgotten_when_his_time_is_over(spool: Spool, progress: Pr
 def test_what_is_schedulable_is_kept_as_long_as_one_waits(spool: Spool) -> None:
     """Its time begins anew when its function can be claimed."""
     spool.put(demand())
-    served = Told(
-        demand=demand(), source='file', progress=Progress.SCHEDULABLE, since=NOW + 2 * LASTS, provider='r', took=2 * LASTS
+    served = StoredDemand(
+        demand=demand(), source='file', progress=DemandProgress.SCHEDULABLE, since=NOW + 2 * LASTS, provider='r', took=2 * LASTS
     )
     assert spool.mark(served)
     assert (served,) == spool.told(NOW + 3 * LASTS - SECOND, LASTS)
@@ -308,7 +310,7 @@ def test_what_was_dropped_does_not_come_back(spool: Spool) -> None:
     (told,) = spool.told(NOW, LASTS)
     assert spool.drop('req-1')
     assert not spool.drop('req-1')
-    assert not spool.mark(replace(told, progress=Progress.PROGRAMMING))
+    assert not spool.mark(replace(told, progress=DemandProgress.PROGRAMMING))
     assert () == spool.told(NOW, LASTS)
 
 
@@ -354,17 +356,17 @@ def test_one_asker_cannot_fill_it(tmp_path: Path) -> None:
     assert 7 == len(spool.read(NOW, LASTS))
 
 
-@pytest.mark.parametrize('progress', [Progress.SCHEDULABLE, Progress.TAKEN])
-def test_what_was_schedulable_can_be_told_anew(spool: Spool, progress: Progress) -> None:
+@pytest.mark.parametrize('progress', [DemandProgress.SCHEDULABLE, DemandProgress.TAKEN])
+def test_what_was_schedulable_can_be_told_anew(spool: Spool, progress: DemandProgress) -> None:
     """Who asks again after his function was there has not got it. The same telling that only comes twice changes nothing."""
     spool.put(demand())
-    over = Told(demand=demand(), source='file', progress=progress, since=NOW + SECOND, provider='region')
+    over = StoredDemand(demand=demand(), source='file', progress=progress, since=NOW + SECOND, provider='region')
     spool.mark(over)
     assert not spool.put(demand())
     assert (over,) == spool.told(NOW + SECOND, LASTS)
     again = demand(at=NOW + 2 * SECOND)
     assert spool.put(again, 'nova')
-    assert (Told(demand=again, source='nova', since=again.at),) == spool.told(again.at, LASTS)
+    assert (StoredDemand(demand=again, source='nova', since=again.at),) == spool.told(again.at, LASTS)
 
 
 def test_several_processes_write_at_once(tmp_path: Path) -> None:

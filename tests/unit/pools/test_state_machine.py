@@ -6,18 +6,18 @@ import itertools
 
 import pytest
 
-from baremetal_acc.pools.state_machine import Act, Holds, Seen, Stage, Standing, following, resumed
+from baremetal_acc.pools.state_machine import Act, Holds, MoveStage, MoveState, NodeSighting, following, resumed
 
-S, A, N, H = Stage, Act, Standing, Holds
+S, A, N, H = MoveStage, Act, MoveState, Holds
 
 EVERYTHING = [
-    Seen(standing=standing, holds=holds, claimed=claimed, offered=offered, maintenance=maintenance)
+    NodeSighting(standing=standing, holds=holds, claimed=claimed, offered=offered, maintenance=maintenance)
     for standing, holds, claimed, offered, maintenance in itertools.product(N, H, (False, True), (False, True), (False, True))
 ]
 
 
-def seen(standing: Standing, holds: Holds = H.BEFORE, **more) -> Seen:
-    return Seen(standing=standing, holds=holds, **more)
+def seen(standing: MoveState, holds: Holds = H.BEFORE, **more) -> NodeSighting:
+    return NodeSighting(standing=standing, holds=holds, **more)
 
 
 STORY = [
@@ -106,7 +106,7 @@ def test_whatever_is_seen_there_is_an_answer(stage, done):
     """Nothing is done to a machine that is somebody else's, that is gone, or that nothing is known of."""
     for what in EVERYTHING:
         then, act = following(stage, what, done=done)
-        assert isinstance(then, Stage)
+        assert isinstance(then, MoveStage)
         if what.standing in (N.TAKEN, N.GONE, N.FAILED):
             assert act.ends, (stage, done, what)
         if what.maintenance:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from baremetal_acc.scheduling import demand
-from baremetal_acc.scheduling.demand import MOST_FIELDS, MOST_OF_A_REQUEST, Asked
+from baremetal_acc.scheduling.demand import MOST_FIELDS, MOST_OF_A_REQUEST, AskedFunctions
 from baremetal_acc.scheduling.pools import Demand
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -15,7 +15,7 @@ KNOWN = ('aes', 'gzip', 'AES-256 (GCM)')
 MACHINE = {'resources:CUSTOM_BAREMETAL_GOLD': '1', 'resources:VCPU': '0', 'resources:MEMORY_MB': '0', 'resources:DISK_GB': '0'}
 
 
-def flavor(**more: str) -> Asked:
+def flavor(**more: str) -> AskedFunctions:
     """What a flavor of placement.rst asks for, with more extra specs."""
     return demand.of_flavor(MACHINE | {key.replace('__', ':'): value for key, value in more.items()}, KNOWN)
 
@@ -146,9 +146,9 @@ def test_a_request_is_bounded():
         f'it asks for {MOST_FIELDS} functions, of which {MOST_OF_A_REQUEST} count',
     ) == asked.notes
     some = dict(list(many.items())[:MOST_OF_A_REQUEST])
-    assert Asked(functions=('aes',) * MOST_OF_A_REQUEST) == demand.of_flavor(some, KNOWN)
+    assert AskedFunctions(functions=('aes',) * MOST_OF_A_REQUEST) == demand.of_flavor(some, KNOWN)
     exact = dict(list(many.items())[:1]) | {f'x{n}': '' for n in range(MOST_FIELDS - 1)}
-    assert Asked(functions=('aes',)) == demand.of_flavor(exact, KNOWN)
+    assert AskedFunctions(functions=('aes',)) == demand.of_flavor(exact, KNOWN)
 
 
 def test_a_note_shows_nothing_that_a_terminal_obeys():
@@ -190,10 +190,10 @@ def test_a_function_is_named_as_the_catalogue_or_as_placement_does(name, functio
 
 def test_a_request_for_several_has_one_id_each():
     """Told twice it is the same demands; a request for one has its own id."""
-    one = Asked(functions=('aes',), resource_class='CUSTOM_GOLD')
+    one = AskedFunctions(functions=('aes',), resource_class='CUSTOM_GOLD')
     assert (Demand(id='req', function='aes', at=NOW, resource_class='CUSTOM_GOLD'),) == one.demands('req', NOW)
-    two = Asked(functions=('aes', 'aes'))
+    two = AskedFunctions(functions=('aes', 'aes'))
     assert (('req/1', 2), ('req/2', 2)) == tuple((d.id, d.of) for d in two.demands('req', NOW))
     assert {('req', True)} == {d.request for d in two.demands('req', NOW)}
     assert ('req/1', False) == one.demands('req/1', NOW)[0].request, 'who calls his request so asks for one function'
-    assert () == Asked().demands('req', NOW)
+    assert () == AskedFunctions().demands('req', NOW)

@@ -8,18 +8,20 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.scheduling.demand import Asked
-from baremetal_acc.scheduling.demand_status import Progress, Told, counting, progress
-from baremetal_acc.scheduling.pools import Demand, Machine, Region
+from baremetal_acc.scheduling.demand import AskedFunctions
+from baremetal_acc.scheduling.demand_status import DemandProgress, StoredDemand, counting, progress
+from baremetal_acc.scheduling.pools import Demand, PoolMachine, PoolRegion
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 
 
-def machine(name: str, *holds: str | None, busy: str | None = None, coming: str | None = None, kind: str = 'gold') -> Machine:
+def machine(
+    name: str, *holds: str | None, busy: str | None = None, coming: str | None = None, kind: str = 'gold'
+) -> PoolMachine:
     """A machine whose regions hold these functions; its first one may be on its way to another one."""
     regions = tuple(
-        Region(
+        PoolRegion(
             provider=f'{name}-{n}',
             accelerator=AcceleratorId('uuid:1'),
             slot_id=f'Slot{n}',
@@ -28,15 +30,17 @@ def machine(name: str, *holds: str | None, busy: str | None = None, coming: str 
         )
         for n, function in enumerate(holds)
     )
-    return Machine(uuid=name, name=name, regions=regions, resource_class=kind, busy=busy)
+    return PoolMachine(uuid=name, name=name, regions=regions, resource_class=kind, busy=busy)
 
 
-def told(name: str = 'a', function: str = 'aes', at: datetime = NOW, resource_class: str | None = None) -> Told:
+def told(name: str = 'a', function: str = 'aes', at: datetime = NOW, resource_class: str | None = None) -> StoredDemand:
     """Somebody who waits."""
-    return Told(demand=Demand(id=name, function=function, at=at, resource_class=resource_class), source='http', since=at)
+    return StoredDemand(
+        demand=Demand(id=name, function=function, at=at, resource_class=resource_class), source='http', since=at
+    )
 
 
-def states(found: tuple[Told, ...]) -> dict[str, tuple[str, str | None]]:
+def states(found: tuple[StoredDemand, ...]) -> dict[str, tuple[str, str | None]]:
     """How far it has come, by id."""
     return {t.demand.id: (str(t.progress), t.provider) for t in found}
 
@@ -44,7 +48,9 @@ def states(found: tuple[Told, ...]) -> dict[str, tuple[str, str | None]]:
 def test_who_waits_is_served_by_a_free_region():
     """A region that holds the function and is on offer; what it took is told."""
     (found,) = progress([told()], [machine('m', 'gzip', 'aes')], NOW + 90 * SECOND)
-    assert replace(told(), progress=Progress.SCHEDULABLE, since=NOW + 90 * SECOND, provider='m-1', took=90 * SECOND) == found
+    assert (
+        replace(told(), progress=DemandProgress.SCHEDULABLE, since=NOW + 90 * SECOND, provider='m-1', took=90 * SECOND) == found
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,14 +76,14 @@ def test_a_machine_that_is_being_programmed_is_coming():
 
 def test_when_it_is_programmed_for_long_its_beginning_stays():
     """The time is that of the change of its state."""
-    before = replace(told(), progress=Progress.PROGRAMMING, since=NOW + SECOND, provider='m-0')
+    before = replace(told(), progress=DemandProgress.PROGRAMMING, since=NOW + SECOND, provider='m-0')
     (found,) = progress([before], [machine('m', 'gzip', busy='x', coming='aes')], NOW + 60 * SECOND)
     assert before == found
 
 
 def test_what_failed_waits_again():
     """Its region is not being given the function any more, and does not hold it: since it was told it waits."""
-    before = replace(told(), progress=Progress.PROGRAMMING, since=NOW + SECOND, provider='m-0')
+    before = replace(told(), progress=DemandProgress.PROGRAMMING, since=NOW + SECOND, provider='m-0')
     assert (told(),) == progress([before], [machine('m', 'gzip')], NOW + 60 * SECOND)
 
 
@@ -97,10 +103,10 @@ def test_who_asks_for_a_class_is_not_left_without_for_whom_any_is_good():
     assert {'a': ('schedulable', 's-0'), 'b': ('schedulable', 'g-0')} == states(found)
 
 
-def held(name: str = 'a', provider: str = 'm-0', at: datetime = NOW) -> Told:
+def held(name: str = 'a', provider: str = 'm-0', at: datetime = NOW) -> StoredDemand:
     """Somebody whose function was schedulable ten seconds after he told."""
     return replace(
-        told(name, at=at), progress=Progress.SCHEDULABLE, since=at + 10 * SECOND, provider=provider, took=10 * SECOND
+        told(name, at=at), progress=DemandProgress.SCHEDULABLE, since=at + 10 * SECOND, provider=provider, took=10 * SECOND
     )
 
 
@@ -125,14 +131,14 @@ def test_what_was_claimed_or_is_gone_is_no_longer_held(there):
     """It was there once, which stays told; who wants it again tells it again."""
     mine = replace(held(), demand=replace(held().demand, resource_class='gold'))
     (found,) = progress([mine], [there], NOW + 20 * SECOND)
-    assert replace(mine, progress=Progress.TAKEN, since=NOW + 20 * SECOND) == found
+    assert replace(mine, progress=DemandProgress.TAKEN, since=NOW + 20 * SECOND) == found
     assert (found,) == progress([found], [machine('m', 'aes')], NOW + 30 * SECOND)
 
 
 def test_what_nobody_holds_is_over():
     """Without its region nobody can tell whether it is there still."""
     (found,) = progress([replace(held(), provider=None)], [machine('m', 'aes')], NOW + 20 * SECOND)
-    assert Progress.TAKEN == found.progress
+    assert DemandProgress.TAKEN == found.progress
 
 
 def test_it_is_held_while_another_region_of_its_machine_is_programmed():
@@ -145,8 +151,8 @@ def test_it_is_held_while_another_region_of_its_machine_is_programmed():
 def test_a_plan_counts_whoever_waits_and_whatever_is_held():
     """And not what somebody took: else each demand would be served again and again, until its time is over."""
     waits = told('w', resource_class='gold')
-    comes = replace(told('p', resource_class='custom_gold'), progress=Progress.PROGRAMMING)
-    taken = replace(held('t'), progress=Progress.TAKEN)
+    comes = replace(told('p', resource_class='custom_gold'), progress=DemandProgress.PROGRAMMING)
+    taken = replace(held('t'), progress=DemandProgress.TAKEN)
     found = counting([waits, comes, held('h'), taken])
     assert (('w', 'CUSTOM_GOLD'), ('p', 'CUSTOM_GOLD'), ('h', None)) == tuple((d.id, d.resource_class) for d in found)
     assert replace(held('h').demand, held='m-0') == found[2]
@@ -154,7 +160,7 @@ def test_a_plan_counts_whoever_waits_and_whatever_is_held():
 
 def test_a_plan_is_told_which_region_serves_whom():
     """The one that is held, or is being programmed; nobody else is given it, and it is not changed."""
-    comes = replace(told('p'), progress=Progress.PROGRAMMING, provider='m-1')
+    comes = replace(told('p'), progress=DemandProgress.PROGRAMMING, provider='m-1')
     waits = replace(told('w'), provider='m-2')
     assert ['m-0', 'm-1', None] == [d.held for d in counting([held('h'), comes, waits])]
     assert [None] * 3 == [t.demand.held for t in (held('h'), comes, waits)], 'it is not stored'
@@ -163,10 +169,10 @@ def test_a_plan_is_told_which_region_serves_whom():
 # ---------------------------------------------------------------------------------------------------------------- together
 
 
-def request(name: str, *functions: str, at: datetime = NOW, resource_class: str | None = None) -> list[Told]:
+def request(name: str, *functions: str, at: datetime = NOW, resource_class: str | None = None) -> list[StoredDemand]:
     """Somebody who waits for several functions of one machine."""
-    asked = Asked(functions=functions, resource_class=resource_class)
-    return [Told(demand=d, source='http', since=at) for d in asked.demands(name, at)]
+    asked = AskedFunctions(functions=functions, resource_class=resource_class)
+    return [StoredDemand(demand=d, source='http', since=at) for d in asked.demands(name, at)]
 
 
 def test_several_functions_are_schedulable_on_one_machine_or_not_at_all():

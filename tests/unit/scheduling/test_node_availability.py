@@ -5,9 +5,9 @@
 import pytest
 from ironic.common import states
 
-from baremetal_acc.scheduling.node_availability import AVAILABLE, FLOWS, Due, Standing, due, unfit
+from baremetal_acc.scheduling.node_availability import AVAILABLE, FLOWS, Due, NodeAvailability, due, unfit
 
-FIT = Standing(state=AVAILABLE)
+FIT = NodeAvailability(state=AVAILABLE)
 
 
 def test_the_names_are_ironics():
@@ -26,16 +26,16 @@ def test_an_available_node_is_fit():
 @pytest.mark.parametrize(
     ('standing', 'why'),
     [
-        (Standing(state=AVAILABLE, maintenance=True), 'it is in maintenance'),
-        (Standing(state='clean wait', maintenance=True), 'it is in maintenance'),
-        (Standing(state='clean wait', retired=True), 'it is retired'),
-        (Standing(state=AVAILABLE, retired=True), 'it is retired'),
-        (Standing(state=AVAILABLE, claimed=True), 'an instance is put down for it'),
-        (Standing(state=AVAILABLE, exposed=True), 'somebody may have written its cards, and it was not cleaned since'),
-        (Standing(state=AVAILABLE, exposed=True, retired=True), 'it is retired'),
-        (Standing(state='manageable'), 'it is in state manageable'),
-        (Standing(state='clean failed'), 'it is in state clean failed'),
-        (Standing(state='active', claimed=True), 'it is in state active'),
+        (NodeAvailability(state=AVAILABLE, maintenance=True), 'it is in maintenance'),
+        (NodeAvailability(state='clean wait', maintenance=True), 'it is in maintenance'),
+        (NodeAvailability(state='clean wait', retired=True), 'it is retired'),
+        (NodeAvailability(state=AVAILABLE, retired=True), 'it is retired'),
+        (NodeAvailability(state=AVAILABLE, claimed=True), 'an instance is put down for it'),
+        (NodeAvailability(state=AVAILABLE, exposed=True), 'somebody may have written its cards, and it was not cleaned since'),
+        (NodeAvailability(state=AVAILABLE, exposed=True, retired=True), 'it is retired'),
+        (NodeAvailability(state='manageable'), 'it is in state manageable'),
+        (NodeAvailability(state='clean failed'), 'it is in state clean failed'),
+        (NodeAvailability(state='active', claimed=True), 'it is in state active'),
     ],
 )
 def test_a_node_that_cannot_be_deployed_is_withdrawn_once(standing, why):
@@ -49,28 +49,28 @@ def test_of_all_states_of_ironic_only_one_may_offer():
     """Those in which a node stays, and those that a later Ironic invents."""
     known = {value for name, value in vars(states).items() if name.isupper() and isinstance(value, str)}
     for state in known - FLOWS - {AVAILABLE}:
-        assert Due.WITHDRAW is due(Standing(state=state), withdrawn=False)
+        assert Due.WITHDRAW is due(NodeAvailability(state=state), withdrawn=False)
 
 
 @pytest.mark.parametrize('state', sorted(FLOWS))
 @pytest.mark.parametrize('withdrawn', [True, False])
 def test_while_a_node_is_cleaned_its_steps_say_what_is_on_offer(state, withdrawn):
     """They know more: what they have just written, and what they have verified."""
-    assert unfit(Standing(state=state, said=True)) is None
-    assert Due.NOTHING is due(Standing(state=state, said=True), withdrawn=withdrawn)
-    assert Due.NOTHING is due(Standing(state=state, said=True, claimed=True), withdrawn=withdrawn)
+    assert unfit(NodeAvailability(state=state, said=True)) is None
+    assert Due.NOTHING is due(NodeAvailability(state=state, said=True), withdrawn=withdrawn)
+    assert Due.NOTHING is due(NodeAvailability(state=state, said=True, claimed=True), withdrawn=withdrawn)
 
 
 @pytest.mark.parametrize('state', sorted(FLOWS))
 def test_until_one_of_them_has_said_it_nothing_is(state):
     """What is there was said before this cleaning: the node went from available to it within one round."""
-    assert 'it is being cleaned, and was not verified yet' == unfit(Standing(state=state))
-    assert Due.WITHDRAW is due(Standing(state=state), withdrawn=False)
-    assert Due.NOTHING is due(Standing(state=state), withdrawn=True)
+    assert 'it is being cleaned, and was not verified yet' == unfit(NodeAvailability(state=state))
+    assert Due.WITHDRAW is due(NodeAvailability(state=state), withdrawn=False)
+    assert Due.NOTHING is due(NodeAvailability(state=state), withdrawn=True)
 
 
 def test_what_somebody_was_about_to_offer_again_counts_as_neither():
     """A conductor may die in between: an unfit node is withdrawn again, a fit one offered."""
-    assert Due.WITHDRAW is due(Standing(state='manageable'), withdrawn=True, doubtful=True)
+    assert Due.WITHDRAW is due(NodeAvailability(state='manageable'), withdrawn=True, doubtful=True)
     assert Due.OFFER is due(FIT, withdrawn=True, doubtful=True)
     assert Due.NOTHING is due(FIT, withdrawn=False, doubtful=True)

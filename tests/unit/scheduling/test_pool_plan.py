@@ -17,14 +17,14 @@ from baremetal_acc.scheduling.pool_plan import alive, plan
 from baremetal_acc.scheduling.pools import (
     DEMAND_LASTS,
     REST,
-    Change,
     Demand,
-    Machine,
-    Move,
     Pool,
+    PoolMachine,
     PoolPlan,
+    PoolRegion,
     Pools,
-    Region,
+    RegionChange,
+    RegionMove,
     Short,
 )
 
@@ -32,9 +32,9 @@ NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 ALL = frozenset({'gzip', 'aes', 'zip'})
 
 
-def region(machine: str, number: int, function: str | None = None, **changes) -> Region:
+def region(machine: str, number: int, function: str | None = None, **changes) -> PoolRegion:
     values = {'takes': ALL} | changes
-    return Region(
+    return PoolRegion(
         provider=f'{machine}-{number}',
         accelerator=AcceleratorId('uuid:fpga'),
         slot_id=f'Slot{number}',
@@ -43,10 +43,10 @@ def region(machine: str, number: int, function: str | None = None, **changes) ->
     )
 
 
-def machine(name: str, *functions: str | None, busy: str | None = None, **changes) -> Machine:
+def machine(name: str, *functions: str | None, busy: str | None = None, **changes) -> PoolMachine:
     """Its regions hold these functions."""
     regions = tuple(region(name, n, function) for n, function in enumerate(functions))
-    return Machine(uuid=name, name=name, regions=regions, busy=busy, **changes)
+    return PoolMachine(uuid=name, name=name, regions=regions, busy=busy, **changes)
 
 
 def pools(*wanted: Pool, **changes) -> Pools:
@@ -65,11 +65,11 @@ def given_to(made: PoolPlan) -> dict[str, str]:
     return {c.provider: c.function for m in made.moves for c in m.changes}
 
 
-def after(machines, made: PoolPlan, when: datetime = NOW) -> list[Machine]:
+def after(machines, made: PoolPlan, when: datetime = NOW) -> list[PoolMachine]:
     """The fleet when a plan was done."""
     given_now = given_to(made)
 
-    def now(r: Region) -> Region:
+    def now(r: PoolRegion) -> PoolRegion:
         return replace(r, function=given_now[r.provider], changed=when) if r.provider in given_now else r
 
     return [replace(m, regions=tuple(now(r) for r in m.regions)) for m in machines]
@@ -80,10 +80,10 @@ def after(machines, made: PoolPlan, when: datetime = NOW) -> list[Machine]:
 
 def test_an_empty_region_is_given_what_a_pool_lacks():
     """The plan says which region of which machine, what it held, and which pool it is for."""
-    change = Change(
+    change = RegionChange(
         provider='n1-1', accelerator=AcceleratorId('uuid:fpga'), slot_id='Slot1', was=None, function='gzip', why='pool gzip'
     )
-    assert PoolPlan(moves=(Move(machine='n1', name='n1', changes=(change,)),)) == plan(
+    assert PoolPlan(moves=(RegionMove(machine='n1', name='n1', changes=(change,)),)) == plan(
         [machine('n1', 'gzip', None)], pools(pool('gzip', 2)), (), NOW
     )
 
@@ -503,7 +503,7 @@ def test_a_flood_is_over_after_as_many_changes_as_there_are_regions(asked, goal,
     claims what is free and leaves again, and nobody's machine is touched."""
     fleet = {f'n{n:02}': machine(f'n{n:02}', 'aes', 'aes') for n in range(10)}
     wanted = pools(pool('aes', goal), at_a_time=at_a_time)
-    under_way: dict[str, tuple[int, tuple[Change, ...]]] = {}
+    under_way: dict[str, tuple[int, tuple[RegionChange, ...]]] = {}
     tenants: dict[str, int] = {}
     changed: list[tuple[int, str]] = []
     for minute in range(120):
@@ -559,7 +559,9 @@ def fleets(draw):
             )
             for k in range(draw(st.integers(0, 3)))
         )  # fmt: skip
-        made.append(Machine(uuid=f'n{n}', name=f'n{n}', regions=regions, busy=draw(st.sampled_from([None, None, 'claimed']))))
+        made.append(
+            PoolMachine(uuid=f'n{n}', name=f'n{n}', regions=regions, busy=draw(st.sampled_from([None, None, 'claimed'])))
+        )
     return made
 
 

@@ -6,22 +6,22 @@ from datetime import UTC, datetime
 
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.scheduling.pool_plan import plan
-from baremetal_acc.scheduling.pools import Demand, Machine, Pool, Pools, Region
+from baremetal_acc.scheduling.pools import Demand, Pool, PoolMachine, PoolRegion, Pools
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 WAITING = [Demand(id='a boot of another project', function='aes', at=NOW)]
 
 
-def machine(name: str, owner: str, function: str = 'gzip') -> Machine:
+def machine(name: str, owner: str, function: str = 'gzip') -> PoolMachine:
     takes = frozenset({'gzip', 'aes'})
-    region = Region(provider=name, accelerator=AcceleratorId('uuid:fpga'), slot_id='Slot0', function=function, takes=takes)
-    return Machine(uuid=name, name=name, regions=(region,), owner=owner)
+    region = PoolRegion(provider=name, accelerator=AcceleratorId('uuid:fpga'), slot_id='Slot0', function=function, takes=takes)
+    return PoolMachine(uuid=name, name=name, regions=(region,), owner=owner)
 
 
 OURS, THEIRS = machine('ours', 'cloud'), machine('theirs', 'project-q')
 
 
-def moved(pools: tuple[Pool, ...], *machines: Machine) -> list[str]:
+def moved(pools: tuple[Pool, ...], *machines: PoolMachine) -> list[str]:
     return [m.machine for m in plan(machines, Pools(pools=pools), WAITING, NOW).moves]
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from baremetal_acc.scheduling import demand
 from baremetal_acc.scheduling.pool_plan import plan
-from baremetal_acc.scheduling.pools import Machine, PoolPlan
+from baremetal_acc.scheduling.pools import PoolMachine, PoolPlan
 from tests.unit.scheduling.test_pool_plan import NOW, machine, pool, pools, region
 
 GCM = 'AES-256 (GCM)'
 
 
-def able(name: str, *holds: str | None, takes: frozenset[str] = frozenset({GCM, 'gzip'})) -> Machine:
+def able(name: str, *holds: str | None, takes: frozenset[str] = frozenset({GCM, 'gzip'})) -> PoolMachine:
     """A machine whose regions take functions that are spelled as a catalogue may spell them."""
     made = machine(name, *holds)
     return replace(made, regions=tuple(replace(r, takes=takes) for r in made.regions))

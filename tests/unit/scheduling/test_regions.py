@@ -15,7 +15,7 @@ from baremetal_acc.errors import StaleJob
 from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.subject import Subject
-from baremetal_acc.scheduling.pools import Region
+from baremetal_acc.scheduling.pools import PoolRegion
 from baremetal_acc.scheduling.providers import slot_uuid
 from baremetal_acc.scheduling.regions import MOST_BYTES, Regions, Slot, changed, document, of_node, read, seen
 from tests.unit.planning import values as v
@@ -103,7 +103,7 @@ def test_when_a_region_was_changed_is_remembered_from_look_to_look():
 def test_the_planner_knows_regions_by_their_provider():
     """The same UUID as is published."""
     provider = slot_uuid(NODE, 'uuid:a', 'Slot0')
-    wanted = Region(
+    wanted = PoolRegion(
         provider=provider, accelerator='uuid:a', slot_id='Slot0', function='gzip', takes=AES, changed=v.EARLIER
     )  # fmt: skip
     assert wanted == of_node(NODE, SAMPLE)[0]

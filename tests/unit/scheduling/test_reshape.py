@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from baremetal_acc.model.provider import Provider, ProviderInventory, ProviderTree
-from baremetal_acc.model.reshape import Claim, Consumer, Move, Moved, Placed, Reshape, Shift, Stock, Stocked
+from baremetal_acc.model.reshape import Consumer, InventoryMove, Moved, MovedClaim, Placed, Reshape, Shift, Stock, Stocked
 from baremetal_acc.render.reshape_refusals import sentences
 from baremetal_acc.scheduling import reshape
 
 ROOT = 'root'
 GOLD = 'CUSTOM_GOLD'
 H100, L40 = 'CUSTOM_ACC_GPU_H100', 'CUSTOM_ACC_GPU_L40'
-ELSEWHERE = Claim(provider='other-node', resource_class='SRIOV_NET_VF', amount=3)
+ELSEWHERE = MovedClaim(provider='other-node', resource_class='SRIOV_NET_VF', amount=3)
 
 
 def stock(name: str, total: int = 1, **other) -> Stock:
@@ -39,12 +39,12 @@ def both(one: ProviderTree, other: ProviderTree) -> ProviderTree:
     return ProviderTree(root_uuid=ROOT, providers=(*one.providers, *other.providers))
 
 
-def consumer(name: str, *claims: Claim, generation: int = 5) -> Consumer:
+def consumer(name: str, *claims: MovedClaim, generation: int = 5) -> Consumer:
     return Consumer(uuid=name, project_id='p', user_id='u', generation=generation, claims=claims)
 
 
-def claim(amount: int, name: str = 'PGPU', provider: str = ROOT) -> Claim:
-    return Claim(provider=provider, resource_class=name, amount=amount)
+def claim(amount: int, name: str = 'PGPU', provider: str = ROOT) -> MovedClaim:
+    return MovedClaim(provider=provider, resource_class=name, amount=amount)
 
 
 def placed(*stocks: Stock, consumers: tuple[Consumer, ...] = (), children: tuple[Stocked, ...] = ()) -> Placed:
@@ -189,7 +189,7 @@ def test_more_claims_than_devices_that_hold_up_are_refused():
 def test_all_that_is_refused_is_told():
     """Each class for its own reason."""
     before = placed(stock('FPGA'), stock('PGPU', 3), stock('VGPU'), consumers=(consumer('t', claim(2)),))
-    moves = tuple(Move(flat=name, nested=name) for name in ('CUSTOM_NONE', 'FPGA', 'PGPU', 'VGPU'))
+    moves = tuple(InventoryMove(flat=name, nested=name) for name in ('CUSTOM_NONE', 'FPGA', 'PGPU', 'VGPU'))
     made = reshape.forth(before, wanted('a'), moves)
     assert ('CUSTOM_NONE',) == made.absent
     assert ['no device', '2 PGPU of', 'no device'] == [reason[:9] for reason in sentences(made)]
@@ -234,7 +234,9 @@ def test_without_a_device_that_offers_the_class_it_is_refused():
     expected = 'no device that holds up offers FPGA: they offer CUSTOM_ACC_FN_AES, CUSTOM_ACC_FN_GZIP (--class FPGA=...)'
     assert (expected,) == sentences(made)
     renamed = reshape.forth(
-        placed(stock('FPGA', 1)), wanted('a', offer='CUSTOM_ACC_FN_GZIP'), (Move(flat='FPGA', nested='CUSTOM_ACC_FN_GZIP'),)
+        placed(stock('FPGA', 1)),
+        wanted('a', offer='CUSTOM_ACC_FN_GZIP'),
+        (InventoryMove(flat='FPGA', nested='CUSTOM_ACC_FN_GZIP'),),
     )
     assert {'a': {'CUSTOM_ACC_FN_GZIP': (1, 0)}, ROOT: {GOLD: (1, 0)}} == offers(after(placed(), renamed))
 
@@ -249,7 +251,7 @@ def test_an_operators_class_becomes_the_standard_one_by_its_word():
     """What was claimed as CUSTOM_H100 is claimed as PGPU of a device afterwards. Other classes stay."""
     tenant = consumer('t', claim(1, 'CUSTOM_H100'))
     before = placed(stock('CUSTOM_H100', 2), stock('FPGA', 1), consumers=(tenant,))
-    made = reshape.forth(before, wanted('a', 'b'), (Move(flat='CUSTOM_H100', nested='PGPU'),))
+    made = reshape.forth(before, wanted('a', 'b'), (InventoryMove(flat='CUSTOM_H100', nested='PGPU'),))
     assert (claim(1, provider='a'),) == made.consumers[0].claims
     assert (Moved(source_class='CUSTOM_H100', target_class='PGPU', before=2, after=2, reserved=0, claimed=1),) == made.moves
     assert (GOLD, 'FPGA') == made.stays
@@ -264,8 +266,8 @@ def test_two_classes_of_an_operator_go_each_to_its_own_model():
     )
     tree = both(wanted('a', trait=L40), wanted('b', trait=H100))
     moves = (
-        Move(flat='CUSTOM_H100', nested='PGPU', trait=H100),
-        Move(flat='CUSTOM_L40', nested='PGPU', trait=L40),
+        InventoryMove(flat='CUSTOM_H100', nested='PGPU', trait=H100),
+        InventoryMove(flat='CUSTOM_L40', nested='PGPU', trait=L40),
     )
     made = reshape.forth(before, tree, moves)
     assert {('CUSTOM_H100', 'b'), ('CUSTOM_L40', 'a')} == {(s.source_class, s.target) for s in made.shifts}
@@ -274,7 +276,7 @@ def test_two_classes_of_an_operator_go_each_to_its_own_model():
 def test_two_classes_that_mean_the_same_devices_are_refused():
     """Nobody could tell which device was which; otherwise a tenant's claim would be on another model."""
     before = placed(stock('CUSTOM_H100', 1), stock('CUSTOM_L40', 1))
-    moves = (Move(flat='CUSTOM_H100', nested='PGPU'), Move(flat='CUSTOM_L40', nested='PGPU', trait=L40))
+    moves = (InventoryMove(flat='CUSTOM_H100', nested='PGPU'), InventoryMove(flat='CUSTOM_L40', nested='PGPU', trait=L40))
     made = reshape.forth(before, both(wanted('a', trait=L40), wanted('b')), moves)
     expected = (
         'CUSTOM_H100 and CUSTOM_L40 both mean devices that offer PGPU: say by a trait which are meant '
@@ -285,7 +287,7 @@ def test_two_classes_that_mean_the_same_devices_are_refused():
 
 def test_a_trait_that_no_device_has_is_refused():
     """It is named."""
-    made = reshape.forth(placed(stock('PGPU', 1)), wanted('a'), (Move(flat='PGPU', nested='PGPU', trait=L40),))
+    made = reshape.forth(placed(stock('PGPU', 1)), wanted('a'), (InventoryMove(flat='PGPU', nested='PGPU', trait=L40),))
     assert (f'no device that holds up offers PGPU with the trait {L40}: they offer PGPU (--class PGPU=...)',) == sentences(made)
 
 
@@ -293,9 +295,9 @@ def test_a_trait_that_no_device_has_is_refused():
 def test_what_the_node_itself_is_claimed_as_is_never_moved(name):
     """The node would not be found any more."""
     before = placed(stock(name)) if name != GOLD else placed()
-    made = reshape.forth(before, wanted('a'), (Move(flat=name, nested='PGPU'),), own=GOLD)
+    made = reshape.forth(before, wanted('a'), (InventoryMove(flat=name, nested='PGPU'),), own=GOLD)
     assert (f'{name} is what the node itself is claimed as, and no class of devices',) == sentences(made)
-    made = reshape.back(placed(children=(child('a', stock('PGPU')),)), (Move(flat=name, nested='PGPU'),), own=GOLD)
+    made = reshape.back(placed(children=(child('a', stock('PGPU')),)), (InventoryMove(flat=name, nested='PGPU'),), own=GOLD)
     assert (f'{name} is what the node itself is claimed as, and no class of devices',) == sentences(made)
 
 
@@ -303,10 +305,12 @@ def test_nothing_flat_is_nothing_to_move():
     """As after it was done; a class that was asked for and is not there is told."""
     made = reshape.forth(placed(), wanted('a'))
     assert ((), (), (), (GOLD,), ()) == (made.moves, made.providers, made.refusals, made.stays, made.absent)
-    made = reshape.forth(placed(), wanted('a'), (Move(flat='PGPV', nested='PGPU'),))
+    made = reshape.forth(placed(), wanted('a'), (InventoryMove(flat='PGPV', nested='PGPU'),))
     assert (('PGPV',), ()) == (made.absent, made.refusals)
     made = reshape.forth(
-        placed(stock('PGPU')), wanted('a'), (Move(flat='PGPV', nested='PGPU'), Move(flat='PGPU', nested='PGPU'))
+        placed(stock('PGPU')),
+        wanted('a'),
+        (InventoryMove(flat='PGPV', nested='PGPU'), InventoryMove(flat='PGPU', nested='PGPU')),
     )
     assert (('PGPV',), 1) == (made.absent, len(made.moves))
 
@@ -379,7 +383,7 @@ def test_refusals_go_on_after_a_class_that_no_device_can_take():
     """Each class for its own reason."""
     held = child('a', stock('CUSTOM_BIG'))
     before = placed(stock('FPGA'), stock('PGPU'), consumers=(consumer('s', claim(1, 'CUSTOM_BIG', 'a')),), children=(held,))
-    moves = tuple(Move(flat=name, nested='PGPU', trait=trait) for name, trait in (('PGPU', H100), ('FPGA', L40)))
+    moves = tuple(InventoryMove(flat=name, nested='PGPU', trait=trait) for name, trait in (('PGPU', H100), ('FPGA', L40)))
     made = reshape.forth(before, wanted('a'), moves)
     assert ['no device can take', 'no device that hol'] == [reason[:18] for reason in sentences(made)]
 
@@ -531,7 +535,7 @@ def test_back_under_another_name_and_of_one_model():
         consumers=(consumer('t', claim(1, provider='a')),),
         children=(child('a', stock('PGPU')), child('b', stock('PGPU'), trait=L40)),
     )
-    made = reshape.back(before, (Move(flat='CUSTOM_H100', nested='PGPU', trait=H100),))
+    made = reshape.back(before, (InventoryMove(flat='CUSTOM_H100', nested='PGPU', trait=H100),))
     assert {ROOT: {'CUSTOM_H100': (1, 0), GOLD: (1, 0)}, 'a': {}, 'b': {'PGPU': (1, 0)}} == offers(after(before, made))
     assert (claim(1, 'CUSTOM_H100'),) == made.consumers[0].claims
 
@@ -541,7 +545,7 @@ def test_back_takes_all_that_the_devices_offer():
     both_classes = (stock('CUSTOM_ACC_FN_GZIP'), stock('CUSTOM_OWN'))
     before = placed(children=(child('a', *both_classes),))
     assert ['CUSTOM_ACC_FN_GZIP', 'CUSTOM_OWN'] == [m.source_class for m in reshape.back(before).moves]
-    made = reshape.back(before, (Move(flat='CUSTOM_OWN', nested='CUSTOM_OWN'),))
+    made = reshape.back(before, (InventoryMove(flat='CUSTOM_OWN', nested='CUSTOM_OWN'),))
     assert both_classes[:1] == made.providers[1].stocks
 
 
@@ -575,7 +579,7 @@ def test_back_all_that_is_refused_is_told():
     children = (child('a', stock('FPGA')), child('b', stock('PGPU')))
     tenants = (consumer('s', claim(1), claim(1, 'FPGA')), consumer('t', claim(1, 'FPGA', 'a'), claim(1, provider='b')))
     before = placed(stock('FPGA'), stock('PGPU'), consumers=tenants, children=children)
-    moves = tuple(Move(flat=name, nested=name) for name in ('CUSTOM_NONE', 'FPGA', 'PGPU'))
+    moves = tuple(InventoryMove(flat=name, nested=name) for name in ('CUSTOM_NONE', 'FPGA', 'PGPU'))
     made = reshape.back(before, moves)
     assert (('CUSTOM_NONE',), 2) == (made.absent, len(made.refusals))
 
@@ -590,7 +594,7 @@ def test_back_reserves_leave_room_for_what_is_claimed_on_the_root():
 
 def test_back_with_nothing_to_take_is_nothing_to_move():
     """As after it was done."""
-    made = reshape.back(placed(children=(child('a'),)), (Move(flat='CUSTOM_H100', nested='PGPU'),))
+    made = reshape.back(placed(children=(child('a'),)), (InventoryMove(flat='CUSTOM_H100', nested='PGPU'),))
     assert ((), (), ('PGPU',)) == (made.moves, made.refusals, made.absent)
     assert () == reshape.back(placed(stock('PGPU'), children=(child('a'),))).moves
 
@@ -598,7 +602,9 @@ def test_back_with_nothing_to_take_is_nothing_to_move():
 def test_back_two_classes_that_mean_the_same_devices_are_refused():
     """A device can be one of them only."""
     before = placed(children=(child('a', stock('PGPU')),))
-    made = reshape.back(before, (Move(flat='CUSTOM_H100', nested='PGPU'), Move(flat='CUSTOM_L40', nested='PGPU')))
+    made = reshape.back(
+        before, (InventoryMove(flat='CUSTOM_H100', nested='PGPU'), InventoryMove(flat='CUSTOM_L40', nested='PGPU'))
+    )
     assert 1 == len(made.refusals)
     assert 'CUSTOM_H100 and CUSTOM_L40 both mean devices' in sentences(made)[0]
 
@@ -617,9 +623,9 @@ def test_the_nodes_own_class_is_called_as_nova_calls_it(name, expected):
 def test_what_leaves_is_known_before_anybody_is_read():
     """Root or devices, by class and trait."""
     before = placed(stock('PGPU'), children=(child('a', stock('PGPU')), child('b', stock('PGPU'), trait=L40)))
-    moves = (Move(flat='PGPU', nested='PGPU', trait=H100),)
+    moves = (InventoryMove(flat='PGPU', nested='PGPU', trait=H100),)
     assert {(ROOT, 'PGPU')} == reshape.leaving(before, moves, back=False)
-    other = (Move(flat='PGPU', nested='FPGA'),)
+    other = (InventoryMove(flat='PGPU', nested='FPGA'),)
     assert ({(ROOT, 'PGPU')}, set()) == (reshape.leaving(before, other, back=False), reshape.leaving(before, other, back=True))
     assert {('a', 'PGPU')} == reshape.leaving(before, moves, back=True)
 
@@ -627,7 +633,7 @@ def test_what_leaves_is_known_before_anybody_is_read():
 def test_what_arrives_is_touched_where_there_is_some_already():
     """Newcomers are to be kept away from both ends, and from nothing else."""
     before = placed(stock('CUSTOM_X'), stock('PGPU'), children=(child('a', stock('PGPU'), stock('FPGA')), child('b')))
-    there = (Move(flat='CUSTOM_X', nested='PGPU'),)
+    there = (InventoryMove(flat='CUSTOM_X', nested='PGPU'),)
     tree = both(wanted('a', 'b'), wanted('c', offer='FPGA'))
     offered = replace(
         tree.provider('a'), inventories=(ProviderInventory(resource_class='FPGA'), *tree.provider('a').inventories)
@@ -635,7 +641,7 @@ def test_what_arrives_is_touched_where_there_is_some_already():
     tree = replace(tree, providers=(offered, *tree.providers[1:]))
     assert {(ROOT, 'CUSTOM_X'), ('a', 'PGPU')} == reshape.touched(before, tree, iter(there))
     assert {(ROOT, 'CUSTOM_X'), ('a', 'PGPU')} == reshape.touched(before, None, iter(there))
-    other = (Move(flat='CUSTOM_Y', nested='PGPU', trait=L40),)
+    other = (InventoryMove(flat='CUSTOM_Y', nested='PGPU', trait=L40),)
     assert frozenset() == reshape.touched(before, None, other)
     assert frozenset() == reshape.touched(before, tree, other)
 
@@ -645,7 +651,7 @@ def test_what_a_device_is_offered_as_besides_is_touched():
     children = (child('a', stock('CUSTOM_BIG')), child('b', stock('FPGA')), child('a0', stock('VGPU'), parent='a'))
     before = placed(stock('PGPU'), children=children)
     tree = both(wanted('a'), wanted('b', offer='FPGA'))
-    moves = (Move(flat='PGPU', nested='PGPU'),)
+    moves = (InventoryMove(flat='PGPU', nested='PGPU'),)
     assert {(ROOT, 'PGPU'), ('a', 'CUSTOM_BIG'), ('a0', 'VGPU')} == reshape.touched(before, tree, moves)
 
 
@@ -657,7 +663,7 @@ def test_what_publications_use_is_moved_unless_something_else_is_asked_for():
     assert ['CUSTOM_ACC_DPU', 'CUSTOM_ACC_FN_GZIP', 'CUSTOM_OWN', 'FPGA', 'PGPU'] == [m.flat for m in found]
     assert all(m.flat == m.nested and m.trait is None for m in found)
     assert ['SRIOV_NET_VF'] == [m.nested for m in reshape.chosen(before, None, ())]
-    asked = Move(flat='VGPU', nested='PGPU')
+    asked = InventoryMove(flat='VGPU', nested='PGPU')
     assert (asked,) == reshape.chosen(before, wanted('a'), [asked])
 
 

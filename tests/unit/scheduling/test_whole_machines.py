@@ -9,9 +9,9 @@ import pytest
 
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Engage, Flash, Flow, ItemState, Release, Reset, ResetPurpose, Stage
-from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
+from baremetal_acc.model.lock import Engagement, LockState, LockUndoRecord, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
-from baremetal_acc.planning.job_transitions import Patience, Sight, advance, begin, current, ended, sent, with_item
+from baremetal_acc.planning.job_transitions import RetryLimits, Sight, advance, begin, current, ended, sent, with_item
 from baremetal_acc.planning.lock_evidence import WritablePart, coverage, doubted, in_the_way, judge
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
 from baremetal_acc.policy.baseline import Baseline, Match, Rule
@@ -296,7 +296,7 @@ def test_a_reset_of_the_bmc_is_of_the_manager_and_one():
 
 # ---- jobs ----
 
-PATIENCE = Patience()
+PATIENCE = RetryLimits()
 
 
 def job_of(seen, baseline, **how):
@@ -388,7 +388,7 @@ def test_a_lock_that_needs_a_memory_is_opened_by_who_remembers_alone(state):
     assert not any('wall' in n.text for n in refusal_words.notes(alone.notes))
 
     mechanism, ref, field = wall.place
-    made = unlocked_by_plan(wall, undos=(Undo(mechanism=mechanism, ref=ref, field=field, closed=('06/0:34',)),))
+    made = unlocked_by_plan(wall, undos=(LockUndoRecord(mechanism=mechanism, ref=ref, field=field, closed=('06/0:34',)),))
     assert (['wall'], ()) == ([a.mechanism for a in made.actions if isinstance(a, Release)], made.refusals)
     assert not is_unrecorded(made)
 

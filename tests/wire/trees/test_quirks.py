@@ -10,10 +10,10 @@ import pytest
 
 from baremetal_acc.bmc.device_ids import shipped
 from baremetal_acc.bmc.quirks import Quirks
-from baremetal_acc.bmc.redfish.discovery import Tree
+from baremetal_acc.bmc.redfish.discovery import DiscoveredTree
 from baremetal_acc.bmc.redfish.firmware import assign
 from baremetal_acc.bmc.redfish.identify import attributed, identify, identities
-from baremetal_acc.bmc.redfish.parse import Gaps, View
+from baremetal_acc.bmc.redfish.parse import Gaps, ResourceView
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import HOST, Ref
@@ -360,9 +360,9 @@ class Walked:
         """All that is linked is there."""
 
 
-def view(uri: str, gaps: list[Gap], **body: Any) -> View:
+def view(uri: str, gaps: list[Gap], **body: Any) -> ResourceView:
     """A resource."""
-    return View(Ref(bmc=HOST, uri=uri), {'@odata.id': uri, 'Id': uri.rsplit('/', 1)[-1], **body}, gaps)
+    return ResourceView(Ref(bmc=HOST, uri=uri), {'@odata.id': uri, 'Id': uri.rsplit('/', 1)[-1], **body}, gaps)
 
 
 def _chain(n: int, gaps: list[Gap]) -> dict[str, Any]:
@@ -410,7 +410,7 @@ def _calls(shape: Callable[[int, list[Gap]], dict[str, Any]], n: int) -> int:
         functions[uri] = (view(place, gaps, **H100),)
     places = [f'{SERVICE}/FirmwareInventory/GPU_{i}' for i in range(n)]
     items = {uri: view(uri, gaps, RelatedItem=links(f'{ROOT}/Nowhere/{i}/deep/down')) for i, uri in enumerate(places)}
-    walk: Any = Walked(Tree(gaps=gaps, root=view(ROOT, gaps), functions=functions, items=items, **tables))
+    walk: Any = Walked(DiscoveredTree(gaps=gaps, root=view(ROOT, gaps), functions=functions, items=items, **tables))
     count = 0
 
     def counted(frame: object, event: str, arg: object) -> None:

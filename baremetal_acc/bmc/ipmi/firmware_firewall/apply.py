@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of the IPMI firmware firewall of the system interface, and the plan of the writes that lock or unlock it.
 
-The firmware firewall keeps a mask of enabled commands for each channel. :class:`Firewall` holds the masks of channel Fh, the
-system interface. This module lists the commands that must be disabled for the host so that it cannot write firmware, judges the
-masks, and plans the writes. It is pure; :mod:`baremetal_acc.bmc.ipmi.firmware_firewall.masks` sends the requests.
+The firmware firewall keeps a mask of enabled commands for each channel. :class:`FirmwareFirewallState` holds the masks of
+channel Fh, the system interface. This module lists the commands that must be disabled for the host so that it cannot write
+firmware, judges the masks, and plans the writes. It is pure; :mod:`baremetal_acc.bmc.ipmi.firmware_firewall.masks` sends the
+requests.
 
 A locked firewall does not prove that OEM commands which the controller does not let us disable write no firmware. It proves
 nothing about the host's own path to a card (PCIe), nor about another system interface.
@@ -130,7 +131,7 @@ class Subset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class FirewallTable:
     """The masks of channel Fh for a subset.
 
     :ivar supported: commands that exist.
@@ -178,18 +179,18 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Firewall:
+class FirmwareFirewallState:
     """The masks of channel Fh for all subsets that matter to a lock.
 
     :ivar unread: masks that should have been read and could not be, one sentence each: their commands may be enabled.
     """
 
-    tables: tuple[Table, ...]
+    tables: tuple[FirewallTable, ...]
     unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
+class MaskWrite:
     """One Set Command Enables request.
 
     :ivar operation: 0 for commands 00h to 7Fh, 1 for 80h to FFh.
@@ -224,7 +225,7 @@ Undo = Mapping[Subset, frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class FirewallVerdict:
     """Lock state of the firmware firewall, which blocks the host's IPMI path over the system interface.
 
     :ivar state: ``locked-reported``, ``partial``, ``unlocked``, ``unsupported`` or ``unknown``.
@@ -232,7 +233,7 @@ class Verdict:
     :ivar reason: why the state is unknown or unsupported.
     :ivar closes: undo record of the commands that :func:`plan` would disable; None where the state is unknown or unsupported.
     :ivar fixed: commands that have to be disabled, are enabled and are not configurable, one phrase each.
-    :ivar leaves: digest of the commands of :attr:`Table.left`; empty where there are none.
+    :ivar leaves: digest of the commands of :attr:`FirewallTable.left`; empty where there are none.
     """
 
     state: LockState
@@ -243,24 +244,26 @@ class Verdict:
     leaves: str | None = None
 
 
-def judge(firewall: Firewall | None) -> Verdict:
+def judge(firewall: FirmwareFirewallState | None) -> FirewallVerdict:
     """Judge the lock state of a firewall; None stands for a BMC without one."""
     if firewall is None:
-        return Verdict(state=LockState.UNSUPPORTED, reason='it has no firmware firewall')
+        return FirewallVerdict(state=LockState.UNSUPPORTED, reason='it has no firmware firewall')
     named = tuple(_name(table.subset, command) for table in firewall.tables for command in sorted(table.open))
     fixed = tuple(_name(t.subset, command) for t in firewall.tables for command in sorted(t.open - t.configurable))
     open_ = named + firewall.unread
     closed = any(table.wanted - table.enabled for table in firewall.tables)
     if not any(table.wanted for table in firewall.tables):
-        return Verdict(state=LockState.UNKNOWN, open=open_, reason='it tells of none of the commands that matter')
+        return FirewallVerdict(state=LockState.UNKNOWN, open=open_, reason='it tells of none of the commands that matter')
     closes = encode_undo(undo_of(plan(firewall)))
     left = encode_undo({table.subset: table.left for table in firewall.tables if table.left})
     leaves = hashlib.sha256(left.encode()).hexdigest()[:_DIGEST] if left else ''
     state = LockState.PARTIAL if closed else LockState.UNLOCKED
-    return Verdict(state=state if open_ else LockState.LOCKED_REPORTED, open=open_, closes=closes, fixed=fixed, leaves=leaves)
+    return FirewallVerdict(
+        state=state if open_ else LockState.LOCKED_REPORTED, open=open_, closes=closes, fixed=fixed, leaves=leaves
+    )
 
 
-def reopened(firewall: Firewall, undo: Undo) -> tuple[str, ...]:
+def reopened(firewall: FirmwareFirewallState, undo: Undo) -> tuple[str, ...]:
     """Commands that we have disabled, that are enabled again, not configurable any more, and not required by a lock."""
     return tuple(_name(t.subset, n) for t in firewall.tables for n in sorted(t.left & undo.get(t.subset, _NOTHING)))
 
@@ -274,7 +277,7 @@ def _name(subset: Subset, command: int) -> str:
 # --------------------------------------------------------------------------------------------------------------- planning
 
 
-def plan(firewall: Firewall) -> tuple[Write, ...]:
+def plan(firewall: FirmwareFirewallState) -> tuple[MaskWrite, ...]:
     """The writes that disable the commands which have to be and can be disabled, in order. Nothing else is changed.
 
     Set Command Enables is disabled by the very last write, alone, and Set Command Sub-function Enables by the one before it. A
@@ -288,7 +291,7 @@ def plan(firewall: Firewall) -> tuple[Write, ...]:
     return tuple(sorted((replace(w, shown_by=shown_by) if w.shuts_itself else w for w in writes), key=_order))
 
 
-def plan_release(firewall: Firewall, undo: Undo) -> tuple[Write, ...]:
+def plan_release(firewall: FirmwareFirewallState, undo: Undo) -> tuple[MaskWrite, ...]:
     """The writes that enable the commands which we have disabled, and nothing else, in the opposite order."""
     return tuple(
         sorted(
@@ -299,7 +302,7 @@ def plan_release(firewall: Firewall, undo: Undo) -> tuple[Write, ...]:
     )
 
 
-def _writes(table: Table, after: frozenset[int]) -> Iterable[Write]:
+def _writes(table: FirewallTable, after: frozenset[int]) -> Iterable[MaskWrite]:
     own = [frozenset({command}) for command in _OWN_STAGES] if table.subset.netfn == NetFn.APP else []
     rest = frozenset(range(2 * HALF)).difference(*own)
     opens = bool(after - table.enabled)
@@ -309,11 +312,11 @@ def _writes(table: Table, after: frozenset[int]) -> Iterable[Write]:
         for step in reversed((rest, *own)) if opens else (rest, *own):
             then = before - step | after & half & step
             if then != before:
-                yield Write(subset=table.subset, operation=operation, before=before, after=then)
+                yield MaskWrite(subset=table.subset, operation=operation, before=before, after=then)
             before = then
 
 
-def _order(write: Write) -> tuple[bool, int, int, int, bytes, int]:
+def _order(write: MaskWrite) -> tuple[bool, int, int, int, bytes, int]:
     """Sort key: NetFn App last, and in it the firewall's own commands; LUN 0 after the other LUNs; upper half of commands
     first.
     """
@@ -321,7 +324,7 @@ def _order(write: Write) -> tuple[bool, int, int, int, bytes, int]:
     return (subset.netfn == NetFn.APP, write.stage, -subset.lun, subset.netfn, subset.qualifier, -write.operation)
 
 
-def undo_of(writes: Iterable[Write]) -> Undo:
+def undo_of(writes: Iterable[MaskWrite]) -> Undo:
     """Undo record of these writes: the commands that they disable. To be stored before the first write is sent."""
     undo: dict[Subset, frozenset[int]] = {}
     for write in writes:

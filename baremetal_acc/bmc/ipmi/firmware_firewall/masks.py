@@ -4,7 +4,7 @@
 
 Only the masks of channel Fh, the system interface, are ever written. A request for another channel is refused before it is
 encoded: once Set Command Enables is disabled on the LAN channel, it cannot be enabled again over LAN. The masks that were read
-become a :class:`~baremetal_acc.bmc.ipmi.firmware_firewall.apply.Firewall`, from which the writes are planned.
+become a :class:`~baremetal_acc.bmc.ipmi.firmware_firewall.apply.FirmwareFirewallState`, from which the writes are planned.
 
 Source: facts/ipmi.md, section 2 (IPMI 2.0 revision 1.1, chapter 21, as ipmitool and FreeIPMI have it).
 """
@@ -13,7 +13,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from baremetal_acc.bmc.ipmi.command import NOT_THERE, TOO_LONG, Code, CommandRefused, NetFn, Raw, Reply, refusal
+from baremetal_acc.bmc.ipmi.command import (
+    NOT_THERE,
+    TOO_LONG,
+    CommandRefused,
+    CommandReply,
+    CompletionCode,
+    NetFn,
+    Raw,
+    refusal,
+)
 from baremetal_acc.bmc.ipmi.firmware_firewall.apply import (
     HALF,
     MAKERS,
@@ -22,11 +31,11 @@ from baremetal_acc.bmc.ipmi.firmware_firewall.apply import (
     REQUIRED,
     SET_COMMAND_ENABLES,
     VENDORS,
-    Firewall,
+    FirewallTable,
+    FirewallVerdict,
+    FirmwareFirewallState,
+    MaskWrite,
     Subset,
-    Table,
-    Verdict,
-    Write,
     judge,
 )
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcUnreachable, BmcUnsupported, Refused
@@ -49,9 +58,9 @@ _NOTHING: frozenset[int] = frozenset()
 _MOST_VENDORS = 16
 """Maximum number of vendors of a NetFn that are read."""
 
-_NO_SUCH_NETFN = frozenset({Code.NOT_PRESENT, Code.INVALID_FIELD, *NOT_THERE})
-_OTHER_LENGTH = frozenset({Code.LENGTH_INVALID, Code.LENGTH_EXCEEDED})
-_NO_SUCH_VENDOR = _NO_SUCH_NETFN | {Code.OUT_OF_RANGE}
+_NO_SUCH_NETFN = frozenset({CompletionCode.NOT_PRESENT, CompletionCode.INVALID_FIELD, *NOT_THERE})
+_OTHER_LENGTH = frozenset({CompletionCode.LENGTH_INVALID, CompletionCode.LENGTH_EXCEEDED})
+_NO_SUCH_VENDOR = _NO_SUCH_NETFN | {CompletionCode.OUT_OF_RANGE}
 
 _TARGET_CAPABILITIES = 0x2E
 """A command of HPM.1 that changes nothing, and that every controller with HPM.1 has."""
@@ -138,7 +147,7 @@ def _only_host(channel: int) -> None:
 # --------------------------------------------------------------------------------------------------------------- reading
 
 
-def observe(raw: Raw) -> Firewall | None:
+def observe(raw: Raw) -> FirmwareFirewallState | None:
     """Read the masks of channel Fh for all commands that have to be disabled; None: no firmware firewall, an ordinary answer.
 
     A NetFn is absent if the controller reports that it does not use it, and shows no command of it. If it is used, or may be,
@@ -154,7 +163,7 @@ def observe(raw: Raw) -> Firewall | None:
         return None
     if not probe.ok:
         raise refusal(raw, f'{_QUERIES[GET_COMMAND_ENABLES]} of {app.text}', probe)
-    tables: list[Table] = []
+    tables: list[FirewallTable] = []
     unread: list[str] = []
     for lun, used in enumerate(_used(raw)):
         for netfn in sorted(_NAMED | set(VENDORS)):
@@ -162,11 +171,11 @@ def observe(raw: Raw) -> Firewall | None:
             if not (told or used is None or (lun == 0 and netfn in _NAMED)):
                 continue
             for one in (_group if netfn == NetFn.GROUP else _plain)(raw, netfn, lun, told=told):
-                if isinstance(one, Table):
+                if isinstance(one, FirewallTable):
                     tables.append(one)
                 else:
                     unread.append(f'NetFn {netfn:02X}h on LUN {lun}: {one.says}')
-    return Firewall(tables=tuple(tables), unread=tuple(unread))
+    return FirmwareFirewallState(tables=tuple(tables), unread=tuple(unread))
 
 
 _NAMED = frozenset(netfn for netfn, _ in REQUIRED)
@@ -199,7 +208,7 @@ class _Unread:
     empty: bool = False
 
 
-def _ask(raw: Raw, subset: Subset) -> Table | _Unread:
+def _ask(raw: Raw, subset: Subset) -> FirewallTable | _Unread:
     """Read enables, support and configurability for both halves: only all six together show that a subset does not exist."""
     told: dict[tuple[int, int], frozenset[int]] = {}
     refused: list[CommandRefused] = []
@@ -220,13 +229,13 @@ def _ask(raw: Raw, subset: Subset) -> Table | _Unread:
     supported = asked_for - both[GET_COMMAND_SUPPORT]
     configurable, enabled = both[GET_CONFIGURABLE_COMMANDS], both[GET_COMMAND_ENABLES]
     if not refused:
-        return Table(subset=subset, supported=supported, configurable=configurable, enabled=enabled)
+        return FirewallTable(subset=subset, supported=supported, configurable=configurable, enabled=enabled)
     if supported | configurable | enabled:
         return _Unread(says=f'{refused[0].what}, and other masks of it show commands', code=refused[0].code)
     return _Unread(says=refused[0].what, code=refused[0].code, none=True, empty=len(asked_for) == 2 * HALF)
 
 
-def _plain(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[Table | _Unread]:
+def _plain(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[FirewallTable | _Unread]:
     """Read the subsets of a NetFn whose commands have no body code."""
     subsets = [Subset(netfn=netfn, lun=lun)]
     if netfn == NetFn.OEM_GROUP:
@@ -243,11 +252,11 @@ def _plain(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[Table | _U
         one = _ask(raw, subset)
         if isinstance(one, _Unread) and one.code in _OTHER_LENGTH and netfn in MAKERS:
             one = _qualified(raw, subset, one)
-        if isinstance(one, Table) or not one.none or (told and not (one.empty and subset.qualifier)):
+        if isinstance(one, FirewallTable) or not one.none or (told and not (one.empty and subset.qualifier)):
             yield one
 
 
-def _qualified(raw: Raw, subset: Subset, refused: _Unread) -> Table | _Unread:
+def _qualified(raw: Raw, subset: Subset, refused: _Unread) -> FirewallTable | _Unread:
     """Read the masks of an OEM NetFn, whose query was refused by its length, with the single qualifier that is reported for it.
 
     The standard has no qualifier there, but one firmware requires a byte. With several qualifiers the undo record would not
@@ -291,7 +300,7 @@ def _vendors(raw: Raw, netfn: int) -> tuple[bytes, ...]:
     return found
 
 
-def _group(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[Table | _Unread]:
+def _group(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[FirewallTable | _Unread]:
     """Read the subsets of NetFn 2Ch that matter to a lock.
 
     If a controller refuses the length of a query, it may know no qualifier, and is queried without one. If both body codes have
@@ -303,18 +312,22 @@ def _group(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[Table | _U
         asked = {PICMG: _shared(_ask(raw, Subset(netfn=netfn, lun=lun)))}
     else:
         second = _ask(raw, Subset(netfn=netfn, qualifier=REDFISH, lun=lun))
-        one_for_both = isinstance(first, Table) and isinstance(second, Table) and replace(second, subset=first.subset) == first
+        one_for_both = (
+            isinstance(first, FirewallTable)
+            and isinstance(second, FirewallTable)
+            and replace(second, subset=first.subset) == first
+        )
         asked = {PICMG: _shared(first)} if one_for_both else {PICMG: first, REDFISH: second}
-    another = any(isinstance(one, Table) for one in asked.values())
+    another = any(isinstance(one, FirewallTable) for one in asked.values())
     for body, one in asked.items():
-        if isinstance(one, Table) or not one.none:
+        if isinstance(one, FirewallTable) or not one.none:
             yield one
         elif told and not (one.empty or _has_no(raw, body, lun, another=another)):
             yield replace(one, says=f'{one.says}, {_NOBODY_KNOWS}')
 
 
-def _shared(one: Table | _Unread) -> Table | _Unread:
-    return replace(one, shared=True) if isinstance(one, Table) else one
+def _shared(one: FirewallTable | _Unread) -> FirewallTable | _Unread:
+    return replace(one, shared=True) if isinstance(one, FirewallTable) else one
 
 
 def _has_no(raw: Raw, body: bytes, lun: int, *, another: bool) -> bool:
@@ -338,7 +351,7 @@ def _has_no(raw: Raw, body: bytes, lun: int, *, another: bool) -> bool:
         whole = False
     if whole or body in {whose[:1] for whose in listed}:
         return body not in {whose[:1] for whose in listed}
-    return another or isinstance(_ask(raw, Subset(netfn=NetFn.GROUP, qualifier=_DCMI, lun=lun)), Table)
+    return another or isinstance(_ask(raw, Subset(netfn=NetFn.GROUP, qualifier=_DCMI, lun=lun)), FirewallTable)
 
 
 _QUERIES = {
@@ -358,19 +371,19 @@ def _mask(raw: Raw, command: int, subset: Subset, operation: int, channel: int =
     raise refusal(raw, what, reply)
 
 
-def read(observed: Callable[[], Firewall | None]) -> Verdict:
+def read(observed: Callable[[], FirmwareFirewallState | None]) -> FirewallVerdict:
     """Judge a firewall that is read by ``observed``. A BMC that does not answer, or not validly, is a verdict too: unknown."""
     try:
         return judge(observed())
     except BmcError as exc:
-        return Verdict(state=LockState.UNKNOWN, reason=exc.what)
+        return FirewallVerdict(state=LockState.UNKNOWN, reason=exc.what)
 
 
 # --------------------------------------------------------------------------------------------------------------- writing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class MaskProblem:
     """The write that failed, and the state in which it left the firewall.
 
     :ivar says: why it failed.
@@ -378,7 +391,7 @@ class Trouble:
     :ivar silent: the controller did not answer.
     """
 
-    write: Write
+    write: MaskWrite
     says: str
     repaired: bool
     silent: bool = False
@@ -391,7 +404,7 @@ class _Failure(NamedTuple):
     silent: bool = False
 
 
-def perform(raw: Raw, writes: Iterable[Write]) -> Trouble | None:
+def perform(raw: Raw, writes: Iterable[MaskWrite]) -> MaskProblem | None:
     """Send the writes, each once, until one fails. The caller verifies the result by :func:`read`, over another session.
 
     Some controllers change bits before they refuse, so the mask is read after a failed write too, and the previous mask is
@@ -405,26 +418,26 @@ def perform(raw: Raw, writes: Iterable[Write]) -> Trouble | None:
         try:
             own = _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation, THIS_CHANNEL)
             if write.shuts_itself and not _kept_apart(raw, write):
-                return Trouble(write=write, says=_NOT_SHOWN, repaired=True)
+                return MaskProblem(write=write, says=_NOT_SHOWN, repaired=True)
         except BmcError as exc:
             says = f'what is open on our own channel cannot be read, so that nothing is written: {exc.what}'
-            return Trouble(write=write, says=says, repaired=True, silent=isinstance(exc, BmcUnreachable))
+            return MaskProblem(write=write, says=says, repaired=True, silent=isinstance(exc, BmcUnreachable))
         failed = _send(raw, write, write.after)
         try:
             now = _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation)
             ours = _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation, THIS_CHANNEL)
         except BmcError as exc:
             says = f'{failed.says if failed else "it was accepted"}, and what it did cannot be read: {exc.what}'
-            return Trouble(write=write, says=says, repaired=False, silent=isinstance(exc, BmcUnreachable))
+            return MaskProblem(write=write, says=says, repaired=False, silent=isinstance(exc, BmcUnreachable))
         if ours != own:
             says = f'Set Command Enables of {write.subset.text} for channel Fh changed our own channel, too'
-            return Trouble(write=write, says=says, repaired=_repair(raw, write) and _is_own(raw, write, own))
+            return MaskProblem(write=write, says=says, repaired=_repair(raw, write) and _is_own(raw, write, own))
         if now == write.after:
             continue
         says, silent = failed or _Failure(
             f'Set Command Enables of {write.subset.text} was accepted, and is not what is read back'
         )
-        return Trouble(write=write, says=says, repaired=now == write.before or _repair(raw, write), silent=silent)
+        return MaskProblem(write=write, says=says, repaired=now == write.before or _repair(raw, write), silent=silent)
     return None
 
 
@@ -434,7 +447,7 @@ _NOT_SHOWN = (
 )
 
 
-def _kept_apart(raw: Raw, write: Write) -> bool:
+def _kept_apart(raw: Raw, write: MaskWrite) -> bool:
     """Whether a command that is disabled on channel Fh is enabled on ours."""
     return any(
         closed & _mask(raw, GET_COMMAND_ENABLES, subset, operation, THIS_CHANNEL)
@@ -443,7 +456,7 @@ def _kept_apart(raw: Raw, write: Write) -> bool:
     )
 
 
-def _send(raw: Raw, write: Write, enabled: frozenset[int]) -> _Failure | None:
+def _send(raw: Raw, write: MaskWrite, enabled: frozenset[int]) -> _Failure | None:
     """Send one Set Command Enables, once; why it failed, or None."""
     data = encode_enables(SYSTEM_INTERFACE, write.subset, write.operation, enabled)
     what = f'Set Command Enables of {write.subset.text}'
@@ -454,15 +467,15 @@ def _send(raw: Raw, write: Write, enabled: frozenset[int]) -> _Failure | None:
     return None if reply.ok else _Failure(f'{what}: {_why(reply)}')
 
 
-def _why(reply: Reply) -> str:
+def _why(reply: CommandReply) -> str:
     if reply.code == 0x80:
         return 'refused (80h): a command in it is not supported, or not configurable'
-    if reply.code == Code.PRIVILEGE:
+    if reply.code == CompletionCode.PRIVILEGE:
         return 'refused (D4h): the user lacks the privilege, or Set Command Enables is closed on our own channel'
     return f'refused with completion code {reply.code:02X}h'
 
 
-def _repair(raw: Raw, write: Write) -> bool:
+def _repair(raw: Raw, write: MaskWrite) -> bool:
     """Write the previous mask back, and read it to check."""
     _send(raw, write, write.before)
     try:
@@ -471,7 +484,7 @@ def _repair(raw: Raw, write: Write) -> bool:
         return False
 
 
-def _is_own(raw: Raw, write: Write, own: frozenset[int]) -> bool:
+def _is_own(raw: Raw, write: MaskWrite, own: frozenset[int]) -> bool:
     try:
         return _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation, THIS_CHANNEL) == own
     except BmcError:

@@ -15,7 +15,18 @@ from datetime import timedelta
 from enum import Enum, Flag, IntEnum
 from typing import TypeVar
 
-from baremetal_acc.bmc.ipmi.command import AWAY, GROUP_PICMG, NOT_THERE, Code, CommandRefused, NetFn, Raw, Reply, ask, refusal
+from baremetal_acc.bmc.ipmi.command import (
+    AWAY,
+    GROUP_PICMG,
+    NOT_THERE,
+    CommandRefused,
+    CommandReply,
+    CompletionCode,
+    NetFn,
+    Raw,
+    ask,
+    refusal,
+)
 from baremetal_acc.bmc.ipmi.hpm.image import UNIT, ActionKind, Version, bits, listed, text, version
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.inventory import TaskState
@@ -37,7 +48,7 @@ _NOT_BY_THIS_INTERFACE = 0x81
 """Completion code of Get Target Upgrade Capabilities: not supported on this interface."""
 
 
-class Command(IntEnum):
+class HpmCommand(IntEnum):
     """HPM.1 and HPM.2 commands of NetFn 2Ch, body code 00h."""
 
     TARGET_CAPABILITIES = 0x2E
@@ -55,18 +66,18 @@ class Command(IntEnum):
 
 
 NAMES = {
-    Command.TARGET_CAPABILITIES: 'Get Target Upgrade Capabilities',
-    Command.COMPONENT_PROPERTIES: 'Get Component Properties',
-    Command.ABORT: 'Abort Firmware Upgrade',
-    Command.INITIATE: 'Initiate Upgrade Action',
-    Command.UPLOAD: 'Upload Firmware Block',
-    Command.FINISH: 'Finish Firmware Upload',
-    Command.STATUS: 'Get Upgrade Status',
-    Command.ACTIVATE: 'Activate Firmware',
-    Command.SELF_TEST: 'Query Self-test Results',
-    Command.ROLLBACK_STATUS: 'Query Rollback Status',
-    Command.ROLLBACK: 'Initiate Manual Rollback',
-    Command.HPM2_CAPABILITIES: 'Get HPM.x Capabilities',
+    HpmCommand.TARGET_CAPABILITIES: 'Get Target Upgrade Capabilities',
+    HpmCommand.COMPONENT_PROPERTIES: 'Get Component Properties',
+    HpmCommand.ABORT: 'Abort Firmware Upgrade',
+    HpmCommand.INITIATE: 'Initiate Upgrade Action',
+    HpmCommand.UPLOAD: 'Upload Firmware Block',
+    HpmCommand.FINISH: 'Finish Firmware Upload',
+    HpmCommand.STATUS: 'Get Upgrade Status',
+    HpmCommand.ACTIVATE: 'Activate Firmware',
+    HpmCommand.SELF_TEST: 'Query Self-test Results',
+    HpmCommand.ROLLBACK_STATUS: 'Query Rollback Status',
+    HpmCommand.ROLLBACK: 'Initiate Manual Rollback',
+    HpmCommand.HPM2_CAPABILITIES: 'Get HPM.x Capabilities',
 }
 """Names of the commands, for messages."""
 
@@ -81,7 +92,7 @@ class Selector(IntEnum):
     DEFERRED = 4
 
 
-class Feature(Flag):
+class ComponentFeature(Flag):
     """Capability bits of a target (Get Target Upgrade Capabilities)."""
 
     SELF_TEST = 0x01
@@ -105,7 +116,7 @@ class Capabilities:
     :ivar components: numbers of its components.
     """
 
-    features: Feature
+    features: ComponentFeature
     upgrade: timedelta
     self_test: timedelta
     rollback: timedelta
@@ -134,7 +145,7 @@ class Properties:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Component:
+class HpmComponent:
     """One component of a target.
 
     :ivar properties: None, like ``name`` and the versions, where the target has none or did not report them; ``unread`` has the
@@ -231,11 +242,11 @@ def parse_capabilities(data: bytes, bmc: str) -> Capabilities:
 
     :raises BmcUnsupported: the target has another version of HPM.1.
     """
-    raw = _body(data, bmc, Command.TARGET_CAPABILITIES, 7)
+    raw = _body(data, bmc, HpmCommand.TARGET_CAPABILITIES, 7)
     if raw[0] != 0:
         raise BmcUnsupported(bmc=bmc, what=f'it speaks HPM.1 version {raw[0]}; only version 0 is known')
     return Capabilities(
-        features=Feature(raw[1]),
+        features=ComponentFeature(raw[1]),
         upgrade=raw[2] * UNIT,
         self_test=raw[3] * UNIT,
         rollback=raw[4] * UNIT,
@@ -246,7 +257,7 @@ def parse_capabilities(data: bytes, bmc: str) -> Capabilities:
 
 def parse_general(data: bytes, bmc: str) -> Properties:
     """Parse the answer to Get Component Properties, selector 0."""
-    flags = _body(data, bmc, Command.COMPONENT_PROPERTIES, 1)[0]
+    flags = _body(data, bmc, HpmCommand.COMPONENT_PROPERTIES, 1)[0]
     return Properties(
         rollback=bool(flags & 0x03),
         backup=flags & 0x03 == _BACKUP_BY_COMMAND,
@@ -259,44 +270,44 @@ def parse_general(data: bytes, bmc: str) -> Properties:
 
 def parse_version(data: bytes, bmc: str) -> Version | None:
     """Parse the answer to Get Component Properties, selectors 1, 3 and 4; None: the component has no such version."""
-    return version(_body(data, bmc, Command.COMPONENT_PROPERTIES, 6)[:6])
+    return version(_body(data, bmc, HpmCommand.COMPONENT_PROPERTIES, 6)[:6])
 
 
 def parse_name(data: bytes, bmc: str) -> str:
     """Parse the answer to Get Component Properties, selector 2."""
-    return text(_body(data, bmc, Command.COMPONENT_PROPERTIES, 1)[:12])
+    return text(_body(data, bmc, HpmCommand.COMPONENT_PROPERTIES, 1)[:12])
 
 
 def parse_section(data: bytes, bmc: str) -> tuple[int, int] | None:
     """Parse the answer to Upload Firmware Block: offset and length of the section to send next; None: continue in order."""
-    raw = _body(data, bmc, Command.UPLOAD, 0)
+    raw = _body(data, bmc, HpmCommand.UPLOAD, 0)
     if not raw:
         return None
     if len(raw) < 8:
-        raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[Command.UPLOAD]}: {len(raw)} bytes of a section, and 8 are needed')
+        raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[HpmCommand.UPLOAD]}: {len(raw)} bytes of a section, and 8 are needed')
     section = (int.from_bytes(raw[:4], 'little'), int.from_bytes(raw[4:8], 'little'))
     return section if any(section) else None
 
 
 def parse_status(data: bytes, bmc: str) -> Status:
     """Parse the answer to Get Upgrade Status."""
-    raw = _body(data, bmc, Command.STATUS, 2)
+    raw = _body(data, bmc, HpmCommand.STATUS, 2)
     percent = raw[2] & 0x7F if len(raw) > 2 else None
     return Status(command=raw[0], code=raw[1], percent=percent if percent is not None and percent <= 100 else None)
 
 
-def parse_self_test(reply: Reply, bmc: str) -> tuple[SelfTest, str, frozenset[int] | None]:
+def parse_self_test(reply: CommandReply, bmc: str) -> tuple[SelfTest, str, frozenset[int] | None]:
     """Parse the answer to Query Self-test Results.
 
     :returns: the result, a text for people, and the components that failed; None for these where they are not reported.
     """
     if reply.code == IN_PROGRESS:
         return SelfTest.RUNNING, 'the self-test is running', None
-    if reply.code == Code.NOT_IN_STATE or reply.code in NOT_THERE:
+    if reply.code == CompletionCode.NOT_IN_STATE or reply.code in NOT_THERE:
         return SelfTest.NONE, 'there is no self-test', None
     if not reply.ok:
         return SelfTest.FAILED, f'the self-test ended with completion code {reply.code:02X}h', None
-    raw = _body(reply.data, bmc, Command.SELF_TEST, 2)
+    raw = _body(reply.data, bmc, HpmCommand.SELF_TEST, 2)
     if raw[0] == 0x55:
         return SelfTest.PASSED, 'the self-test passed', None
     if raw[0] == 0x60:
@@ -308,19 +319,19 @@ def parse_self_test(reply: Reply, bmc: str) -> tuple[SelfTest, str, frozenset[in
 _BACK = {IN_PROGRESS: Rollback.RUNNING, 0x81: Rollback.FAILED, 0x82: Rollback.OVERRIDDEN, 0x83: Rollback.DENIED}
 
 
-def parse_rollback(reply: Reply, bmc: str) -> tuple[Rollback, frozenset[int]]:
+def parse_rollback(reply: CommandReply, bmc: str) -> tuple[Rollback, frozenset[int]]:
     """Parse the answer to Query Rollback Status: the result, and the components that were rolled back."""
     if not reply.ok:
         return _BACK.get(reply.code, Rollback.NONE), frozenset()
-    components = bits(_body(reply.data, bmc, Command.ROLLBACK_STATUS, 1)[0])
+    components = bits(_body(reply.data, bmc, HpmCommand.ROLLBACK_STATUS, 1)[0])
     return (Rollback.DONE, components) if components else (Rollback.NONE, components)
 
 
 def parse_hpm2_capabilities(data: bytes, bmc: str) -> tuple[int, int]:
     """Parse the answer to Get HPM.x Capabilities: the mask of LAN channels with HPM.2 parameters, and the first parameter."""
-    raw = _body(data, bmc, Command.HPM2_CAPABILITIES, 7)
+    raw = _body(data, bmc, HpmCommand.HPM2_CAPABILITIES, 7)
     if raw[0] != _HPM_2 or raw[5] < 0xC0:
-        raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[Command.HPM2_CAPABILITIES]}: the answer is not about HPM.2')
+        raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[HpmCommand.HPM2_CAPABILITIES]}: the answer is not about HPM.2')
     return int.from_bytes(raw[2:4], 'little'), raw[5]
 
 
@@ -331,7 +342,7 @@ def parse_lan_parameter(data: bytes, bmc: str) -> int:
     return int.from_bytes(data[4:6], 'little')
 
 
-def _body(data: bytes, bmc: str, command: Command, least: int) -> bytes:
+def _body(data: bytes, bmc: str, command: HpmCommand, least: int) -> bytes:
     """The bytes after the body code."""
     if not data or data[0] != GROUP_PICMG:
         raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[command]}: the answer does not have the body code of PICMG')
@@ -348,11 +359,11 @@ def capabilities(raw: Raw) -> Capabilities | None:
 
     :raises BmcError: it was refused or not answered, or the answer is invalid.
     """
-    reply = raw(NetFn.GROUP, Command.TARGET_CAPABILITIES, encode_plain())
+    reply = raw(NetFn.GROUP, HpmCommand.TARGET_CAPABILITIES, encode_plain())
     if reply.code in NOT_THERE or reply.code == _NOT_BY_THIS_INTERFACE:
         return None
     if not reply.ok:
-        raise refusal(raw, NAMES[Command.TARGET_CAPABILITIES], reply)
+        raise refusal(raw, NAMES[HpmCommand.TARGET_CAPABILITIES], reply)
     return parse_capabilities(reply.data, raw.label)
 
 
@@ -361,15 +372,15 @@ def status(raw: Raw) -> Status | None:
 
     :raises BmcError: it was refused or not answered, or the answer is invalid.
     """
-    reply = raw(NetFn.GROUP, Command.STATUS, encode_plain())
+    reply = raw(NetFn.GROUP, HpmCommand.STATUS, encode_plain())
     if reply.code in NOT_THERE:
         return None
     if not reply.ok:
-        raise refusal(raw, NAMES[Command.STATUS], reply)
+        raise refusal(raw, NAMES[HpmCommand.STATUS], reply)
     return parse_status(reply.data, raw.label)
 
 
-def component(raw: Raw, number: int) -> Component:
+def component(raw: Raw, number: int) -> HpmComponent:
     """Read one component. Values that it refuses to report are None, with the reason in ``unread``.
 
     :raises BmcUnreachable: the controller does not answer.
@@ -377,9 +388,11 @@ def component(raw: Raw, number: int) -> Component:
     unread: list[str] = []
 
     def read(selector: Selector, parse: Callable[[bytes, str], _T]) -> _T | None:
-        what = f'{NAMES[Command.COMPONENT_PROPERTIES]} of component {number}, {selector.name.lower()}'
+        what = f'{NAMES[HpmCommand.COMPONENT_PROPERTIES]} of component {number}, {selector.name.lower()}'
         try:
-            data = ask(raw, NetFn.GROUP, Command.COMPONENT_PROPERTIES, encode_properties(number, selector), what=what, least=1)
+            data = ask(
+                raw, NetFn.GROUP, HpmCommand.COMPONENT_PROPERTIES, encode_properties(number, selector), what=what, least=1
+            )
             return parse(data, raw.label)
         except BmcUnreachable:
             raise
@@ -391,7 +404,7 @@ def component(raw: Raw, number: int) -> Component:
         return None
 
     properties = read(Selector.GENERAL, parse_general)
-    return Component(
+    return HpmComponent(
         number=number,
         properties=properties,
         current=read(Selector.CURRENT, parse_version),
@@ -405,7 +418,7 @@ def component(raw: Raw, number: int) -> Component:
 _NO_SUCH_PROPERTY = 0x83
 
 
-def components(raw: Raw, target: Capabilities) -> tuple[Component, ...]:
+def components(raw: Raw, target: Capabilities) -> tuple[HpmComponent, ...]:
     """Read all components of a target, in the order of their numbers.
 
     :raises BmcUnreachable: the controller does not answer.
@@ -427,19 +440,19 @@ def activate(raw: Raw, *, override_auto_rollback: bool = False) -> bool:
     :raises BmcError: it was refused, or could not be sent; it has not begun.
     """
     try:
-        return _once(raw, Command.ACTIVATE, encode_activate(override_auto_rollback))
+        return _once(raw, HpmCommand.ACTIVATE, encode_activate(override_auto_rollback))
     except CommandRefused as exc:
-        if exc.code != Code.NOT_IN_STATE:
+        if exc.code != CompletionCode.NOT_IN_STATE:
             raise
         return False
 
 
 def roll_back(raw: Raw) -> bool:
     """Send Initiate Manual Rollback, for all components that were activated last. Otherwise as :func:`activate`."""
-    return _once(raw, Command.ROLLBACK, encode_plain())
+    return _once(raw, HpmCommand.ROLLBACK, encode_plain())
 
 
-def _once(raw: Raw, command: Command, data: bytes) -> bool:
+def _once(raw: Raw, command: HpmCommand, data: bytes) -> bool:
     try:
         reply = raw(NetFn.GROUP, command, data, once=True)
     except BmcUnreachable as exc:
@@ -454,7 +467,7 @@ def _once(raw: Raw, command: Command, data: bytes) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class UpgradeStatus:
     """State of a controller after an activation or a rollback.
 
     :ivar away: why the state could not be read now; None where it could.
@@ -475,7 +488,7 @@ class Standing:
     rolled_back: frozenset[int] = frozenset()
 
 
-def look(raw: Raw) -> Standing:
+def look(raw: Raw) -> UpgradeStatus:
     """Read the state of a controller: as often as needed, at least 0.1 s apart, and also after a restart of this process.
 
     :raises BmcError: an answer is invalid, or the user lacks the privilege. A controller that does not answer is a state.
@@ -483,24 +496,24 @@ def look(raw: Raw) -> Standing:
     try:
         answers = [
             raw(NetFn.GROUP, command, encode_plain())
-            for command in (Command.STATUS, Command.SELF_TEST, Command.ROLLBACK_STATUS)
+            for command in (HpmCommand.STATUS, HpmCommand.SELF_TEST, HpmCommand.ROLLBACK_STATUS)
         ]
     except BmcUnreachable as exc:
-        return Standing(away=exc.what)
-    away = next((reply.code for reply in answers if reply.code == Code.BUSY or reply.code in AWAY), None)
+        return UpgradeStatus(away=exc.what)
+    away = next((reply.code for reply in answers if reply.code == CompletionCode.BUSY or reply.code in AWAY), None)
     if away is not None:
-        return Standing(away=f'it answers {away:02X}h')
+        return UpgradeStatus(away=f'it answers {away:02X}h')
     status, test, back = answers
-    if status.code == Code.PRIVILEGE:
-        raise refusal(raw, NAMES[Command.STATUS], status)
+    if status.code == CompletionCode.PRIVILEGE:
+        raise refusal(raw, NAMES[HpmCommand.STATUS], status)
     result, says, failed = parse_self_test(test, raw.label)
     try:
         if result in (SelfTest.FAILED, SelfTest.RUNNING) and not _tests_itself(raw):
             result, says, failed = SelfTest.NONE, 'its self-test is none of upgrades', None
     except BmcUnreachable as exc:
-        return Standing(away=exc.what)
+        return UpgradeStatus(away=exc.what)
     what, which = parse_rollback(back, raw.label)
-    return Standing(
+    return UpgradeStatus(
         status=parse_status(status.data, raw.label) if status.ok else None,
         test=result,
         test_says=says,
@@ -521,10 +534,10 @@ def _tests_itself(raw: Raw) -> bool:
         raise
     except BmcError:
         return True
-    return target is None or Feature.SELF_TEST in target.features
+    return target is None or ComponentFeature.SELF_TEST in target.features
 
 
-def became(standing: Standing, number: int, command: Command) -> tuple[TaskState, str]:
+def became(standing: UpgradeStatus, number: int, command: HpmCommand) -> tuple[TaskState, str]:
     """Outcome of the last Activate Firmware or Initiate Manual Rollback for one component, and a text for people.
 
     A success reported here is not enough: the caller has to check the version that runs.
@@ -536,23 +549,23 @@ def became(standing: Standing, number: int, command: Command) -> tuple[TaskState
         return TaskState.ACTIVE, standing.test_says
     if standing.back is Rollback.RUNNING:
         return TaskState.ACTIVE, 'a rollback goes on'
-    if command is Command.ROLLBACK and standing.back in (Rollback.FAILED, Rollback.DENIED):
+    if command is HpmCommand.ROLLBACK and standing.back in (Rollback.FAILED, Rollback.DENIED):
         return TaskState.FAILED, f'the rollback: {standing.back.value}'
     if status is None or status.command != command:
-        what = 'a rollback' if command is Command.ROLLBACK else 'an activation'
+        what = 'a rollback' if command is HpmCommand.ROLLBACK else 'an activation'
         return TaskState.GONE, f'it does not say what became of {what}'
-    if command is Command.ACTIVATE and status.code == Code.NOT_IN_STATE:
+    if command is HpmCommand.ACTIVATE and status.code == CompletionCode.NOT_IN_STATE:
         return TaskState.GONE, 'it had nothing to activate any more'
     if status.code:
         return TaskState.FAILED, f'{named(status.command)} ended with completion code {status.code:02X}h'
     ours = standing.failed is None or number in standing.failed
-    if command is Command.ACTIVATE and standing.test is SelfTest.FAILED and ours:
+    if command is HpmCommand.ACTIVATE and standing.test is SelfTest.FAILED and ours:
         return TaskState.FAILED, standing.test_says
-    if command is Command.ACTIVATE and number in standing.rolled_back:
+    if command is HpmCommand.ACTIVATE and number in standing.rolled_back:
         return TaskState.FAILED, 'it was rolled back'
     return TaskState.SUCCEEDED, f'{named(status.command)} ended well'
 
 
 def named(command: int) -> str:
     """Name of a command, for people."""
-    return NAMES[Command(command)] if command in tuple(Command) else f'command {command:02X}h'
+    return NAMES[HpmCommand(command)] if command in tuple(HpmCommand) else f'command {command:02X}h'

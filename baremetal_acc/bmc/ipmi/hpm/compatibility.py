@@ -24,14 +24,14 @@ from baremetal_acc.planning.image_selection import same_version
 class Fitting:
     """A compatible image, its part for a component, and that component with its controller's capabilities."""
 
-    image: hpm_image.Image
-    part: hpm_image.Upload
+    image: hpm_image.HpmImage
+    part: hpm_image.ImageUpload
     target: commands.Capabilities
-    component: commands.Component
+    component: commands.HpmComponent
     can: commands.Properties
 
 
-def read(upload: Upload, name: str) -> hpm_image.Image:
+def read(upload: Upload, name: str) -> hpm_image.HpmImage:
     """Parse the uploaded bytes as an HPM.1 image.
 
     :param name: of the image, for messages.
@@ -42,7 +42,7 @@ def read(upload: Upload, name: str) -> hpm_image.Image:
     stream = upload.open()  # stays open as long as the image, or its firmware, is in use
     if stream.seek(0, io.SEEK_END) != upload.size_bytes:
         raise ImageError(image=name, what=f'has another size than the {upload.size_bytes} bytes that were checked')
-    return hpm_image.parse(hpm_image.Streamed(stream, upload.size_bytes, name), name)
+    return hpm_image.parse(hpm_image.StreamedImage(stream, upload.size_bytes, name), name)
 
 
 def begins_as_one(upload: Upload) -> bool:
@@ -51,7 +51,7 @@ def begins_as_one(upload: Upload) -> bool:
         return stream.read(len(hpm_image.SIGNATURE)) == hpm_image.SIGNATURE
 
 
-def opened(image: Image, upload: Upload) -> hpm_image.Image:
+def opened(image: Image, upload: Upload) -> hpm_image.HpmImage:
     """Parse an image, and check that it is for one component and has the version of its catalogue entry.
 
     A controller reports the version in the image's header; the version in the catalogue is therefore compared with that.
@@ -71,7 +71,7 @@ def opened(image: Image, upload: Upload) -> hpm_image.Image:
     return found
 
 
-def judge(raw: Raw, ref: Ref, number: int, image: Image, content: hpm_image.Image) -> None:
+def judge(raw: Raw, ref: Ref, number: int, image: Image, content: hpm_image.HpmImage) -> None:
     """Check that an image can be written to a component, and that the catalogue's ``apply.reset`` activates it there.
 
     :param raw: to the component's controller; operator privilege is enough.
@@ -88,7 +88,7 @@ def judge(raw: Raw, ref: Ref, number: int, image: Image, content: hpm_image.Imag
         raise BmcUnsupported(bmc=raw.label, uri=ref.uri, what=what, hint=hint)
 
 
-def fitting(raw: Raw, ref: Ref, number: int, content: hpm_image.Image) -> Fitting:
+def fitting(raw: Raw, ref: Ref, number: int, content: hpm_image.HpmImage) -> Fitting:
     """Check that an image is for a component. Whether the controller takes an update now is not checked.
 
     :raises BmcUnsupported: the image is not for this component.

@@ -50,7 +50,7 @@ _AT_ONCE = 1024 * 1024
 
 
 class Content(Protocol):
-    """A sequence of bytes: ``bytes``, or :class:`Streamed`."""
+    """A sequence of bytes: ``bytes``, or :class:`StreamedImage`."""
 
     def __len__(self) -> int: ...
 
@@ -61,7 +61,7 @@ class Content(Protocol):
     def __getitem__(self, key: slice, /) -> bytes: ...
 
 
-class Streamed:
+class StreamedImage:
     """Bytes of an open stream, read on access. Whoever holds it, or a part of it, keeps the stream open.
 
     :param size_bytes: number of bytes from ``begin`` on.
@@ -96,9 +96,9 @@ class Streamed:
             raise ImageError(image=self._name, what='has become shorter since it was checked')
         return found
 
-    def part(self, at: int, size_bytes: int) -> 'Streamed':
+    def part(self, at: int, size_bytes: int) -> 'StreamedImage':
         """A part of these bytes, also read on access."""
-        return Streamed(self._stream, size_bytes, self._name, begin=self._begin + at)
+        return StreamedImage(self._stream, size_bytes, self._name, begin=self._begin + at)
 
 
 class ActionKind(IntEnum):
@@ -109,7 +109,7 @@ class ActionKind(IntEnum):
     UPLOAD = 2
 
 
-class Feature(Flag):
+class ImageFeature(Flag):
     """Capability bits in the header of an image, for display only: the capabilities that the target reports take precedence.
 
     Known from one lineage of sources only; the order of the bits is the reverse of the target's capabilities.
@@ -148,7 +148,7 @@ def version(raw: bytes) -> Version | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upload:
+class ImageUpload:
     """New firmware of one component.
 
     :ivar described: description by the image's maker.
@@ -161,7 +161,7 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class UpgradeAction:
     """One action record: an action on some components.
 
     :ivar upload: the firmware to upload; None with the other kinds.
@@ -169,11 +169,11 @@ class Action:
 
     kind: ActionKind
     components: frozenset[int]
-    upload: Upload | None = None
+    upload: ImageUpload | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
+class HpmImage:
     """A parsed HPM.1 image.
 
     :ivar name: the catalogue's name, for messages.
@@ -191,7 +191,7 @@ class Image:
     manufacturer: int
     product: int
     made: datetime
-    features: Feature
+    features: ImageFeature
     components: frozenset[int]
     self_test: timedelta
     rollback: timedelta
@@ -199,10 +199,10 @@ class Image:
     earliest: tuple[int, int]
     firmware: Version | None
     oem: bytes
-    actions: tuple[Action, ...]
+    actions: tuple[UpgradeAction, ...]
 
     @property
-    def uploads(self) -> tuple[Upload, ...]:
+    def uploads(self) -> tuple[ImageUpload, ...]:
         """The firmware of its upload actions, in order."""
         return tuple(action.upload for action in self.actions if action.upload is not None)
 
@@ -212,7 +212,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class ImageDevice:
     """Values of a controller that an image is compared with, from Get Device ID and Get Target Upgrade Capabilities.
 
     :ivar revision: firmware revision: major (without the update-in-progress bit), and minor as a BCD byte.
@@ -226,10 +226,10 @@ class Device:
     components: frozenset[int] | None = None
 
 
-def device(found: DeviceId, components: frozenset[int] | None = None) -> Device:
+def device(found: DeviceId, components: frozenset[int] | None = None) -> ImageDevice:
     """The values that an image is compared with, from a controller's device id."""
     major, minor = found.firmware.split('.')
-    return Device(
+    return ImageDevice(
         device_id=found.device,
         manufacturer=found.manufacturer,
         product=found.product,
@@ -243,7 +243,7 @@ def bits(mask: int) -> frozenset[int]:
     return frozenset(n for n in range(8) if mask >> n & 1)
 
 
-def parse(content: Content, name: str) -> Image:
+def parse(content: Content, name: str) -> HpmImage:
     """Check every byte of an image and parse it.
 
     :param name: the catalogue's name, for messages.
@@ -279,13 +279,13 @@ def parse(content: Content, name: str) -> Image:
         raise wrong('it brings no firmware: none of its actions is an upload')
     if len(uploaded) != len(set(uploaded)):
         raise wrong('it brings two firmwares for one component')
-    return Image(
+    return HpmImage(
         name=name,
         device_id=content[9],
         manufacturer=_number(content, 10, 3) & 0x0FFFFF,
         product=_number(content, 13, 2),
         made=datetime.fromtimestamp(_number(content, 15, 4), UTC),
-        features=Feature(content[19] & 0xF0),
+        features=ImageFeature(content[19] & 0xF0),
         components=components,
         self_test=content[21] * UNIT,
         rollback=content[22] * UNIT,
@@ -297,7 +297,7 @@ def parse(content: Content, name: str) -> Image:
     )
 
 
-def fits(image: Image, target: Device) -> tuple[str, ...]:
+def fits(image: HpmImage, target: ImageDevice) -> tuple[str, ...]:
     """Why an image is not compatible with a controller, one sentence for each difference; empty where it is compatible.
 
     Revisions are ordered here only because the image itself demands a minimum revision.
@@ -322,7 +322,7 @@ def fits(image: Image, target: Device) -> tuple[str, ...]:
 
 def _actions(
     content: Content, at: int, end: int, components: frozenset[int], wrong: Callable[[str], ImageError]
-) -> Iterator[Action]:
+) -> Iterator[UpgradeAction]:
     """Parse the action records between the header and the MD5 digest."""
     count = 0
     while at < end:
@@ -346,7 +346,7 @@ def _actions(
             raise wrong(f'{where}, is for component {listed(foreign)}, which the header does not name')
         at += size
         if kind is not ActionKind.UPLOAD:
-            yield Action(kind=kind, components=named)
+            yield UpgradeAction(kind=kind, components=named)
             continue
         if len(named) > 1:
             raise wrong(f'{where}, uploads to more than one component: {listed(named)}')
@@ -355,14 +355,14 @@ def _actions(
             raise wrong(f'{where}, has no firmware')
         if at + length > end:
             raise wrong(f'{where}, says that it has {length} bytes of firmware, and {end - at} are there')
-        upload = Upload(
+        upload = ImageUpload(
             component=min(named),
             version=version(record[3:9]),
             described=text(record[_DESCRIPTION]),
-            firmware=content.part(at, length) if isinstance(content, Streamed) else content[at : at + length],
+            firmware=content.part(at, length) if isinstance(content, StreamedImage) else content[at : at + length],
         )
         at += length
-        yield Action(kind=kind, components=named, upload=upload)
+        yield UpgradeAction(kind=kind, components=named, upload=upload)
 
 
 def text(raw: bytes) -> str:

@@ -17,13 +17,25 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from baremetal_acc.bmc.ipmi.command import AWAY, GROUP_PICMG, NOT_THERE, TOO_LONG, Code, NetFn, Raw, Reply, ask, refusal, series
+from baremetal_acc.bmc.ipmi.command import (
+    AWAY,
+    GROUP_PICMG,
+    NOT_THERE,
+    TOO_LONG,
+    CommandReply,
+    CompletionCode,
+    NetFn,
+    Raw,
+    ask,
+    refusal,
+    series,
+)
 from baremetal_acc.bmc.ipmi.hpm.commands import (
     IN_PROGRESS,
     LEAST_PATIENCE,
     NAMES,
     Capabilities,
-    Command,
+    HpmCommand,
     Properties,
     encode_block,
     encode_finish,
@@ -36,7 +48,7 @@ from baremetal_acc.bmc.ipmi.hpm.commands import (
     parse_section,
     parse_status,
 )
-from baremetal_acc.bmc.ipmi.hpm.image import ActionKind, Image, Upload
+from baremetal_acc.bmc.ipmi.hpm.image import ActionKind, HpmImage, ImageUpload
 from baremetal_acc.errors import BmcError, BmcUnreachable, WriteFailed
 
 POLL = timedelta(seconds=1)
@@ -70,7 +82,7 @@ _PAYLOAD_OVERHEAD = 7
 _BLOCK_OVERHEAD = 2
 """Body code and block number."""
 
-_OUT_OF_ORDER = frozenset({Code.INVALID_FIELD, 0x82})
+_OUT_OF_ORDER = frozenset({CompletionCode.INVALID_FIELD, 0x82})
 """Completion codes for a retransmitted block: some controllers have accepted the first copy, and expect the next block."""
 
 _NO_SECTION = bytes([GROUP_PICMG])
@@ -79,19 +91,19 @@ _NO_SECTION = bytes([GROUP_PICMG])
 _AT_NONE = 'it is at no upload any more: it may have restarted, or somebody else has begun or ended one'
 
 _MEANS = {
-    (Command.INITIATE, 0x81): 'it does not take this component for that',
-    (Command.UPLOAD, 0x81): 'it does not take this component, or no more of it',
-    (Command.UPLOAD, 0x82): 'a sum within the block does not fit',
-    (Command.FINISH, 0x81): 'it has got another number of bytes',
-    (Command.FINISH, 0x82): 'the firmware is not what it takes for whole',
-    (Command.FINISH, 0x83): 'the firmware differs from the one that it was compared with',
-    (Command.UPLOAD, Code.NOT_IN_STATE): _AT_NONE,
-    (Command.FINISH, Code.NOT_IN_STATE): _AT_NONE,
+    (HpmCommand.INITIATE, 0x81): 'it does not take this component for that',
+    (HpmCommand.UPLOAD, 0x81): 'it does not take this component, or no more of it',
+    (HpmCommand.UPLOAD, 0x82): 'a sum within the block does not fit',
+    (HpmCommand.FINISH, 0x81): 'it has got another number of bytes',
+    (HpmCommand.FINISH, 0x82): 'the firmware is not what it takes for whole',
+    (HpmCommand.FINISH, 0x83): 'the firmware differs from the one that it was compared with',
+    (HpmCommand.UPLOAD, CompletionCode.NOT_IN_STATE): _AT_NONE,
+    (HpmCommand.FINISH, CompletionCode.NOT_IN_STATE): _AT_NONE,
 }
 """Meaning of command-specific completion codes."""
 
 
-class Block(NamedTuple):
+class FirmwareBlock(NamedTuple):
     """Block size with which an upload begins; it backs off from there.
 
     :ivar told: it is the maximum that the controller has reported.
@@ -101,7 +113,7 @@ class Block(NamedTuple):
     told: bool = False
 
 
-def block_size(raw: Raw) -> Block:
+def block_size(raw: Raw) -> FirmwareBlock:
     """The block size that HPM.2 reports, else the largest that the session can carry.
 
     :raises BmcUnreachable: the controller does not answer.
@@ -111,9 +123,9 @@ def block_size(raw: Raw) -> Block:
         data = ask(
             raw,
             NetFn.GROUP,
-            Command.HPM2_CAPABILITIES,
+            HpmCommand.HPM2_CAPABILITIES,
             encode_hpm2_capabilities(),
-            what=NAMES[Command.HPM2_CAPABILITIES],
+            what=NAMES[HpmCommand.HPM2_CAPABILITIES],
         )
         channels, first = parse_hpm2_capabilities(data, raw.label)
         if channels:
@@ -126,10 +138,10 @@ def block_size(raw: Raw) -> Block:
         raise
     except BmcError:
         pass  # without HPM.2 the maximum block size is not reported
-    return Block(max(1, longest - _BLOCK_OVERHEAD), told)
+    return FirmwareBlock(max(1, longest - _BLOCK_OVERHEAD), told)
 
 
-class Stage(StrEnum):
+class UploadStage(StrEnum):
     """Next stage of an upload, in this order."""
 
     ABORT = 'abort'
@@ -164,12 +176,12 @@ class Transfer:
     :ivar pause: how long to wait before the next step.
     """
 
-    upload: Upload
+    upload: ImageUpload
     patience: timedelta
     size: int
-    stage: Stage
-    stages: tuple[Stage, ...]
-    course: tuple[Stage, ...]
+    stage: UploadStage
+    stages: tuple[UploadStage, ...]
+    course: tuple[UploadStage, ...]
     taken: int = 0
     refused: int | None = None
     offset: int = 0
@@ -187,7 +199,7 @@ class Transfer:
     @property
     def staged(self) -> bool:
         """Whether the controller has all of the firmware, and has accepted it as valid."""
-        return self.stage is Stage.STAGED
+        return self.stage is UploadStage.STAGED
 
     @property
     def percent(self) -> int:
@@ -196,7 +208,13 @@ class Transfer:
 
 
 def begin(
-    image: Image, upload: Upload, target: Capabilities, properties: Properties, block: Block, *, further: bool = False
+    image: HpmImage,
+    upload: ImageUpload,
+    target: Capabilities,
+    properties: Properties,
+    block: FirmwareBlock,
+    *,
+    further: bool = False,
 ) -> Transfer:
     """Create the upload of one component, before its first command.
 
@@ -206,14 +224,14 @@ def begin(
     :param further: this process has already staged other components of the image for the same activation: the upload then does
         not begin with Abort Firmware Upgrade, which would discard them.
     """
-    stages = [Stage.OPEN, Stage.SEND, Stage.FINISH, Stage.STAGED]
+    stages = [UploadStage.OPEN, UploadStage.SEND, UploadStage.FINISH, UploadStage.STAGED]
     if properties.prepare and image.asks(ActionKind.PREPARE, upload.component):
-        stages.insert(0, Stage.PREPARE)
-    course = tuple(stages) if further else (Stage.ABORT, *stages)
+        stages.insert(0, UploadStage.PREPARE)
+    course = tuple(stages) if further else (UploadStage.ABORT, *stages)
     if properties.backup and image.asks(ActionKind.BACKUP, upload.component):
-        stages.insert(0, Stage.BACKUP)
+        stages.insert(0, UploadStage.BACKUP)
     if not further:
-        stages.insert(0, Stage.ABORT)
+        stages.insert(0, UploadStage.ABORT)
     return Transfer(
         upload=upload,
         patience=max(target.upgrade, target.inaccessible, LEAST_PATIENCE),
@@ -237,7 +255,7 @@ def paused(transfer: Transfer, now: float) -> str:
     return json.dumps(told, separators=(',', ':'))
 
 
-def resumed(upload: Upload, text: str, now: float) -> Transfer | None:
+def resumed(upload: ImageUpload, text: str, now: float) -> Transfer | None:
     """The upload that :func:`paused` has encoded; None where the text cannot be parsed, and the upload has to begin again."""
     try:
         told = json.loads(text)
@@ -245,9 +263,9 @@ def resumed(upload: Upload, text: str, now: float) -> Transfer | None:
         return Transfer(
             upload=upload,
             patience=timedelta(seconds=told['patience']),
-            stage=Stage(told['stage']),
-            stages=tuple(Stage(stage) for stage in told['stages']),
-            course=tuple(Stage(stage) for stage in told['course']),
+            stage=UploadStage(told['stage']),
+            stages=tuple(UploadStage(stage) for stage in told['stages']),
+            course=tuple(UploadStage(stage) for stage in told['course']),
             taken_up=True,
             wanted=None if wanted is None else (int(wanted[0]), int(wanted[1])),
             since=None if waited is None else now - float(waited),
@@ -307,9 +325,9 @@ def step(raw: Raw, transfer: Transfer, now: float) -> Transfer:
         return transfer
     if transfer.looking:
         return _watch(raw, transfer, now)
-    if transfer.stage is Stage.SEND:
+    if transfer.stage is UploadStage.SEND:
         return _send(raw, transfer, now)
-    if transfer.stage is Stage.ABORT:
+    if transfer.stage is UploadStage.ABORT:
         return _clear(raw, transfer, now)
     return _order(raw, transfer, now)
 
@@ -321,7 +339,7 @@ def _clear(raw: Raw, transfer: Transfer, now: float) -> Transfer:
     command belongs to an upload, or is not reported.
     """
     try:
-        reply = raw(NetFn.GROUP, Command.STATUS, encode_plain())
+        reply = raw(NetFn.GROUP, HpmCommand.STATUS, encode_plain())
     except BmcUnreachable as exc:
         return _wait(raw, transfer, now, exc.what)
     if reply.ok and parse_status(reply.data, raw.label).command not in _OF_UPLOADS:
@@ -329,7 +347,7 @@ def _clear(raw: Raw, transfer: Transfer, now: float) -> Transfer:
     return _order(raw, transfer, now)
 
 
-_OF_UPLOADS = frozenset({Command.INITIATE, Command.UPLOAD, Command.FINISH})
+_OF_UPLOADS = frozenset({HpmCommand.INITIATE, HpmCommand.UPLOAD, HpmCommand.FINISH})
 
 
 def _order(raw: Raw, transfer: Transfer, now: float) -> Transfer:
@@ -345,16 +363,16 @@ def _order(raw: Raw, transfer: Transfer, now: float) -> Transfer:
         return _done(transfer)
     if reply.code == IN_PROGRESS:
         return _wait(raw, replace(transfer, looking=True, doubt=False), now, f'{NAMES[command]} goes on', least=_NOW)
-    if reply.code == Code.BUSY:
+    if reply.code == CompletionCode.BUSY:
         return _wait(raw, transfer, now, 'it is busy', least=BUSY_PAUSE)
     if reply.code in AWAY:
         return _wait(raw, replace(transfer, looking=True, doubt=True), now, f'it answered {reply.code:02X}h')
-    if transfer.stage is Stage.ABORT and reply.code != Code.PRIVILEGE:
+    if transfer.stage is UploadStage.ABORT and reply.code != CompletionCode.PRIVILEGE:
         return _done(transfer)  # there was nothing to abort
     return _after_refusal(raw, transfer, command, reply)
 
 
-def _after_refusal(raw: Raw, transfer: Transfer, command: Command, reply: Reply) -> Transfer:
+def _after_refusal(raw: Raw, transfer: Transfer, command: HpmCommand, reply: CommandReply) -> Transfer:
     """Restart an upload that a controller has refused, if a restart may help.
 
     * The controller may have restarted between two turns, and have lost the upload.
@@ -363,10 +381,15 @@ def _after_refusal(raw: Raw, transfer: Transfer, command: Command, reply: Reply)
     :raises WriteFailed: a restart does not help, or was done :data:`_ANEW` times already.
     """
     stage = transfer.stage
-    if reply.code != Code.PRIVILEGE and reply.code not in NOT_THERE and transfer.anew < _ANEW:
-        if transfer.taken_up and stage in (Stage.SEND, Stage.FINISH):
+    if reply.code != CompletionCode.PRIVILEGE and reply.code not in NOT_THERE and transfer.anew < _ANEW:
+        if transfer.taken_up and stage in (UploadStage.SEND, UploadStage.FINISH):
             return _anew(transfer)
-        if stage is Stage.FINISH and reply.code in _NOT_WHOLE and transfer.refused is None and transfer.size > PLAIN_BLOCK:
+        if (
+            stage is UploadStage.FINISH
+            and reply.code in _NOT_WHOLE
+            and transfer.refused is None
+            and transfer.size > PLAIN_BLOCK
+        ):
             return _anew(replace(transfer, size=PLAIN_BLOCK, taken=PLAIN_BLOCK, refused=PLAIN_BLOCK + 1))
     raise _failed(raw, transfer, command, reply)
 
@@ -390,22 +413,22 @@ def _anew(transfer: Transfer) -> Transfer:
     )
 
 
-def _request(transfer: Transfer) -> tuple[Command, bytes]:
+def _request(transfer: Transfer) -> tuple[HpmCommand, bytes]:
     """The command of a stage other than sending blocks."""
     number = transfer.upload.component
-    if transfer.stage is Stage.ABORT:
-        return Command.ABORT, encode_plain()
-    if transfer.stage is Stage.FINISH:
-        return Command.FINISH, encode_finish(number, transfer.sent)
-    return Command.INITIATE, encode_initiate(frozenset({number}), _ACTIONS[transfer.stage])
+    if transfer.stage is UploadStage.ABORT:
+        return HpmCommand.ABORT, encode_plain()
+    if transfer.stage is UploadStage.FINISH:
+        return HpmCommand.FINISH, encode_finish(number, transfer.sent)
+    return HpmCommand.INITIATE, encode_initiate(frozenset({number}), _ACTIONS[transfer.stage])
 
 
-_ACTIONS = {Stage.BACKUP: ActionKind.BACKUP, Stage.PREPARE: ActionKind.PREPARE, Stage.OPEN: ActionKind.UPLOAD}
+_ACTIONS = {UploadStage.BACKUP: ActionKind.BACKUP, UploadStage.PREPARE: ActionKind.PREPARE, UploadStage.OPEN: ActionKind.UPLOAD}
 
 
 def _is_settled(transfer: Transfer) -> bool:
     """Whether whole blocks of a final size, except the last one, can be sent in a row."""
-    goes_on = transfer.stage is Stage.SEND and not transfer.looking and not transfer.pause and transfer.since is None
+    goes_on = transfer.stage is UploadStage.SEND and not transfer.looking and not transfer.pause and transfer.since is None
     whole = transfer.offset + transfer.size < transfer.end
     return goes_on and whole and transfer.size == transfer.taken == _next_size(transfer.taken, transfer.refused)
 
@@ -424,16 +447,16 @@ def _row(raw: Raw, transfer: Transfer, clock: Callable[[], float], until: float)
                 return
             yield encode_block(number, firmware[offset : offset + size])
 
-    def taken(reply: Reply) -> bool:
+    def taken(reply: CommandReply) -> bool:
         nonlocal count, now
         if reply.code or reply.data != _NO_SECTION:
             return False
         count, now = count + 1, clock()
         return True
 
-    answer: Reply | BmcUnreachable | None
+    answer: CommandReply | BmcUnreachable | None
     try:
-        answer = series(raw, NetFn.GROUP, Command.UPLOAD, blocks(), taken)
+        answer = series(raw, NetFn.GROUP, HpmCommand.UPLOAD, blocks(), taken)
     except BmcUnreachable as exc:
         answer = exc
     done = count * size
@@ -452,22 +475,27 @@ def _send(raw: Raw, transfer: Transfer, now: float) -> Transfer:
     return _heard(raw, transfer, _answer(raw, transfer.number, _block(transfer)), now)
 
 
-def _answer(raw: Raw, number: int, block: bytes) -> Reply | BmcUnreachable:
+def _answer(raw: Raw, number: int, block: bytes) -> CommandReply | BmcUnreachable:
     """Send a block; its reply, or the error if there is none."""
     try:
-        return raw(NetFn.GROUP, Command.UPLOAD, encode_block(number, block))
+        return raw(NetFn.GROUP, HpmCommand.UPLOAD, encode_block(number, block))
     except BmcUnreachable as exc:
         return exc
 
 
-def _heard(raw: Raw, transfer: Transfer, reply: Reply | BmcUnreachable, now: float) -> Transfer:
+def _heard(raw: Raw, transfer: Transfer, reply: CommandReply | BmcUnreachable, now: float) -> Transfer:
     """The next state after the reply to a block."""
     if isinstance(reply, BmcUnreachable):
         if not reply.sent:
             return _wait(raw, transfer, now, reply.what)
         if not transfer.sent and transfer.size > SAFE_BLOCK:  # a long block may get lost: restart with shorter ones
             smaller = max(SAFE_BLOCK, transfer.size // 4)
-            opened = replace(transfer, size=smaller, stage=Stage.OPEN, stages=(Stage.SEND, Stage.FINISH, Stage.STAGED))
+            opened = replace(
+                transfer,
+                size=smaller,
+                stage=UploadStage.OPEN,
+                stages=(UploadStage.SEND, UploadStage.FINISH, UploadStage.STAGED),
+            )
             return _wait(raw, opened, now, reply.what)
         return _wait(raw, replace(transfer, doubt=True), now, reply.what)
     if reply.ok:
@@ -478,7 +506,7 @@ def _heard(raw: Raw, transfer: Transfer, reply: Reply | BmcUnreachable, now: flo
             raw,
             replace(transfer, looking=True, doubt=False, wanted=wanted),
             now,
-            f'{NAMES[Command.UPLOAD]} goes on',
+            f'{NAMES[HpmCommand.UPLOAD]} goes on',
             least=_NOW,
         )
     if reply.code in _OUT_OF_ORDER and (reply.again or transfer.doubt):
@@ -487,11 +515,11 @@ def _heard(raw: Raw, transfer: Transfer, reply: Reply | BmcUnreachable, now: flo
     if reply.code in TOO_LONG and length > max(1, transfer.taken):
         smaller = transfer.taken + (length - transfer.taken) // 2
         return replace(transfer, size=smaller, refused=length)
-    if reply.code == Code.BUSY:
+    if reply.code == CompletionCode.BUSY:
         return _wait(raw, transfer, now, f'it answered {reply.code:02X}h', least=BUSY_PAUSE)
     if reply.code in AWAY:
         return _wait(raw, replace(transfer, doubt=True), now, f'it answered {reply.code:02X}h')
-    return _after_refusal(raw, transfer, Command.UPLOAD, reply)
+    return _after_refusal(raw, transfer, HpmCommand.UPLOAD, reply)
 
 
 def _block(transfer: Transfer) -> bytes:
@@ -539,23 +567,23 @@ def _taken(raw: Raw, transfer: Transfer, section: tuple[int, int] | None) -> Tra
 
 def _watch(raw: Raw, transfer: Transfer, now: float) -> Transfer:
     """Poll the outcome of the last command."""
-    command = Command.UPLOAD if transfer.stage is Stage.SEND else _request(transfer)[0]
+    command = HpmCommand.UPLOAD if transfer.stage is UploadStage.SEND else _request(transfer)[0]
     try:
-        reply = raw(NetFn.GROUP, Command.STATUS, encode_plain())
+        reply = raw(NetFn.GROUP, HpmCommand.STATUS, encode_plain())
     except BmcUnreachable as exc:
         return _wait(raw, transfer, now, exc.what)
-    if reply.code == Code.BUSY or reply.code in AWAY:
+    if reply.code == CompletionCode.BUSY or reply.code in AWAY:
         return _wait(raw, transfer, now, f'it answered {reply.code:02X}h')
     if not reply.ok:
-        raise _failed(raw, transfer, Command.STATUS, reply)
+        raise _failed(raw, transfer, HpmCommand.STATUS, reply)
     status = parse_status(reply.data, raw.label)
     if status.code == IN_PROGRESS:
         return _wait(raw, transfer, now, f'{NAMES[command]} goes on', least=SOON)
-    if transfer.doubt and not (transfer.stage is Stage.FINISH and status.command == command):
+    if transfer.doubt and not (transfer.stage is UploadStage.FINISH and status.command == command):
         return _wait(raw, replace(transfer, looking=False, doubt=False), now, f'{NAMES[command]} was not answered')
-    if status.code != Code.OK and transfer.stage is not Stage.ABORT:
-        return _after_refusal(raw, transfer, command, Reply(status.code))
-    return _taken(raw, transfer, transfer.wanted) if transfer.stage is Stage.SEND else _done(transfer)
+    if status.code != CompletionCode.OK and transfer.stage is not UploadStage.ABORT:
+        return _after_refusal(raw, transfer, command, CommandReply(status.code))
+    return _taken(raw, transfer, transfer.wanted) if transfer.stage is UploadStage.SEND else _done(transfer)
 
 
 def _done(transfer: Transfer) -> Transfer:
@@ -569,7 +597,7 @@ def _done(transfer: Transfer) -> Transfer:
         taken_up=False,
         since=None,
     )
-    if transfer.stage is not Stage.SEND:
+    if transfer.stage is not UploadStage.SEND:
         return transfer
     return replace(transfer, offset=0, end=len(transfer.upload.firmware), number=0, sent=0)
 
@@ -592,9 +620,9 @@ def _wait(raw: Raw, transfer: Transfer, now: float, why: str, *, least: timedelt
 _AGAIN = 'nothing of it is activated; it has to be uploaded again from the beginning'
 
 
-def _failed(raw: Raw, transfer: Transfer, command: Command, reply: Reply) -> Exception:
+def _failed(raw: Raw, transfer: Transfer, command: HpmCommand, reply: CommandReply) -> Exception:
     """The error for a command of an upload that failed."""
-    if reply.code == Code.PRIVILEGE or reply.code in NOT_THERE:
+    if reply.code == CompletionCode.PRIVILEGE or reply.code in NOT_THERE:
         return refusal(raw, NAMES[command], reply)
     means = _MEANS.get((command, reply.code))
     what = f'{NAMES[command]} ended with completion code {reply.code:02X}h' + (f': {means}' if means else '')

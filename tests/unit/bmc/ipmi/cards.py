@@ -4,7 +4,7 @@
 
 import struct
 
-from baremetal_acc.bmc.ipmi.command import Reply
+from baremetal_acc.bmc.ipmi.command import CommandReply
 
 
 def zero(data: bytes) -> bytes:
@@ -115,7 +115,7 @@ class Fake:
         assert len(data) <= self.longest
         self.asked.append((netfn, command, bytes(data), lun, once))
         whole = self.answer(netfn, command, bytes(data))
-        return Reply(whole[0], whole[1:])
+        return CommandReply(whole[0], whole[1:])
 
     def answer(self, netfn, command, data):
         """Completion code and data."""

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baremetal_acc.bmc.ipmi.bridge import Bridge, Request, decode
-from baremetal_acc.bmc.ipmi.command import Reply
+from baremetal_acc.bmc.ipmi.bridge import Bridge, BridgedRequest, decode
+from baremetal_acc.bmc.ipmi.command import CommandReply
 from baremetal_acc.errors import BmcAnswerInvalid, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
 from tests.unit.bmc.ipmi.cards import Fake
 
@@ -46,9 +46,9 @@ def over(raw, time=None, **kwargs):
 
 def test_a_request_has_the_bytes_of_the_bus():
     """Get Device ID to 72h, sequence 5: 72 18 76, then 20 14 01 CB; each part sums up to 0."""
-    request = Request(to=0x72, netfn=0x06, command=0x01, sequence=5)
+    request = BridgedRequest(to=0x72, netfn=0x06, command=0x01, sequence=5)
     assert bytes.fromhex('72 18 76 20 14 01 cb') == request.encode()
-    lun = Request(to=0x72, netfn=0x0A, command=0x11, sequence=63, data=b'\0\0\0\x08', lun=2)
+    lun = BridgedRequest(to=0x72, netfn=0x0A, command=0x11, sequence=63, data=b'\0\0\0\x08', lun=2)
     assert bytes.fromhex('72 2a 64 20 fc 11 00 00 00 08 cb') == lun.encode()
 
 
@@ -63,9 +63,9 @@ def test_an_answer_is_read_by_its_bytes():
         answer.code,
         answer.data,
     )
-    assert answer.answers(Request(to=0x72, netfn=0x06, command=0x01, sequence=5))
+    assert answer.answers(BridgedRequest(to=0x72, netfn=0x06, command=0x01, sequence=5))
     for other in ({'to': 0x74}, {'netfn': 0x04}, {'command': 2}):
-        assert not answer.answers(Request(**{'to': 0x72, 'netfn': 0x06, 'command': 0x01, 'sequence': 5, **other}))
+        assert not answer.answers(BridgedRequest(**{'to': 0x72, 'netfn': 0x06, 'command': 0x01, 'sequence': 5, **other}))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_the_far_controller_answers_not_the_near_one(answers_by):
     """Wherever its answer comes."""
     bmc, amc, _ = machine(answers_by)
     bridge = over(bmc)
-    assert Reply(0, amc.device_id()) == bridge(6, 1)
+    assert CommandReply(0, amc.device_id()) == bridge(6, 1)
     assert amc.device_id() != bmc.device_id()
     assert ('fake 20h, controller 72h on channel 0', 25) == (bridge.label, bridge.longest)
 
@@ -96,7 +96,7 @@ def test_two_bridges_reach_further_and_each_takes_eight_bytes():
     """The BMC takes 40, the bus 25."""
     bmc, _, far = machine()
     bridge = Bridge(over(bmc), address=0x82, channel=7)
-    assert Reply(0, far.device_id()) == bridge(6, 1)
+    assert CommandReply(0, far.device_id()) == bridge(6, 1)
     assert ('fake 20h, controller 72h on channel 0, controller 82h on channel 7', 17) == (bridge.label, bridge.longest)
     assert 12 == Bridge(Fake(longest=20), address=0x72).longest
 
@@ -128,7 +128,7 @@ def test_an_absent_controller_answers_that_it_cannot_be_reached(code, given):
     """At once: nothing is waited for. Busy stays busy."""
     bmc, _, _ = machine()
     bmc.codes = {(6, 0x34): code}
-    assert Reply(given) == over(bmc)(6, 1)
+    assert CommandReply(given) == over(bmc)(6, 1)
     assert 1 == len(bmc.asked)
 
 
@@ -144,7 +144,7 @@ def test_a_near_controller_that_is_no_bridge_says_so(code, error):
 def test_a_request_that_the_bus_does_not_take_is_not_sent():
     """It gets the code that a controller gives, so that blocks are made shorter."""
     bmc, _, _ = machine()
-    assert Reply(0xC8) == over(bmc)(0x2C, 0x32, bytes(26))
+    assert CommandReply(0xC8) == over(bmc)(0x2C, 0x32, bytes(26))
     assert [] == bmc.asked
 
 
@@ -187,7 +187,7 @@ def test_an_answer_in_the_queue_is_of_the_channel_that_was_asked(channel, taken)
     bmc = Elsewhere(behind={(0, 0x72): amc})
     bmc.answers_by, bmc.channel = 'queue', channel
     if taken:
-        assert Reply(0, amc.device_id()) == over(bmc)(6, 1)
+        assert CommandReply(0, amc.device_id()) == over(bmc)(6, 1)
     else:
         with pytest.raises(BmcUnreachable):
             over(bmc)(6, 1)
@@ -198,7 +198,7 @@ def test_a_bmc_may_give_back_its_own_sequence_number():
     bmc = Garbled()
     bmc.message = bytes.fromhex('20 1c c4 72 38 01 00 01 02 01 03 02 0d 5a 31 00 34 12 00 00 00 00 6e')
     for _ in range(2):
-        assert Reply(0, bmc.message[7:-1]) == over(bmc)(6, 1)
+        assert CommandReply(0, bmc.message[7:-1]) == over(bmc)(6, 1)
 
 
 def test_an_answer_in_the_queue_to_an_earlier_request_is_passed_over():
@@ -208,7 +208,7 @@ def test_an_answer_in_the_queue_to_an_earlier_request_is_passed_over():
     bridge(6, 1)
     old = (amc.sequences[0] - 1) % 64 << 2
     bmc.queue = [b'\0' + bytes.fromhex('1c c4') + bytes([0x72, old, 1, 0xC1, -(0x72 + old + 1 + 0xC1) & 0xFF])]
-    assert Reply(0, amc.device_id()) == bridge(6, 1)
+    assert CommandReply(0, amc.device_id()) == bridge(6, 1)
     assert [] == bmc.queue
 
 
@@ -217,7 +217,7 @@ def test_messages_for_others_in_the_queue_are_passed_over():
     bmc, amc, _ = machine('queue')
     late = bytes.fromhex('1c c4 74 14 01 c1 b6')
     bmc.queue = [b'\0' + late, b'\7' + late, b'', b'\0\1\2']
-    assert Reply(0, amc.device_id()) == over(bmc)(6, 1)
+    assert CommandReply(0, amc.device_id()) == over(bmc)(6, 1)
 
 
 def test_an_answer_that_does_not_come_is_waited_for_as_long_as_was_said():

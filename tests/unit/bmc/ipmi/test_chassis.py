@@ -5,11 +5,11 @@
 import pytest
 
 from baremetal_acc.bmc.ipmi import chassis
-from baremetal_acc.bmc.ipmi.command import NetFn, Reply
+from baremetal_acc.bmc.ipmi.command import CommandReply, NetFn
 from baremetal_acc.errors import BmcBusy, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.inventory import HostReading, PowerEvent, PowerState
 
-WHO = Reply(0, bytes((0x20, 1, 1, 0, 2, 0x8E, 0, 0, 0, 0, 0)))
+WHO = CommandReply(0, bytes((0x20, 1, 1, 0, 2, 0x8E, 0, 0, 0, 0, 0)))
 
 
 class Controller:
@@ -24,7 +24,7 @@ class Controller:
 
     def __call__(self, netfn, command, data=b'', *, lun=0, once=False, within=None):
         self.asked.append((netfn, command))
-        replies = self.replies.get((netfn, command), [Reply(0xC1)])
+        replies = self.replies.get((netfn, command), [CommandReply(0xC1)])
         reply = replies.pop(0) if len(replies) > 1 else replies[0]
         if isinstance(reply, Exception):
             raise reply
@@ -47,14 +47,14 @@ READ = {CAUSE: chassis.restart_cause, HOURS: chassis.power_on_hours, LOG: chassi
 )
 def test_the_status_of_the_chassis_tells_the_last_change_of_power_too(data, power, events):
     """In the one answer; reserved bits are none."""
-    controller = Controller((NetFn.CHASSIS, 0x01), Reply(0, data))
+    controller = Controller((NetFn.CHASSIS, 0x01), CommandReply(0, data))
     assert HostReading(power=power, power_event=frozenset(events)) == chassis.status(controller)
     assert [(NetFn.CHASSIS, 0x01)] == controller.asked
 
 
 def test_a_status_that_cannot_be_read_is_an_error():
     """The power has to be known."""
-    for reply, error in ((Reply(0xC1), BmcUnsupported), (Reply(0xC0), BmcBusy)):
+    for reply, error in ((CommandReply(0xC1), BmcUnsupported), (CommandReply(0xC0), BmcBusy)):
         with pytest.raises(error):
             chassis.status(Controller((NetFn.CHASSIS, 0x01), reply))
 
@@ -75,12 +75,12 @@ def test_a_status_that_cannot_be_read_is_an_error():
 )
 def test_the_cause_of_the_last_start(data, said):
     """With the channel where a command was the cause. That it is unknown is nothing that could be compared."""
-    assert said == chassis.restart_cause(Controller(CAUSE, Reply(0, data)))
+    assert said == chassis.restart_cause(Controller(CAUSE, CommandReply(0, data)))
 
 
 def test_every_cause_is_another_text():
     """So that two of them differ."""
-    said = {chassis.restart_cause(Controller(CAUSE, Reply(0, bytes((cause, 0))))) for cause in range(16)}
+    said = {chassis.restart_cause(Controller(CAUSE, CommandReply(0, bytes((cause, 0))))) for cause in range(16)}
     assert 16 == len(said)
 
 
@@ -96,7 +96,7 @@ def test_every_cause_is_another_text():
 )
 def test_the_time_that_the_machine_was_on(data, minutes):
     """Steps times their length; a step of no length, or a short answer, says nothing."""
-    assert minutes == chassis.power_on_hours(Controller(HOURS, Reply(0, data)))
+    assert minutes == chassis.power_on_hours(Controller(HOURS, CommandReply(0, data)))
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_the_time_that_the_machine_was_on(data, minutes):
 )
 def test_the_mark_of_the_log(data, mark):
     """How many entries, and when the last one was added."""
-    assert mark == chassis.log_mark(Controller(LOG, Reply(0, data)))
+    assert mark == chassis.log_mark(Controller(LOG, CommandReply(0, data)))
 
 
 @pytest.mark.parametrize('command', list(READ))
 @pytest.mark.parametrize('code', [0xC0, 0xC1, 0xC2, 0xC7, 0xCC, 0xD4, 0xD5, 0xFF])
 def test_what_a_bmc_lacks_or_refuses_it_does_not_say(command, code):
     """Asked once: a poll is not held up by it."""
-    controller = Controller(command, Reply(code))
+    controller = Controller(command, CommandReply(code))
     assert READ[command](controller) is None
     assert [command] == controller.asked
 

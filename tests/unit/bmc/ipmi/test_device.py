@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from baremetal_acc.bmc.ipmi import device, sdr
-from baremetal_acc.bmc.ipmi.command import Reply
+from baremetal_acc.bmc.ipmi.command import CommandReply
 from baremetal_acc.bmc.ipmi.device import DeviceId, Hop, Unread, identify, look, parse, way
-from baremetal_acc.bmc.ipmi.node_busy_retry import Patience
+from baremetal_acc.bmc.ipmi.node_busy_retry import NodeBusyRetry
 from baremetal_acc.errors import BmcAnswerInvalid, BmcNotAuthorised, BmcUnreachable
 from tests.unit.bmc.ipmi.cards import Fake, board, fru_locator, mc_locator, memory, sensor
 
@@ -284,10 +284,10 @@ def test_any_answers_give_a_look_or_an_error_of_ours(data):
             self.asked += 1
             assert self.asked < 1000
             if (netfn, command) == (6, 1):
-                return Reply(0, b'\x20\x81\x01\x02\x02\xff' + bytes(9))
+                return CommandReply(0, b'\x20\x81\x01\x02\x02\xff' + bytes(9))
             if self.asked > 40:
-                return Reply(0xC1)
-            return Reply(data.draw(st.sampled_from([0, 0, 0, 0, 0xC5, 0xC8, 0xCB])), data.draw(st.binary(max_size=30)))
+                return CommandReply(0xC1)
+            return CommandReply(data.draw(st.sampled_from([0, 0, 0, 0, 0xC5, 0xC8, 0xCB])), data.draw(st.binary(max_size=30)))
 
     try:
         found = look(Chance())
@@ -381,7 +381,7 @@ def test_an_empty_bay_that_is_busy_for_ever_does_not_use_up_the_patience_with_a_
     bmc = Momentary(frus={0: SERVER, 1: SECOND, 2: CARD}, repository=records)
     bmc.refused = {1: (code, 10**6), 2: (code, 3)}
     time = Time()
-    found = look(bmc, Patience(timedelta(seconds=5), clock=time.clock, sleep=time.sleep))
+    found = look(bmc, NodeBusyRetry(timedelta(seconds=5), clock=time.clock, sleep=time.sleep))
     assert [(0, True), (1, False), (2, True)] == [(f.number, f.contents is not None) for f in found.frus]
     assert [('FRU 1', False)] == [(u.what, u.hides) for u in found.unread]
     assert time.now < 2

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baremetal_acc.bmc.driver import BmcAddress, Document
-from baremetal_acc.bmc.ipmi.command import Reply
+from baremetal_acc.bmc.ipmi.command import CommandReply
 from baremetal_acc.bmc.ipmi.documents import IpmiWriter
 from baremetal_acc.bmc.ipmi.firmware_firewall import apply, masks
-from baremetal_acc.bmc.ipmi.firmware_firewall.apply import Firewall, Subset, Table, Write
+from baremetal_acc.bmc.ipmi.firmware_firewall.apply import FirewallTable, FirmwareFirewallState, MaskWrite, Subset
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
     BmcError,
@@ -129,14 +129,14 @@ class Controller:
         if len(self.log) - 1 in self.silent or len(self.written) >= self.silent_after_writes:
             raise BmcUnreachable(bmc=self.label, what='no answer')
         if (netfn, command) == (0x2C, 0x2E):
-            return Reply(0xC1) if PICMG in self.lacks else Reply(0, bytes(8))
+            return CommandReply(0xC1) if PICMG in self.lacks else CommandReply(0, bytes(8))
         assert 0x06 == netfn
         if self.absent:
-            return Reply(0xC1)
+            return CommandReply(0xC1)
         if command == 0x09:
             return self.netfns(data)
         if (command, data[1] & 0x3F) in self.codes:
-            return Reply(self.codes[command, data[1] & 0x3F])
+            return CommandReply(self.codes[command, data[1] & 0x3F])
         if command == 0x64:
             return self.listed(data[1], data[2])
         return self.masks(command, data)
@@ -144,15 +144,15 @@ class Controller:
     def listed(self, netfn, index):
         whose = {0x2E: (VENDOR.qualifier,), 0x2C: self.bodies}.get(netfn)
         if whose is None or index >= len(whose):
-            return Reply(0xCC if whose is None else 0xC9)
-        return Reply(0, bytes([0x80 * (index == len(whose) - 1), 1]) + whose[index])
+            return CommandReply(0xCC if whose is None else 0xC9)
+        return CommandReply(0, bytes([0x80 * (index == len(whose) - 1), 1]) + whose[index])
 
     def netfns(self, data):
         assert bytes([HOST]) == data
         used = [{s.netfn // 2 for s in self.subsets if s.lun == lun} for lun in range(4)]
         used[0] |= {0, 2}  # Chassis and Sensor, too
         luns = sum(1 << 2 * lun for lun in range(4) if used[lun])
-        return Reply(0, bytes([luns]) + b''.join(sum(1 << n for n in one).to_bytes(4, 'little') for one in used))
+        return CommandReply(0, bytes([luns]) + b''.join(sum(1 << n for n in one).to_bytes(4, 'little') for one in used))
 
     def masks(self, command, data):
         channel, operation, netfn, lun = data[0], data[1] >> 6, data[1] & 0x3F, data[2]
@@ -160,20 +160,24 @@ class Controller:
         rest = data[3:]
         mask, rest = (rest[:16], rest[16:]) if command == 0x60 else (b'', rest)
         if channel not in (LAN, HOST):
-            return Reply(0xCC)
+            return CommandReply(0xCC)
         half = set(range(operation * 128, operation * 128 + 128))
         there = [s for s in self.subsets if (s.netfn, s.lun) == (netfn, lun)]
         if not there:
-            return Reply(0, b'\xff' * 16 if command == 0x0A else bytes(16)) if self.arrays else Reply(0xCC if lun else 0xCB)
+            return (
+                CommandReply(0, b'\xff' * 16 if command == 0x0A else bytes(16))
+                if self.arrays
+                else CommandReply(0xCC if lun else 0xCB)
+            )
         habit = self.qualifier if netfn == 0x2C else 'strict'
         sizes = {'strict': {len(there[0].qualifier)}, 'lenient': {0, 1}, 'ignored': {1}, 'none': {0}}[habit]
         if len(rest) not in sizes:
-            return Reply(0xC7)
+            return CommandReply(0xC7)
         meant = [s for s in there if s.qualifier == rest or habit in ('ignored', 'none') or not rest]
         if habit in ('ignored', 'none'):
             meant = [s for s in there if s in TO_CLOSE] or meant
         if not meant:
-            return Reply(0xCB)
+            return CommandReply(0xCB)
         subset = meant[0]
         if command == 0x60:
             return self.write(channel, subset, half, mask, operation)
@@ -182,29 +186,29 @@ class Controller:
             0x0C: self.configurable(subset) & half,
             0x61: self.enables[channel, subset] & half,
         }[command]
-        return Reply(0, bytes(sum(1 << b for b in range(8) if operation * 128 + 8 * i + b in answer) for i in range(16)))
+        return CommandReply(0, bytes(sum(1 << b for b in range(8) if operation * 128 + 8 * i + b in answer) for i in range(16)))
 
     def write(self, channel, subset, half, mask, operation):
         assert HOST == channel, 'the LAN channel is never written'
         self.written.append((subset, operation))
         wanted = {operation * 128 + n for n in range(128) if mask[n // 8] >> n % 8 & 1}
         if self.deaf:
-            return Reply(0)
+            return CommandReply(0)
         code = self.fails.get(len(self.written) - 1)
         now = self.enables[channel, subset]
         for command in sorted(half):
             if (command in wanted) == (command in now):
                 continue
             if command not in self.configurable(subset):
-                return Reply(0x80)
+                return CommandReply(0x80)
             if code and command in (0x35, 0x52) and self.partial:
-                return Reply(code)
+                return CommandReply(code)
             if not code or self.partial:
                 now = now | {command} if command in wanted else now - {command}
                 self.enables[channel, subset] = now
                 if self.one_for_all:
                     self.enables[LAN, subset] = now
-        return Reply(code or 0)
+        return CommandReply(code or 0)
 
 
 def read(controller):
@@ -313,11 +317,11 @@ def test_the_order_of_writes_leaves_app_on_lun_0_to_the_end():
     enabled = frozenset({0x52, 0x60})
     both = enabled | {0xF0}
     tables = [
-        Table(subset=Subset(netfn=netfn, lun=lun), supported=both, configurable=both, enabled=both)
+        FirewallTable(subset=Subset(netfn=netfn, lun=lun), supported=both, configurable=both, enabled=both)
         for netfn in (0x06, 0x30)
         for lun in (0, 1)
     ]
-    planned = [(w.subset.netfn, w.subset.lun, w.operation) for w in apply.plan(Firewall(tables=tuple(tables)))]
+    planned = [(w.subset.netfn, w.subset.lun, w.operation) for w in apply.plan(FirmwareFirewallState(tables=tuple(tables)))]
     others = [(0x30, 1, 1), (0x30, 1, 0), (0x30, 0, 1), (0x30, 0, 0)]
     assert [*others, (6, 1, 0), (6, 0, 0), (6, 1, 0), (6, 0, 0)] == planned
 
@@ -366,8 +370,8 @@ def test_all_that_a_controller_lets_be_closed_can_be_opened_again():
     subsets += [Subset(netfn=n, qualifier=b'\xb7\xa2\0', lun=lun) for n in range(0x30, 0x40, 2) for lun in range(4)]
     subsets += [Subset(netfn=0x2C, qualifier=q, lun=lun) for q in (b'\0', b'\x52') for lun in range(4)]
     subsets += [Subset(netfn=0x2E, qualifier=bytes([n, 1, 0]), lun=lun) for n in range(16) for lun in range(4)]
-    tables = [Table(subset=s, supported=everything, configurable=everything, enabled=everything) for s in subsets]
-    undo = apply.undo_of(apply.plan(Firewall(tables=tuple(tables))))
+    tables = [FirewallTable(subset=s, supported=everything, configurable=everything, enabled=everything) for s in subsets]
+    undo = apply.undo_of(apply.plan(FirmwareFirewallState(tables=tuple(tables))))
     assert undo == apply.parse_undo(apply.encode_undo(undo))
 
 
@@ -397,7 +401,7 @@ def test_a_qualifier_that_the_maker_wants_is_asked_for(told, holds):
             if netfn != OEM.netfn:
                 return super().listed(netfn, index)
             last = 0x80 * (index == len(told) - 1)
-            return Reply(0, bytes([last, 1]) + told[index]) if index < len(told) else Reply(0xC9)
+            return CommandReply(0, bytes([last, 1]) + told[index]) if index < len(told) else CommandReply(0xC9)
 
         def masks(self, command, data):
             if data[1] & 0x3F != OEM.netfn:
@@ -405,8 +409,8 @@ def test_a_qualifier_that_the_maker_wants_is_asked_for(told, holds):
             size = 19 if command == 0x60 else 3
             wanted = told[0] if holds else b'\x07'
             if len(data) != size + len(wanted):
-                return Reply(0xC7)
-            return super().masks(command, data[:size]) if data[size:] == wanted else Reply(0xCB)
+                return CommandReply(0xC7)
+            return super().masks(command, data[:size]) if data[size:] == wanted else CommandReply(0xCB)
 
     controller = Wanting()
     trouble, undo = locked(controller)
@@ -616,15 +620,15 @@ def test_netfn_2c_without_picmg_needs_no_lock(more, bodies, answers, holds):
     class Another(Controller):
         def __call__(self, netfn, command, data=b'', **kwargs):
             reply = super().__call__(netfn, command, data, **kwargs)
-            return Reply(answers, bytes(8)) if netfn == 0x2C else reply
+            return CommandReply(answers, bytes(8)) if netfn == 0x2C else reply
 
         def netfns(self, data):
             used = sum(1 << n // 2 for n in (6, 0xA, 0xC, 0x2C, 0x2E, 0x30))
-            return Reply(0, bytes([1]) + used.to_bytes(4, 'little') + bytes(12))
+            return CommandReply(0, bytes([1]) + used.to_bytes(4, 'little') + bytes(12))
 
         def masks(self, command, data):
             known = more or data[1] & 0x3F != 0x2C
-            return super().masks(command, data) if known else Reply(0xCC)
+            return super().masks(command, data) if known else CommandReply(0xCC)
 
     controller = Another(lacks=frozenset({PICMG}), more=more, bodies=bodies)
     assert locked(controller)[0] is None
@@ -645,10 +649,10 @@ def test_a_controller_without_list_and_without_bodies_is_told_that_it_shows_noth
         def masks(self, command, data):
             if data[1] & 0x3F != 0x2C:
                 return super().masks(command, data)
-            return Reply(0, b'\xff' * 16) if command == 0x0A and data[1] >> 6 in self.halves else Reply(0xCB)
+            return CommandReply(0, b'\xff' * 16) if command == 0x0A and data[1] >> 6 in self.halves else CommandReply(0xCB)
 
         def netfns(self, data):
-            return Reply(0, bytes([1]) + (0x68 | 1 << 22 | 1 << 23 | 1 << 24).to_bytes(4, 'little') + bytes(12))
+            return CommandReply(0, bytes([1]) + (0x68 | 1 << 22 | 1 << 23 | 1 << 24).to_bytes(4, 'little') + bytes(12))
 
     for halves, state in (((0, 1), LockState.LOCKED_REPORTED), ((0,), LockState.PARTIAL), ((1,), LockState.PARTIAL)):
         controller = Supports(lacks=frozenset({PICMG}))
@@ -665,11 +669,11 @@ def test_what_shows_commands_is_there_though_the_rest_is_refused(refused, told):
     class Half(Controller):
         def masks(self, command, data):
             asked = (command, data[1] >> 6)
-            return Reply(0xCC) if data[1] & 0x3F == 0x2C and asked == refused else super().masks(command, data)
+            return CommandReply(0xCC) if data[1] & 0x3F == 0x2C and asked == refused else super().masks(command, data)
 
         def netfns(self, data):
             used = sum(1 << s.netfn // 2 for s in self.subsets if told or s is not PICMG)
-            return Reply(0, bytes([1]) + used.to_bytes(4, 'little') + bytes(12))
+            return CommandReply(0, bytes([1]) + used.to_bytes(4, 'little') + bytes(12))
 
     controller = Half()
     assert locked(controller)[0] is None
@@ -682,11 +686,11 @@ def test_what_shows_commands_is_there_though_the_rest_is_refused(refused, told):
 
 LUNS = {
     'all are told': lambda reply: reply,
-    'none is told': lambda _: Reply(0xC1),
-    'it is refused': lambda _: Reply(0xCC),
-    'LUN 1 has none, and NetFns': lambda reply: Reply(0, bytes([reply.data[0] & ~0b1100]) + reply.data[1:]),
-    'LUN 1 has some, and no NetFn': lambda reply: Reply(0, reply.data[:5] + bytes(4) + reply.data[9:]),
-    'App is not used': lambda reply: Reply(0, bytes([reply.data[0], 0]) + reply.data[2:]),
+    'none is told': lambda _: CommandReply(0xC1),
+    'it is refused': lambda _: CommandReply(0xCC),
+    'LUN 1 has none, and NetFns': lambda reply: CommandReply(0, bytes([reply.data[0] & ~0b1100]) + reply.data[1:]),
+    'LUN 1 has some, and no NetFn': lambda reply: CommandReply(0, reply.data[:5] + bytes(4) + reply.data[9:]),
+    'App is not used': lambda reply: CommandReply(0, bytes([reply.data[0], 0]) + reply.data[2:]),
 }
 
 
@@ -698,7 +702,7 @@ def test_commands_of_another_lun_are_closed_whatever_is_told_of_luns(lun, says):
     class Odd(Controller):
         def netfns(self, data):
             reply = super().netfns(data)
-            return says(reply) if lun == 1 else reply if says is LUNS['all are told'] else Reply(0xC1)
+            return says(reply) if lun == 1 else reply if says is LUNS['all are told'] else CommandReply(0xC1)
 
     more = {Subset(netfn=0x06, lun=lun): {0x52}, Subset(netfn=0x30, lun=lun): {0x71, 0xF1}}
     controller = Odd(more=more, arrays=True)
@@ -715,13 +719,13 @@ def test_a_lun_that_is_not_told_and_refused_is_not_there():
 
     class Mute(Controller):
         def netfns(self, data):
-            return Reply(0xC1)
+            return CommandReply(0xC1)
 
         def masks(self, command, data):
             netfn, lun = data[1] & 0x3F, data[2]
             if lun == 0 and netfn in (0x02, 0x08, *range(0x32, 0x40, 2)):
-                return Reply(0, b'\xff' * 16 if command == 0x0A else bytes(16))
-            return Reply(0xD4) if (lun, netfn) in refused else super().masks(command, data)
+                return CommandReply(0, b'\xff' * 16 if command == 0x0A else bytes(16))
+            return CommandReply(0xD4) if (lun, netfn) in refused else super().masks(command, data)
 
     controller = Mute()
     assert locked(controller)[0] is None
@@ -737,10 +741,10 @@ def test_vendors_that_cannot_be_listed_on_a_lun_that_is_not_told_are_none():
 
     class Mute(Controller):
         def netfns(self, data):
-            return Reply(0xC1)
+            return CommandReply(0xC1)
 
         def listed(self, netfn, index):
-            return Reply(code)
+            return CommandReply(code)
 
     for code, luns in ((0xC1, 1), (0xC9, 1), (0xCC, 1), (0xD4, 4)):
         found = masks.observe(Mute(arrays=True))
@@ -749,24 +753,24 @@ def test_vendors_that_cannot_be_listed_on_a_lun_that_is_not_told_are_none():
 
 def test_a_command_that_can_be_closed_is_there_whatever_is_said_of_it():
     """Some controllers tell that what is closed is not supported, and some that nothing is."""
-    table = Table(subset=APP, supported=frozenset(), configurable=frozenset({0x52}), enabled=frozenset({0x52}))
+    table = FirewallTable(subset=APP, supported=frozenset(), configurable=frozenset({0x52}), enabled=frozenset({0x52}))
     assert frozenset({0x52}) == table.open
-    assert LockState.UNLOCKED == apply.judge(Firewall(tables=(table,))).state
+    assert LockState.UNLOCKED == apply.judge(FirmwareFirewallState(tables=(table,))).state
 
 
 def test_a_command_that_is_open_is_there_whatever_is_said_of_it():
     """Neither supported nor configurable, and open: it read as locked, since nothing was looked for there."""
-    table = Table(subset=APP, supported=frozenset({0x34}), configurable=frozenset({0x34}), enabled=frozenset({0x52}))
-    verdict = apply.judge(Firewall(tables=(table,)))
+    table = FirewallTable(subset=APP, supported=frozenset({0x34}), configurable=frozenset({0x34}), enabled=frozenset({0x52}))
+    verdict = apply.judge(FirmwareFirewallState(tables=(table,)))
     assert LockState.PARTIAL == verdict.state
     assert ('52h of 06/0 (Master Write-Read)',) == verdict.open == verdict.fixed
-    assert () == apply.plan(Firewall(tables=(table,)))
+    assert () == apply.plan(FirmwareFirewallState(tables=(table,)))
 
 
 def test_a_release_opens_only_what_can_be_opened():
     """A bit that cannot be changed would have the whole mask refused."""
-    table = Table(subset=APP, supported=frozenset({1, 0x52}), configurable=frozenset({0x52}), enabled=frozenset())
-    (write,) = apply.plan_release(Firewall(tables=(table,)), {APP: frozenset({1, 0x52})})
+    table = FirewallTable(subset=APP, supported=frozenset({1, 0x52}), configurable=frozenset({0x52}), enabled=frozenset())
+    (write,) = apply.plan_release(FirmwareFirewallState(tables=(table,)), {APP: frozenset({1, 0x52})})
     assert frozenset({0x52}) == write.after
 
 
@@ -809,7 +813,7 @@ def test_a_repair_that_fails_is_told():
 
     class Stuck(Controller):
         def write(self, channel, subset, half, mask, operation):
-            return Reply(0xD4) if self.written else super().write(channel, subset, half, mask, operation)
+            return CommandReply(0xD4) if self.written else super().write(channel, subset, half, mask, operation)
 
     controller = Stuck(partial=True, fails={0: 0xFF})
     writes = [w for w in apply.plan(masks.observe(controller)) if w.subset == PICMG]
@@ -872,7 +876,7 @@ class Aliasing(Controller):
 
     def __call__(self, netfn, command, data=b'', **kwargs):
         if (netfn, command) == (0x06, 0x60) and not self.is_open(LAN, APP, 0x60):
-            return Reply(0xD4)
+            return CommandReply(0xD4)
         return super().__call__(netfn, command, data, **kwargs)
 
 
@@ -927,7 +931,7 @@ def test_nothing_is_written_where_our_own_channel_cannot_be_seen():
 
     class Blind(Controller):
         def masks(self, command, data):
-            return Reply(0xCC) if data[0] == 0xE else super().masks(command, data)
+            return CommandReply(0xCC) if data[0] == 0xE else super().masks(command, data)
 
     controller = Blind()
     trouble, _ = locked(controller)
@@ -954,9 +958,9 @@ def test_the_vendors_of_oem_commands_are_asked_for(listed, says):
     class Listing(Controller):
         def __call__(self, netfn, command, data=b'', **kwargs):
             if command == 0x64:
-                return Reply(0, listed[data[2]]) if data[2] < len(listed) else Reply(0xC9)
+                return CommandReply(0, listed[data[2]]) if data[2] < len(listed) else CommandReply(0xC9)
             if command in (0x0A, 0x0C, 0x61) and data[1] & 0x3F == 0x2E and data[3:] == b'\1\0\0':
-                return Reply(0, bytes(16))
+                return CommandReply(0, bytes(16))
             return super().__call__(netfn, command, data, **kwargs)
 
     found = masks.observe(Listing())
@@ -988,7 +992,7 @@ def test_a_controller_that_does_not_tell_its_netfns_is_asked_for_all():
 
     class Mute(Controller):
         def netfns(self, data):
-            return Reply(0xC1)
+            return CommandReply(0xC1)
 
     controller = Mute()
     assert locked(controller)[0] is None
@@ -1002,7 +1006,7 @@ def test_what_is_named_is_asked_for_though_it_is_said_to_be_unused():
 
     class Forgetful(Controller):
         def netfns(self, data):
-            return Reply(0, bytes([1, 0x08]) + bytes(15))
+            return CommandReply(0, bytes([1, 0x08]) + bytes(15))
 
     verdict = read(Forgetful())
     assert '31h of 2C.00/0 (Initiate Upgrade Action)' in verdict.open
@@ -1022,7 +1026,7 @@ def test_a_hostile_controller_gets_a_verdict_in_bounded_time(answers):
         def __call__(self, netfn, command, data=b'', **kwargs):
             self.asked += 1
             assert self.asked < 3000
-            return Reply(*answers[self.asked % len(answers)])
+            return CommandReply(*answers[self.asked % len(answers)])
 
     hostile = Hostile()
     assert isinstance(read(hostile).state, LockState)
@@ -1041,15 +1045,15 @@ def test_a_hostile_controller_gets_a_verdict_in_bounded_time(answers):
 )
 def test_a_plan_closes_configurable_commands_only_and_opens_none(supported, configurable, enabled, subset):
     """The rest is written back unchanged; what the record opens again is what the plan has closed."""
-    table = Table(subset=subset, supported=supported, configurable=configurable, enabled=enabled)
-    writes = apply.plan(Firewall(tables=(table,)))
+    table = FirewallTable(subset=subset, supported=supported, configurable=configurable, enabled=enabled)
+    writes = apply.plan(FirmwareFirewallState(tables=(table,)))
     closed = frozenset().union(*(w.before - w.after for w in writes))
     assert closed <= configurable & enabled
     assert all(w.after <= w.before for w in writes)
-    after = Table(subset=subset, supported=supported, configurable=configurable, enabled=enabled - closed)
+    after = FirewallTable(subset=subset, supported=supported, configurable=configurable, enabled=enabled - closed)
     assert not after.open & configurable
     undo = apply.undo_of(writes)
     assert closed == undo.get(subset, frozenset())
-    opened = apply.plan_release(Firewall(tables=(after,)), undo)
-    back = [Write(subset=w.subset, operation=w.operation, before=w.after, after=w.before) for w in reversed(writes)]
+    opened = apply.plan_release(FirmwareFirewallState(tables=(after,)), undo)
+    back = [MaskWrite(subset=w.subset, operation=w.operation, before=w.after, after=w.before) for w in reversed(writes)]
     assert back == list(opened)

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 
 from baremetal_acc.bmc.ipmi import fru
 from baremetal_acc.bmc.ipmi.fru import (
-    Board,
-    Chassis,
+    BoardArea,
+    ChassisArea,
     Contents,
     Link,
     ModuleCurrent,
     OemRecord,
-    OtherRecord,
+    OtherMultiRecord,
     PicmgRecord,
     PointToPoint,
-    Product,
+    ProductArea,
     contents,
     needed,
     parse,
@@ -54,8 +54,8 @@ def changed(data: bytes, offset: int) -> bytes:
 def test_all_areas_and_records_are_given_as_they_stand_there():
     """The areas of an AMC, with what PICMG adds."""
     assert Contents(
-        chassis=Chassis(kind=0x17, part_number='CP-1', serial='CS-2', more=('rack',)),
-        board=Board(
+        chassis=ChassisArea(kind=0x17, part_number='CP-1', serial='CS-2', more=('rack',)),
+        board=BoardArea(
             language=25,
             made=datetime(1996, 1, 1, 16, 40, tzinfo=UTC),
             manufacturer='Maker',
@@ -63,7 +63,7 @@ def test_all_areas_and_records_are_given_as_they_stand_there():
             serial='S1',
             part_number='P/N 7',
         ),
-        product=Product(
+        product=ProductArea(
             language=0, manufacturer='Maker', name='Thing', part_number='PN', version='1.2', serial='SN-3', asset_tag='tag'
         ),
         records=(
@@ -102,7 +102,7 @@ def test_each_coding_is_text_for_people(field, said):
 def test_a_text_of_one_character_is_the_end_mark():
     """C1h: nobody can write such a field, and nothing after it is read."""
     found = parse(memory(board=area(b'\x00\0\0\0' + text('M') + text('Card'))))
-    assert (Board(language=0), ()) == (found.board, found.faults)
+    assert (BoardArea(language=0), ()) == (found.board, found.faults)
 
 
 def test_a_text_in_another_language_has_two_bytes_a_character():
@@ -169,16 +169,21 @@ def test_what_is_wrong_is_told(data, told):
 @pytest.mark.parametrize(
     ('kind', 'body', 'found', 'faults'),
     [
-        (0x02, b'\1\2', OtherRecord(kind=2, data=b'\1\2'), ()),
+        (0x02, b'\1\2', OtherMultiRecord(kind=2, data=b'\1\2'), ()),
         (0xD0, b'\x39\x30\x00abc', OemRecord(kind=0xD0, manufacturer=12345, data=b'abc'), ()),
         (0xC0, PICMG + b'\x2d\x01xyz', PicmgRecord(number=0x2D, version=1, data=b'xyz'), ()),
-        (0xC0, b'\x5a', OtherRecord(kind=0xC0, data=b'\x5a'), ('record 0: it is of a manufacturer and does not say which',)),
-        (0xC0, PICMG, OtherRecord(kind=0xC0, data=PICMG), ('record 0: it is of PICMG and does not say which',)),
-        (0xC0, CURRENT[:5], OtherRecord(kind=0xC0, data=CURRENT[:5]), ('record 0: it says no current',)),
+        (
+            0xC0,
+            b'\x5a',
+            OtherMultiRecord(kind=0xC0, data=b'\x5a'),
+            ('record 0: it is of a manufacturer and does not say which',),
+        ),
+        (0xC0, PICMG, OtherMultiRecord(kind=0xC0, data=PICMG), ('record 0: it is of PICMG and does not say which',)),
+        (0xC0, CURRENT[:5], OtherMultiRecord(kind=0xC0, data=CURRENT[:5]), ('record 0: it says no current',)),
         (
             0xC0,
             CONNECTIVITY[:-1],
-            OtherRecord(kind=0xC0, data=CONNECTIVITY[:-1]),
+            OtherMultiRecord(kind=0xC0, data=CONNECTIVITY[:-1]),
             ('record 0: its list of connections is cut short',),
         ),
     ],

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baremetal_acc.bmc.ipmi.command import Reply
+from baremetal_acc.bmc.ipmi.command import CommandReply
 from baremetal_acc.bmc.ipmi.hpm import commands
-from baremetal_acc.bmc.ipmi.hpm.commands import Command, Rollback, SelfTest, Standing, Status
+from baremetal_acc.bmc.ipmi.hpm.commands import HpmCommand, Rollback, SelfTest, Status, UpgradeStatus
 from baremetal_acc.bmc.ipmi.hpm.image import ActionKind, Version, parse
-from baremetal_acc.bmc.ipmi.hpm.upload import Block, Stage, begin, block_size, paused, resumed, step, turn
+from baremetal_acc.bmc.ipmi.hpm.upload import FirmwareBlock, UploadStage, begin, block_size, paused, resumed, step, turn
 from baremetal_acc.errors import (
     AccError,
     BmcAnswerInvalid,
@@ -103,7 +103,7 @@ class Controller:
         if number in self.dropped:
             raise BmcUnreachable(bmc=self.label, what='no answer')
         if number in self.codes:
-            return Reply(self.codes[number])
+            return CommandReply(self.codes[number])
         if self.swallows and command == 0x32 and len(data) - 2 > self.most:
             raise BmcUnreachable(bmc=self.label, what='no answer')
         reply = self.answer(netfn, command, bytes(data))
@@ -114,45 +114,45 @@ class Controller:
     def answer(self, netfn, command, data):
         if netfn == 0x0C:
             assert (0x02, bytes([0x0E, 0xC4, 0, 0])) == (command, data)
-            return Reply(0, bytes([0x11, 0, 1, 1]) + struct.pack('<HH', self.hpm2, self.hpm2))
+            return CommandReply(0, bytes([0x11, 0, 1, 1]) + struct.pack('<HH', self.hpm2, self.hpm2))
         assert (0x2C, 0) == (netfn, data[0])
         if command == 0x3E:
             if not self.hpm2:
-                return Reply(0xC1)
+                return CommandReply(0xC1)
             assert b'\0\2' == data
-            return Reply(0, bytes([0, 2, 1, 2, 0, 0, 0xC4, 1, 0xD0, 1]))
+            return CommandReply(0, bytes([0, 2, 1, 2, 0, 0, 0xC4, 1, 0xD0, 1]))
         what, until, code = self.running
         busy = self.clock.now < until
         if command == 0x34:
-            return Reply(0, bytes([0, what, 0x80 if busy else code]))
+            return CommandReply(0, bytes([0, what, 0x80 if busy else code]))
         if command == 0x2E:
-            return Reply(0, bytes([0, 0, 0x6F, 12, 2, 3, 4, 0x04]))
+            return CommandReply(0, bytes([0, 0, 0x6F, 12, 2, 3, 4, 0x04]))
         if command == 0x2F:
             return self.properties(data)
         if busy:
-            return Reply(0xC0)
+            return CommandReply(0xC0)
         return self.write(command, data)
 
     def properties(self, data):
         if data[1] != 2:
-            return Reply(0x82)
+            return CommandReply(0x82)
         if data[2] == 0:
-            return Reply(0, bytes([0, self.general]))
+            return CommandReply(0, bytes([0, self.general]))
         if data[2] == 2:
-            return Reply(0, b'\0PYLD FPGA\0\0\0')
-        return Reply(0, b'\0' + self.versions[{1: 0, 3: 1, 4: 2}[data[2]]])
+            return CommandReply(0, b'\0PYLD FPGA\0\0\0')
+        return CommandReply(0, b'\0' + self.versions[{1: 0, 3: 1, 4: 2}[data[2]]])
 
     def long(self, command, seconds, code=0):
         self.running = (command, self.clock.now + seconds, code)
-        return Reply(0x80 if seconds else code, b'\0')
+        return CommandReply(0x80 if seconds else code, b'\0')
 
     def write(self, command, data):
         if command == 0x30:
             self.opened = False
-            return Reply(0, b'\0')
+            return CommandReply(0, b'\0')
         if command == 0x31:
             if data[1] != 4:
-                return Reply(0x81)
+                return CommandReply(0x81)
             if data[2] == 2:
                 self.opened, self.last, self.got, self.blocks = True, None, bytearray(), 0
             return self.long(command, self.takes if data[2] < 2 else 0)
@@ -161,9 +161,9 @@ class Controller:
         if command == 0x33:
             assert 2 == data[1]
             if not self.opened:
-                return Reply(0xD5)
+                return CommandReply(0xD5)
             if int.from_bytes(data[2:6], 'little') != len(self.got):
-                return Reply(0x81)
+                return CommandReply(0x81)
             self.opened = False
             if not self.finish:
                 self.versions[2] = NEW
@@ -172,13 +172,13 @@ class Controller:
 
     def block(self, number, block):
         if not self.opened:
-            return Reply(0xD5)
+            return CommandReply(0xD5)
         if len(block) > self.most:
-            return Reply(self.too_long)
+            return CommandReply(self.too_long)
         if number == self.last:
             self.repeated += 1
         elif number != (0 if self.last is None else self.last + 1 & 0xFF):
-            return Reply(0xCC)
+            return CommandReply(0xCC)
         else:
             self.last = number
             self.got += block
@@ -186,7 +186,7 @@ class Controller:
         if self.blocks_take:
             return self.long(0x32, self.blocks_take)
         section = self.sections.get(self.blocks - 1)
-        return Reply(0, b'\0' + (struct.pack('<II', *section) if section else b''))
+        return CommandReply(0, b'\0' + (struct.pack('<II', *section) if section else b''))
 
     def count(self, command):
         return sum(1 for _, sent, _ in self.log if sent == command)
@@ -197,7 +197,7 @@ def started(controller, made=None, size=None):
     made = made or image()
     target = commands.capabilities(controller)
     (part,) = commands.components(controller, target)
-    transfer = begin(made, made.uploads[0], target, part.properties, Block(size) if size else block_size(controller))
+    transfer = begin(made, made.uploads[0], target, part.properties, FirmwareBlock(size) if size else block_size(controller))
     controller.log.clear()
     controller.onces.clear()
     return transfer
@@ -216,9 +216,9 @@ def uploaded(controller, made=None, size=None, within=3600):
 
 def standing(**kwargs):
     """A component that runs the old version."""
-    part = commands.Component(number=2, properties=None, name=None, current=None, rollback=None, deferred=None)
+    part = commands.HpmComponent(number=2, properties=None, name=None, current=None, rollback=None, deferred=None)
     old = Version(major=1, minor=4)
-    return Standing(**{'status': Status(command=0x35, code=0), 'component': replace(part, current=old), **kwargs})
+    return UpgradeStatus(**{'status': Status(command=0x35, code=0), 'component': replace(part, current=old), **kwargs})
 
 
 # ------------------------------------------------------------------------------------------------------------- layouts
@@ -241,8 +241,12 @@ def test_answers_are_read_as_the_standard_has_them():
     found = commands.parse_capabilities(bytes.fromhex('00 00 47 0c 02 03 04 85'), 'b')
     assert frozenset({0, 2, 7}) == found.components
     assert [60, 10, 15, 20] == [t.total_seconds() for t in (found.upgrade, found.self_test, found.rollback, found.inaccessible)]
-    features = commands.Feature.SELF_TEST | commands.Feature.AUTO_ROLLBACK | commands.Feature.MANUAL_ROLLBACK
-    assert features | commands.Feature.AUTO_ROLLBACK_OVERRIDE == found.features
+    features = (
+        commands.ComponentFeature.SELF_TEST
+        | commands.ComponentFeature.AUTO_ROLLBACK
+        | commands.ComponentFeature.MANUAL_ROLLBACK
+    )
+    assert features | commands.ComponentFeature.AUTO_ROLLBACK_OVERRIDE == found.features
     general = commands.parse_general(b'\0\x26', 'b')
     assert (True, True, False, False, True) == (
         general.rollback,
@@ -268,13 +272,13 @@ def test_self_tests_and_rollbacks_are_read_with_their_completion_codes():
     results = {(0x80, ''): 'running', (0xD5, ''): 'none', (0xC1, ''): 'none', (0x81, ''): 'failed'}
     results |= {(0, '005500'): 'passed', (0, '005704'): 'failed', (0, '006004'): 'failed'}
     for (code, data), wanted in results.items():
-        assert wanted == commands.parse_self_test(Reply(code, bytes.fromhex(data)), 'b')[0].value
-    assert 'the self-test failed for component 2' == commands.parse_self_test(Reply(0, b'\0\x60\4'), 'b')[1]
+        assert wanted == commands.parse_self_test(CommandReply(code, bytes.fromhex(data)), 'b')[0].value
+    assert 'the self-test failed for component 2' == commands.parse_self_test(CommandReply(0, b'\0\x60\4'), 'b')[1]
     backs = {0x80: 'running', 0x81: 'failed', 0x82: 'overridden', 0x83: 'denied', 0xD5: 'none'}
     for code, wanted in backs.items():
-        assert wanted == commands.parse_rollback(Reply(code), 'b')[0].value
-    assert (Rollback.DONE, frozenset({2})) == commands.parse_rollback(Reply(0, b'\0\4'), 'b')
-    assert (Rollback.NONE, frozenset()) == commands.parse_rollback(Reply(0, b'\0\0'), 'b')
+        assert wanted == commands.parse_rollback(CommandReply(code), 'b')[0].value
+    assert (Rollback.DONE, frozenset({2})) == commands.parse_rollback(CommandReply(0, b'\0\4'), 'b')
+    assert (Rollback.NONE, frozenset()) == commands.parse_rollback(CommandReply(0, b'\0\0'), 'b')
 
 
 PARSERS = (
@@ -286,8 +290,8 @@ PARSERS = (
     commands.parse_status,
     commands.parse_hpm2_capabilities,
     commands.parse_lan_parameter,
-    lambda data, bmc: commands.parse_self_test(Reply(0, data), bmc),
-    lambda data, bmc: commands.parse_rollback(Reply(0, data), bmc),
+    lambda data, bmc: commands.parse_self_test(CommandReply(0, data), bmc),
+    lambda data, bmc: commands.parse_rollback(CommandReply(0, data), bmc),
 )
 
 
@@ -392,7 +396,7 @@ def test_a_further_component_of_an_image_is_uploaded_without_abort():
     made = image(records=())
     target = commands.capabilities(controller)
     part = commands.component(controller, 2)
-    transfer = begin(made, made.uploads[0], target, part.properties, Block(898), further=True)
+    transfer = begin(made, made.uploads[0], target, part.properties, FirmwareBlock(898), further=True)
     controller.log.clear()
     done = turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
     assert done.staged
@@ -590,7 +594,7 @@ def test_an_upload_that_was_broken_off_begins_again_with_abort():
     transfer = started(controller, size=100)
     for _ in range(20):
         transfer = step(controller, transfer, controller.clock())
-    assert Stage.SEND is transfer.stage
+    assert UploadStage.SEND is transfer.stage
     assert uploaded(controller).staged
     assert [0x34, 0x30] == [command for _, command, _ in controller.log[:2]]
     assert FIRMWARE == controller.got
@@ -643,13 +647,13 @@ def test_a_repeated_block_that_is_refused_was_taken_before(code, by):
     class Strict(Controller):
         def block(self, number, block):
             if number == self.last:
-                return Reply(code)
+                return CommandReply(code)
             taken = super().block(number, block)
             if self.blocks != 5:
                 return taken
             if by == 'silence':
                 raise BmcUnreachable(bmc=self.label, what='no answer')
-            return Reply(code, again=True) if by == 'transport' else Reply(0xC3)
+            return CommandReply(code, again=True) if by == 'transport' else CommandReply(0xC3)
 
     controller = Strict()
     assert uploaded(controller, size=500).staged
@@ -663,7 +667,7 @@ def test_what_a_long_block_wants_next_is_kept_until_it_has_ended():
         def block(self, number, block):
             taken = super().block(number, block)
             self.long(0x32, 2)
-            return Reply(0x80, taken.data)
+            return CommandReply(0x80, taken.data)
 
     controller = Slow(sections={0: (1000, 150), 2: (5000, 50)})
     assert uploaded(controller, size=100).staged
@@ -785,7 +789,7 @@ def test_a_hostile_controller_ends_an_upload_or_is_led_through_it(answers):
             self.asked += 1
             clock.now += 0.01
             code, rest = answers[self.asked % len(answers)]
-            return Reply(code, b'\0' + rest)
+            return CommandReply(code, b'\0' + rest)
 
     transfer = started(Controller(), made, size=98)
     try:
@@ -795,7 +799,7 @@ def test_a_hostile_controller_ends_an_upload_or_is_led_through_it(answers):
         pass
     assert clock.now < 1000 + 36_000
     try:
-        assert isinstance(commands.became(commands.look(Hostile()), 2, Command.ACTIVATE)[0], TaskState)
+        assert isinstance(commands.became(commands.look(Hostile()), 2, HpmCommand.ACTIVATE)[0], TaskState)
         commands.components(Hostile(), commands.parse_capabilities(b'\0\0\0\0\0\0\0\xff', 'b'))
         assert block_size(Hostile()).size in range(1, 99)
     except BmcError:
@@ -834,7 +838,7 @@ def test_looking_reads_status_self_test_and_rollback():
 
     class After(Controller):
         def write(self, command, data):
-            return {0x36: Reply(0, b'\0\x55\0'), 0x37: Reply(0, b'\0\4')}[command]
+            return {0x36: CommandReply(0, b'\0\x55\0'), 0x37: CommandReply(0, b'\0\4')}[command]
 
     seen = commands.look(After(running=(0x35, 0, 0)))
     assert (None, Status(command=0x35, code=0), SelfTest.PASSED) == (seen.away, seen.status, seen.test)
@@ -847,11 +851,11 @@ def test_a_self_test_counts_of_a_controller_that_has_one_for_upgrades(features, 
 
     class After(Controller):
         def write(self, command, data):
-            return {0x36: Reply(0, bytes([0, answer, 0])), 0x37: Reply(0, b'\0\0')}[command]
+            return {0x36: CommandReply(0, bytes([0, answer, 0])), 0x37: CommandReply(0, b'\0\0')}[command]
 
         def answer(self, netfn, command, data):
             if command == 0x2E:
-                return Reply(0, bytes([0, 0, features, 12, 2, 3, 4, 0x04]))
+                return CommandReply(0, bytes([0, 0, features, 12, 2, 3, 4, 0x04]))
             return super().answer(netfn, command, data)
 
     assert test is commands.look(After(running=(0x35, 0, 0))).test
@@ -870,50 +874,54 @@ GOES_ON, BAD, LEFT = (Status(command=0x35, code=code) for code in (0x80, 0xCC, 0
 ACTIVATED, ROLLED_BACK = Status(command=0x35, code=0), Status(command=0x38, code=0)
 
 JUDGED = {
-    'at it': (Standing(status=GOES_ON), 'active', 'Activate Firmware goes on'),
-    'at something unknown': (Standing(status=Status(command=0x77, code=0x80)), 'active', 'command 77h goes on'),
-    'self-test': (Standing(status=ACTIVATED, test=SelfTest.RUNNING, test_says='tests'), 'active', 'tests'),
-    'rollback': (Standing(status=ACTIVATED, back=Rollback.RUNNING), 'active', 'a rollback goes on'),
-    'refused later': (Standing(status=BAD), 'failed', 'Activate Firmware ended with completion code CCh'),
-    'nothing left': (Standing(status=LEFT), 'gone', 'it had nothing to activate any more'),
-    'self-test failed': (Standing(status=ACTIVATED, test=SelfTest.FAILED, test_says='bad'), 'failed', 'bad'),
+    'at it': (UpgradeStatus(status=GOES_ON), 'active', 'Activate Firmware goes on'),
+    'at something unknown': (UpgradeStatus(status=Status(command=0x77, code=0x80)), 'active', 'command 77h goes on'),
+    'self-test': (UpgradeStatus(status=ACTIVATED, test=SelfTest.RUNNING, test_says='tests'), 'active', 'tests'),
+    'rollback': (UpgradeStatus(status=ACTIVATED, back=Rollback.RUNNING), 'active', 'a rollback goes on'),
+    'refused later': (UpgradeStatus(status=BAD), 'failed', 'Activate Firmware ended with completion code CCh'),
+    'nothing left': (UpgradeStatus(status=LEFT), 'gone', 'it had nothing to activate any more'),
+    'self-test failed': (UpgradeStatus(status=ACTIVATED, test=SelfTest.FAILED, test_says='bad'), 'failed', 'bad'),
     "another one's self-test failed": (
-        Standing(status=ACTIVATED, test=SelfTest.FAILED, failed=frozenset({1})), 'succeeded', 'Activate Firmware ended well',
+        UpgradeStatus(status=ACTIVATED, test=SelfTest.FAILED, failed=frozenset({1})),
+        'succeeded',
+        'Activate Firmware ended well',
     ),
     'its self-test failed': (
-        Standing(status=ACTIVATED, test=SelfTest.FAILED, test_says='bad', failed=frozenset({1, 2})), 'failed', 'bad',
+        UpgradeStatus(status=ACTIVATED, test=SelfTest.FAILED, test_says='bad', failed=frozenset({1, 2})), 'failed', 'bad',
     ),
-    'rolled back': (Standing(status=ACTIVATED, rolled_back=frozenset({2})), 'failed', 'it was rolled back'),
+    'rolled back': (UpgradeStatus(status=ACTIVATED, rolled_back=frozenset({2})), 'failed', 'it was rolled back'),
     'another one rolled back': (
-        Standing(status=ACTIVATED, back=Rollback.DONE, rolled_back=frozenset({1})), 'succeeded', 'Activate Firmware ended well',
+        UpgradeStatus(status=ACTIVATED, back=Rollback.DONE, rolled_back=frozenset({1})),
+        'succeeded',
+        'Activate Firmware ended well',
     ),
-    'done': (Standing(status=ACTIVATED, test=SelfTest.PASSED), 'succeeded', 'Activate Firmware ended well'),
-    'another command since': (Standing(status=ROLLED_BACK), 'gone', 'it does not say what became of an activation'),
-    'nothing told': (Standing(), 'gone', 'it does not say what became of an activation'),
+    'done': (UpgradeStatus(status=ACTIVATED, test=SelfTest.PASSED), 'succeeded', 'Activate Firmware ended well'),
+    'another command since': (UpgradeStatus(status=ROLLED_BACK), 'gone', 'it does not say what became of an activation'),
+    'nothing told': (UpgradeStatus(), 'gone', 'it does not say what became of an activation'),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(('seen', 'state', 'says'), JUDGED.values(), ids=JUDGED)
 def test_what_became_of_an_activation_is_what_the_controller_says(seen, state, says):
     """What goes on counts first, then what failed; and what it does not say is not guessed at."""
-    assert (TaskState(state), says) == commands.became(seen, 2, Command.ACTIVATE)
+    assert (TaskState(state), says) == commands.became(seen, 2, HpmCommand.ACTIVATE)
 
 
 ROLLBACKS = {
-    'done': (Standing(status=ROLLED_BACK, back=Rollback.DONE, rolled_back=frozenset({2})), 'succeeded'),
-    'goes on': (Standing(status=Status(command=0x38, code=0x80)), 'active'),
-    'denied': (Standing(status=ROLLED_BACK, back=Rollback.DENIED), 'failed'),
-    'failed': (Standing(status=ROLLED_BACK, back=Rollback.FAILED), 'failed'),
-    'refused later': (Standing(status=Status(command=0x38, code=0xD5)), 'failed'),
-    'activated since': (Standing(status=ACTIVATED, rolled_back=frozenset({2})), 'gone'),
-    'the self-test before it failed': (Standing(status=ROLLED_BACK, test=SelfTest.FAILED), 'succeeded'),
+    'done': (UpgradeStatus(status=ROLLED_BACK, back=Rollback.DONE, rolled_back=frozenset({2})), 'succeeded'),
+    'goes on': (UpgradeStatus(status=Status(command=0x38, code=0x80)), 'active'),
+    'denied': (UpgradeStatus(status=ROLLED_BACK, back=Rollback.DENIED), 'failed'),
+    'failed': (UpgradeStatus(status=ROLLED_BACK, back=Rollback.FAILED), 'failed'),
+    'refused later': (UpgradeStatus(status=Status(command=0x38, code=0xD5)), 'failed'),
+    'activated since': (UpgradeStatus(status=ACTIVATED, rolled_back=frozenset({2})), 'gone'),
+    'the self-test before it failed': (UpgradeStatus(status=ROLLED_BACK, test=SelfTest.FAILED), 'succeeded'),
 }
 
 
 @pytest.mark.parametrize(('seen', 'state'), ROLLBACKS.values(), ids=ROLLBACKS)
 def test_a_rollback_is_told_from_an_activation(seen, state):
     """Its mask is set after a rollback, so that it speaks for it here; a denied one has failed."""
-    assert TaskState(state) is commands.became(seen, 2, Command.ROLLBACK)[0]
+    assert TaskState(state) is commands.became(seen, 2, HpmCommand.ROLLBACK)[0]
 
 
 def test_what_may_not_be_looked_at_is_an_error_and_silence_is_not_guessed_at():

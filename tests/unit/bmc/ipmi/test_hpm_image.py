@@ -17,7 +17,17 @@ from hypothesis import strategies as st
 
 from baremetal_acc.bmc.ipmi import device as identity
 from baremetal_acc.bmc.ipmi.hpm import image as hpm_image
-from baremetal_acc.bmc.ipmi.hpm.image import Action, ActionKind, Device, Feature, Streamed, Upload, Version, fits, parse
+from baremetal_acc.bmc.ipmi.hpm.image import (
+    ActionKind,
+    ImageDevice,
+    ImageFeature,
+    ImageUpload,
+    StreamedImage,
+    UpgradeAction,
+    Version,
+    fits,
+    parse,
+)
 from baremetal_acc.errors import ImageError
 
 FIRMWARE = bytes(range(200)) * 5
@@ -60,7 +70,9 @@ def image(*records, **kwargs):
 
 
 WHOLE = image(backup(1), prepare(4), upload(4, FIRMWARE), oem=b'vendor')
-DEVICE = Device(device_id=0x35, manufacturer=0xA2B7, product=0x1234, revision=(1, 0x02), components=frozenset({0, 1, 2, 3}))
+DEVICE = ImageDevice(
+    device_id=0x35, manufacturer=0xA2B7, product=0x1234, revision=(1, 0x02), components=frozenset({0, 1, 2, 3})
+)
 
 
 def test_an_image_says_what_it_is_and_what_it_brings():
@@ -68,7 +80,7 @@ def test_an_image_says_what_it_is_and_what_it_brings():
     found = parse(WHOLE, 'fpga')
     assert (0x35, 0xA2B7, 0x1234) == (found.device_id, found.manufacturer, found.product)
     assert datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC) == found.made
-    assert Feature.SELF_TEST | Feature.AUTO_ROLLBACK | Feature.MANUAL_ROLLBACK == found.features
+    assert ImageFeature.SELF_TEST | ImageFeature.AUTO_ROLLBACK | ImageFeature.MANUAL_ROLLBACK == found.features
     assert frozenset({0, 1, 2}) == found.components
     seconds = tuple(timedelta(seconds=n) for n in (10, 15, 60))
     assert seconds == (found.self_test, found.rollback, found.inaccessible)
@@ -76,12 +88,12 @@ def test_an_image_says_what_it_is_and_what_it_brings():
     assert found.firmware is not None
     assert '1.05.0000002A' == found.firmware.text
     version = Version(major=1, minor=5, aux=b'\0\0\0\x2a')
-    brought = Upload(component=2, version=version, described='PYLD FPGA', firmware=FIRMWARE)
+    brought = ImageUpload(component=2, version=version, described='PYLD FPGA', firmware=FIRMWARE)
     assert (brought,) == found.uploads
     assert (
-        Action(kind=ActionKind.BACKUP, components=frozenset({0})),
-        Action(kind=ActionKind.PREPARE, components=frozenset({2})),
-        Action(kind=ActionKind.UPLOAD, components=frozenset({2}), upload=brought),
+        UpgradeAction(kind=ActionKind.BACKUP, components=frozenset({0})),
+        UpgradeAction(kind=ActionKind.PREPARE, components=frozenset({2})),
+        UpgradeAction(kind=ActionKind.UPLOAD, components=frozenset({2}), upload=brought),
     ) == found.actions
     assert found.asks(ActionKind.PREPARE, 2)
     assert not found.asks(ActionKind.BACKUP, 2)
@@ -184,7 +196,7 @@ def test_each_difference_is_a_sentence(device, says):
 
 def test_all_differences_are_told_at_once():
     """Who repairs one finds no second."""
-    other = Device(device_id=0, manufacturer=0, product=0, revision=(0, 0), components=frozenset())
+    other = ImageDevice(device_id=0, manufacturer=0, product=0, revision=(0, 0), components=frozenset())
     assert 5 == len(fits(parse(WHOLE, 'fpga'), other))
 
 
@@ -241,7 +253,7 @@ def test_an_image_is_read_where_it_lies():
     firmware = bytes(range(256)) * 20_000
     content = image(upload(4, firmware))
     stream = Watched(content)
-    found = parse(Streamed(stream, len(content), 'fpga'), 'fpga')
+    found = parse(StreamedImage(stream, len(content), 'fpga'), 'fpga')
     assert 1024 * 1024 == stream.most
     (part,) = found.uploads
     whole = parse(content, 'fpga')
@@ -259,7 +271,7 @@ def test_an_image_that_becomes_shorter_is_told_by_its_name():
     """Its copy is ours alone; what reads less than it has is not sent all the same."""
     content = image(upload(4, FIRMWARE))
     stream = io.BytesIO(content)
-    found = parse(Streamed(stream, len(content), 'fpga'), 'fpga')
+    found = parse(StreamedImage(stream, len(content), 'fpga'), 'fpga')
     stream.truncate(len(content) - 40)
     with pytest.raises(ImageError, match='image fpga: has become shorter'):
         found.uploads[0].firmware[:]

@@ -15,7 +15,7 @@ from baremetal_acc.bmc.ipmi import device, inventory, sdr
 from baremetal_acc.bmc.ipmi.driver import IpmiConnection
 from baremetal_acc.bmc.ipmi.endpoint import place
 from baremetal_acc.bmc.ipmi.hpm.image import Version
-from baremetal_acc.bmc.ipmi.node_busy_retry import Patience
+from baremetal_acc.bmc.ipmi.node_busy_retry import NodeBusyRetry
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.ref import HOST
 from tests.unit.bmc.ipmi.cards import Fake, area, board, fru_locator, mc_locator, memory, product, sensor
@@ -133,7 +133,7 @@ def found_in(content, *, entity=0x0B, modifier=0, name='Slot 7', known=None, cod
         raw.answer = lambda netfn, command, data: (
             bytes([code]) if netfn == 10 and command in (0x10, 0x11) and data[0] == 7 else answer(netfn, command, data)
         )
-    quiet = Patience(timedelta(0))
+    quiet = NodeBusyRetry(timedelta(0))
     return inventory.found(device.look(raw, quiet), (), HOST, known or device_ids.shipped(), None)
 
 
@@ -249,6 +249,6 @@ def test_no_device_is_missed_without_a_gap_that_hides(data):
 
     near = Fake(address=0x72, frus={0: content('P3')}, longest=25, most=24)
     raw = Ill(frus={0: SERVER, 1: content('P1'), 2: content('P2')}, repository=records, behind={(0, 0x72): near})
-    found = inventory.found(device.look(raw, Patience(timedelta(0))), (), HOST, device_ids.shipped(), None)
+    found = inventory.found(device.look(raw, NodeBusyRetry(timedelta(0))), (), HOST, device_ids.shipped(), None)
     assert 3 == len(found.accelerators) or any(gap.hides for gap in found.gaps)
     assert 3 >= len(found.accelerators)

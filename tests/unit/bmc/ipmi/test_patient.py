@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.bmc.ipmi.command import Reply
-from baremetal_acc.bmc.ipmi.node_busy_retry import Patience, Patient
+from baremetal_acc.bmc.ipmi.command import CommandReply
+from baremetal_acc.bmc.ipmi.node_busy_retry import NodeBusyRetry, Patient
 
 
 class Controller:
@@ -20,7 +20,7 @@ class Controller:
 
     def __call__(self, netfn, command, data=b'', *, lun=0, once=False, within=None):
         self.asked.append((netfn, command, data, lun, once, within))
-        return Reply(self.codes.pop(0) if len(self.codes) > 1 else self.codes[0], data)
+        return CommandReply(self.codes.pop(0) if len(self.codes) > 1 else self.codes[0], data)
 
 
 class Time:
@@ -37,7 +37,7 @@ class Time:
         self.now += seconds
 
     def patience(self, seconds=10):
-        return Patience(timedelta(seconds=seconds), clock=self.clock, sleep=self.sleep)
+        return NodeBusyRetry(timedelta(seconds=seconds), clock=self.clock, sleep=self.sleep)
 
 
 @pytest.mark.parametrize('code', [0xC0, 0xC3])
@@ -46,7 +46,7 @@ def test_a_controller_that_was_busy_is_asked_the_same_again(code):
     controller, time = Controller(*[code] * 6, 0), Time()
     patient = Patient(controller, time.patience())
     assert ('host', 40) == (patient.label, patient.longest)
-    assert Reply(0, b'x') == patient(6, 1, b'x', lun=2, within=timedelta(seconds=3))
+    assert CommandReply(0, b'x') == patient(6, 1, b'x', lun=2, within=timedelta(seconds=3))
     assert [(6, 1, b'x', 2, False, timedelta(seconds=3))] * 7 == controller.asked
     assert [0.1, 0.2, 0.4, 0.8, 1.0, 1.0] == time.slept
 
@@ -76,5 +76,5 @@ def test_all_who_read_in_one_look_have_one_patience():
 def test_a_clock_that_stands_still_does_not_make_it_wait_for_ever():
     """Each pause counts at least a little."""
     controller = Controller(0xC0)
-    Patient(controller, Patience(timedelta(seconds=0.01), clock=lambda: 0.0, sleep=lambda _: None))(6, 1)
+    Patient(controller, NodeBusyRetry(timedelta(seconds=0.01), clock=lambda: 0.0, sleep=lambda _: None))(6, 1)
     assert 11 == len(controller.asked)

@@ -4,7 +4,7 @@
 
 import pytest
 
-from baremetal_acc.bmc.ipmi.command import Reply
+from baremetal_acc.bmc.ipmi.command import CommandReply
 from baremetal_acc.bmc.ipmi.privileged import Privileged
 from baremetal_acc.errors import BmcNotAuthorised
 
@@ -22,7 +22,7 @@ class Controller:
         answer = self.codes.get(f'c{command:02x}', 0)
         if isinstance(answer, Exception):
             raise answer
-        return Reply(answer, b'x' if not answer else b'')
+        return CommandReply(answer, b'x' if not answer else b'')
 
 
 def test_only_what_is_refused_is_asked_as_an_administrator():

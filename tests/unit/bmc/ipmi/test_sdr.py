@@ -14,10 +14,10 @@ from baremetal_acc.bmc.ipmi.sdr import (
     DEVICE,
     LOCATORS,
     REPOSITORY,
+    CachedRecords,
     ControllerLocator,
     FruLocator,
-    Kept,
-    OtherRecord,
+    OtherSdr,
     parse,
     read,
 )
@@ -80,7 +80,7 @@ def test_a_controller_on_another_channel_may_have_no_fru():
 def test_any_other_record_is_kept_by_its_kind_and_a_locator_that_is_cut_short_is_known_as_one():
     """A sensor is of no interest; that something is located there is."""
     other = parse(sensor(5))
-    assert OtherRecord(number=5, kind=2, data=bytes(43)) == other
+    assert OtherSdr(number=5, kind=2, data=bytes(43)) == other
     assert not other.locates
     assert parse(RECORDS[1][:13]).locates
     assert parse(RECORDS[3][:13]).locates
@@ -100,7 +100,7 @@ def test_a_locator_without_its_name_still_locates(record, length):
 def test_records_are_read_in_their_order_in_pieces_as_long_as_the_controller_gives(place, longest, most):
     """Whole where it can: then one command is enough for each."""
     fake = Fake(repository=RECORDS, device_sdrs=RECORDS, longest=longest, most=most)
-    assert Kept(records=RECORDS) == read(fake, place)
+    assert CachedRecords(records=RECORDS) == read(fake, place)
     if most == 255:
         gets = [asked for asked in fake.asked if asked[:2] == (place.netfn, place.get)]
         assert len(RECORDS) == len(gets)
@@ -124,7 +124,7 @@ def test_a_cancelled_reservation_is_made_anew_and_the_record_begun_anew(after):
     """Somebody else reserves at any moment."""
     fake = Fake(repository=RECORDS, most=20)
     fake.cancel_after = after
-    assert Kept(records=RECORDS) == read(fake, REPOSITORY)
+    assert CachedRecords(records=RECORDS) == read(fake, REPOSITORY)
 
 
 def test_reservations_that_are_always_cancelled_are_given_up(monkeypatch):
@@ -170,10 +170,10 @@ def test_records_that_go_round_in_a_circle_have_an_end():
 
 def test_a_controller_may_have_no_records_and_no_reservations():
     """Nothing at 0000h; and a controller that reserves nothing gives whole records."""
-    assert Kept() == read(Fake(repository=()), REPOSITORY)
+    assert CachedRecords() == read(Fake(repository=()), REPOSITORY)
     fake = Fake(device_sdrs=RECORDS)
     fake.codes = {(0x04, 0x22): 0xC1}
-    assert Kept(records=RECORDS) == read(fake, DEVICE)
+    assert CachedRecords(records=RECORDS) == read(fake, DEVICE)
 
 
 @pytest.mark.parametrize(
@@ -197,13 +197,13 @@ def test_where_no_reservation_is_given_whole_records_are_read(code):
     """They need none."""
     fake = Fake(repository=RECORDS)
     fake.codes = {(0x0A, 0x22): code}
-    assert Kept(records=RECORDS) == read(fake, REPOSITORY)
+    assert CachedRecords(records=RECORDS) == read(fake, REPOSITORY)
 
 
 def test_a_record_longer_than_can_be_asked_for_is_read_as_far_as_it_can_be():
     """Its offset has one byte."""
     long = b'\1\0\x51\x02\xfb' + bytes(251)
-    assert Kept(records=(long[:255],)) == read(Fake(device_sdrs=(long,), most=60), DEVICE)
+    assert CachedRecords(records=(long[:255],)) == read(Fake(device_sdrs=(long,), most=60), DEVICE)
 
 
 def test_records_without_end_are_no_more_than_some_thousand(monkeypatch):
@@ -259,7 +259,7 @@ def test_smaller_parts_are_asked_for_whatever_the_refusal(place, code, longest):
     """Of that record; all that need no such thing are read as before."""
     fake = Odd(repository=RECORDS, device_sdrs=RECORDS)
     fake.odd = refusing(2, code, longest=longest)
-    assert Kept(records=RECORDS) == read(fake, place)
+    assert CachedRecords(records=RECORDS) == read(fake, place)
     kept = read(fake, place, LOCATORS)
     assert (shown(RECORDS), ()) == (shown(kept.records), kept.missed)
 
@@ -299,7 +299,7 @@ def test_the_first_record_costs_itself_alone_too(code):
     kept = read(fake, REPOSITORY, LOCATORS)
     assert (shown(RECORDS[1:]), True) == (shown(kept.records), bool(kept.missed))
     if code == 0xCB:
-        assert Kept() == read(fake, DEVICE, LOCATORS)
+        assert CachedRecords() == read(fake, DEVICE, LOCATORS)
     else:
         assert shown(RECORDS[1:]) == shown(read(fake, DEVICE, LOCATORS).records)
 
@@ -357,8 +357,8 @@ def test_records_behind_one_that_calls_itself_the_last_are_found():
     records = (sensor(1), sensor(2), fru_locator(3), sensor(4), sensor(5))
     fake = Odd(repository=records, device_sdrs=records)
     fake.odd = lambda number, offset, count: b'\0\xff\xff' + records[1] if number == 2 else None
-    assert Kept(records=records) == read(fake, REPOSITORY)
-    assert Kept(records=records[:2]) == read(fake, DEVICE)
+    assert CachedRecords(records=records) == read(fake, REPOSITORY)
+    assert CachedRecords(records=records[:2]) == read(fake, DEVICE)
 
 
 def test_fewer_records_than_are_said_to_be_there_may_hide_some():
@@ -401,7 +401,7 @@ def test_a_controller_may_give_whole_records_to_those_who_ask_for_parts_alone(re
         return Fake.answer(fake, 0x0A, 0x23, struct.pack('<HHBB', 0, number, 0, 0xFF))
 
     fake.odd = odd
-    assert Kept(records=RECORDS) == read(fake, REPOSITORY)
+    assert CachedRecords(records=RECORDS) == read(fake, REPOSITORY)
 
 
 def test_an_old_answer_in_place_of_a_record_hides_it():
@@ -420,7 +420,7 @@ def test_what_tells_of_changes_may_go_on_while_nothing_changes():
             answer = super().answer(netfn, command, data)
             return answer[:6] + struct.pack('<I', len(self.asked)) + answer[10:] if command == 0x20 else answer
 
-    assert Kept(records=RECORDS) == read(Ticking(repository=RECORDS), REPOSITORY)
+    assert CachedRecords(records=RECORDS) == read(Ticking(repository=RECORDS), REPOSITORY)
 
 
 def test_silence_in_the_middle_keeps_what_was_read():
@@ -489,7 +489,7 @@ def test_any_locator_is_parsed(kind, body):
     """Its entity is there: it is one."""
     found = parse(bytes([1, 0, 0x51, kind, len(body)]) + body)
     assert 1 == found.number
-    assert not isinstance(found, OtherRecord)
+    assert not isinstance(found, OtherSdr)
     assert found.name is None or found.name.isprintable()
 
 

@@ -5,7 +5,7 @@
 import pytest
 
 from baremetal_acc.bmc.ipmi import users
-from baremetal_acc.bmc.ipmi.command import Reply
+from baremetal_acc.bmc.ipmi.command import CommandReply
 from baremetal_acc.errors import BmcUnreachable
 from baremetal_acc.model.inventory import Accounts, BmcUser
 
@@ -33,16 +33,18 @@ class Bmc:
         if self.silent == 'for all':
             raise BmcUnreachable(bmc=self.label, what='no answer')
         if (netfn, command) == (0x06, 0x01):
-            return Reply(0, bytes(15))
+            return CommandReply(0, bytes(15))
         self.asked.append((command, bytes(data)))
         for (refused, begun), code in self.refused.items():
             if (command, data[: len(begun)]) == (refused, begun):
-                return Reply(code)
+                return CommandReply(code)
         channel = 1 if data[0] == 0x0E else data[0]
         match netfn, command:
             case 0x06, 0x42:
                 medium, sessions = self.channels.get(channel, (None, 0))
-                return Reply(0xCC) if medium is None else Reply(0, bytes((channel, medium, 1, sessions)) + bytes(5))
+                return (
+                    CommandReply(0xCC) if medium is None else CommandReply(0, bytes((channel, medium, 1, sessions)) + bytes(5))
+                )
             case 0x06, 0x44:
                 assert self.channels == {} or self.channels[channel][0] not in (1, 12)
                 state, privilege, _ = self.accounts.get(data[1], (DISABLED, 0x0F, ''))
@@ -51,14 +53,14 @@ class Bmc:
                 elif channel != 1:
                     privilege = 0x0F
                 most = self.most.get(channel) if isinstance(self.most, dict) else self.most
-                return Reply(0, bytes([most, state | 1, 1, 0x10 | privilege]))
+                return CommandReply(0, bytes([most, state | 1, 1, 0x10 | privilege]))
             case 0x06, 0x46:
                 if self.silent == 'for names':
                     raise BmcUnreachable(bmc=self.label, what='no answer')
-                return Reply(0, self.accounts[data[0]][2].encode('latin-1').ljust(16, b'\0'))
+                return CommandReply(0, self.accounts[data[0]][2].encode('latin-1').ljust(16, b'\0'))
             case 0x0C, 0x02:
                 kept = self.parameters.get((channel, data[1]))
-                return Reply(0x80) if kept is None else Reply(0, b'\x11' + kept)
+                return CommandReply(0x80) if kept is None else CommandReply(0, b'\x11' + kept)
         raise AssertionError((netfn, command))
 
 

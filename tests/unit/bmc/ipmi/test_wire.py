@@ -4,7 +4,7 @@
 
 import pytest
 
-from baremetal_acc.bmc.ipmi.command import CommandRefused, NetFn, Reply, ask, series
+from baremetal_acc.bmc.ipmi.command import CommandRefused, CommandReply, NetFn, ask, series
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcNotAuthorised, BmcUnsupported
 
 
@@ -14,7 +14,7 @@ class Controller:
     label = 'host (ipmi://192.0.2.1)'
     longest = 38
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: CommandReply) -> None:
         self.reply = reply
         self.asked = []
 
@@ -25,7 +25,7 @@ class Controller:
 
 def test_what_comes_after_the_completion_code_is_given():
     """And the request goes out as it is."""
-    controller = Controller(Reply(0, b'\x20\x01'))
+    controller = Controller(CommandReply(0, b'\x20\x01'))
     assert b'\x20\x01' == ask(controller, NetFn.APP, 1, b'\xff', what='Get Device ID', least=2, once=True)
     assert [(6, 1, b'\xff', True)] == controller.asked
 
@@ -44,7 +44,7 @@ def test_what_comes_after_the_completion_code_is_given():
 def test_a_refusal_names_the_controller_the_command_and_the_code(code, error, text):
     """Each kind is an error of its own: whoever calls does something else about it."""
     with pytest.raises(error) as caught:
-        ask(Controller(Reply(code)), NetFn.APP, 1, what='Get Device ID')
+        ask(Controller(CommandReply(code)), NetFn.APP, 1, what='Get Device ID')
     assert type(caught.value) is error
     assert str(caught.value).startswith('BMC host (ipmi://192.0.2.1): Get Device ID: ')
     assert text in str(caught.value)
@@ -54,12 +54,12 @@ def test_a_refusal_names_the_controller_the_command_and_the_code(code, error, te
 def test_an_answer_that_is_cut_short_is_none():
     """A hostile or a broken controller."""
     with pytest.raises(BmcAnswerInvalid, match='Get Device ID: the answer has 1 bytes, and 11 are needed'):
-        ask(Controller(Reply(0, b'\x20')), NetFn.APP, 1, what='Get Device ID', least=11)
+        ask(Controller(CommandReply(0, b'\x20')), NetFn.APP, 1, what='Get Device ID', least=11)
 
 
 def test_a_series_is_sent_one_at_a_time_where_nothing_is_faster():
     """It ends with the first answer that is not taken, or with the last request."""
-    controller, heard = Controller(Reply(0, b'a')), []
+    controller, heard = Controller(CommandReply(0, b'a')), []
 
     def taken(reply):
         heard.append(reply)
@@ -79,6 +79,6 @@ def test_a_series_is_left_to_whoever_knows_more_of_it():
             self.asked.append(given)
             return self.reply
 
-    controller, requests = Faster(Reply(0xC0)), []
-    assert Reply(0xC0) == series(controller, 6, 1, requests, len)
+    controller, requests = Faster(CommandReply(0xC0)), []
+    assert CommandReply(0xC0) == series(controller, 6, 1, requests, len)
     assert [(6, 1, requests, len)] == controller.asked

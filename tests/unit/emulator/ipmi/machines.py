@@ -2,22 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """A machine with a BMC and an FPGA card on an AMC behind it, for tests of what IPMI does to firmware."""
 
-from baremetal_acc.emulator.clock import Clock
-from baremetal_acc.emulator.image import Kind, build_image, read_image
-from baremetal_acc.emulator.ipmi.controller import IPMB, LAN, Controller, Identity, Request
-from baremetal_acc.emulator.ipmi.hpm import PICMG_BODY, Part, Upgrades
+from baremetal_acc.emulator.clock import EmulatedClock
+from baremetal_acc.emulator.image import ImageFormat, build_image, read_image
+from baremetal_acc.emulator.ipmi.controller import IPMB, LAN, CommandRequest, ControllerIdentity, EmulatedController
+from baremetal_acc.emulator.ipmi.hpm import PICMG_BODY, HpmPart, Upgrades
 from baremetal_acc.emulator.ipmi.presence import Presence
-from baremetal_acc.emulator.ipmi.upgrade_image import Upload, build_upgrade_image
+from baremetal_acc.emulator.ipmi.upgrade_image import UploadAction, build_upgrade_image
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Bank, Bmc, Component, Restart, System
+from baremetal_acc.emulator.parts import Bank, EmulatedBmc, EmulatedComponent, Restart, System
 
-IDENTITY = Identity(device_id=0x21, firmware=(1, 4), manufacturer=7154, product=0x0BAD)
-AMC_IDENTITY = Identity(device_id=0x11, support=0x08, manufacturer=0x00315A, product=0x0042)
+IDENTITY = ControllerIdentity(device_id=0x21, firmware=(1, 4), manufacturer=7154, product=0x0BAD)
+AMC_IDENTITY = ControllerIdentity(device_id=0x11, support=0x08, manufacturer=0x00315A, product=0x0042)
 AMC_ADDRESS = 0x72
 BMC_KEY, FPGA_KEY, LATER_KEY = 'host/FW_BMC_0', 'host/FPGA_0', 'host/FPGA_1'
-BMC_PART = Part(key=BMC_KEY, name='BMC', restarts=True)
-FPGA_PART = Part(key=FPGA_KEY, name='FPGA')
-LATER_PART = Part(key=LATER_KEY, name='FPGA 1', deferred=True)
+BMC_PART = HpmPart(key=BMC_KEY, name='BMC', restarts=True)
+FPGA_PART = HpmPart(key=FPGA_KEY, name='FPGA')
+LATER_PART = HpmPart(key=LATER_KEY, name='FPGA 1', deferred=True)
 
 
 def image(version, *, model='fx1', component='fpga', size_bytes=1000, **more):
@@ -29,7 +29,7 @@ def upgrade(version, *, number=0, data=None, **more):
     """An upgrade image of HPM.1 with it, for the AMC."""
     identity = more.pop('identity', AMC_IDENTITY)
     return build_upgrade_image(
-        [Upload(component=number, version=version, data=image(version) if data is None else data, description='FPGA')],
+        [UploadAction(component=number, version=version, data=image(version) if data is None else data, description='FPGA')],
         device_id=identity.device_id,
         manufacturer=identity.manufacturer,
         product=identity.product,
@@ -41,10 +41,10 @@ class Rig:
     """The machine, its BMC, and the AMC; ``upgrades`` is the BMC's, ``amc_upgrades`` that of the AMC."""
 
     def __init__(self, *, virtual=True, bmc_parts=None, amc_parts=None, amc_more=None, **more):
-        self.clock = Clock(virtual=virtual)
+        self.clock = EmulatedClock(virtual=virtual)
         self.machine = Machine(product='rig', clock=self.clock)
         self.machine.systems['host'] = System(name='host', bmc='host', uri='/host')
-        self.machine.bmcs['host'] = Bmc(name='host', manager_uri='/bmc')
+        self.machine.bmcs['host'] = EmulatedBmc(name='host', manager_uri='/bmc')
         factory = read_image(image('1.2.0.7'))
         lock = self.machine.add_lock('FPGA_0/WriteProtected', False, locked=True, open=False, bmc='host', uri='/fpga')
         for key, device, model, component, version, activates in (
@@ -53,12 +53,12 @@ class Rig:
             (LATER_KEY, 'AMC_1', 'fx1', 'fpga', '1.2.0.7', Restart.COLD),
         ):
             self.machine.add_component(
-                Component(
+                EmulatedComponent(
                     key=key,
                     bmc='host',
                     uri=f'/{key}',
                     device=device,
-                    kind=Kind.FIRMWARE,
+                    kind=ImageFormat.FIRMWARE,
                     model=model,
                     component=component,
                     active=Bank(version=version, digest=factory.digest),
@@ -66,8 +66,8 @@ class Rig:
                     write_protect=lock.key if key == FPGA_KEY else None,
                 )
             )
-        self.bmc = Controller(identity=IDENTITY)
-        self.amc = Controller(identity=AMC_IDENTITY, address=AMC_ADDRESS, channels=(IPMB,))
+        self.bmc = EmulatedController(identity=IDENTITY)
+        self.amc = EmulatedController(identity=AMC_IDENTITY, address=AMC_ADDRESS, channels=(IPMB,))
         self.bmc.behind[IPMB, AMC_ADDRESS] = self.amc
         self.upgrades = Upgrades(self.machine, bmc_parts or {0: BMC_PART}, Presence(self.bmc, self.machine, 'host'), **more)
         self.amc_upgrades = Upgrades(
@@ -88,12 +88,12 @@ class Rig:
 
 def ask(controller, netfn, command, data=b'', *, channel=LAN, **more):
     """Completion code and data, as one."""
-    return controller.answer(Request(channel=channel, netfn=netfn, command=command, data=data, **more)).wire
+    return controller.answer(CommandRequest(channel=channel, netfn=netfn, command=command, data=data, **more)).wire
 
 
 def hpm(controller, command, data=b'', *, channel=LAN, **more):
     """A command of HPM.1: completion code, and the data after the body code."""
-    answer = controller.answer(Request(channel=channel, netfn=0x2C, command=command, data=PICMG_BODY + data, **more))
+    answer = controller.answer(CommandRequest(channel=channel, netfn=0x2C, command=command, data=PICMG_BODY + data, **more))
     assert PICMG_BODY == answer.data[:1]
     return bytes((answer.code,)) + answer.data[1:]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from baremetal_acc.emulator.hw import build
 from baremetal_acc.emulator.hw.parameters import Parameters
-from baremetal_acc.emulator.ipmi.controller import APP, GROUP, IPMB, LAN, SYSTEM, Privilege, Request
+from baremetal_acc.emulator.ipmi.controller import APP, GROUP, IPMB, LAN, SYSTEM, CommandRequest, EmulatedPrivilege
 from baremetal_acc.emulator.ipmi.hpm import Times
 from baremetal_acc.emulator.ipmi.site import IpmiOptions, IpmiSite
 
@@ -31,7 +31,9 @@ SITE = IpmiSite(PRODUCT.machine, 'host', users=[], boards=PRODUCT.boards['host']
 def test_any_command_is_answered(netfn, command, data, lun, channel):
     """By one completion code."""
     answer = SITE.controller.answer(
-        Request(channel=channel, netfn=netfn, command=command, data=data, lun=lun, privilege=Privilege.ADMINISTRATOR)
+        CommandRequest(
+            channel=channel, netfn=netfn, command=command, data=data, lun=lun, privilege=EmulatedPrivilege.ADMINISTRATOR
+        )
     )
     assert 0 <= answer.code <= 0xFF
     assert 1 <= len(answer.wire) <= 300
@@ -43,7 +45,7 @@ def test_any_command_is_answered(netfn, command, data, lun, channel):
 def test_any_request_to_the_firewall_is_answered(command, data):
     """With one of its codes; a refused write changed nothing."""
     before = {channel: set(places) for channel, places in SITE.firewalls[''].disabled.items()}
-    answer = SITE.controller.answer(Request(channel=SYSTEM, netfn=APP, command=command, data=data))
+    answer = SITE.controller.answer(CommandRequest(channel=SYSTEM, netfn=APP, command=command, data=data))
     assert answer.code in {0, 0x80, 0xC7, 0xC9, 0xCB, 0xCC}
     if answer.code:
         assert before == SITE.firewalls[''].disabled
@@ -59,10 +61,10 @@ def test_any_order_of_an_upgrade_is_survived(steps):
     card = IpmiSite(product.machine, 'host', users=[], boards=product.boards['host'], options=options).cards['FPGA1']
     for command, data, seconds in steps:
         if not card.is_away:
-            answer = card.answer(Request(channel=IPMB, netfn=GROUP, command=command, data=b'\0' + data))
+            answer = card.answer(CommandRequest(channel=IPMB, netfn=GROUP, command=command, data=b'\0' + data))
             assert answer.code in {0, 0x80, 0x81, 0x82, 0x83, 0xC0, 0xC1, 0xC7, 0xCC, 0xD5}
         product.machine.clock.advance(seconds)
     product.machine.clock.advance(20)
-    assert 0 == card.answer(Request(channel=IPMB, netfn=GROUP, command=0x30, data=b'\0')).code
-    assert b'\0\x30\0' == card.answer(Request(channel=IPMB, netfn=GROUP, command=0x34, data=b'\0')).data
+    assert 0 == card.answer(CommandRequest(channel=IPMB, netfn=GROUP, command=0x30, data=b'\0')).code
+    assert b'\0\x30\0' == card.answer(CommandRequest(channel=IPMB, netfn=GROUP, command=0x34, data=b'\0')).data
     assert '2.0.0' == product.machine.components['host/FPGA1_FW'].active.version

@@ -4,29 +4,39 @@
 
 import pytest
 
-from baremetal_acc.emulator.clock import Clock
-from baremetal_acc.emulator.ipmi.controller import APP, IPMB, LAN, SECOND_LAN, SYSTEM, TRANSPORT, Controller, Privilege, Request
-from baremetal_acc.emulator.ipmi.session import Endpoint
+from baremetal_acc.emulator.clock import EmulatedClock
+from baremetal_acc.emulator.ipmi.controller import (
+    APP,
+    IPMB,
+    LAN,
+    SECOND_LAN,
+    SYSTEM,
+    TRANSPORT,
+    CommandRequest,
+    EmulatedController,
+    EmulatedPrivilege,
+)
+from baremetal_acc.emulator.ipmi.session import SessionEndpoint
 from baremetal_acc.emulator.ipmi.users import Users
 from tests.unit.emulator.ipmi.console import Console
 
 
 @pytest.fixture
 def clock():
-    return Clock(virtual=True)
+    return EmulatedClock(virtual=True)
 
 
 @pytest.fixture
 def bmc(clock):
     users = Users()
-    users.put(2, 'admin', b'secret', Privilege.ADMINISTRATOR)
-    return Endpoint(Controller(), users, clock=clock)
+    users.put(2, 'admin', b'secret', EmulatedPrivilege.ADMINISTRATOR)
+    return SessionEndpoint(EmulatedController(), users, clock=clock)
 
 
 def ask(bmc, netfn, command, data, **more):
     """Completion code and data, as the tenant gets them over the system interface."""
     return bmc.controller.answer(
-        Request(channel=more.pop('channel', SYSTEM), netfn=netfn, command=command, data=data, **more)
+        CommandRequest(channel=more.pop('channel', SYSTEM), netfn=netfn, command=command, data=data, **more)
     ).wire
 
 
@@ -121,10 +131,10 @@ def test_a_cipher_suite_has_a_limit(bmc):
 
 def test_limits_of_suites_are_those_of_the_suites_that_there_were():
     """Where others are offered now, each may be an administrator's again."""
-    was = Endpoint(Controller(), Users(), suites=(3,)).channel
+    was = SessionEndpoint(EmulatedController(), Users(), suites=(3,)).channel
     was.parameters[24] = bytes(9)
     for suites, limits in (((3,), bytes(9)), ((3, 17), b'\0\x44' + bytes(7))):
-        now = Endpoint(Controller(), Users(), suites=suites).channel
+        now = SessionEndpoint(EmulatedController(), Users(), suites=suites).channel
         now.load(was.dump())
         assert limits == now.parameters[24]
 
@@ -132,10 +142,10 @@ def test_limits_of_suites_are_those_of_the_suites_that_there_were():
 def test_a_second_lan_is_set_up_for_itself():
     """Its parameters, and what accounts may be there; what is set there changes nothing here."""
     users = Users()
-    users.put(2, 'admin', b'secret', Privilege.ADMINISTRATOR)
-    controller = Controller(channels=(IPMB, LAN, SECOND_LAN, SYSTEM))
+    users.put(2, 'admin', b'secret', EmulatedPrivilege.ADMINISTRATOR)
+    controller = EmulatedController(channels=(IPMB, LAN, SECOND_LAN, SYSTEM))
     users.join(controller)
-    bmc = Endpoint(controller, users)
+    bmc = SessionEndpoint(controller, users)
     assert bytes((0, 8, 4, 1, 0x80)) == ask(bmc, APP, 0x42, b'\x08')[:5]
     assert b'\0' == ask(bmc, TRANSPORT, 0x01, b'\x08\2' + b'\1' * 5)
     for channel, types in ((1, bytes(5)), (8, b'\1' * 5)):
@@ -145,8 +155,8 @@ def test_a_second_lan_is_set_up_for_itself():
     assert bytes((0, 10, 0x41, 1, 0x13)) == ask(bmc, APP, 0x44, b'\x08\2')
     assert bytes((0, 10, 0x41, 1, 0x14)) == ask(bmc, APP, 0x44, b'\1\2')
     again = Users()
-    again.put(2, 'admin', b'secret', Privilege.ADMINISTRATOR)
-    again.join(Controller())
+    again.put(2, 'admin', b'secret', EmulatedPrivilege.ADMINISTRATOR)
+    again.join(EmulatedController())
     again.load(users.dump())
     assert (0x10, 3) == again.find(b'admin').second
 
@@ -154,10 +164,10 @@ def test_a_second_lan_is_set_up_for_itself():
 def test_who_may_not_write_it_may_not(bmc):
     """Set Channel Access, keys and LAN configuration are for administrators."""
     for netfn, command, data in ((APP, 0x40, b'\1\x80\0'), (APP, 0x56, b'\1\1\1' + bytes(20)), (TRANSPORT, 0x01, b'\1\3abcd')):
-        assert b'\xd4' == ask(bmc, netfn, command, data, channel=LAN, privilege=Privilege.OPERATOR)
+        assert b'\xd4' == ask(bmc, netfn, command, data, channel=LAN, privilege=EmulatedPrivilege.OPERATOR)
 
 
 def test_a_key_is_not_longer_than_the_bmc_keeps():
     """A mistake of whoever sets the emulator up."""
     with pytest.raises(ValueError, match='20 bytes'):
-        Endpoint(Controller(), Users(), kg=bytes(21))
+        SessionEndpoint(EmulatedController(), Users(), kg=bytes(21))

@@ -4,7 +4,7 @@
 
 import pytest
 
-from baremetal_acc.emulator.ipmi.chassis import Chassis, Control
+from baremetal_acc.emulator.ipmi.chassis import Control, EmulatedChassis
 from baremetal_acc.emulator.ipmi.controller import (
     APP,
     CHASSIS,
@@ -12,12 +12,12 @@ from baremetal_acc.emulator.ipmi.controller import (
     IPMB,
     LAN,
     SYSTEM,
-    Answer,
-    Controller,
-    Identity,
-    Privilege,
-    Refusal,
-    Request,
+    CommandAnswer,
+    CommandRefusal,
+    CommandRequest,
+    ControllerIdentity,
+    EmulatedController,
+    EmulatedPrivilege,
 )
 from baremetal_acc.emulator.ipmi.users import Users
 from tests.unit.emulator.ipmi.console import message
@@ -25,12 +25,14 @@ from tests.unit.emulator.ipmi.console import message
 
 def ask(controller, netfn, command, data=b'', **more):
     """Completion code and data, as one."""
-    return controller.answer(Request(channel=more.pop('channel', LAN), netfn=netfn, command=command, data=data, **more)).wire
+    return controller.answer(
+        CommandRequest(channel=more.pop('channel', LAN), netfn=netfn, command=command, data=data, **more)
+    ).wire
 
 
 def test_device_id_has_three_bytes_of_manufacturer_and_two_of_product():
     """Little-endian, the minor version in decimal digits."""
-    identity = Identity(
+    identity = ControllerIdentity(
         device_id=0x34,
         device_revision=2,
         firmware=(3, 27),
@@ -39,13 +41,13 @@ def test_device_id_has_three_bytes_of_manufacturer_and_two_of_product():
         auxiliary=b'\xca\xfe\xba\xbe',
     )
     expected = bytes.fromhex('00 34 02 03 27 02 8a 452301 8967 cafebabe')
-    assert expected == ask(Controller(identity=identity), APP, 0x01)
+    assert expected == ask(EmulatedController(identity=identity), APP, 0x01)
 
 
 def test_what_is_not_in_the_table_is_not_there():
     """C1h; C2h where another LUN has it."""
-    controller = Controller()
-    controller.add(0x30, 0x01, lambda _: b'', privilege=Privilege.USER, lun=1)
+    controller = EmulatedController()
+    controller.add(0x30, 0x01, lambda _: b'', privilege=EmulatedPrivilege.USER, lun=1)
     assert b'\xc1' == ask(controller, 0x2E, 0x01, b'\1\2\3')[:1]
     assert b'\xc1' == ask(controller, 0x30, 0x02)
     assert b'\xc2' == ask(controller, 0x30, 0x01)
@@ -54,19 +56,21 @@ def test_what_is_not_in_the_table_is_not_there():
 
 def test_the_body_code_comes_back_even_with_a_refusal():
     """2Ch names it in its first byte, 2Eh in three; without it the request is too short."""
-    controller = Controller()
-    controller.add(GROUP, 0x2E, lambda request: b'data:' + request.data, privilege=Privilege.USER, least=1, qualifier=b'\0')
+    controller = EmulatedController()
+    controller.add(
+        GROUP, 0x2E, lambda request: b'data:' + request.data, privilege=EmulatedPrivilege.USER, least=1, qualifier=b'\0'
+    )
     assert b'\0\0data:x' == ask(controller, GROUP, 0x2E, b'\0x')
     assert b'\xc1\3' == ask(controller, GROUP, 0x2E, b'\3x')
     assert b'\xc7\0' == ask(controller, GROUP, 0x2E, b'\0xx')
-    assert b'\xd4\0' == ask(controller, GROUP, 0x2E, b'\0x', privilege=Privilege.CALLBACK)
+    assert b'\xd4\0' == ask(controller, GROUP, 0x2E, b'\0x', privilege=EmulatedPrivilege.CALLBACK)
     assert b'\xc7' == ask(controller, GROUP, 0x2E)
     assert b'\xc1\1\2\3' == ask(controller, 0x2E, 0x2E, b'\1\2\3\4')
 
 
 def test_a_guard_is_asked_about_what_exists_and_before_all_else():
     """It sees the channel; a command that is not there stays C1h."""
-    controller = Controller()
+    controller = EmulatedController()
     controller.guards.append(lambda request: 0xD4 if request.channel == SYSTEM and request.command == 0x02 else None)
     assert (b'\xd4', b'\0') == (ask(controller, APP, 0x02, b'too long', channel=SYSTEM), ask(controller, APP, 0x02))
     controller.guards.append(lambda _: 0xD6)
@@ -75,10 +79,10 @@ def test_a_guard_is_asked_about_what_exists_and_before_all_else():
 
 def test_netfn_support_counts_from_the_table():
     """LUN 0: chassis (0), application (3) and group (16h); LUN 2: one of OEM (18h)."""
-    controller = Controller()
-    Chassis(lambda: True, print).join(controller)
-    controller.add(GROUP, 1, lambda _: b'', privilege=Privilege.USER)
-    controller.add(0x30, 1, lambda _: b'', privilege=Privilege.USER, lun=2)
+    controller = EmulatedController()
+    EmulatedChassis(lambda: True, print).join(controller)
+    controller.add(GROUP, 1, lambda _: b'', privilege=EmulatedPrivilege.USER)
+    controller.add(0x30, 1, lambda _: b'', privilege=EmulatedPrivilege.USER, lun=2)
     masks = [1 << 0 | 1 << 3 | 1 << 22, 0, 1 << 24, 0]
     expected = bytes((0, 0b010001)) + b''.join(mask.to_bytes(4, 'little') for mask in masks)
     assert expected == ask(controller, APP, 0x09, b'\x0e')
@@ -93,13 +97,15 @@ def test_a_further_controller_sees_the_ipmb_and_may_itself_lead_further():
         seen.append((request.channel, request.data))
         return b'me'
 
-    near, far = Controller(address=0x82), Controller(address=0x72)
-    far.add(0x30, 0x01, tell, privilege=Privilege.ADMINISTRATOR, most=9)
+    near, far = EmulatedController(address=0x82), EmulatedController(address=0x72)
+    far.add(0x30, 0x01, tell, privilege=EmulatedPrivilege.ADMINISTRATOR, most=9)
     near.behind[IPMB, 0x72] = far
-    bmc = Controller()
+    bmc = EmulatedController()
     bmc.behind[IPMB, 0x82] = near
     inner = b'\x40' + message(0x30, 1, b'hello', 5, to=0x72, sender=0x20)
-    outer = Request(channel=SYSTEM, netfn=APP, command=0x34, data=b'\x40' + message(APP, 0x34, inner, 6, to=0x82, sender=0x20))
+    outer = CommandRequest(
+        channel=SYSTEM, netfn=APP, command=0x34, data=b'\x40' + message(APP, 0x34, inner, 6, to=0x82, sender=0x20)
+    )
     answer = bmc.answer(outer)
     assert (0, b'', 0x82, 6) == (answer.code, answer.data, answer.then.sender, answer.then.sequence)
     assert b'\0' + message(0x31, 1, b'\0me', 5, to=0x20, sender=0x72) == answer.then.data
@@ -120,43 +126,43 @@ def test_a_further_controller_sees_the_ipmb_and_may_itself_lead_further():
 )
 def test_what_cannot_be_bridged_is_refused(data, code):
     """83h: nobody there; CCh: not tracked, or no request."""
-    bmc = Controller()
-    bmc.behind[IPMB, 0x72] = Controller(address=0x72)
-    assert Answer(code) == bmc.answer(Request(channel=LAN, netfn=APP, command=0x34, data=data))
+    bmc = EmulatedController()
+    bmc.behind[IPMB, 0x72] = EmulatedController(address=0x72)
+    assert CommandAnswer(code) == bmc.answer(CommandRequest(channel=LAN, netfn=APP, command=0x34, data=data))
 
 
 def test_the_chassis_tells_and_changes_the_truth():
     """Power on or off, restore policy unknown; controls reach whoever holds the truth."""
     done = []
     power = [True]
-    controller = Controller()
-    Chassis(lambda: power[0], done.append).join(controller)
+    controller = EmulatedController()
+    EmulatedChassis(lambda: power[0], done.append).join(controller)
     assert bytes.fromhex('00 61 00 00') == ask(controller, CHASSIS, 0x01)
     assert b'\0' == ask(controller, CHASSIS, 0x02, b'\3')
     power[0] = False
     assert bytes.fromhex('00 60 00 00') == ask(controller, CHASSIS, 0x01)
     assert b'\xd5' == ask(controller, CHASSIS, 0x02, b'\2')
     assert b'\xcc' == ask(controller, CHASSIS, 0x02, b'\6')
-    assert b'\xd4' == ask(controller, CHASSIS, 0x02, b'\1', privilege=Privilege.USER)
+    assert b'\xd4' == ask(controller, CHASSIS, 0x02, b'\1', privilege=EmulatedPrivilege.USER)
     assert [Control.RESET] == done
 
 
 def test_a_refusal_is_a_completion_code():
     """A part of the controller raises it."""
-    controller = Controller()
+    controller = EmulatedController()
 
     def refuse(_):
-        raise Refusal(0xC5)
+        raise CommandRefusal(0xC5)
 
-    controller.add(0x30, 1, refuse, privilege=Privilege.USER)
+    controller.add(0x30, 1, refuse, privilege=EmulatedPrivilege.USER)
     assert b'\xc5' == ask(controller, 0x30, 1)
 
 
 @pytest.fixture
 def bmc():
     users = Users()
-    users.put(2, 'admin', b'secret', Privilege.ADMINISTRATOR)
-    controller = Controller()
+    users.put(2, 'admin', b'secret', EmulatedPrivilege.ADMINISTRATOR)
+    controller = EmulatedController()
     users.join(controller)
     controller.users = users
     return controller
@@ -208,4 +214,4 @@ def test_what_no_user_table_takes_is_refused(bmc, command, data, code):
 def test_no_user_is_made_whom_no_bmc_could_hold(user):
     """A mistake of whoever sets the emulator up is said at once."""
     with pytest.raises(ValueError, match='user'):
-        Users().put(*user, Privilege.USER)
+        Users().put(*user, EmulatedPrivilege.USER)

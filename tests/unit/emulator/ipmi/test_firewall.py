@@ -4,9 +4,9 @@
 
 import pytest
 
-from baremetal_acc.emulator.ipmi.chassis import Chassis
-from baremetal_acc.emulator.ipmi.controller import APP, CHASSIS, IPMB, LAN, SYSTEM, Privilege, Request
-from baremetal_acc.emulator.ipmi.firewall import Firewall
+from baremetal_acc.emulator.ipmi.chassis import EmulatedChassis
+from baremetal_acc.emulator.ipmi.controller import APP, CHASSIS, IPMB, LAN, SYSTEM, CommandRequest, EmulatedPrivilege
+from baremetal_acc.emulator.ipmi.firewall import EmulatedFirewall
 from baremetal_acc.emulator.ipmi.users import Users
 from tests.unit.emulator.ipmi.console import message
 from tests.unit.emulator.ipmi.machines import Rig, ask, hpm
@@ -31,13 +31,13 @@ class Walled(Rig):
     def __init__(self, **more):
         super().__init__()
         self.users = Users()
-        self.users.put(2, 'admin', b'secret', Privilege.ADMINISTRATOR)
+        self.users.put(2, 'admin', b'secret', EmulatedPrivilege.ADMINISTRATOR)
         self.users.join(self.bmc)
         self.controls = []
-        Chassis(lambda: True, self.controls.append).join(self.bmc)
-        self.bmc.add(0x30, 0x90, lambda _: b'high', privilege=Privilege.USER, lun=1)
-        self.wall = Firewall(self.bmc, self.machine, 'host', **more)
-        self.amc_wall = Firewall(self.amc, self.machine, 'host', 'AMC_1', **more)
+        EmulatedChassis(lambda: True, self.controls.append).join(self.bmc)
+        self.bmc.add(0x30, 0x90, lambda _: b'high', privilege=EmulatedPrivilege.USER, lun=1)
+        self.wall = EmulatedFirewall(self.bmc, self.machine, 'host', **more)
+        self.amc_wall = EmulatedFirewall(self.amc, self.machine, 'host', 'AMC_1', **more)
         self.wall.join()
         self.amc_wall.join()
 
@@ -139,9 +139,9 @@ def test_writing_is_for_administrators():
     """Reading is for users."""
     rig = Walled()
     for command, data in ((0x60, bytes((1, APP, 0)) + bytes(16)), (0x62, bytes((1, APP, 0, 0x47)) + bytes(4))):
-        assert b'\xd4' == ask(rig.bmc, APP, command, data, privilege=Privilege.OPERATOR)
+        assert b'\xd4' == ask(rig.bmc, APP, command, data, privilege=EmulatedPrivilege.OPERATOR)
     for command in (0x0A, 0x0C, 0x61):
-        assert 17 == len(ask(rig.bmc, APP, command, bytes((1, APP, 0)), privilege=Privilege.USER))
+        assert 17 == len(ask(rig.bmc, APP, command, bytes((1, APP, 0)), privilege=EmulatedPrivilege.USER))
 
 
 def test_sub_functions_are_disabled_one_by_one():
@@ -169,12 +169,12 @@ def test_the_firewall_of_a_card_is_its_own():
     rig = Walled()
     off = bytes((0x0E, GROUP, 0)) + mask(HPM - {0x31}) + b'\0'
     inner = b'\x40' + message(APP, 0x60, off, to=0x72, sender=0x20)
-    assert b'\0' == rig.bmc.answer(Request(channel=LAN, netfn=APP, command=0x34, data=inner)).then.data
+    assert b'\0' == rig.bmc.answer(CommandRequest(channel=LAN, netfn=APP, command=0x34, data=inner)).then.data
     assert b'\xd4' == hpm(rig.amc, 0x31, b'\1\1', channel=IPMB)
     assert b'\0' == hpm(rig.bmc, 0x31, b'\1\1', channel=SYSTEM)
     assert b'\xcc' == ask(rig.amc, APP, 0x61, bytes((0x0F, APP, 0)), channel=IPMB)
     rig.put(rig.get(0x61, APP) - {0x34}, APP)
-    bridged = Request(channel=SYSTEM, netfn=APP, command=0x34, data=b'\x40' + message(APP, 1, to=0x72, sender=0x20))
+    bridged = CommandRequest(channel=SYSTEM, netfn=APP, command=0x34, data=b'\x40' + message(APP, 1, to=0x72, sender=0x20))
     assert 0xD4 == rig.bmc.answer(bridged).code
 
 
@@ -217,7 +217,7 @@ def test_a_controller_may_ask_for_no_qualifier_or_not_look_at_it():
     rig = Walled(needs_qualifier=False)
     assert HPM == rig.get(0x61, GROUP)
     rig = Walled(reads_qualifier=False)
-    rig.bmc.add(GROUP, 0x31, lambda _: b'', privilege=Privilege.USER, qualifier=b'\3')
+    rig.bmc.add(GROUP, 0x31, lambda _: b'', privilege=EmulatedPrivilege.USER, qualifier=b'\3')
     rig.put(HPM - {0x31}, GROUP, b'\3')
     assert HPM - {0x31} == rig.get(0x61, GROUP, b'\0')
     assert [b'\xd4', b'\xd4'] == [ask(rig.bmc, GROUP, 0x31, body, channel=SYSTEM)[:1] for body in (b'\0\1\1', b'\3')]
@@ -233,7 +233,7 @@ def test_a_controller_may_want_a_qualifier_of_its_maker():
     for command in (0x0C, 0x61):
         assert {0x10} == rig.get(command, 0x30, b'\x07', upper=1, lun=1)
     assert [0xC7, 0] == [rig.put(set(), 0x30, qualifier, upper=1, lun=1)[0] for qualifier in (b'', b'\x07')]
-    refused = Request(channel=SYSTEM, netfn=0x30, command=0x90, lun=1)
+    refused = CommandRequest(channel=SYSTEM, netfn=0x30, command=0x90, lun=1)
     assert 0xD4 == rig.bmc.answer(refused).code
     assert HPM == rig.get(0x61, GROUP, b'\0')
     assert b'\xcc' == ask(Walled().bmc, APP, 0x64, bytes((0x0E, 0x30, 0)))

@@ -8,23 +8,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baremetal_acc.emulator.ipmi.controller import LAN, STORAGE, Controller, Privilege, Request
-from baremetal_acc.emulator.ipmi.fru import Board, ChassisInfo, FruDevices, Product, inventory, picmg_record
+from baremetal_acc.emulator.ipmi.controller import LAN, STORAGE, CommandRequest, EmulatedController, EmulatedPrivilege
+from baremetal_acc.emulator.ipmi.fru import (
+    ChassisInfo,
+    EmulatedBoardArea,
+    EmulatedProductArea,
+    FruDevices,
+    inventory,
+    picmg_record,
+)
 
 
 def ask(controller, command, data=b'', **more):
     """Completion code and data, as one."""
-    return controller.answer(Request(channel=LAN, netfn=STORAGE, command=command, data=data, **more)).wire
+    return controller.answer(CommandRequest(channel=LAN, netfn=STORAGE, command=command, data=data, **more)).wire
 
 
 def bmc(**more):
-    controller = Controller()
+    controller = EmulatedController()
     devices = FruDevices({0: bytes(range(100)), 7: b'x' * 300}, **more)
     devices.join(controller)
     return controller, devices
 
 
-BOARD = Board(
+BOARD = EmulatedBoardArea(
     manufacturer='ACME', name='Card', serial='S1', part_number='P-1', made=datetime(1996, 1, 1, 1, 1, tzinfo=UTC), custom=('v',)
 )
 BOARD_BYTES = bytes.fromhex('01 04 19 3d0000 c4 41434d45 c4 43617264 c2 5331 c3 502d31 c0 c2 7620 c1 000000')
@@ -52,7 +59,7 @@ def test_all_areas_one_behind_the_other():
     made = inventory(
         chassis=ChassisInfo(part_number='C1', serial='C2'),
         board=BOARD,
-        product=Product(manufacturer='MM', name='NN', part_number='PP', version='VV', serial='SS'),
+        product=EmulatedProductArea(manufacturer='MM', name='NN', part_number='PP', version='VV', serial='SS'),
         records=(picmg_record(0x16, b'\x20'), picmg_record(0x2D, b'')),
         size_bytes=0,
     )
@@ -63,13 +70,15 @@ def test_all_areas_one_behind_the_other():
 @pytest.mark.parametrize(
     'what',
     [
-        lambda: inventory(board=Board(manufacturer='x' * 64, name='', serial='', part_number='')),
-        lambda: inventory(board=Board(manufacturer='', name='', serial='', part_number='', custom=('x' * 60,) * 40)),
+        lambda: inventory(board=EmulatedBoardArea(manufacturer='x' * 64, name='', serial='', part_number='')),
+        lambda: inventory(
+            board=EmulatedBoardArea(manufacturer='', name='', serial='', part_number='', custom=('x' * 60,) * 40)
+        ),
         lambda: inventory(records=((0xC0, bytes(256)),)),
         lambda: inventory(
             chassis=ChassisInfo(part_number='', serial='', custom=('x' * 60,) * 32),
-            board=Board(manufacturer='', name='', serial='', part_number='', custom=('x' * 60,) * 32),
-            product=Product(manufacturer='', name='', part_number='', version='', serial=''),
+            board=EmulatedBoardArea(manufacturer='', name='', serial='', part_number='', custom=('x' * 60,) * 32),
+            product=EmulatedProductArea(manufacturer='', name='', part_number='', version='', serial=''),
         ),
         lambda: FruDevices({0: bytes(65536)}),
     ],
@@ -100,7 +109,7 @@ def test_what_is_written_stands_there():
     assert b'\0\2' == ask(controller, 0x12, bytes((0, 98, 0)) + b'ab')
     assert b'\0\2ab' == ask(controller, 0x11, bytes((0, 98, 0, 2)))
     assert b'\xc9' == ask(controller, 0x12, bytes((0, 99, 0)) + b'cd')
-    assert b'\xd4' == ask(controller, 0x12, bytes((0, 0, 0)) + b'ef', privilege=Privilege.OPERATOR)
+    assert b'\xd4' == ask(controller, 0x12, bytes((0, 0, 0)) + b'ef', privilege=EmulatedPrivilege.OPERATOR)
     assert b'\xc8' == ask(controller, 0x12, bytes((7, 0, 0)) + bytes(256))
     devices.protected.add(0)
     assert b'\x80' == ask(controller, 0x12, bytes((0, 0, 0)) + b'gh')

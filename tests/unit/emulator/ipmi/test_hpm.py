@@ -9,10 +9,20 @@ import pytest
 
 from baremetal_acc.emulator.image import read_image
 from baremetal_acc.emulator.ipmi.channel import LanChannel
-from baremetal_acc.emulator.ipmi.controller import APP, IPMB, LAN, SYSTEM, TRANSPORT, Code, Controller, Privilege, Request
-from baremetal_acc.emulator.ipmi.hpm import HABITS, Ability, Backup, ExtendedLan, Part, Times, Upgrades
+from baremetal_acc.emulator.ipmi.controller import (
+    APP,
+    IPMB,
+    LAN,
+    SYSTEM,
+    TRANSPORT,
+    CommandRequest,
+    EmulatedCode,
+    EmulatedController,
+    EmulatedPrivilege,
+)
+from baremetal_acc.emulator.ipmi.hpm import HABITS, Ability, Backup, ExtendedLan, HpmPart, Times, Upgrades
 from baremetal_acc.emulator.ipmi.presence import Presence
-from baremetal_acc.emulator.ipmi.upgrade_image import NO_VERSION, Upload, build_upgrade_image, version_bytes
+from baremetal_acc.emulator.ipmi.upgrade_image import NO_VERSION, UploadAction, build_upgrade_image, version_bytes
 from baremetal_acc.emulator.parts import Bank, Restart
 from tests.unit.emulator.ipmi.console import message
 from tests.unit.emulator.ipmi.machines import (
@@ -64,7 +74,7 @@ def test_properties_of_a_component():
     parts = {
         0: FPGA_PART,
         1: LATER_PART,
-        5: Part(key=BMC_KEY, name='elevenchars', backup=Backup.NONE, prepares=False, compares=False, oem={0xC1: b'oem'}),
+        5: HpmPart(key=BMC_KEY, name='elevenchars', backup=Backup.NONE, prepares=False, compares=False, oem={0xC1: b'oem'}),
     }
     rig = Rig(amc_parts=parts)
     asked = {(n, s): hpm(rig.amc, 0x2F, bytes((n, s))) for n in (0, 1, 5) for s in range(5)}
@@ -106,7 +116,7 @@ def test_what_the_host_wrote_is_said_to_be_the_hosts():
     for start in range(0, len(IMAGE), 23):
         block(rig.amc, start // 23 & 0xFF, IMAGE[start : start + 23])
     inner = message(0x2C, 0x33, b'\0\0' + len(IMAGE).to_bytes(4, 'little'), to=0x72, sender=0x20)
-    answer = rig.bmc.answer(Request(channel=SYSTEM, netfn=APP, command=0x34, data=b'\x40' + inner))
+    answer = rig.bmc.answer(CommandRequest(channel=SYSTEM, netfn=APP, command=0x34, data=b'\x40' + inner))
     assert b'\0\0' == answer.then.data
     assert 'host' == rig.machine.components[FPGA_KEY].held.writer
 
@@ -215,7 +225,7 @@ def test_actions_come_in_their_turn():
         (0x30, b'x', 0xC7),
     )
     assert [bytes((code,)) for *_, code in asked] == [hpm(rig.amc, command, data) for command, data, _ in asked]
-    none = Part(key=FPGA_KEY, name='x', backup=Backup.NONE, prepares=False, compares=False)
+    none = HpmPart(key=FPGA_KEY, name='x', backup=Backup.NONE, prepares=False, compares=False)
     rig = Rig(amc_parts={0: none})
     assert [b'\xd5', b'\xd5', b'\xd5', b'\0'] == [hpm(rig.amc, 0x31, bytes((1, action))) for action in (0, 1, 3, 2)]
 
@@ -306,7 +316,7 @@ def test_a_card_that_restarts_to_activate_is_not_acknowledged_meanwhile():
     rig = Rig(amc_parts={0: dataclasses.replace(FPGA_PART, restarts=True)}, times=Times(activate=8))
     uploaded(rig)
     assert b'\x80' == hpm(rig.amc, 0x35)
-    bridged = Request(channel=LAN, netfn=APP, command=0x34, data=b'\x40' + message(APP, 1, to=0x72, sender=0x20))
+    bridged = CommandRequest(channel=LAN, netfn=APP, command=0x34, data=b'\x40' + message(APP, 1, to=0x72, sender=0x20))
     assert 0x83 == rig.bmc.answer(bridged).code
     assert not rig.bmc.is_away
     rig.clock.advance(8)
@@ -516,7 +526,9 @@ def test_an_answer_can_be_lost_before_or_after_all_is_done(after):
     rig = Rig()
     rig.machine.add_fault({'name': 'hang', 'device': 'AMC_1', 'method': '2C/35', 'count': 1, 'after': after})
     uploaded(rig)
-    bridged = Request(channel=LAN, netfn=APP, command=0x34, data=b'\x40' + message(0x2C, 0x35, b'\0', to=0x72, sender=0x20))
+    bridged = CommandRequest(
+        channel=LAN, netfn=APP, command=0x34, data=b'\x40' + message(0x2C, 0x35, b'\0', to=0x72, sender=0x20)
+    )
     first = rig.bmc.answer(bridged)
     assert (0, None, int(after)) == (first.code, first.then, rig.amc_upgrades.activations)
     assert (b'\xd5\0' if after else b'\0\0') == rig.bmc.answer(bridged).then.data
@@ -533,7 +545,7 @@ def test_a_restart_instead_of_an_answer():
     """bmc-restart-on-request, by the number of a command."""
     rig = Rig()
     rig.machine.add_fault({'name': 'bmc-restart-on-request', 'method': '06/01', 'count': 1, 'seconds': 3})
-    rig.bmc.answer(Request(channel=LAN, netfn=APP, command=0x01))
+    rig.bmc.answer(CommandRequest(channel=LAN, netfn=APP, command=0x01))
     assert (True, True) == (rig.bmc.is_away, rig.machine.is_bmc_down('host'))
     rig.clock.advance(3)
     assert not rig.bmc.is_away
@@ -581,7 +593,7 @@ def test_a_block_that_comes_again_can_be_refused(code):
         piece = IMAGE[start : start + 23]
         assert [b'\0', bytes((code,))] == [block(rig.amc, count, piece) for _ in range(2)]
     assert (b'\0', 0) == (finish(rig.amc, len(IMAGE)), rig.amc_upgrades.repeated)
-    assert Code.INVALID_FIELD == habit('refuses-repeats').amc_upgrades.ability.repeated
+    assert EmulatedCode.INVALID_FIELD == habit('refuses-repeats').amc_upgrades.ability.repeated
 
 
 def test_a_block_that_fills_a_page_is_answered_by_80_and_done():
@@ -686,14 +698,14 @@ def test_only_administrators_write():
     """D4h with the body code; reading is for users."""
     rig = Rig()
     for command, data in ((0x30, b''), (0x31, ERASE), (0x32, b'\0x'), (0x33, bytes(5)), (0x35, b''), (0x38, b'')):
-        assert b'\xd4' == hpm(rig.amc, command, data, privilege=Privilege.OPERATOR)
+        assert b'\xd4' == hpm(rig.amc, command, data, privilege=EmulatedPrivilege.OPERATOR)
     for command, data in ((0x2E, b''), (0x2F, b'\0\0'), (0x34, b''), (0x37, b'')):
-        assert b'\0' == hpm(rig.amc, command, data, privilege=Privilege.USER)[:1]
+        assert b'\0' == hpm(rig.amc, command, data, privilege=EmulatedPrivilege.USER)[:1]
 
 
 def test_the_lan_says_how_long_messages_can_be():
     """2C/3E, then the LAN parameter that it names: capabilities, attach type, bandwidth, inbound, outbound."""
-    channel, controller = LanChannel(), Controller()
+    channel, controller = LanChannel(), EmulatedController()
     channel.join(controller)
     extended = ExtendedLan(channel, inbound_bytes=1040, outbound_bytes=512, start=0xC8)
     extended.join(controller)
@@ -747,7 +759,7 @@ def test_other_versions_have_no_place(text):
 def test_an_upgrade_image_has_the_layout_of_the_facts():
     """Every field of it at its offset; each sum is 0; the end is the MD5 of all before."""
     made = build_upgrade_image(
-        [Upload(component=2, version='3.21.1', data=b'firmware', description='Payload')],
+        [UploadAction(component=2, version='3.21.1', data=b'firmware', description='Payload')],
         device_id=0x34,
         manufacturer=0x00315A,
         product=0x1234,
@@ -771,14 +783,23 @@ def test_an_upgrade_image_has_the_layout_of_the_facts():
     assert bytes.fromhex('03 21 01000000') + b'Payload'.ljust(21, b'\0') + b'\x08\0\0\0firmware' == records[9:]
     assert hashlib.md5(made[:-16]).digest() == made[-16:]
     other = build_upgrade_image(
-        [Upload(component=0, version='1.0', data=b'x')], device_id=0, manufacturer=0, product=0, prepare=0, long_checksum=True
+        [UploadAction(component=0, version='1.0', data=b'x')],
+        device_id=0,
+        manufacturer=0,
+        product=0,
+        prepare=0,
+        long_checksum=True,
     )
     assert 0 == sum(other[35 : 35 + 34]) % 256
 
 
 @pytest.mark.parametrize(
     'uploads',
-    [[], [Upload(component=8, version='1.0', data=b'')], [Upload(component=0, version='1.0', data=b'', description='x' * 21)]],
+    [
+        [],
+        [UploadAction(component=8, version='1.0', data=b'')],
+        [UploadAction(component=0, version='1.0', data=b'', description='x' * 21)],
+    ],
 )
 def test_no_upgrade_image_is_made_that_nobody_could_read(uploads):
     """Nothing to upload, no such component, too long a text."""

@@ -4,14 +4,14 @@
 
 import pytest
 
-from baremetal_acc.emulator.ipmi.controller import APP, Controller, Privilege
+from baremetal_acc.emulator.ipmi.controller import APP, EmulatedController, EmulatedPrivilege
 from baremetal_acc.emulator.ipmi.i2c import Buses, Eeprom
 from tests.unit.emulator.ipmi.machines import ask
 
 
 @pytest.fixture
 def bmc():
-    controller = Controller()
+    controller = EmulatedController()
     controller.content = bytearray(range(200))
     controller.eeprom = Eeprom(controller.content)
     Buses({(0x03, 0xA0): controller.eeprom, (0x03, 0xA4): Eeprom(bytearray(b'abcd'), address_bytes=1)}).join(controller)
@@ -53,7 +53,7 @@ def test_a_protected_eeprom_takes_nothing(bmc):
 
 def test_only_administrators_reach_the_buses(bmc):
     """D4h below."""
-    assert b'\xd4' == ask(bmc, APP, 0x52, bytes((3, 0xA0, 1)), privilege=Privilege.OPERATOR)
+    assert b'\xd4' == ask(bmc, APP, 0x52, bytes((3, 0xA0, 1)), privilege=EmulatedPrivilege.OPERATOR)
 
 
 @pytest.mark.parametrize(('content', 'address'), [(b'', 1), (bytes(257), 1), (b'x', 3)])

@@ -4,9 +4,9 @@
 
 import pytest
 
-from baremetal_acc.emulator.ipmi.controller import APP, SYSTEM, Privilege, Request
+from baremetal_acc.emulator.ipmi.controller import APP, SYSTEM, CommandRequest, EmulatedPrivilege
 from baremetal_acc.emulator.ipmi.message import lateness
-from baremetal_acc.emulator.ipmi.session import DUPLICATE_SECONDS, Endpoint
+from baremetal_acc.emulator.ipmi.session import DUPLICATE_SECONDS, SessionEndpoint
 from baremetal_acc.emulator.ipmi.users import Users
 from tests.unit.emulator.ipmi.console import Console, message
 from tests.unit.emulator.ipmi.machines import Rig
@@ -17,8 +17,8 @@ def rig():
     """With an endpoint."""
     one = Rig()
     users = Users()
-    users.put(2, 'admin', b'secret', Privilege.ADMINISTRATOR)
-    one.endpoint = Endpoint(one.bmc, users, clock=one.clock, reset_seconds=0)
+    users.put(2, 'admin', b'secret', EmulatedPrivilege.ADMINISTRATOR)
+    one.endpoint = SessionEndpoint(one.bmc, users, clock=one.clock, reset_seconds=0)
     return one
 
 
@@ -40,7 +40,7 @@ def test_a_bmc_that_restarts_is_silent_and_forgets_its_sessions(rig, by):
 def test_what_was_carried_out_is_answered_when_it_is_sent_again(rig):
     """hang with after: executed once, silent once, and then the answer of that one execution."""
     calls = []
-    rig.bmc.add(0x30, 1, lambda _: bytes((calls.append(1) or len(calls),)), privilege=Privilege.USER)
+    rig.bmc.add(0x30, 1, lambda _: bytes((calls.append(1) or len(calls),)), privilege=EmulatedPrivilege.USER)
     rig.machine.add_fault({'name': 'hang', 'method': '30/01', 'count': 1, 'after': True})
     console = Console(rig.endpoint).login()
     answers = [[one[6:-1] for one in console.raw(0x30, 1, rq=9)] for _ in range(2)]
@@ -50,7 +50,7 @@ def test_what_was_carried_out_is_answered_when_it_is_sent_again(rig):
 def test_what_was_not_heard_is_executed_when_it_is_sent_again(rig):
     """hang without after."""
     calls = []
-    rig.bmc.add(0x30, 1, lambda _: bytes((calls.append(1) or len(calls),)), privilege=Privilege.USER)
+    rig.bmc.add(0x30, 1, lambda _: bytes((calls.append(1) or len(calls),)), privilege=EmulatedPrivilege.USER)
     rig.machine.add_fault({'name': 'hang', 'method': '30/01', 'count': 1})
     console = Console(rig.endpoint).login()
     assert ([], []) == (console.raw(0x30, 1, rq=9), calls)
@@ -67,7 +67,7 @@ def test_what_is_asked_before_a_session_can_be_lost_too(rig):
 def test_an_answer_that_waits_comes_no_sooner_when_it_is_asked_for_again(rig):
     """slow: executed once; what is sent again meanwhile is answered when the first one is, and at once later on."""
     calls = []
-    rig.bmc.add(0x30, 1, lambda _: bytes((calls.append(1) or len(calls),)), privilege=Privilege.USER)
+    rig.bmc.add(0x30, 1, lambda _: bytes((calls.append(1) or len(calls),)), privilege=EmulatedPrivilege.USER)
     rig.machine.add_fault({'name': 'slow', 'method': '30/01', 'count': 1, 'seconds': 8})
     console = Console(rig.endpoint).login()
     waits = []
@@ -88,7 +88,7 @@ def test_an_answer_waits_for_each_controller_that_is_slow(rig):
         rig.machine.add_fault({'name': 'slow', 'seconds': 10**seconds, **rule})
     bridged = b'\x40' + message(APP, 1, to=0x72, sender=0x20)
     answers = [
-        rig.bmc.answer(Request(channel=SYSTEM, netfn=APP, command=command, data=data))
+        rig.bmc.answer(CommandRequest(channel=SYSTEM, netfn=APP, command=command, data=data))
         for command, data in ((1, b''), (0x34, bridged), (0x38, b'\x0e\4'), (0x38, b'\x8e\4'))
     ]
     assert [0, 110, 0, 1000] == [answer.late for answer in answers]

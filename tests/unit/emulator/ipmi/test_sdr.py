@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baremetal_acc.emulator.ipmi.controller import LAN, STORAGE, Controller, Request
-from baremetal_acc.emulator.ipmi.sdr import AMC, ControllerLocator, FruLocator, Repository
+from baremetal_acc.emulator.ipmi.controller import LAN, STORAGE, CommandRequest, EmulatedController
+from baremetal_acc.emulator.ipmi.sdr import AMC, EmulatedControllerLocator, EmulatedFruLocator, Repository
 
 FRU = bytes.fromhex('0100 51 11 11 20 03 80 00 00 10 00 0b 01 00 c6') + b'Card 3'
 MC = bytes.fromhex('0200 51 12 10 72 00 00 08 000000 c1 61 00 c5') + b'AMC 1'
@@ -16,16 +16,16 @@ BEHIND = bytes.fromhex('0300 51 11 0b 72 00 80 70 00 10 00 c1 61 00 c0')
 
 def ask(controller, command, data=b''):
     """Completion code and data, as one."""
-    return controller.answer(Request(channel=LAN, netfn=STORAGE, command=command, data=data)).wire
+    return controller.answer(CommandRequest(channel=LAN, netfn=STORAGE, command=command, data=data)).wire
 
 
 def bmc(longest=64):
-    controller = Controller()
+    controller = EmulatedController()
     Repository(
         (
-            FruLocator(name='Card 3', fru_id=3, entity=0x0B, instance=1),
-            ControllerLocator(name='AMC 1', address=0x72, instance=0x61),
-            FruLocator(name='', fru_id=0, address=0x72, channel=7, entity=AMC, instance=0x61),
+            EmulatedFruLocator(name='Card 3', fru_id=3, entity=0x0B, instance=1),
+            EmulatedControllerLocator(name='AMC 1', address=0x72, instance=0x61),
+            EmulatedFruLocator(name='', fru_id=0, address=0x72, channel=7, entity=AMC, instance=0x61),
         ),
         longest=longest,
     ).join(controller)
@@ -60,16 +60,16 @@ def test_a_part_needs_a_reservation_and_the_latest_counts():
     assert b'\xc9' == ask(controller, 0x23, wanted(1, 22, 1, 1))
     assert b'\0\2\0' == ask(controller, 0x22)
     assert b'\xc5' == ask(controller, 0x23, wanted(1, 0, 5, 1))
-    controller.answer(Request(channel=LAN, netfn=6, command=2))
+    controller.answer(CommandRequest(channel=LAN, netfn=6, command=2))
     assert b'\xc5' == ask(controller, 0x23, wanted(1, 5, 5, 2))
     assert b'\0\3\0' == ask(controller, 0x22)
 
 
 def test_a_name_that_no_record_holds_is_said():
     """Sixteen bytes."""
-    controller = Controller()
+    controller = EmulatedController()
     with pytest.raises(ValueError, match='16 bytes'):
-        assert FruLocator(name='x' * 17, fru_id=0, entity=1, instance=1).body
+        assert EmulatedFruLocator(name='x' * 17, fru_id=0, entity=1, instance=1).body
     Repository(()).join(controller)
     assert b'\xcb' == ask(controller, 0x23, wanted(0))
     assert b'\xcb' == ask(controller, 0x23, wanted(0xFFFF))
@@ -82,8 +82,8 @@ def test_any_request_is_answered(command, data):
 
 
 def writable():
-    controller = Controller()
-    Repository((FruLocator(name='Card 3', fru_id=3, entity=0x0B, instance=1),), writable=True).join(controller)
+    controller = EmulatedController()
+    Repository((EmulatedFruLocator(name='Card 3', fru_id=3, entity=0x0B, instance=1),), writable=True).join(controller)
     return controller
 
 

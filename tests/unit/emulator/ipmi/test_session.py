@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baremetal_acc.emulator.clock import Clock
-from baremetal_acc.emulator.ipmi.controller import APP, Controller, Privilege
-from baremetal_acc.emulator.ipmi.session import SESSIONS, Endpoint
+from baremetal_acc.emulator.clock import EmulatedClock
+from baremetal_acc.emulator.ipmi.controller import APP, EmulatedController, EmulatedPrivilege
+from baremetal_acc.emulator.ipmi.session import SESSIONS, SessionEndpoint
 from baremetal_acc.emulator.ipmi.users import Users
 from tests.unit.emulator.ipmi.console import RMCP, Console, checksummed, message, plain
 
@@ -17,29 +17,29 @@ GUID = bytes(range(0x80, 0x90))
 
 @pytest.fixture
 def clock():
-    return Clock(virtual=True)
+    return EmulatedClock(virtual=True)
 
 
 @pytest.fixture
 def users():
     made = Users()
-    made.put(2, 'admin', b'secret', Privilege.ADMINISTRATOR)
-    made.put(3, 'oper', b'secret-of-the-oper18', Privilege.OPERATOR)
+    made.put(2, 'admin', b'secret', EmulatedPrivilege.ADMINISTRATOR)
+    made.put(3, 'oper', b'secret-of-the-oper18', EmulatedPrivilege.OPERATOR)
     return made
 
 
 @pytest.fixture
 def bmc(clock, users):
-    controller = Controller(guid=GUID)
+    controller = EmulatedController(guid=GUID)
     users.join(controller)
-    return Endpoint(controller, users, clock=clock)
+    return SessionEndpoint(controller, users, clock=clock)
 
 
 @pytest.mark.parametrize('suite', [3, 17])
 @pytest.mark.parametrize('kg', [b'', b'key of the BMC'])
 def test_a_session_opens_by_the_keys_of_its_suite(clock, users, suite, kg):
     """The console computes every HMAC by itself; with K_G the session key comes from it."""
-    bmc = Endpoint(Controller(guid=GUID), users, clock=clock, kg=kg)
+    bmc = SessionEndpoint(EmulatedController(guid=GUID), users, clock=clock, kg=kg)
     console = Console(bmc, suite=suite, kg=kg).login()
     assert b'\0' + GUID == console.command(APP, 0x37)
     assert 1 == bmc.sessions
@@ -47,7 +47,7 @@ def test_a_session_opens_by_the_keys_of_its_suite(clock, users, suite, kg):
 
 def test_ping_is_answered():
     """ASF: presence pong tells that IPMI is spoken here."""
-    bmc = Endpoint(Controller(), Users())
+    bmc = SessionEndpoint(EmulatedController(), Users())
     pong = bytes.fromhex('0600ff06 000011be 40 2a 00 10 000011be 00000000 81 00 000000000000')
     assert [pong] == bmc.receive(bytes.fromhex('0600ff06 000011be 80 2a 00 00'))
     assert [] == bmc.receive(bytes.fromhex('0600ff06 000011bf 80 2a 00 00'))
@@ -68,7 +68,7 @@ def test_a_client_learns_before_a_session_what_is_spoken(bmc):
 )
 def test_suites_on_offer_are_listed(users, suites, records):
     """Get Channel Cipher Suites, list index 0; index 1 is beyond the end."""
-    bmc = Endpoint(Controller(), users, suites=suites)
+    bmc = SessionEndpoint(EmulatedController(), users, suites=suites)
     (answer,) = bmc.receive(plain(0, message(APP, 0x54, b'\x0e\x00\x80')))
     assert '0001' + records == answer[16 + 6 : -1].hex()
     (answer,) = bmc.receive(plain(0, message(APP, 0x54, b'\x0e\x00\x81')))
@@ -77,8 +77,8 @@ def test_suites_on_offer_are_listed(users, suites, records):
 
 def test_a_suite_that_is_not_offered_is_refused(users):
     """Status 11h; nothing is opened."""
-    assert 0x11 == Console(Endpoint(Controller(), users, suites=(17,)), suite=3).open()
-    assert 0x11 == Console(Endpoint(Controller(), users, suites=(3,)), suite=17).open()
+    assert 0x11 == Console(SessionEndpoint(EmulatedController(), users, suites=(17,)), suite=3).open()
+    assert 0x11 == Console(SessionEndpoint(EmulatedController(), users, suites=(3,)), suite=17).open()
 
 
 def test_without_a_session_nothing_else_is_answered(bmc):
@@ -197,7 +197,7 @@ def counting(bmc):
         calls.append(request.data)
         return bytes((len(calls),))
 
-    bmc.controller.add(0x30, 0x01, serve, privilege=Privilege.USER, least=0, most=9)
+    bmc.controller.add(0x30, 0x01, serve, privilege=EmulatedPrivilege.USER, least=0, most=9)
     return calls
 
 
@@ -300,7 +300,7 @@ def test_a_reset_forgets_sessions_and_is_silent_for_a_while(bmc, clock):
 
 def test_a_bridged_request_is_answered_twice(bmc):
     """First 34h, then what the controller behind said, with its address, to the console."""
-    bmc.controller.behind[0, 0x72] = Controller(guid=b'G' * 16, address=0x72)
+    bmc.controller.behind[0, 0x72] = EmulatedController(guid=b'G' * 16, address=0x72)
     console = Console(bmc).login()
     first, then = console.raw(APP, 0x34, b'\x40' + message(APP, 0x37, sequence=9, to=0x72, sender=0x20), rq=9)
     assert bytes.fromhex('811c63202434 00') == first[:7]
@@ -313,8 +313,8 @@ def test_a_bridged_request_is_answered_twice(bmc):
 def test_any_datagram_is_survived(datagram):
     """Whatever comes, from nobody."""
     users = Users()
-    users.put(2, 'admin', b'secret', Privilege.ADMINISTRATOR)
-    bmc = Endpoint(Controller(guid=GUID), users)
+    users.put(2, 'admin', b'secret', EmulatedPrivilege.ADMINISTRATOR)
+    bmc = SessionEndpoint(EmulatedController(guid=GUID), users)
     for packet in (
         datagram,
         RMCP + datagram,
@@ -329,10 +329,10 @@ def test_any_datagram_is_survived(datagram):
 def test_any_command_of_an_administrator_is_answered(netfn, command, data):
     """Once, or twice when it was bridged, and with a completion code."""
     users = Users()
-    users.put(2, 'admin', b'secret', Privilege.ADMINISTRATOR)
-    controller = Controller(guid=GUID)
+    users.put(2, 'admin', b'secret', EmulatedPrivilege.ADMINISTRATOR)
+    controller = EmulatedController(guid=GUID)
     users.join(controller)
-    console = Console(Endpoint(controller, users)).login()
+    console = Console(SessionEndpoint(controller, users)).login()
     console.command(APP, 0x3B, b'\4')
     assert console.raw(netfn * 2, command, data)[0][6] in {
         0,

@@ -16,7 +16,7 @@ from baremetal_acc.emulator.ipmi.i2c import Buses, Eeprom
 from baremetal_acc.emulator.ipmi.lan import LanThread
 from baremetal_acc.emulator.ipmi.messaging import Messages
 from baremetal_acc.emulator.ipmi.sdr import Repository
-from baremetal_acc.emulator.ipmi.system import LONGEST, Codec, Frame, Signal, SystemDoor, SystemInterface, encoded
+from baremetal_acc.emulator.ipmi.system import LONGEST, Frame, Signal, SystemCodec, SystemDoor, SystemInterface, encoded
 from tests.unit.emulator.ipmi.console import message
 from tests.unit.emulator.ipmi.machines import BMC_KEY, ask, image
 from tests.unit.emulator.ipmi.test_firewall import GROUP, HPM, Walled, mask
@@ -276,7 +276,7 @@ def test_a_machine_that_connects_anew_takes_the_place_of_the_old(rig):
 def test_frames_come_back_as_they_went_however_they_are_cut(content, is_command, cut):
     """Escapes round-trip; the end of a frame is the end of it."""
     raw = encoded(Frame(content, is_command))
-    codec = Codec()
+    codec = SystemCodec()
     assert [Frame(content, is_command)] == codec.feed(raw[:cut]) + codec.feed(raw[cut:])
     assert raw[:-1] == escaped(content)
 
@@ -284,4 +284,4 @@ def test_frames_come_back_as_they_went_however_they_are_cut(content, is_command,
 @given(data=st.binary(max_size=900))
 def test_no_bytes_bring_a_frame_that_is_too_long(data):
     """Or an empty one."""
-    assert all(0 < len(frame.content) <= LONGEST for frame in Codec().feed(data + b'\xa0'))
+    assert all(0 < len(frame.content) <= LONGEST for frame in SystemCodec().feed(data + b'\xa0'))

@@ -6,15 +6,15 @@ import struct
 
 import pytest
 
-from baremetal_acc.bmc.ipmi.endpoint import Privilege as Wanted
+from baremetal_acc.bmc.ipmi.endpoint import LoginPrivilege as Wanted
 from baremetal_acc.bmc.ipmi.endpoint import place
-from baremetal_acc.bmc.ipmi.rmcp import Codec
+from baremetal_acc.bmc.ipmi.rmcp import PacketCodec
 from baremetal_acc.emulator import fault
-from baremetal_acc.emulator.ipmi.controller import Privilege
+from baremetal_acc.emulator.ipmi.controller import EmulatedPrivilege
 from baremetal_acc.emulator.ipmi.message import lateness
-from baremetal_acc.emulator.ipmi.session import Endpoint
+from baremetal_acc.emulator.ipmi.session import SessionEndpoint
 from baremetal_acc.emulator.ipmi.users import Users
-from baremetal_acc.emulator.ipmi.wire import FLOOD, MALFORMED, Wire
+from baremetal_acc.emulator.ipmi.wire import FLOOD, MALFORMED, EmulatedWire
 from baremetal_acc.errors import BmcNotAuthorised
 from tests.unit.emulator.ipmi.machines import Rig
 
@@ -28,10 +28,10 @@ class Talk:
     def __init__(self):
         self.rig = Rig()
         users = Users()
-        users.put(2, 'admin', PASSWORD.encode(), Privilege.ADMINISTRATOR)
-        self.endpoint = Endpoint(self.rig.bmc, users, clock=self.rig.clock)
-        self.wire = Wire(self.endpoint, self.rig.machine, 'host')
-        self.codec = Codec(place('x', '127.0.0.1', username='admin', password=PASSWORD), Wanted.ADMINISTRATOR)
+        users.put(2, 'admin', PASSWORD.encode(), EmulatedPrivilege.ADMINISTRATOR)
+        self.endpoint = SessionEndpoint(self.rig.bmc, users, clock=self.rig.clock)
+        self.wire = EmulatedWire(self.endpoint, self.rig.machine, 'host')
+        self.codec = PacketCodec(place('x', '127.0.0.1', username='admin', password=PASSWORD), Wanted.ADMINISTRATOR)
 
     def fault(self, name, **more):
         self.rig.machine.add_fault({'name': name, **more})
