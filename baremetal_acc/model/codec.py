@@ -60,9 +60,14 @@ def encode(value: object) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         body = _body(value)
         if _TAG not in body:
-            body = {_TAG: type(value).__name__, **body}
+            body = {_TAG: _stored_name(type(value)), **body}
         return body
     raise TypeError(f'{type(value).__name__} has no JSON form')
+
+
+def _stored_name(kind: type) -> str:
+    """Return the name that the stored form gives a class: its own, or what it was called when that form was defined."""
+    return str(vars(kind).get('STORED_NAME', kind.__name__))
 
 
 def _body(value: Any) -> dict[str, Any]:
@@ -159,7 +164,7 @@ def _tuple_decoder(args: tuple[Any, ...]) -> Callable[[Any], Any]:
 def _union_decoder(args: tuple[Any, ...]) -> Callable[[Any], Any]:
     rest = [a for a in args if a is not type(None)]
     only = _decoder(rest[0]) if len(rest) == 1 else None
-    by_class = {cast('type', a).__name__: _decoder(cast('Hashable', a)) for a in rest if is_dataclass(a)}
+    by_class = {_stored_name(cast('type', a)): _decoder(cast('Hashable', a)) for a in rest if is_dataclass(a)}
 
     def decoded(data: Any) -> Any:
         if data is None:

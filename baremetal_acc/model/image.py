@@ -5,7 +5,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
@@ -202,6 +202,8 @@ class UploadProgress:
     :ivar whole: the device has the whole image. The next turn activates the image, and is not repeated.
     :ivar turning: a turn has begun; a stored job with it does not tell how far that turn came.
     """
+
+    STORED_NAME: ClassVar = 'Progress'
 
     task: Ref
     so_far: str | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dataclasses import field as of_dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import ClassVar
 
 from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.ref import AcceleratorId, Ref
@@ -185,6 +186,8 @@ class LockUndoRecord(AtPlace):
 
     :ivar closed: ``LockReading.closes`` of each time that we have engaged the lock, without repetitions.
     """
+
+    STORED_NAME: ClassVar = 'Undo'
 
     mechanism: str
     ref: Ref

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import ClassVar
 
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.codec import stored_as
@@ -88,6 +89,8 @@ class WatchTrouble:
     :ivar lock: the place of the lock that is not closed.
     :ivar of: the devices that a lock of a whole machine protects.
     """
+
+    STORED_NAME: ClassVar = 'Trouble'
 
     kind: TroubleKind
     device: AcceleratorId | None

@@ -350,20 +350,20 @@ class AccFirmware(base.FirmwareInterface):
         except exception.UnsupportedDriverExtension:
             LOG.info('Node %s: no versions of BIOS, BMC or NICs', task.node.uuid)
         try:
-            mind = node_state.load(task.node)
-            fresh = mind.looked is not None and runner.now() - mind.looked < FRESH
-            if fresh and (settings.ironic().inventory_backend == 'none' or record.kept(task, mind.digest) is not None):
+            state = node_state.load(task.node)
+            fresh = state.looked is not None and runner.now() - state.looked < FRESH
+            if fresh and (settings.ironic().inventory_backend == 'none' or record.kept(task, state.digest) is not None):
                 return
-            if mind.handed is not None and provision_state.FLOWS.get(task.node.provision_state) is Flow.CLEAN:
+            if state.handed is not None and provision_state.FLOWS.get(task.node.provision_state) is Flow.CLEAN:
                 return  # a step powers off the host of a returned node first, and reads the inventory then
-            inventory = execution.observe(target_of(task), tools_of(task, mind), runner.now())
-            mind = drift.looked(task, mind, inventory, drift.CACHE, runner.done(mind))
+            inventory = execution.observe(target_of(task), tools_of(task, state), runner.now())
+            state = drift.looked(task, state, inventory, drift.CACHE, runner.done(state))
         except AccError as exc:
             LOG.warning('Node %s: versions of accelerators could not be read: %s', task.node.uuid, exc)
         else:
             record.sync_firmware(task, inventory)
-            record.store(task, judged(inventory, runner.evidence(mind, Flow.SERVICE), lifecycle=mind.lifecycle))
-            node_state.store(task.node, replace(mind, digest=record.digest(inventory)))
+            record.store(task, judged(inventory, runner.evidence(state, Flow.SERVICE), lifecycle=state.lifecycle))
+            node_state.store(task.node, replace(state, digest=record.digest(inventory)))
 
 
 class RedfishAccFirmware(AccFirmware, RedfishFirmware):

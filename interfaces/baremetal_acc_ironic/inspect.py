@@ -44,12 +44,12 @@ class AccInspect(base.InspectInterface):
         return str(state)
 
     def _remember(self, task: Any, known: Inventory) -> None:
-        mind = node_state.load(task.node)
+        state = node_state.load(task.node)
         lessee = policy.as_lessee(task)
         if not lessee:
-            mind = mind.without_shown()
-        mind = replace(mind, known=mind.known | {a.id for a in known.accelerators})
-        node_state.store(task.node, mind.shown(known.accelerators))
+            state = state.without_shown()
+        state = replace(state, known=state.known | {a.id for a in known.accelerators})
+        node_state.store(task.node, state.shown(known.accelerators))
 
 
 class RedfishAccInspect(AccInspect, RedfishInspect):

@@ -64,11 +64,11 @@ class AccPower(base.PowerInterface):
 
         The job records what it does to the host, so that the power synchronisation corrects nothing meanwhile.
         """
-        mind = host_start.remembered(task.node)
-        if mind is not None and mind.writing and task.node.power_state is not None:
+        state = host_start.remembered(task.node)
+        if state is not None and state.writing and task.node.power_state is not None:
             return str(task.node.power_state)
-        state = super().get_power_state(task)
-        return None if state is None else str(state)
+        power_state = super().get_power_state(task)
+        return None if power_state is None else str(power_state)
 
     def get_supported_power_states(self, task: Any) -> list[str]:
         """Return Ironic's power states without those that the gate refuses now: the API then answers 400."""
@@ -140,8 +140,8 @@ def _boots_ramdisk(task: Any, power_state: str) -> bool:
     39.0.0, conductor/utils.py, power_on_node_if_needed; drivers/modules/deploy_utils.py, prepare_inband_cleaning.
     """
     node = task.node
-    mind = host_start.remembered(node)
-    if mind is None or not ramdisk_source.trusted(node, mind) or _changes_boot_mode(task):
+    state = host_start.remembered(node)
+    if state is None or not ramdisk_source.trusted(node, state) or _changes_boot_mode(task):
         return False
     info = node.driver_internal_info
     if node.provision_state == states.INSPECTING:
@@ -197,8 +197,8 @@ def _note(task: Any, power_state: str, reason: Reason) -> None:
 
 def _held_off(task: Any) -> bool:
     """Whether the host is off already, because the job that writes holds it off."""
-    mind = host_start.remembered(task.node)
-    return mind is not None and mind.writing and task.node.power_state == states.POWER_OFF
+    state = host_start.remembered(task.node)
+    return state is not None and state.writing and task.node.power_state == states.POWER_OFF
 
 
 def _refuse_while_writing(task: Any, power_state: str) -> None:
@@ -207,5 +207,5 @@ def _refuse_while_writing(task: Any, power_state: str) -> None:
     :raises PowerRefused: a job writes.
     """
     situation = _situation(task, power_state)
-    if situation.mind is not None and situation.mind.writing:
+    if situation.state is not None and situation.state.writing:
         raise PowerRefused(host_start.text(task.node, power_state, situation, StartRefused(obstacles=(Obstacle.WRITING,))))

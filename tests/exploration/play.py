@@ -151,16 +151,16 @@ class Player(World):
     def in_words(self) -> model.State:
         """How the node stands, in the words of the model, whatever is under way."""
         node, place = self.node, self.site
-        mind = node_state.load(node)
-        whole = bool(mind.custody.cards) and all(custody.holds(card, place.now) for card in mind.custody.cards)
+        state = node_state.load(node)
+        whole = bool(state.custody.cards) and all(custody.holds(card, place.now) for card in state.custody.cards)
         free = node.provision_state in _NOBODYS
         return model.State(
             provision=node.provision_state,
             on=place.host.power in (Power.ON, Power.POWERING_ON),
             chain=Chain.FOUL if place.foul else Chain.HOLDS if whole else Chain.DOUBTFUL,
-            locks=Locks.OPENED if mind.opened is not None else Locks.LOST if place.open_since else Locks.CLOSED,
+            locks=Locks.OPENED if state.opened is not None else Locks.LOST if place.open_since else Locks.CLOSED,
             job=model.Job.NONE if self.job is None else model.Job.WORKS,
-            tenant=Tenant.NOBODY if free else Tenant.GIVEN if mind.proven is not None else Tenant.ADOPTED,
+            tenant=Tenant.NOBODY if free else Tenant.GIVEN if state.proven is not None else Tenant.ADOPTED,
         )
 
     def compare(self, before: model.State | None, verb: Verb, role: str, code: int, starts: int) -> None:

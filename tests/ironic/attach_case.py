@@ -76,5 +76,5 @@ class AttachCase(PlacementCase):
 
     def attached(self) -> dict[str, Any]:
         """Slot to state, as it is remembered."""
-        found = self.mind.attached
+        found = self.node_state.attached
         return {} if found is None else {a.slot or a.label: str(a.state) for a in found.items}

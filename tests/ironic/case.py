@@ -207,12 +207,12 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
         self.node.refresh()
         for _ in range(POLLS):
             waits = self.node.provision_state in (states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT)
-            mind = node_state.load(self.node)
-            if not waits and (mind.job is None or mind.job.ended):
+            state = node_state.load(self.node)
+            if not waits and (state.job is None or state.job.ended):
                 return str(self.node.provision_state)
             self.poll()
             time.sleep(0.02)  # the machine needs the interpreter, too
-        raise AssertionError(f'still {self.node.provision_state}: {self.mind}')
+        raise AssertionError(f'still {self.node.provision_state}: {self.node_state}')
 
     def to_active(self) -> None:
         """Cleaned and deployed."""
@@ -243,7 +243,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
         self.node.save()
 
     @property
-    def mind(self) -> node_state.Memory:
+    def node_state(self) -> node_state.NodeState:
         """What we remember of the node."""
         self.node.refresh()
         return node_state.load(self.node)

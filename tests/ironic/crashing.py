@@ -97,7 +97,7 @@ class Reborn(IronicCase):
 
     def rests(self) -> bool:
         """Nothing of the node waits any more."""
-        job = self.mind.job
+        job = self.node_state.job
         return self.node.provision_state not in WAITS and (job is None or job.ended)
 
     def restart(self) -> None:
@@ -201,7 +201,7 @@ class CrashCase(Reborn):
                 if mortal.dead or self.rests():
                     return
                 self.poll()
-            raise AssertionError(f'still {self.node.provision_state}: {self.mind}')
+            raise AssertionError(f'still {self.node.provision_state}: {self.node_state}')
 
     # ------------------------------------------------------------------------------------------------------ the truth
 
@@ -210,7 +210,7 @@ class CrashCase(Reborn):
 
         Ironic fails what it was in the middle of itself. An image that was about to be sent is not sent again by itself.
         """
-        job = self.mind.job
+        job = self.node_state.job
         sent = job is not None and any(stage(i.action) is Stage.WRITE and i.state is ItemState.SENT for i in job.items)
         return self.provision_state() in WAITS and not sent
 
@@ -231,9 +231,9 @@ class CrashCase(Reborn):
     def right(self) -> None:
         """The card is, and the node is as if nothing had happened."""
         assert GPU_NEW == self.version(GPU_0), 'it passes with a wrong card'
-        found = (self.mind.opened, self.node.maintenance, self.node.fault)
+        found = (self.node_state.opened, self.node.maintenance, self.node.fault)
         assert (None, False, None) == found, found
-        assert () == self.mind.quarantined
+        assert () == self.node_state.quarantined
         assert 'On' == self.machine.truth()['systems']['host']['power']
 
     def settled(self, *, must: bool) -> None:

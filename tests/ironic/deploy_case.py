@@ -548,8 +548,8 @@ class DeployCase(ApiCase):
             if self.node.provision_state not in WAITS:
                 return str(self.node.provision_state)
             before = (self.node.provision_state, str(self.node.driver_internal_info), len(RECORD.calls), len(self.agent.names))
-            mind = self.mind
-            if mind.job is not None and not mind.job.ended:
+            state = self.node_state
+            if state.job is not None and not state.job.ended:
                 self.settle_job()
             elif self._ramdisk_runs():
                 self.heartbeat()
@@ -564,7 +564,7 @@ class DeployCase(ApiCase):
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             self.poll()
-            if self.mind.job is None or self.mind.job.ended or self.node.provision_state not in WAITS:
+            if self.node_state.job is None or self.node_state.job.ended or self.node.provision_state not in WAITS:
                 return
             time.sleep(0.02)
 

@@ -102,4 +102,4 @@ class IpmiCase(IronicCase):
 
     def undone(self) -> tuple[str, ...]:
         """What is remembered of what we have closed."""
-        return tuple(record for undo in self.mind.undos for record in undo.closed)
+        return tuple(record for undo in self.node_state.undos for record in undo.closed)

@@ -98,7 +98,7 @@ class PlacementCase(IronicCase):
         return AcceleratorId(self.gpu(int(label))) if label.isdigit() else self._card(label)
 
     def _card(self, label: str) -> AcceleratorId:
-        look = node_state.last_look(self.node, self.mind)
+        look = node_state.last_look(self.node, self.node_state)
         assert look is not None
         return next(a.id for a in look.accelerators if a.label.endswith(label))
 

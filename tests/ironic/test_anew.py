@@ -33,16 +33,16 @@ class TestAnew(IronicCase):
         self.back()
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
-        assert cards == self.mind.anew
+        assert cards == self.node_state.anew
         (told,) = [e for e in self.history() if e.startswith('handed over without having been written anew')]
         assert all(card in told for card in cards)
         self.serve('reconcile_accelerators')
         assert states.ACTIVE == self.settle(), self.node.last_error
-        assert cards == self.mind.anew, 'nothing is written under a tenant for it'
+        assert cards == self.node_state.anew, 'nothing is written under a tenant for it'
         self.config(automated_clean=True, group='conductor')
         self.back()
         done = [e for e in self.history() if 'reconcile_accelerators is done' in e][-1]
         assert all(f'of {card} from {GPU_OLD} to {GPU_OLD}' in done for card in cards)
-        assert frozenset() == self.mind.anew
+        assert frozenset() == self.node_state.anew
         self.to_active()
         assert 1 == len([e for e in self.history() if e.startswith('handed over without')])

@@ -59,12 +59,12 @@ class TestRollBack(AttachCase):
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
         assert (BEFORE, {'Slot0': 'gone', 'Slot1': 'gone'}) == (self.holds(), self.attached())
-        assert ((), (), False) == (self.mind.quarantined, self.mind.overrides, self.node.maintenance)
+        assert ((), (), False) == (self.node_state.quarantined, self.node_state.overrides, self.node.maintenance)
         assert [] == [w for w in ('quarantined', 'stays powered off') if w in self.node.last_error], self.node.last_error
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
         assert {'Slot0': 'plugged', 'Slot1': 'plugged'} == self.attached()
-        assert set(BEFORE) == {a.previous for a in self.mind.attached.items}
+        assert set(BEFORE) == {a.previous for a in self.node_state.attached.items}
 
     def test_a_deployment_that_fails_later_keeps_what_is_prepared_for_the_next_attempt(self) -> None:
         """It is not written a second time, and what was there before is not forgotten over it."""
@@ -75,8 +75,8 @@ class TestRollBack(AttachCase):
         self.machine.fault('image-refused')
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
-        assert set(BEFORE) == {a.previous for a in self.mind.attached.items}
-        assert all(a.written for a in self.mind.attached.items)
+        assert set(BEFORE) == {a.previous for a in self.node_state.attached.items}
+        assert all(a.written for a in self.node_state.attached.items)
 
     def test_an_image_that_cannot_be_had_changes_nothing(self) -> None:
         """There is nothing to bring back then, and no job for it."""
@@ -115,10 +115,10 @@ class TestRollBack(AttachCase):
         assert states.DEPLOYFAIL == self.settle()
         assert 'was not rolled back: its BMC does not show the card any more' in self.node.last_error
         assert {'Slot0': 'not-rolled-back', 'Slot1': 'not-rolled-back'} == self.attached()
-        assert (1, True) == (len(self.mind.quarantined), self.node.maintenance)
+        assert (1, True) == (len(self.node_state.quarantined), self.node.maintenance)
         self.machine.clear_faults()
         assert states.AVAILABLE == self.undeploy(self.instance), self.node.last_error
-        assert (BEFORE, {}, ()) == (self.holds(), self.attached(), self.mind.quarantined)
+        assert (BEFORE, {}, ()) == (self.holds(), self.attached(), self.node_state.quarantined)
 
     def test_a_driver_that_cannot_bring_back_is_named_and_nobody_gets_the_card(self) -> None:
         """Until its package is repaired: then cleaning brings it back."""
@@ -133,7 +133,7 @@ class TestRollBack(AttachCase):
             assert [] == [w for w in words if w not in self.node.last_error], self.node.last_error
             assert {'Slot0': 'not-rolled-back', 'Slot1': 'not-rolled-back'} == self.attached()
             assert self.node.maintenance
-            (mark,) = self.mind.quarantined
+            (mark,) = self.node_state.quarantined
             slots = ['FPGA1_Slot0', 'FPGA1_Slot1']
             assert (False, mark.refs, slots) == (mark.firmware, mark.anew, [r.uri.rpartition('/')[2] for r in mark.refs])
             assert [('get_devices', 2), ('prepare', 2), ('unprepare', 2)] == Acme.calls, 'once for all of an instance'
@@ -175,7 +175,7 @@ class TestLeaving(AttachCase):
         self.clear()
         self.clean()
         assert states.AVAILABLE == self.settle(), self.node.last_error
-        assert (BEFORE, {}, ()) == (self.holds(), self.attached(), self.mind.quarantined)
+        assert (BEFORE, {}, ()) == (self.holds(), self.attached(), self.node_state.quarantined)
         assert any(f'what instance {self.instance} had is brought back' in event for event in self.history())
 
     def test_what_nobody_can_bring_back_is_offered_to_nobody(self) -> None:
@@ -222,8 +222,8 @@ class TestMemory(AttachCase):
         self.rent('gzip')
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
-        mind = self.mind
-        [one, *_] = mind.attached.items
+        state = self.node_state
+        [one, *_] = state.attached.items
         many = tuple(
             replace(
                 one,
@@ -234,8 +234,8 @@ class TestMemory(AttachCase):
             )
             for n in range(256)
         )
-        node_state.store(self.node, replace(mind, attached=replace(mind.attached, items=many)))
+        node_state.store(self.node, replace(state, attached=replace(state.attached, items=many)))
         key = self.node.driver_internal_info[node_state.KEY]
         assert isinstance(key['attached'], str)
         assert len(json.dumps(key['attached'])) < 16 * 1024
-        assert many == self.mind.attached.items
+        assert many == self.node_state.attached.items

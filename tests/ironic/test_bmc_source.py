@@ -8,7 +8,7 @@ import pytest
 from ironic.common import states
 
 from baremetal_acc_ironic.authorization import bmc_source
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from tests.ironic.test_api import LESSEE_ADMIN, OWNER_MEMBER, ApiCase
 
 RECONCILE = 'reconcile_accelerators'
@@ -29,14 +29,14 @@ def test_each_key_makes_it_another_bmc(key: str) -> None:
     before = Node(
         redfish_address='https://192.0.2.1', redfish_password='x', acc_bmcs={'dpu': {'address': 'a', 'password': 'x'}}
     )
-    mind = Memory(bmcs=bmc_source.digest(before), owned=True)
+    state = NodeState(bmcs=bmc_source.digest(before), owned=True)
     login = Node(redfish_address='https://192.0.2.1', redfish_password='y', acc_bmcs={'dpu': {'address': 'a', 'password': 'y'}})
-    assert () == bmc_source.contested(login, mind)
+    assert () == bmc_source.contested(login, state)
     name, _, inner = key.partition('.')
     login.driver_info[name] = {'dpu': {'address': 'a', inner: 'other'}} if inner else 'other'
-    [why] = bmc_source.contested(login, mind)
+    [why] = bmc_source.contested(login, state)
     assert RECONCILE in why
-    assert () == bmc_source.contested(login, Memory(bmcs=mind.bmcs))
+    assert () == bmc_source.contested(login, NodeState(bmcs=state.bmcs))
 
 
 class TestAnothersBmc(ApiCase):
@@ -75,7 +75,7 @@ class TestAnothersBmc(ApiCase):
         self.node.save()
         url = f'/v1/nodes/{self.node.uuid}/states/provision'
         self.app.put_json(url, {'target': 'active'}, headers=LESSEE_ADMIN, status=202)
-        assert (states.DEPLOYFAIL, None) == (self.settle(), self.mind.certificate)
+        assert (states.DEPLOYFAIL, None) == (self.settle(), self.node_state.certificate)
         assert states.CLEANFAIL == self.cleaned_as(None), 'an owner that has gone has left it'
         assert states.MANAGEABLE == self.cleaned_as(owner, RECONCILE), self.node.last_error
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
@@ -85,10 +85,10 @@ class TestAnothersBmc(ApiCase):
         self.cleaned_first()
         self.node.lessee = None
         self.node.driver_info = self.driver_info(self.other)
-        before = self.mind
+        before = self.node_state
         self.node.owner, self.node.provision_state = None, states.MANAGEABLE
         self.node.driver_info = self.driver_info(self.other)
         self.node.save()
         self.cleaned(RECONCILE)
-        assert (False, False) == (before.owned, before.bmcs == self.mind.bmcs)
-        assert () == bmc_source.contested(self.node, self.mind)
+        assert (False, False) == (before.owned, before.bmcs == self.node_state.bmcs)
+        assert () == bmc_source.contested(self.node, self.node_state)

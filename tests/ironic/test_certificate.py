@@ -38,7 +38,7 @@ class CertificateCase(IronicCase):
     @property
     def kept(self) -> node_state.KeptInventory:
         """What is kept with the node."""
-        found = self.mind.certificate
+        found = self.node_state.certificate
         assert found is not None
         return found
 
@@ -57,7 +57,7 @@ class CertificateCase(IronicCase):
         before = self.kept_files()
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
-        assert (False, None) == (self.mind.handed_over, self.mind.certificate)
+        assert (False, None) == (self.node_state.handed_over, self.node_state.certificate)
         assert before == self.kept_files()
         self.node.provision_state = states.AVAILABLE
         self.node.save()
@@ -69,8 +69,8 @@ class CertificateCase(IronicCase):
 
     def holds(self, kept: node_state.KeptInventory | None = None) -> Any:
         """The certificate of the node, or with another one in its place."""
-        mind = self.mind
-        return certificate.of(self.node, mind if kept is None else replace(mind, certificate=kept))
+        state = self.node_state
+        return certificate.of(self.node, state if kept is None else replace(state, certificate=kept))
 
     def does_not_hold(self, kept: node_state.KeptInventory) -> str:
         """Why that one does not."""
@@ -103,7 +103,7 @@ class TestTheLifeOfACertificate(CertificateCase):
         assert any(f'deployment {first.deployment}, is put away' in event for event in self.history())
         self.active()
         second = self.kept
-        assert first.lifecycle + 2 == second.lifecycle == self.mind.lifecycle
+        assert first.lifecycle + 2 == second.lifecycle == self.node_state.lifecycle
         assert first.deployment != second.deployment
         assert second.deployment == self.holds().deployment
         # What was good for the tenant before is good for this one in no disguise.
@@ -116,8 +116,8 @@ class TestTheLifeOfACertificate(CertificateCase):
     def test_it_is_over_where_the_node_was_undeployed_and_no_cleaning_has_begun(self) -> None:
         """Whoever adopts the node next must not find that of somebody else; and no proof of it need be left."""
         self.active()
-        mind = node_state.load(self.node)
-        node_state.store(self.node, replace(mind, proven=None))
+        state = node_state.load(self.node)
+        node_state.store(self.node, replace(state, proven=None))
         self.holds()
         self.end_proofs()
         self.holds()
@@ -137,10 +137,10 @@ class TestTheLifeOfACertificate(CertificateCase):
         self.node.refresh()
 
     def _says_what_was_proven(self, found: Any) -> None:
-        mind = self.mind
+        state = self.node_state
         assert (self.node.uuid, 'node-1') == (found.node.uuid, found.node.name)
-        assert (mind.lifecycle, mind.lifecycle - 1) == (found.lifecycle, found.proven_in)
-        assert set(mind.known) == {card.id for card in found.accelerators} == set(found.expected.devices)
+        assert (state.lifecycle, state.lifecycle - 1) == (found.lifecycle, found.proven_in)
+        assert set(state.known) == {card.id for card in found.accelerators} == set(found.expected.devices)
         assert 2 == len(found.accelerators)
         for card in found.accelerators:
             assert [GPU_NEW] == [c.version for c in card.firmware if c.rule == 'gpus']
@@ -216,13 +216,13 @@ class TestNoCertificateNoHandOver(CertificateCase):
         # The operator's own machine does without, and its history says so.
         self.config(group='baremetal_acc', certificate_key=None, default_exposure='service')
         self.active()
-        assert self.mind.certificate is None
+        assert self.node_state.certificate is None
         assert any('no certificate is issued' in event for event in self.history())
 
 
 def _without_certificate(store: Any) -> Any:
     """A database that loses it."""
-    return lambda node, mind: store(node, replace(mind, certificate=None))
+    return lambda node, state: store(node, replace(state, certificate=None))
 
 
 class TestInTheFolder(CertificateCase):
@@ -235,7 +235,7 @@ class TestInTheFolder(CertificateCase):
                 patched.setattr(CertificateFolder, name, _does_not_answer)
             self.deploy()
             assert states.DEPLOYFAIL == self.settle()
-        assert (False, True, False) == (self.mind.handed_over, self.kept.superseded, self.kept.away)
+        assert (False, True, False) == (self.node_state.handed_over, self.kept.superseded, self.kept.away)
         lost = f'{self.node.uuid}/{self.kept.lifecycle}-{self.kept.deployment}.json'
         assert [lost] == self.kept_files()
         with pytest.raises(CertificateInvalid):
@@ -255,7 +255,7 @@ class TestInTheFolder(CertificateCase):
         data = path.read_bytes()
         path.unlink()
         place = f'certificates/{self.node.uuid}/{path.name}'
-        node_state.store(self.node, replace(self.mind, certificate=replace(kept, where=(place,), packed=None)))
+        node_state.store(self.node, replace(self.node_state, certificate=replace(kept, where=(place,), packed=None)))
         for folder in (str(self.folder), None):
             self.config(group='baremetal_acc', certificate_folder=folder)
             with pytest.raises(StateError) as caught:
@@ -302,25 +302,25 @@ def test_a_machine_of_eight_gpus_has_room() -> None:
 
 def test_whose_nodes_have_to_have_one() -> None:
     """A tenant's, whatever becomes of it; and any that was given one."""
-    nothing, something = node_state.Memory(), node_state.Memory(certificate=KEPT)
+    nothing, something = node_state.NodeState(), node_state.NodeState(certificate=KEPT)
     service = replace(v.NODE, exposure=Exposure.SERVICE)
     assert [True, True, False, True] == [
-        certificate.wanted(node, mind) for node in (v.NODE, service) for mind in (nothing, something)
+        certificate.wanted(node, state) for node in (v.NODE, service) for state in (nothing, something)
     ]
 
 
 def test_what_is_kept_comes_back_and_leaves_where_another_place_has_it() -> None:
     """Where a job needs the room the node keeps the digest alone, if the certificate lies elsewhere, too."""
     node = _Node()
-    node_state.store(node, node_state.Memory(certificate=KEPT))
+    node_state.store(node, node_state.NodeState(certificate=KEPT))
     assert KEPT == node_state.load(node).certificate
     large = node_state.Opened(
         since=v.NOW, why=''.join(hashlib.sha256(bytes([n % 256, n // 256])).hexdigest() for n in range(900))
     )
-    node_state.store(node, node_state.Memory(certificate=replace(KEPT, packed='A' * 9000), opened=large))
+    node_state.store(node, node_state.NodeState(certificate=replace(KEPT, packed='A' * 9000), opened=large))
     assert replace(KEPT, packed=None) == node_state.load(node).certificate
     with pytest.raises(AccError, match='are allowed'):
-        node_state.store(node, node_state.Memory(certificate=replace(KEPT, packed='A' * 9000, where=()), opened=large))
+        node_state.store(node, node_state.NodeState(certificate=replace(KEPT, packed='A' * 9000, where=()), opened=large))
 
 
 KEPT = node_state.KeptInventory(

@@ -68,13 +68,13 @@ class TestAttach(CrashCase):
         self.node.save()
         objects.TraitList.create(self.context, self.node.id, traits)
         self.node.refresh()
-        node_state.store(self.node, node_state.Memory(traits=frozenset(traits)))
+        node_state.store(self.node, node_state.NodeState(traits=frozenset(traits)))
         self.machine.fault('task-fails', uri='*_Slot1', count=1)
 
     def _card(self) -> AcceleratorId:
         """Identity of the card, as a look shows it."""
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
-            found = observe(target_of(task), tools_of(task, self.mind), runner.now())
+            found = observe(target_of(task), tools_of(task, self.node_state), runner.now())
         return next(a.id for a in found.accelerators if a.slots)
 
     def begin(self) -> None:
@@ -89,7 +89,7 @@ class TestAttach(CrashCase):
 
     def never_half(self) -> None:
         """What a slot holds now was there before, or the slot is still to be brought back."""
-        attached = self.mind.attached
+        attached = self.node_state.attached
         states_ = {} if attached is None else {a.slot: a.state for a in attached.items}
         for number, (now, then) in enumerate(zip(self.holds(), BEFORE, strict=True)):
             told = states_.get(f'Slot{number}') not in (None, AttachState.GONE, AttachState.PLANNED)
@@ -117,8 +117,8 @@ class TestAttach(CrashCase):
         self.node.save()
         self.service.do_node_tear_down(self.context, self.node.uuid)
         assert states.AVAILABLE == self.settle(), self.node.last_error
-        mind = self.mind
-        assert (BEFORE, None, ()) == (self.holds(), mind.attached, mind.quarantined)
+        state = self.node_state
+        assert (BEFORE, None, ()) == (self.holds(), state.attached, state.quarantined)
         assert [] == [name for name, closed in self.locks().items() if 'ProgrammableFromHost' in name and not closed]
 
     def test_these_are_all_points(self) -> None:

@@ -31,7 +31,7 @@ class Dying(Reborn, IpmiCase):
             if mortal.dead or self.rests():
                 return
             self.poll()
-        raise AssertionError(f'still {self.node.provision_state}: {self.mind}')
+        raise AssertionError(f'still {self.node.provision_state}: {self.node_state}')
 
 
 class TestLocked(Dying):
@@ -76,7 +76,7 @@ class TestLocked(Dying):
                 runner.TURNS = 20
                 self.restart()
                 self.settle()
-                assert self.mind.job is None or self.mind.job.ended
+                assert self.node_state.job is None or self.node_state.job.ended
                 assert set(self.closed()) >= WRITES or self.closed() == self.before, (number, after)
                 if told:
                     assert set(self.closed()) >= WRITES, (number, after)
@@ -102,7 +102,7 @@ class TestWritten(Dying, FlashCase):
         """The card is, and so is its lock, and nobody has to look after anything."""
         assert (states.AVAILABLE, version) == (self.node.provision_state, self.version(FPGA)), self.node.last_error
         assert set(self.closed()) >= WRITES
-        assert (False, None, ()) == (self.node.maintenance, self.mind.opened, self.mind.quarantined)
+        assert (False, None, ()) == (self.node.maintenance, self.node_state.opened, self.node_state.quarantined)
 
     def test_whenever_it_dies_the_card_runs_what_it_has_to_in_the_end(self) -> None:
         """By itself, or the node fails with its locks closed and one retry finishes it."""

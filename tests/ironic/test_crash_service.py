@@ -21,7 +21,7 @@ class TestService(CrashCase):
 
     def prepare(self) -> None:
         """The node was handed over."""
-        node_state.store(self.node, node_state.Memory().given_away(datetime.now(UTC)))
+        node_state.store(self.node, node_state.NodeState().given_away(datetime.now(UTC)))
 
     def begin(self) -> None:
         """Its firmware is brought to the baseline."""

@@ -40,7 +40,7 @@ class CustodyCase(InterferenceCase):
     def chains(self) -> list[Chain]:
         """Those of both cards."""
         self.node.refresh()
-        found = [c.chain for c in self.mind.custody.cards]
+        found = [c.chain for c in self.node_state.custody.cards]
         assert 2 == len(found)
         return [c for c in found if c is not None]
 
@@ -103,7 +103,7 @@ class TestChain(CustodyCase):
         assert {None} == self.causes()
         assert {Cover.HOST_OFF, Cover.LOCKED} == {i.cover for c in self.chains() for i in c.intervals}
         assert {Strength.POLLED} == {c.strength for c in self.chains()}, 'no start of this host was seen before'
-        assert ('host',) == tuple(system.bmc for system in self.mind.custody.dependable), 'and one was since'
+        assert ('host',) == tuple(system.bmc for system in self.node_state.custody.dependable), 'and one was since'
 
     def test_a_card_that_shows_the_right_version_is_written_by_the_first_cleaning_and_not_handed_over_before(self) -> None:
         """Nobody knows who has written what it runs."""
@@ -263,7 +263,7 @@ class TestAccepted(StartCase):
     def causes(self) -> set[BreakCause | None]:
         """What has broken the chains."""
         self.node.refresh()
-        chains = [c.chain for c in self.mind.custody.cards]
+        chains = [c.chain for c in self.node_state.custody.cards]
         return {c.broken.cause if c is not None and c.broken is not None else None for c in chains}
 
     def test_an_operator_begins_the_chains_of_cards_that_nobody_is_known_to_have_written(self) -> None:
@@ -277,7 +277,7 @@ class TestAccepted(StartCase):
         self.press('ForceOff')
         assert 202 == self.accept(), self.said
         assert states.MANAGEABLE == self.node.provision_state, self.node.last_error
-        chains = [c.chain for c in self.mind.custody.cards]
+        chains = [c.chain for c in self.node_state.custody.cards]
         assert [(Origin.ACCEPTED, 'as delivered', None)] * 2 == [
             (c.origin, c.reason, c.broken) for c in chains if c is not None
         ]
@@ -307,7 +307,7 @@ class TestAccepted(StartCase):
         assert f'somebody else may have written {self.gpu(0)}' in str(self.node.last_error)
         assert 202 == self.accept(devices=[self.gpu(1)]), self.said
         assert states.MANAGEABLE == self.node.provision_state, self.node.last_error
-        assert [self.gpu(1)] == [c.accelerator for c in self.mind.custody.cards if c.chain is not None]
+        assert [self.gpu(1)] == [c.accelerator for c in self.node_state.custody.cards if c.chain is not None]
 
     def test_it_ends(self) -> None:
         """Then the cards are written, or not handed over."""
@@ -336,7 +336,7 @@ class TestAccepted(StartCase):
         ):
             assert 202 == self.accept(**args), self.said
             assert said in str(self.node.last_error), args
-            assert [] == [c for c in self.mind.custody.cards if c.chain is not None]
+            assert [] == [c for c in self.node_state.custody.cards if c.chain is not None]
 
 
 class TestDefault(CustodyCase):
@@ -365,4 +365,4 @@ class TestReported(CustodyCase):
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
         self.node.refresh()
-        assert [None, None] == [c.chain for c in self.mind.custody.cards]
+        assert [None, None] == [c.chain for c in self.node_state.custody.cards]

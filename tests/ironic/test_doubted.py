@@ -26,7 +26,7 @@ class TestDoubted(PlacementCase):
         assert [GPU, GPU] == self.offers()
         # As handed.back leaves it.
         doubted = frozenset({self.gpu(0)})
-        node_state.store(self.node, replace(self.mind, exposed=doubted, anew=doubted))
+        node_state.store(self.node, replace(self.node_state, exposed=doubted, anew=doubted))
         self.node.save()
 
     def step(self, name: str, **arguments: Any) -> list[str]:
@@ -40,15 +40,15 @@ class TestDoubted(PlacementCase):
         assert [GPU] == self.step('publish_accelerators')
         assert [GPU] == self.step('update_accelerator_firmware', devices=[self.gpu(1)])
         assert [GPU] == self.step('inventory_accelerators')
-        assert {self.gpu(0)} == self.mind.exposed
+        assert {self.gpu(0)} == self.node_state.exposed
         self.clean()
         assert states.AVAILABLE == self.settle(), self.node.last_error
-        assert (frozenset(), [GPU, GPU]) == (self.mind.exposed, self.offers())
+        assert (frozenset(), [GPU, GPU]) == (self.node_state.exposed, self.offers())
 
     def test_a_tenant_keeps_what_the_node_shows(self) -> None:
         """Ironic would refuse to rebuild a node that has no more what its instance requires."""
         traits = set(self.node.traits.get_trait_names())
-        node_state.store(self.node, replace(self.mind, handed_over=True))
+        node_state.store(self.node, replace(self.node_state, handed_over=True))
         self.node.save()
         self.step('inventory_accelerators')
         self.node.refresh()

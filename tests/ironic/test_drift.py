@@ -108,7 +108,7 @@ class DriftCase(IronicCase):
         changes = [c['ironic_object.data'] for payload in self.notified() for c in payload['changes']]
         assert [c['text'] for c in changes] == [text.split(': ', 2)[2] for _, text in self.logged()]
         if changes:
-            drift = self.mind.drift
+            drift = self.node_state.drift
             assert drift is not None
             assert changes[-1]['text'] == drift.changes[-1]
             assert any(changes[-1]['text'] in event for event in self.history())
@@ -170,7 +170,7 @@ class TestGpus(DriftCase):
     def test_swapped_cards_are_told_and_do_not_become_known_by_a_look(self) -> None:
         """Taking stock stores the new cards; verification still asks for those that were there."""
         self.inspect()
-        known = self.mind.known
+        known = self.node_state.known
         assert 2 == len(known)
         other = self._start_machine(self.product, **(self.parameters | {'seed': 99}))
         self.node.driver_info = self.driver_info(other)
@@ -178,13 +178,13 @@ class TestGpus(DriftCase):
         self.forget()
         self.take_stock()
         assert ['swapped', 'swapped'] == self.told()
-        assert known == self.mind.known
+        assert known == self.node_state.known
         self.clean('verify_accelerators')
         assert states.CLEANFAIL == self.settle()
         assert 'present: expected the card seen before, found absent' in self.node.last_error
         self.clear()
         self.inspect()
-        assert known.isdisjoint(self.mind.known), 'an operator who inspects again accepts what is there'
+        assert known.isdisjoint(self.node_state.known), 'an operator who inspects again accepts what is there'
 
     def test_firmware_written_behind_our_back_is_told_before_cleaning_overwrites_it(self) -> None:
         """Cleaning tells what it found, once, and not what it flashed itself."""
@@ -207,7 +207,7 @@ class TestGpus(DriftCase):
     def test_a_collection_that_fails_takes_no_card_away(self) -> None:
         """Not seen is told once; capabilities, rows and what must be there stay, even after an inspection."""
         self.inspect()
-        known, rows, capabilities = self.mind.known, self.rows(), self.capabilities()
+        known, rows, capabilities = self.node_state.known, self.rows(), self.capabilities()
         assert '2' == capabilities['accelerators_gpu']
         for uri in COLLECTIONS:
             self.machine.fault('http-status', uri=uri, status=400)
@@ -216,7 +216,7 @@ class TestGpus(DriftCase):
         self.forget()
         self.inspect()
         assert [] == self.told(), 'a gap that stays is told once'
-        assert (known, rows, capabilities) == (self.mind.known, self.rows(), self.capabilities())
+        assert (known, rows, capabilities) == (self.node_state.known, self.rows(), self.capabilities())
         self.machine.clear_faults()
         self.take_stock()
         assert [] == self.told()
@@ -307,7 +307,7 @@ class TestSlots(DriftCase):
         image = build_image(kind='function', model='d5005', component='slot', version='6.6.6', function='aes')
         self.machine.power('On')
         assert True is self.machine.tenant_program('FPGA1', 1, image)['written']
-        node_state.store(self.node, replace(self.mind, looked=None))
+        node_state.store(self.node, replace(self.node_state, looked=None))
         with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
             task.driver.firmware.cache_firmware_components(task)
         assert {'function'} == set(self.told())

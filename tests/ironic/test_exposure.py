@@ -51,7 +51,7 @@ class TestExposure(ApiCase):
         assert states.CLEANFAIL == self.cleaned()
         self.config(group='baremetal_acc', default_exposure='none')
         self.say('tenant')
-        node_state.store(self.node, replace(node_state.Memory()))
+        node_state.store(self.node, replace(node_state.NodeState()))
         assert states.CLEANFAIL == self.cleaned('verify_accelerators')
         assert 'lock host-device' in self.node.last_error
 
@@ -59,7 +59,7 @@ class TestExposure(ApiCase):
         """By hand. The history says so, the deploy needs no lock, and says that less is asked for."""
         self.say('none')
         assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
-        assert Exposure.NONE is self.mind.exposure
+        assert Exposure.NONE is self.node_state.exposure
         assert any('rules go by exposure none from now on, by tenant no more' in e for e in self.history())
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
         self.deploy()
@@ -74,4 +74,4 @@ class TestExposure(ApiCase):
         self.say('none')
         self.context.system_scope, self.context.project_id = None, OWNER
         assert states.CLEANFAIL == self.cleaned(RECONCILE)
-        assert ('rules go by tenant' in self.node.last_error, None) == (True, self.mind.exposure)
+        assert ('rules go by tenant' in self.node.last_error, None) == (True, self.node_state.exposure)

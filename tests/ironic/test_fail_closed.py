@@ -24,7 +24,7 @@ class TestDeployFailsClosed(IronicCase):
         """Deploy; the node must not become active."""
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
-        assert self.mind.handed_over is False
+        assert self.node_state.handed_over is False
         return str(self.node.last_error)
 
     def test_a_lock_that_is_answered_and_ignored(self) -> None:
@@ -51,7 +51,7 @@ class TestDeployFailsClosed(IronicCase):
         self.machine.fault('device-absent', device='GPU_0')
         text = self.refused()
         assert 'present: expected the card seen before, found absent' in text
-        assert 2 == len(self.mind.known)
+        assert 2 == len(self.node_state.known)
 
     def test_evidence_of_cleaning_proves_nothing_in_a_deploy(self) -> None:
         """Without the lock step of the deploy itself, every lock reads as merely reported."""
@@ -74,13 +74,13 @@ class TestDeployFailsClosed(IronicCase):
         """With the lock step it goes through, in a lifecycle of its own."""
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
-        first = self.mind.lifecycle
+        first = self.node_state.lifecycle
         self.config(automated_clean=False, group='conductor')
         self.service.do_node_tear_down(self.context, self.node.uuid)
         assert states.AVAILABLE == self.settle(), self.node.last_error
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
-        assert first + 2 == self.mind.lifecycle
+        assert first + 2 == self.node_state.lifecycle
 
     def test_firmware_that_is_not_the_baselines(self) -> None:
         """What the tenant before could have written, the next one does not get."""
@@ -99,14 +99,14 @@ class TestDeployFailsClosed(IronicCase):
         """Even if every lock reads closed, somebody who was let in may have been busy."""
         self.clean({'step': 'unlock_accelerators', 'args': {'devices': [self.gpu(0)]}})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
-        assert self.mind.opened is not None
+        assert self.node_state.opened is not None
         self.clean('verify_accelerators')
         assert states.CLEANFAIL == self.settle()
         assert 'locks were opened at' in self.node.last_error
         self.clear()
         self.clean('lock_accelerators')
         assert states.MANAGEABLE == self.settle(), self.node.last_error
-        assert self.mind.opened is None
+        assert self.node_state.opened is None
         self.clean('verify_accelerators')
         assert states.MANAGEABLE == self.settle(), self.node.last_error
 
@@ -209,7 +209,7 @@ class TestGapsFailClosed(IronicCase):
         """Verify, and deploy; neither may pass. What verification says."""
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
-        assert self.mind.handed_over is False
+        assert self.node_state.handed_over is False
         self.clear()
         self.clean('verify_accelerators')
         assert states.CLEANFAIL == self.settle()

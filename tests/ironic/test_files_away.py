@@ -69,14 +69,14 @@ class TestForGood(FilesCase):
     def test_at_the_deadline_the_node_fails_and_its_locks_come_back_with_the_file(self) -> None:
         """Failed with the reason; no card is condemned that nobody has looked at; recovery closes what is open."""
         before = self.spoil('baseline.toml', self.baseline + TYPO)
-        job = self.mind.job
+        job = self.node_state.job
         assert job is not None
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr('baremetal_acc_ironic.steps.runner.now', lambda: job.deadline.replace(year=job.deadline.year + 1))
             self.poll()
         assert states.CLEANFAIL == self.node.provision_state
         assert 'baseline.toml' in self.node.last_error
-        assert () == self.mind.quarantined
+        assert () == self.node_state.quarantined
         self.spoil('baseline.toml', before)
         self.until_closed()
 
@@ -104,7 +104,7 @@ class TestForGood(FilesCase):
         """Recovery does it; the node stays in maintenance with the reason."""
         for _ in range(200):
             self.poll()
-            if self.mind.job is None:
+            if self.node_state.job is None:
                 break
         assert all(self.closed().values()), self.node.maintenance_reason
         assert self.node.maintenance

@@ -126,7 +126,7 @@ class TestNotFit(FitnessCase):
     def test_a_node_that_offers_nothing_anyway_costs_one_question(self) -> None:
         """As after a deploy that has withdrawn it; and a deploy that ended well has said so itself."""
         self.to_active()
-        assert self.mind.shelf.withdrawn is not None
+        assert self.node_state.shelf.withdrawn is not None
         self.round()
         assert [] == self.asked
         self.change(
@@ -153,9 +153,9 @@ class TestNotFit(FitnessCase):
         self.cleaned()
         self.change(maintenance=True)
         self.round()
-        mind, card = self.mind, self.gpu(0)
+        state, card = self.node_state, self.gpu(0)
         # Another card stands in its place: no record of a lock is of that one.
-        node_state.store(self.node, replace(mind, evidence=tuple(e for e in mind.evidence if e.accelerator != card)))
+        node_state.store(self.node, replace(state, evidence=tuple(e for e in state.evidence if e.accelerator != card)))
         self.change(maintenance=False)
         self.round()
         assert [GPU] == self.offers()
@@ -177,8 +177,8 @@ class TestNotFit(FitnessCase):
     def test_a_host_that_ran_beside_an_open_card_takes_it_off_the_shelf_until_it_is_cleaned(self) -> None:
         """Nobody has had the node, and the watch has found it: no deploy would pass, and none is to be sent there."""
         self.cleaned()
-        card = min(c.accelerator for c in self.mind.custody.cards)
-        node_state.store(self.node, replace(self.mind, exposed=frozenset({card})))
+        card = min(c.accelerator for c in self.node_state.custody.cards)
+        node_state.store(self.node, replace(self.node_state, exposed=frozenset({card})))
         before = self.requests()
         self.round()
         assert ([], before) == (self.offers(), self.requests())
@@ -188,7 +188,7 @@ class TestNotFit(FitnessCase):
             assert ([], []) == (self.asked, self.offers())
         self.change(provision_state=states.MANAGEABLE)
         self.cleaned()
-        assert frozenset() == self.mind.exposed
+        assert frozenset() == self.node_state.exposed
 
     def test_an_adopted_node_offers_nothing(self) -> None:
         """It was on the shelf when somebody adopted it: no step of ours runs then."""
@@ -350,10 +350,10 @@ class TestTrouble(FitnessCase):
             self.settle()
         assert [GPU, GPU] == self.offers()
         self.node.refresh()
-        mind = node_state.load(self.node)
-        assert mind.shelf.withdrawn is None
+        state = node_state.load(self.node)
+        assert state.shelf.withdrawn is None
         self.change(provision_state=states.CLEANFAIL, reservation=None, maintenance=True, clean_step={})
-        node_state.store(self.node, replace(mind, job=None))
+        node_state.store(self.node, replace(state, job=None))
         self.round()
         assert [] == self.offers()
 

@@ -63,8 +63,8 @@ class TestTenantsFunction(FpgaCase):
         self.deploy_with(105, Slot0='aes')
         assert states.ACTIVE == self.settle(), self.node.last_error
         assert 'aes' == self.function(0)
-        assert True is self.mind.handed_over
-        evidence, life = self.mind.evidence, self.mind.lifecycle
+        assert True is self.node_state.handed_over
+        evidence, life = self.node_state.evidence, self.node_state.lifecycle
         assert all(e.lifecycle < life for e in evidence)
 
     def test_programmed_after_the_verification_with_a_lock_open_the_deploy_fails(self) -> None:

@@ -17,11 +17,13 @@ from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning.trouble import TroubleText
 from baremetal_acc.planning.watch import Alarm, TroubleKind, WatchTrouble
 from baremetal_acc_ironic.host_power.gate import MAY_START, Obstacle, Reason, Situation, StartRefused, decide
-from baremetal_acc_ironic.state.node_state import Memory, Opened, StartAllowed, Watched
+from baremetal_acc_ironic.state.node_state import NodeState, Opened, StartAllowed, Watched
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
-PROVEN = Memory(proven=NOW - timedelta(days=3), handed_over=True, lifecycle=4)
-ALLOWED = Memory(start_allowed=StartAllowed(since=NOW, until=NOW + timedelta(hours=1), by='root (system)', why='to look at it'))
+PROVEN = NodeState(proven=NOW - timedelta(days=3), handed_over=True, lifecycle=4)
+ALLOWED = NodeState(
+    start_allowed=StartAllowed(since=NOW, until=NOW + timedelta(hours=1), by='root (system)', why='to look at it')
+)
 CARD = AcceleratorId('uuid:1')
 
 TENANTS = {
@@ -47,9 +49,9 @@ RAMDISK = {'inspecting', 'cleaning', 'clean wait'}
 NOTHING = {'verifying', 'inspect wait', 'error', 'adopting', 'adopt failed'}
 
 
-def at(state: str | None, mind: Memory | None, **facts: Any) -> Situation:
+def at(provision_state: str | None, state: NodeState | None, **facts: Any) -> Situation:
     """A situation in which nothing but what is named speaks for a start."""
-    return Situation(state=state, mind=mind, now=NOW, **facts)
+    return Situation(provision_state=provision_state, state=state, now=NOW, **facts)
 
 
 def against(situation: Situation) -> tuple[Obstacle, ...]:
@@ -76,8 +78,8 @@ def test_each_state_allows_what_is_said_of_it(state: str) -> None:
         state, replace(PROVEN, start_allowed=ALLOWED.start_allowed), verified=True, ramdisk=True, leased=False, operator=True
     )
     without = {
-        Reason.PROVEN: replace(everything, mind=replace(ALLOWED, proven=None), verified=False),
-        Reason.ALLOWED: replace(everything, mind=PROVEN),
+        Reason.PROVEN: replace(everything, state=replace(ALLOWED, proven=None), verified=False),
+        Reason.ALLOWED: replace(everything, state=PROVEN),
         Reason.RAMDISK: replace(everything, ramdisk=False),
     }
     wanted = {Reason.PROVEN: TENANTS, Reason.ALLOWED: FREE, Reason.RAMDISK: RAMDISK}
@@ -164,7 +166,7 @@ def alarm(kind: TroubleKind, *, certain: bool = True, told: bool = False) -> Ala
     )
 
 
-def watched(*alarms: Alarm, lifecycle: int = 4) -> Memory:
+def watched(*alarms: Alarm, lifecycle: int = 4) -> NodeState:
     """Proven once, with what the watch knows since."""
     return replace(PROVEN, watched=Watched(lifecycle=lifecycle, looked=NOW, alarms=alarms))
 
@@ -192,12 +194,12 @@ def test_other_alarms_and_those_of_another_deployment_are_none_of_its_business()
 
 def test_all_that_is_broken_is_named() -> None:
     """So that nobody mends one thing after the other."""
-    mind = replace(
+    state = replace(
         watched(alarm(TroubleKind.LOCK)),
         opened=Opened(since=NOW, why='x'),
         quarantined=BROKEN[Obstacle.QUARANTINED].quarantined,
     )
-    found = against(at('active', replace(mind, proven=None)))
+    found = against(at('active', replace(state, proven=None)))
     assert (Obstacle.OPENED, Obstacle.QUARANTINED, Obstacle.LOCK_LOST, Obstacle.UNPROVEN) == found
 
 
@@ -215,16 +217,16 @@ def test_an_operator_may_start_a_free_node_that_one_has_allowed_to_be_started(st
     allowed = ALLOWED.start_allowed
     assert allowed is not None
     for until, reason in ((NOW, Obstacle.ALLOWANCE_ENDED), (NOW - timedelta(seconds=1), Obstacle.ALLOWANCE_ENDED)):
-        assert (reason,) == against(at(state, Memory(start_allowed=replace(allowed, until=until)), **facts))
-    soon = Memory(start_allowed=replace(allowed, until=NOW + timedelta(microseconds=1)))
+        assert (reason,) == against(at(state, NodeState(start_allowed=replace(allowed, until=until)), **facts))
+    soon = NodeState(start_allowed=replace(allowed, until=NOW + timedelta(microseconds=1)))
     assert Reason.ALLOWED is decide(at(state, soon, **facts))
 
 
 def test_whoever_forgets_a_fact_is_refused() -> None:
     """The defaults of a situation speak against a start."""
-    assert (Obstacle.NOT_ALLOWED, Obstacle.LEASED, Obstacle.NOT_AN_OPERATOR) == against(at('available', Memory()))
+    assert (Obstacle.NOT_ALLOWED, Obstacle.LEASED, Obstacle.NOT_AN_OPERATOR) == against(at('available', NodeState()))
     assert (Obstacle.NO_RAMDISK,) == against(at('cleaning', PROVEN))
     assert (Obstacle.UNVERIFIED,) == against(at('deploying', PROVEN))
-    assert (Obstacle.UNPROVEN,) == against(at('active', Memory()))
-    assert (Obstacle.UNPROVEN, Obstacle.UNWRITTEN) == against(at('active', Memory(exposed=frozenset({CARD}))))
+    assert (Obstacle.UNPROVEN,) == against(at('active', NodeState()))
+    assert (Obstacle.UNPROVEN, Obstacle.UNWRITTEN) == against(at('active', NodeState(exposed=frozenset({CARD}))))
     assert Reason.PROVEN is decide(at('active', replace(PROVEN, exposed=frozenset({CARD}))))

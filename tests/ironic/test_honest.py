@@ -139,9 +139,9 @@ class HonestCase(ApiCase):
     def settling(self) -> bool:
         """A round of our periodics, while a step waits."""
         self.node.refresh()
-        mind = node_state.load(self.node)
+        state = node_state.load(self.node)
         waits = self.node.provision_state in (states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT)
-        if waits or (mind.job is not None and not mind.job.ended):
+        if waits or (state.job is not None and not state.job.ended):
             site().go_on(timedelta(minutes=2))
             self.poll()
             return True

@@ -155,7 +155,7 @@ class TestRequests(StartCase):
     def test_what_an_earlier_deploy_has_proven_lets_nobody_start_a_later_one(self) -> None:
         """It was undeployed without cleaning: what fails before its verification is not started."""
         self.deployed()
-        self.remembered(exposed=self.mind.known)
+        self.remembered(exposed=self.node_state.known)
         self.be(states.AVAILABLE)
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
@@ -238,14 +238,14 @@ class TestByItself(StartCase):
     def test_what_was_proven_ends_with_the_deployment(self) -> None:
         """Undeployed without cleaning, and adopted: nothing is proven of what stands there now."""
         self.deployed()
-        assert self.mind.proven is not None
+        assert self.node_state.proven is not None
         self.config(automated_clean=False, group='conductor')
         self.service.do_node_tear_down(self.context, self.node.uuid)
         self.node.refresh()
         assert states.AVAILABLE == self.node.provision_state
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             task.driver.firmware.end_proofs(self.service, self.context)
-        assert self.mind.proven is None
+        assert self.node_state.proven is None
         self.be(states.ACTIVE)
         assert self.power(LESSEE_MEMBER, states.POWER_ON) in (400, 409)
         assert 'Off' == self.host
@@ -256,7 +256,7 @@ class TestByItself(StartCase):
         self.deployed()
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             task.driver.firmware.end_proofs(self.service, self.context)
-        assert self.mind.proven is not None
+        assert self.node_state.proven is not None
 
 
 class TestAllowed(StartCase):
@@ -290,18 +290,18 @@ class TestAllowed(StartCase):
         assert 'Off' == self.host
         assert 202 == self.power(SYSTEM_ADMIN, states.POWER_ON), self.said
         assert ('On', None) == (self.host, self.node.last_error)
-        assert self.mind.known == self.mind.exposed != frozenset()
+        assert self.node_state.known == self.node_state.exposed != frozenset()
         assert any('power on: allowed until' in event and 'does not vouch' in event for event in self.history())
         assert 202 == self.power(SYSTEM_ADMIN, states.POWER_OFF)
         self.remembered(exposed=frozenset())
         assert 202 == self.allow(vouched=True), self.said
         assert 202 == self.power(SYSTEM_ADMIN, states.POWER_ON), self.said
-        assert ('On', frozenset()) == (self.host, self.mind.exposed)
+        assert ('On', frozenset()) == (self.host, self.node_state.exposed)
 
     def test_it_ends(self) -> None:
         """At its moment, by the step without arguments, with the next automated cleaning, and with a lessee."""
         assert 202 == self.allow(), self.said
-        given = self.mind.start_allowed
+        given = self.node_state.start_allowed
         assert given is not None
         self.remembered(start_allowed=replace(given, until=runner.now()))
         assert self.power(SYSTEM_ADMIN, states.POWER_ON) in (400, 409)
@@ -312,11 +312,11 @@ class TestAllowed(StartCase):
         assert self.power(SYSTEM_ADMIN, states.POWER_ON) in (400, 409)
         self.be(states.MANAGEABLE, instance_uuid=None)
         assert 202 == self.allow(reason=None, expires=None), self.said
-        assert self.mind.start_allowed is None
+        assert self.node_state.start_allowed is None
         assert 202 == self.allow(), self.said
         self.clean()
         self.settle()
-        assert self.mind.start_allowed is None
+        assert self.node_state.start_allowed is None
 
     def test_nobody_else_gives_it_and_never_without_an_end(self) -> None:
         """Nor a project that owns or leases the node, whatever its role; nor an automated flow."""
@@ -335,7 +335,7 @@ class TestAllowed(StartCase):
         ):
             assert 202 == self.allow(**args), self.said
             assert said in str(self.node.last_error), args
-            assert self.mind.start_allowed is None
+            assert self.node_state.start_allowed is None
 
 
 class TestOverrides(StartCase):
@@ -393,7 +393,7 @@ class TestOverrides(StartCase):
         interface_overrides.remove_from_nodes(self.service, self.context)
         self.node.refresh()
         assert {'image_source': 'x', 'configdrive': 'y' * 1000} == self.node.instance_info
-        assert self.mind.known == self.mind.exposed != frozenset()
+        assert self.node_state.known == self.node_state.exposed != frozenset()
         assert any('firmware_interface stood in instance_info' in event for event in self.history())
         self.node.instance_info = {}
         self.node.save()
@@ -403,7 +403,7 @@ class TestOverrides(StartCase):
         self.be(states.AVAILABLE)
         self.clean()
         assert states.AVAILABLE == self.settle(), self.node.last_error
-        assert frozenset() == self.mind.exposed
+        assert frozenset() == self.node_state.exposed
 
     def test_what_was_changed_meanwhile_is_not_overwritten(self) -> None:
         """It is removed in the next round."""
@@ -425,9 +425,9 @@ class TestOverrides(StartCase):
         with task_manager.acquire(self.context, self.node.uuid, shared=False):
             interface_overrides.remove_from_nodes(self.service, self.context)
         self.node.refresh()
-        assert ({}, frozenset()) == (self.node.instance_info, self.mind.exposed)
+        assert ({}, frozenset()) == (self.node.instance_info, self.node_state.exposed)
         interface_overrides.remove_from_nodes(self.service, self.context)
-        assert self.mind.known == self.mind.exposed != frozenset()
+        assert self.node_state.known == self.node_state.exposed != frozenset()
 
     def test_nodes_without_one_and_those_of_others_are_left_alone(self) -> None:
         """Also where another key or value merely looks like one."""

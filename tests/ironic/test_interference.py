@@ -75,7 +75,7 @@ class InterferenceCase(IronicCase):
 
     def writing(self) -> bool:
         """A card is being written, on a host that is off."""
-        job = self.mind.job
+        job = self.node_state.job
         return self.host() == 'Off' and job is not None and any(i.task is not None for i in job.items)
 
     def gpus(self) -> set[str]:
@@ -88,7 +88,7 @@ class InterferenceCase(IronicCase):
         self.machine.reset_log()
         self.clean()
         assert states.AVAILABLE == self.settle(), self.node.last_error
-        assert frozenset() == self.mind.exposed
+        assert frozenset() == self.node_state.exposed
         written = [t for e in self.machine.log() if isinstance(e['body'], dict) for t in e['body'].get('Targets', ())]
         assert [True, True] == [any(f'GPU_{n}' in target for target in written) for n in (0, 1)]
         assert "the operator's" == self.cards_run()
@@ -112,7 +112,7 @@ class TestCleaning(InterferenceCase):
         self.switch('On')
         self.write_evil()
         assert states.CLEANFAIL == self.settle()
-        assert (self.gpus(), 'Off', None) == (self.mind.exposed, self.host(), self.mind.opened)
+        assert (self.gpus(), 'Off', None) == (self.node_state.exposed, self.host(), self.node_state.opened)
         assert 'the host was held off, and' in self.node.last_error
         assert "somebody else's" == self.cards_run()
         (told,) = [e for e in self.history() if 'are written again before anybody gets the node' in e]
@@ -129,7 +129,7 @@ class TestCleaning(InterferenceCase):
         self.switch('Off')
         assert states.CLEANFAIL == self.settle()
         assert 'the host was held off, and has run: the last reset of' in self.node.last_error
-        assert (self.gpus(), 'Off') == (self.mind.exposed, self.host())
+        assert (self.gpus(), 'Off') == (self.node_state.exposed, self.host())
         self.cleaned_again()
 
     def test_a_node_that_somebody_makes_available_without_cleaning_is_not_handed_over(self) -> None:
@@ -142,7 +142,7 @@ class TestCleaning(InterferenceCase):
         self.clear()
         self.clean({'step': 'lock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
-        assert self.gpus() == self.mind.exposed
+        assert self.gpus() == self.node_state.exposed
         self.node.provision_state = states.AVAILABLE
         self.node.save()
         self.deploy()
@@ -157,7 +157,7 @@ class TestCleaning(InterferenceCase):
         assert 'Off' == self.host()
         self.switch('On')
         assert states.CLEANFAIL == self.settle()
-        assert (self.gpus(), 'Off') == (self.mind.exposed, self.host())
+        assert (self.gpus(), 'Off') == (self.node_state.exposed, self.host())
         self._patch.setattr(runner, 'TURNS', 20)
         self.cleaned_again()
 
@@ -172,7 +172,7 @@ class TestCleaning(InterferenceCase):
         self.clear()
         self.clean()
         assert states.CLEANFAIL == self.settle()
-        assert self.gpus() == {q.device for q in self.mind.quarantined}
+        assert self.gpus() == {q.device for q in self.node_state.quarantined}
 
     def test_a_bmc_that_restarts_under_a_host_that_stays_off_exposes_nothing(self) -> None:
         """It has forgotten its tasks and lost a lock; the time of the last reset of the host says that it did not run."""
@@ -182,19 +182,19 @@ class TestCleaning(InterferenceCase):
         self.config(group='baremetal_acc', stall_timeout=2)
         self.clean()
         self.settle()
-        assert frozenset() == self.mind.exposed
+        assert frozenset() == self.node_state.exposed
 
     def test_a_lock_that_is_lost_by_the_start_of_the_host_exposes_its_card(self) -> None:
         """Whatever was started met it open before it could be powered off again."""
         self.machine.fault('lock-lost-on-reset', device='GPU_0')
         self.clean()
         assert states.CLEANFAIL == self.settle()
-        assert ({self.gpu(0)}, 'Off') == (self.mind.exposed, self.host())
+        assert ({self.gpu(0)}, 'Off') == (self.node_state.exposed, self.host())
         self.machine.clear_faults()
         self.clear()
         self.clean()
         assert states.AVAILABLE == self.settle(), self.node.last_error
-        assert frozenset() == self.mind.exposed
+        assert frozenset() == self.node_state.exposed
 
     def closed_of(self, number: int) -> bool:
         """The machine's truth: the locks of a card are closed."""
@@ -220,7 +220,7 @@ class TestUnlocked(InterferenceCase):
         self.switch('Off')
         self.clean({'step': 'lock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
-        assert (self.gpus(), None) == (self.mind.exposed, self.mind.opened)
+        assert (self.gpus(), None) == (self.node_state.exposed, self.node_state.opened)
         self.cleaned_again()
         assert "the operator's" == self.cards_run()
 
@@ -235,20 +235,20 @@ class TestUnlocked(InterferenceCase):
         """The operator's own work on open cards is no interference."""
         self.clean({'step': 'lock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
-        assert (frozenset(), None) == (self.mind.exposed, self.mind.opened)
+        assert (frozenset(), None) == (self.node_state.exposed, self.node_state.opened)
 
     def test_a_host_that_the_power_sync_finds_on_exposes_the_cards(self) -> None:
         """It is off again when a step of ours looks, and the BMC shows no time of its last reset."""
-        left = self.mind.opened
+        left = self.node_state.opened
         assert left is not None
         marks = tuple(replace(mark, last_reset=None) for mark in left.held_off)
-        node_state.store(self.node, replace(self.mind, opened=replace(left, held_off=marks)))
+        node_state.store(self.node, replace(self.node_state, opened=replace(left, held_off=marks)))
         self.sync()
-        assert frozenset() == self.mind.exposed
+        assert frozenset() == self.node_state.exposed
         self.switch('On')
         self.write_evil()
         self.sync()
-        assert ('Off', self.gpus()) == (self.host(), self.mind.exposed)
+        assert ('Off', self.gpus()) == (self.host(), self.node_state.exposed)
         assert any('the host was left off, and is power on' in event for event in self.history())
         self.cleaned_again()
 
@@ -264,27 +264,27 @@ class TestUnlocked(InterferenceCase):
         """And from its end on the host is off as before."""
         until = datetime.now(UTC) + timedelta(hours=1)
         word = StartAllowed(since=datetime.now(UTC), until=until, by='root', why='to look at it', vouched=True)
-        node_state.store(self.node, replace(self.mind, start_allowed=word))
+        node_state.store(self.node, replace(self.node_state, start_allowed=word))
         for power in (states.POWER_ON, states.POWER_OFF):
             with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
                 node_power_action(task, power)
         self.node.refresh()
-        node_state.store(self.node, replace(self.mind, start_allowed=None))
-        assert 1 == len(self.mind.opened.held_off)
+        node_state.store(self.node, replace(self.node_state, start_allowed=None))
+        assert 1 == len(self.node_state.opened.held_off)
         self.clean({'step': 'lock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
-        assert (frozenset(), None) == (self.mind.exposed, self.mind.opened)
+        assert (frozenset(), None) == (self.node_state.exposed, self.node_state.opened)
 
     def test_a_second_unlock_forgets_nothing_of_the_first(self) -> None:
         """The cards that were open then, and the host as it was off then."""
         self.clean({'step': 'unlock_accelerators', 'args': {'devices': [self.gpu(0)]}})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
-        assert self.gpus() == self.mind.opened.accelerators
+        assert self.gpus() == self.node_state.opened.accelerators
         self.switch('On')
         self.switch('Off')
         self.clean({'step': 'lock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
-        assert self.gpus() == self.mind.exposed
+        assert self.gpus() == self.node_state.exposed
 
 
 class TestRamdisk(InterferenceCase):
@@ -311,16 +311,16 @@ class TestRamdisk(InterferenceCase):
     def test_a_host_that_restarts_while_cards_are_written_exposes_both(self) -> None:
         """It left the ramdisk for something that nobody knows: the card that was written before it counts for nothing."""
         self.clean()
-        job = self.mind.job
+        job = self.node_state.job
         assert job is not None
         assert 1 == len(job.left_on)
-        self.until(lambda: any(i.task is not None for i in self.mind.job.items))
+        self.until(lambda: any(i.task is not None for i in self.node_state.job.items))
         self.switch('Off')
         self.switch('On')
         self.write_evil()
         assert states.CLEANFAIL == self.settle()
         assert "the host ran the operator's ramdisk, and was reset" in self.node.last_error
-        assert self.gpus() == self.mind.exposed
+        assert self.gpus() == self.node_state.exposed
         self.in_ramdisk(False)
         self.cleaned_again()
         assert "the operator's" == self.cards_run()
@@ -329,7 +329,7 @@ class TestRamdisk(InterferenceCase):
         """To bring firmware in force."""
         self.clean()
         assert states.AVAILABLE == self.settle(), self.node.last_error
-        assert frozenset() == self.mind.exposed
+        assert frozenset() == self.node_state.exposed
 
     def test_what_was_unlocked_in_the_ramdisk_is_exposed_once_that_is_gone(self) -> None:
         """Nobody has kept how the host was off since, so nobody can say that it was."""
@@ -338,7 +338,7 @@ class TestRamdisk(InterferenceCase):
         self.switch('Off')
         self.clean({'step': 'lock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
-        assert (self.gpus(), None) == (self.mind.exposed, self.mind.opened)
+        assert (self.gpus(), None) == (self.node_state.exposed, self.node_state.opened)
         assert any('to a host that was started meanwhile' in event for event in self.history())
         self.cleaned_again()
 
@@ -347,7 +347,7 @@ class TestRamdisk(InterferenceCase):
         self.unlocked()
         self.clean({'step': 'lock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
-        assert (frozenset(), None) == (self.mind.exposed, self.mind.opened)
+        assert (frozenset(), None) == (self.node_state.exposed, self.node_state.opened)
 
 
 class TestFailed(InterferenceCase):
@@ -360,13 +360,13 @@ class TestFailed(InterferenceCase):
         self.clean({'step': 'unlock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
         # As if the BMC had lost them: no step of ours has opened them.
-        node_state.store(self.node, replace(self.mind, opened=None))
+        node_state.store(self.node, replace(self.node_state, opened=None))
         self.node.provision_state = states.AVAILABLE
         self.node.save()
         self.machine.fault('lock-ignored')
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
-        assert ('Off', frozenset()) == (self.host(), self.mind.exposed)
+        assert ('Off', frozenset()) == (self.host(), self.node_state.exposed)
         self.machine.clear_faults()
         time.sleep(1.5)  # what a BMC says of the host's last reset is in whole seconds
 
@@ -378,7 +378,7 @@ class TestFailed(InterferenceCase):
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
         assert 'was not written anew' in self.node.last_error
-        assert self.gpus() == self.mind.exposed
+        assert self.gpus() == self.node_state.exposed
         self.cleaned_again()
         assert "the operator's" == self.cards_run()
 
@@ -386,7 +386,7 @@ class TestFailed(InterferenceCase):
         """The cause is repaired."""
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
-        assert (frozenset(), None) == (self.mind.exposed, self.mind.opened)
+        assert (frozenset(), None) == (self.node_state.exposed, self.node_state.opened)
 
 
 class TestServed(InterferenceCase):
@@ -402,14 +402,14 @@ class TestServed(InterferenceCase):
         self.machine.fault('lock-ignored')
         self.serve('lock_accelerators')
         assert states.SERVICEFAIL == self.settle()
-        assert self.gpus() == self.mind.exposed
-        assert self.mind.opened.found
+        assert self.gpus() == self.node_state.exposed
+        assert self.node_state.opened.found
         self.machine.clear_faults()
         self.node.maintenance, self.node.fault = False, None
         self.node.save()
         self.serve('lock_accelerators')
         assert states.ACTIVE == self.settle(), self.node.last_error
-        assert (self.gpus(), None) == (self.mind.exposed, self.mind.opened)
+        assert (self.gpus(), None) == (self.node_state.exposed, self.node_state.opened)
 
 
 class TestRecovery(InterferenceCase):
@@ -428,11 +428,11 @@ class TestRecovery(InterferenceCase):
         """Until nothing is left of the job."""
         self.settle()
         for _ in range(400):
-            if self.mind.job is None:
+            if self.node_state.job is None:
                 return
             self.poll()
             time.sleep(0.01)
-        raise AssertionError(self.mind.job)
+        raise AssertionError(self.node_state.job)
 
     def test_a_host_that_has_run_meanwhile_exposes_the_cards(self) -> None:
         """It is off again when somebody looks."""
@@ -440,7 +440,7 @@ class TestRecovery(InterferenceCase):
         self.write_evil()
         self.switch('Off')
         self.recovered()
-        assert (self.gpus(), 'Off') == (self.mind.exposed, self.host())
+        assert (self.gpus(), 'Off') == (self.node_state.exposed, self.host())
         self.cleaned_again()
         assert "the operator's" == self.cards_run()
 
@@ -449,12 +449,12 @@ class TestRecovery(InterferenceCase):
         self.switch('On')
         self.write_evil()
         self.recovered()
-        assert (self.gpus(), 'Off') == (self.mind.exposed, self.host())
+        assert (self.gpus(), 'Off') == (self.node_state.exposed, self.host())
 
     def test_a_host_that_stays_off_exposes_nothing(self) -> None:
         """The rest is for the next cleaning, as ever."""
         self.recovered()
-        assert frozenset() == self.mind.exposed
+        assert frozenset() == self.node_state.exposed
 
 
 class TestFunctions(InterferenceCase):
@@ -473,7 +473,7 @@ class TestFunctions(InterferenceCase):
         for slot in (0, 1):
             self.machine.tenant_program(device, slot, image)
         assert states.CLEANFAIL == self.settle()
-        assert 1 == len(self.mind.exposed)
+        assert 1 == len(self.node_state.exposed)
         assert 'Off' == self.host()
 
 
@@ -484,7 +484,7 @@ class TestMemory(InterferenceCase):
         """It holds nothing off that anybody has noted, and has met nothing."""
         self.clean()
         self.until(self.writing)
-        job = self.mind.job
+        job = self.node_state.job
         assert job is not None
         assert ('host', 1) == (job.held_off[0].system.bmc, len(job.held_off))
         old = encode(job)
@@ -493,5 +493,5 @@ class TestMemory(InterferenceCase):
         read = decode(Job, old)
         assert ((), (), frozenset(), ()) == (read.held_off, read.left_on, read.shut, read.interferences)
         assert job == decode(Job, encode(job))
-        mind = node_state.load(self.node)
-        assert mind == decode(node_state.Memory, encode(mind))
+        state = node_state.load(self.node)
+        assert state == decode(node_state.NodeState, encode(state))

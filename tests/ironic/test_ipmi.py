@@ -83,7 +83,7 @@ class TestNode(IpmiCase):
             found = record.stored(task)
         assert found is not None
         (card,) = found.accelerators
-        assert ('FPGA PAC D5005', frozenset({card.id})) == (card.model, self.mind.known)
+        assert ('FPGA PAC D5005', frozenset({card.id})) == (card.model, self.node_state.known)
         assert 'accelerators:1,accelerators_fpga:1' == self.node.properties['capabilities']
 
     def test_power_is_ironics_own(self) -> None:
@@ -104,9 +104,9 @@ class TestLife(IpmiCase):
         assert ['06/02', '06/47'] == before
         self.to_active()
         assert set(self.closed()) >= WRITES
-        assert ('On', True) == (self.power(), self.mind.handed_over)
+        assert ('On', True) == (self.power(), self.node_state.handed_over)
         assert any('every lock was read back' in e for e in self.history())
-        assert {LOCK} == {e.mechanism for e in self.mind.evidence}
+        assert {LOCK} == {e.mechanism for e in self.node_state.evidence}
         with self.host() as host:
             assert REFUSED == host.ask(APP, 0x60, b'\x0f\6\0' + b'\xff' * 16)[:1]
         assert self.undone()
@@ -130,12 +130,12 @@ class TestLife(IpmiCase):
         """The node was made anew, or what is remembered of it is lost: nothing could be opened in the end."""
         self.to_active()
         before = self.closed()
-        node_state.store(self.node, replace(self.mind, undos=()))
+        node_state.store(self.node, replace(self.node_state, undos=()))
         self.serve('unlock_accelerators')
         assert states.SERVICEFAIL == self.settle()
         assert 'no record of what we have closed' in self.node.last_error
         assert 'give the record of its target or node back' in self.node.last_error
-        assert (before, 'On', None) == (self.closed(), self.power(), self.mind.opened)
+        assert (before, 'On', None) == (self.closed(), self.power(), self.node_state.opened)
 
     def test_a_node_that_comes_back_and_goes_again_keeps_the_record(self) -> None:
         """Locking what is closed already adds nothing to it: an unlock of a later lifecycle opens what the first closed."""
@@ -179,7 +179,7 @@ class TestInterrupted(IpmiCase):
             if condition():
                 return
             self.poll()
-        raise AssertionError(f'it did not come to that: {self.mind}, {self.node.last_error}')
+        raise AssertionError(f'it did not come to that: {self.node_state}, {self.node.last_error}')
 
     def lose_the_step(self) -> None:
         """The node is active, whatever its job is at."""
@@ -201,7 +201,7 @@ class TestInterrupted(IpmiCase):
         """The recovery engages anew what was open; what it closes stands in the record before it is closed."""
         self.serve('unlock_accelerators')
         self.until(lambda: self.closed() == self.before)
-        job = self.mind.job
+        job = self.node_state.job
         assert job is not None
         assert job.writing
         with (
@@ -211,8 +211,8 @@ class TestInterrupted(IpmiCase):
             task.driver.power.set_power_state(task, states.POWER_ON)
         self.lose_the_step()
         runner.TURNS = 20  # what is closed and that all is read back come in one turn
-        self.until(lambda: self.mind.job is None)
-        assert (True, None) == (self.node.maintenance, self.mind.opened)
+        self.until(lambda: self.node_state.job is None)
+        assert (True, None) == (self.node.maintenance, self.node_state.opened)
         assert 'all locks are engaged again' in self.node.maintenance_reason
         assert set(self.closed()) >= WRITES
         assert self.undone()
@@ -228,7 +228,7 @@ class TestInterrupted(IpmiCase):
         self.node.save()
         for _ in range(8):
             self.poll()
-        job = self.mind.job
+        job = self.node_state.job
         assert job is not None
         assert [('read', 1)] == [(one.right, one.times) for one in job.turned_away]
         assert 'the password is wrong' in self.node.maintenance_reason
@@ -236,9 +236,9 @@ class TestInterrupted(IpmiCase):
         self.node.save()
         with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
             longer_ago = tuple(replace(one, at=one.at - timedelta(seconds=10)) for one in job.turned_away)
-            node_state.store(task.node, replace(self.mind, job=replace(job, turned_away=longer_ago)))
+            node_state.store(task.node, replace(self.node_state, job=replace(job, turned_away=longer_ago)))
         runner.TURNS = 20
-        self.until(lambda: self.mind.job is None)
+        self.until(lambda: self.node_state.job is None)
         assert 'all locks are engaged again' in self.node.maintenance_reason
         assert set(self.closed()) >= WRITES
 
@@ -250,7 +250,7 @@ class TestInterrupted(IpmiCase):
         self.serve('lock_accelerators')
         self.until(lambda: set(self.closed()) >= WRITES)
         self.lose_the_step()
-        self.until(lambda: self.mind.job is None)
+        self.until(lambda: self.node_state.job is None)
         self.unlocked_in_the_end()
 
     def test_what_a_job_has_closed_that_cleaning_takes_over_is_known(self) -> None:
@@ -293,18 +293,18 @@ class TestWatched(WatchCase, IpmiCase):
     def test_what_was_open_when_it_was_handed_over_and_is_closed_by_the_watch_is_remembered(self) -> None:
         """A part that was opened after the hand-over by others goes into the record, too: we have closed it."""
         self.handed_over()
-        mind = self.mind
-        node_state.store(self.node, replace(mind, undos=()))
-        self.somebody_opens(*[record for undo in mind.undos for record in undo.closed])
+        state = self.node_state
+        node_state.store(self.node, replace(state, undos=()))
+        self.somebody_opens(*[record for undo in state.undos for record in undo.closed])
         self.round()
-        assert [u.closed for u in mind.undos] == [u.closed for u in self.mind.undos]
+        assert [u.closed for u in state.undos] == [u.closed for u in self.node_state.undos]
 
     def test_rounds_come_at_the_nodes_moment(self) -> None:
         """As for the other type; but a session of IPMI does not outlive the interval, and is not kept."""
         self.handed_over()
-        watched = self.mind.watched
+        watched = self.node_state.watched
         self.round(later=STEP)
-        assert watched == self.mind.watched, 'it was a quiet glance'
+        assert watched == self.node_state.watched, 'it was a quiet glance'
         assert frozenset() == watch.rounds_of(self.service).sessions.owners()
 
 
@@ -350,7 +350,7 @@ class TestAccounts(WatchCase, IpmiCase):
         self.make_account()
         self.deploy()
         self.refused(states.DEPLOYFAIL)
-        assert not self.mind.handed_over
+        assert not self.node_state.handed_over
 
     def test_the_watch_tells_it_and_that_it_is_gone(self) -> None:
         """By whole looks: a glance reads no accounts. The rules of the node's devices say what is done about it."""
@@ -358,11 +358,11 @@ class TestAccounts(WatchCase, IpmiCase):
         self.make_account()
         self.round()
         assert ([], False) == (self.alarms(), self.node.maintenance), 'a glance does not see it'
-        mind = self.mind
-        assert mind.watched is not None
-        assert mind.watched.looked is not None
-        long_ago = mind.watched.looked - timedelta(hours=2)
-        node_state.store(self.node, replace(mind, watched=replace(mind.watched, looked=long_ago)))
+        state = self.node_state
+        assert state.watched is not None
+        assert state.watched.looked is not None
+        long_ago = state.watched.looked - timedelta(hours=2)
+        node_state.store(self.node, replace(state, watched=replace(state.watched, looked=long_ago)))
         self.round()
         assert (['account'], [('start', 'account')]) == (self.alarms(), self.told())
         text = "account 'mallory' (number 5, administrator) of BMC host: no rule expects it"
@@ -381,7 +381,7 @@ class TestAccounts(WatchCase, IpmiCase):
         self.serve('lock_accelerators')
         self.refused(states.SERVICEFAIL)
         assert set(self.closed()) >= WRITES
-        assert None is self.mind.opened
+        assert None is self.node_state.opened
         self.take_account()
         self.clear()
         self.node.provision_state = states.ACTIVE
@@ -433,7 +433,7 @@ class TestNoFirewall(IpmiCase):
         """Nothing is closed, and nothing is said to be."""
         (self._folder / 'baseline.toml').write_text('format = 1\n[[rule]]\nblock = []\n')
         self.to_active()
-        assert ((), ()) == (self.mind.evidence, self.undone())
+        assert ((), ()) == (self.node_state.evidence, self.undone())
 
 
 class TestNoAnswer(IpmiCase):

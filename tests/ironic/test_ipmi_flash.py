@@ -108,7 +108,7 @@ class TestMainJob(FlashCase):
         self.node.save()
         self.serve('update_accelerator_firmware')
         for _ in range(200):
-            job = self.mind.job
+            job = self.node_state.job
             if job is not None and current(job) is Stage.WRITE and job.writing:
                 break
             self.poll()

@@ -36,7 +36,7 @@ class JobCase(IronicCase):
             if self.uploads():
                 return
             self.poll()
-        raise AssertionError(f'nothing was written: {self.mind}, {self.node.last_error}')
+        raise AssertionError(f'nothing was written: {self.node_state}, {self.node.last_error}')
 
     def wait_for_power(self, wanted: str) -> None:
         """The machine takes its time."""
@@ -74,7 +74,7 @@ class TestRestart(JobCase):
         self.clean()
         for _ in range(300):
             self.poll()
-            if self.mind.job is not None and self.mind.job.ended:
+            if self.node_state.job is not None and self.node_state.job.ended:
                 break
         assert states.CLEANWAIT == self.node.provision_state, self.node.last_error
         provision_state.resume = kept
@@ -100,7 +100,7 @@ class TestAbort(JobCase):
         self.serve('unlock_accelerators')
         while self.closed() != (False, False):
             self.poll()
-        job = self.mind.job
+        job = self.node_state.job
         assert job is not None
         assert job.writing
 
@@ -121,11 +121,11 @@ class TestAbort(JobCase):
         """Cleaning waits for the flash that is under way, then brings everything to the baseline."""
         self.serve(UPDATE)
         self.until_writing()
-        life = self.mind.lifecycle
+        life = self.node_state.lifecycle
         self.service.do_node_tear_down(self.context, self.node.uuid)
         assert states.AVAILABLE == self.settle(), self.node.last_error
         assert (GPU_OLD, (True, True)) == (self.version(GPU_0), self.closed())
-        assert (life + 1, None) == (self.mind.lifecycle, self.mind.opened)
+        assert (life + 1, None) == (self.node_state.lifecycle, self.node_state.opened)
         assert any('takes over from update_accelerator_firmware' in e for e in self.history())
         assert any('reconcile_accelerators waits for what the BMC is doing' in e for e in self.history())
 
@@ -142,7 +142,7 @@ class TestAbort(JobCase):
         self.wait_for_power('On')
         self.machine.reset_log()
         assert states.ACTIVE == self.settle()
-        assert (None, None) == (self.mind.job, self.mind.opened)
+        assert (None, None) == (self.node_state.job, self.node_state.opened)
         assert ((True, True), 'Off') == (self.closed(), self.machine.truth()['systems']['host']['power'])
         assert [] == self.uploads()
         asked = [str(e) for e in self.machine.log()]
@@ -161,7 +161,7 @@ class TestAbort(JobCase):
         assert states.ACTIVE == self.settle()
         assert ((True, True), 'Off') == (self.closed(), self.machine.truth()['systems']['host']['power'])
         assert 'The host is powered off' in self.node.maintenance_reason
-        assert frozenset() == self.mind.exposed
+        assert frozenset() == self.node_state.exposed
 
     def test_a_host_that_ran_meanwhile_is_not_given_back(self) -> None:
         """Somebody powered it on while locks were open: host off first, locks engaged, and the cards are to be written."""
@@ -173,19 +173,19 @@ class TestAbort(JobCase):
         assert states.ACTIVE == self.settle()
         assert ((True, True), 'Off') == (self.closed(), self.machine.truth()['systems']['host']['power'])
         assert 'ForceOff' in str(self.machine.log()[0])
-        assert frozenset() != self.mind.exposed
+        assert frozenset() != self.node_state.exposed
 
     def test_locks_that_do_not_come_back_keep_the_host_off(self) -> None:
         """The mark stays, and maintenance says why."""
         self.serve('unlock_accelerators')
         assert states.ACTIVE == self.settle(), self.node.last_error
-        assert ((False, False), True) == (self.closed(), self.mind.opened is not None)
+        assert ((False, False), True) == (self.closed(), self.node_state.opened is not None)
         self.machine.fault('lock-ignored')
         self.serve('lock_accelerators')
         assert states.SERVICEFAIL == self.settle()
         assert 'nvidia_inband_update_policy' in self.node.last_error
         assert (states.POWER_OFF, 'Off') == (self.node.power_state, self.machine.truth()['systems']['host']['power'])
-        assert self.mind.opened is not None
+        assert self.node_state.opened is not None
 
     def test_recovery_that_fails_says_so(self) -> None:
         """A lock that the BMC does not take."""
@@ -195,7 +195,7 @@ class TestAbort(JobCase):
         assert states.ACTIVE == self.settle()
         assert 'locks could not be brought back' in self.node.maintenance_reason
         assert 'Off' == self.machine.truth()['systems']['host']['power']
-        assert self.mind.opened is not None
+        assert self.node_state.opened is not None
 
 
 class TestTimeout(JobCase):
@@ -209,7 +209,7 @@ class TestTimeout(JobCase):
         self.node.provision_state, self.node.maintenance, self.node.fault = states.CLEANFAIL, True, 'clean failure'
         self.node.save()
         assert states.CLEANFAIL == self.settle()
-        assert ((True, True), None) == (self.closed(), self.mind.job)
+        assert ((True, True), None) == (self.closed(), self.node_state.job)
         assert any(recovery.NAME not in e and 'all locks are engaged again' in e for e in self.history())
 
     def test_a_job_that_has_touched_nothing_is_dropped(self) -> None:
@@ -220,7 +220,7 @@ class TestTimeout(JobCase):
         self.node.save()
         self.machine.reset_log()
         self.poll()
-        assert (None, []) == (self.mind.job, self.machine.log())
+        assert (None, []) == (self.node_state.job, self.machine.log())
         assert self.node.maintenance is False
 
 
@@ -231,10 +231,10 @@ class TestHalfFailed(JobCase):
         """What becomes of a node that waits without a step while the end of a failed job is still kept."""
         self.clean()
         self.until_writing()
-        job = self.mind.job
+        job = self.node_state.job
         assert job is not None
         failed = replace(job, items=(), ended=True, reasons=('node node-1: reconcile_accelerators: it burns',))
-        node_state.store(self.node, replace(self.mind, job=failed))
+        node_state.store(self.node, replace(self.node_state, job=failed))
         self.node.clean_step, self.node.last_error = {}, last_error
         self.node.save()
         self.poll()
@@ -258,14 +258,14 @@ class TestStale(JobCase):
         self.machine.reset_log()
         self.poll()
         assert [] == self.machine.log()
-        assert (states.CLEANWAIT, True) == (self.node.provision_state, self.mind.job is not None)
+        assert (states.CLEANWAIT, True) == (self.node.provision_state, self.node_state.job is not None)
 
     def test_it_is_not_resumed_in_another_life_step_or_place(self) -> None:
         """The same step with other arguments, at another place, in another life of the node, or another step."""
         self.clean()
         self.node.refresh()
-        step, info, mind = self.node.clean_step, copy.deepcopy(self.node.driver_internal_info), self.mind
-        node_state.store(self.node, replace(mind, lifecycle=mind.lifecycle + 1))
+        step, info, state = self.node.clean_step, copy.deepcopy(self.node.driver_internal_info), self.node_state
+        node_state.store(self.node, replace(state, lifecycle=state.lifecycle + 1))
         self.still()
         self.node.driver_internal_info = copy.deepcopy(info) | {'clean_step_index': 3}
         self.still()
@@ -297,7 +297,7 @@ class TestSilence(JobCase):
         self.machine.fault('refuse')
         assert states.CLEANFAIL == self.settle()
         assert 'node node-1: reconcile_accelerators: ' in self.node.last_error
-        assert self.mind.opened is not None
+        assert self.node_state.opened is not None
 
 
 class TestForeignKey(JobCase):

@@ -169,7 +169,7 @@ class TestKept(IronicCase):
         self.inspect('redfish')
         self.inspect(TYPE)
         assert 1 == sum('is gone' in event for event in self.history())
-        drift = self.mind.drift
+        drift = self.node_state.drift
         assert drift is not None
         assert 'inspection' == drift.by
 

@@ -99,7 +99,7 @@ class TestRemoved(LeavingCase):
         self.node.save()
         self.serve('inventory_accelerators')
         self.settle()
-        with_it = self.mind
+        with_it = self.node_state
         self.serve('lock_accelerators')
         assert states.ACTIVE == self.settle(), self.node.last_error
         assert with_it.shelf.used == frozenset()
@@ -113,7 +113,7 @@ class TestRemoved(LeavingCase):
         assert 'shelf' not in stored['state']  # of which an older version refuses a key that it does not know
         self.node.set_driver_internal_info(node_state.KEY, {k: v for k, v in stored.items() if k != 'shelf'})
         self.node.save()
-        assert node_state.Withdrawals() == self.mind.shelf
+        assert node_state.Withdrawals() == self.node_state.shelf
         self.clean_up()
         assert [GZIP] == self.offers()
 

@@ -47,9 +47,9 @@ class TestLeftOut(IronicCase):
         """The step that engages them may be left out; what an earlier attempt has engaged is no proof for this one."""
         self.clean()
         assert states.AVAILABLE == self.settle(), self.node.last_error
-        proven = tuple(replace(e, flow=Flow.DEPLOY) for e in self.mind.evidence)
-        assert {self.mind.lifecycle} == {e.lifecycle for e in proven}
-        node_state.store(self.node, replace(self.mind, evidence=proven))
+        proven = tuple(replace(e, flow=Flow.DEPLOY) for e in self.node_state.evidence)
+        assert {self.node_state.lifecycle} == {e.lifecycle for e in proven}
+        node_state.store(self.node, replace(self.node_state, evidence=proven))
         assert states.DEPLOYFAIL == self.deployed(step(0, 'lock_accelerators'))
         assert 'found closed, not engaged by us' in str(self.node.last_error)
         assert states.ACTIVE == self.deployed(), self.node.last_error

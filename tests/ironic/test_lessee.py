@@ -80,7 +80,7 @@ class TestResourceClass(LesseeCase):
         assert states.MANAGEABLE == self.ask(LESSEE_ADMIN, 'manage')
         assert states.CLEANFAIL == self.ask(LESSEE_ADMIN, 'provide')
         assert "rules go by 'gold', and these tell them apart: lab" in self.node.last_error
-        assert 'gold' == self.mind.resource_class
+        assert 'gold' == self.node_state.resource_class
 
     def test_reconciling_that_was_asked_for_takes_it(self) -> None:
         """That is the operator's own right. The history says so, and the node deploys by the new rules."""
@@ -88,7 +88,7 @@ class TestResourceClass(LesseeCase):
         self.clean(RECONCILE)
         assert states.MANAGEABLE == self.settle(), self.node.last_error
         assert ('lab', True) == (
-            self.mind.resource_class,
+            self.node_state.resource_class,
             any("by resource_class 'lab' from now on" in e for e in self.history()),
         )
         self.clean()
@@ -104,7 +104,7 @@ class TestResourceClass(LesseeCase):
         self.clear()
         self.clean('lock_accelerators')
         assert states.MANAGEABLE == self.settle(), self.node.last_error
-        assert 'gold' == self.mind.resource_class
+        assert 'gold' == self.node_state.resource_class
 
     def test_the_first_step_of_all_may_be_a_verification_that_fails(self) -> None:
         """From then on rules go by the class of that moment."""
@@ -113,7 +113,7 @@ class TestResourceClass(LesseeCase):
         self.node.provision_state = states.AVAILABLE
         self.node.save()
         self.clean('verify_accelerators')
-        assert (states.CLEANFAIL, 'gold') == (self.settle(), self.mind.resource_class)
+        assert (states.CLEANFAIL, 'gold') == (self.settle(), self.node_state.resource_class)
 
     def test_classes_that_no_rule_tells_apart_do_no_harm(self) -> None:
         """Nobody has to do anything."""
@@ -127,31 +127,31 @@ class TestInspection(LesseeCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.before = self.mind.known
+        self.before = self.node_state.known
         self.machine.fault('device-absent', device='GPU_1')
         assert states.MANAGEABLE == self.ask(SYSTEM_ADMIN, 'manage')
 
     def test_of_the_lessee_it_forgets_no_card(self) -> None:
         """A card that its code has hidden is missed all the same, also by the cleaning that it asks for."""
         assert states.MANAGEABLE == self.ask(LESSEE_ADMIN, 'inspect')
-        assert (2, self.before) == (len(self.before), self.mind.known)
+        assert (2, self.before) == (len(self.before), self.node_state.known)
         assert states.CLEANFAIL == self.ask(LESSEE_ADMIN, 'provide')
-        assert 'GPU_1' not in str(self.mind.known)
-        assert self.before == self.mind.known
+        assert 'GPU_1' not in str(self.node_state.known)
+        assert self.before == self.node_state.known
 
     def test_of_the_operator_or_the_owner_it_does(self) -> None:
         """They have changed the hardware."""
         for headers in (SYSTEM_ADMIN, OWNER_ADMIN):
-            node_state.store(self.node, replace(self.mind, known=self.before))
+            node_state.store(self.node, replace(self.node_state, known=self.before))
             assert states.MANAGEABLE == self.ask(headers, 'inspect')
-            assert 1 == len(self.mind.known)
+            assert 1 == len(self.node_state.known)
 
     def test_of_a_lessee_that_owns_the_node_it_does(self) -> None:
         """It is its own hardware."""
         self.node.owner = LESSEE
         self.node.save()
         assert states.MANAGEABLE == self.ask(LESSEE_ADMIN, 'inspect')
-        assert 1 == len(self.mind.known)
+        assert 1 == len(self.node_state.known)
 
 
 class TestPower(LesseeCase):
@@ -160,7 +160,7 @@ class TestPower(LesseeCase):
     def setUp(self) -> None:
         super().setUp()
         one = Quarantine(device=AcceleratorId('uuid:1'), since=datetime(2026, 11, 21, tzinfo=UTC), why='it burns')
-        node_state.store(self.node, replace(self.mind, quarantined=(one,), proven=datetime(2026, 11, 20, tzinfo=UTC)))
+        node_state.store(self.node, replace(self.node_state, quarantined=(one,), proven=datetime(2026, 11, 20, tzinfo=UTC)))
 
     def switch(self, wanted: str, provision_state: str) -> None:
         """A power request in a state, as the conductor carries it out."""

@@ -26,18 +26,18 @@ class TestWholeMachine(IronicCase):
         assert GPU_OLD == self.version(GPU_0)
         self.clean()
         self.node.refresh()
-        assert (states.CLEANWAIT, True) == (self.node.provision_state, self.mind.job is not None)
+        assert (states.CLEANWAIT, True) == (self.node.provision_state, self.node_state.job is not None)
         assert GPU_OLD == self.version(GPU_0), 'nothing is written inside the step'
         assert states.AVAILABLE == self.settle(), self.node.last_error
         assert (GPU_NEW, '1.0.0') == (self.version(GPU_0), self.version('host/FPGA1_Slot1'))
         assert (True, True) == (self.locks()[ROT], self.locks()['FPGA1/Slot0/ProgrammableFromHost'])
         assert states.POWER_ON == self.node.power_state
 
-        first = self.mind.lifecycle
+        first = self.node_state.lifecycle
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
-        assert (first + 1, True) == (self.mind.lifecycle, self.mind.handed_over)
-        assert {Flow.DEPLOY} == {e.flow for e in self.mind.evidence}
+        assert (first + 1, True) == (self.node_state.lifecycle, self.node_state.handed_over)
+        assert {Flow.DEPLOY} == {e.flow for e in self.node_state.evidence}
 
         self.serve({'step': 'verify_accelerators'})
         assert states.ACTIVE == self.settle(), self.node.last_error
@@ -50,11 +50,11 @@ class TestWholeMachine(IronicCase):
         assert ['ForceOff', 'push', 'On'] == _order(self.machine.log())
         assert states.POWER_ON == self.node.power_state
         assert (True, True) == (self.locks()[ROT], self.locks()['FPGA1/Slot1/ProgrammableFromHost'])
-        assert ('Slot1', 'gzip') == self.mind.overrides[0].functions[0]
+        assert ('Slot1', 'gzip') == self.node_state.overrides[0].functions[0]
 
         self.service.do_node_tear_down(self.context, self.node.uuid)
         assert states.AVAILABLE == self.settle(), self.node.last_error
-        assert (first + 2, False) == (self.mind.lifecycle, self.mind.handed_over)
+        assert (first + 2, False) == (self.node_state.lifecycle, self.node_state.handed_over)
         assert 'aes' == self.machine.truth()['components']['host/FPGA1_Slot1']['active']['function']
 
     def test_inspection_keeps_what_ironic_found_and_adds_the_accelerators(self) -> None:

@@ -202,9 +202,9 @@ class TestSwapped(MaliciousCase):
         struck: list[bool] = []
         store = node_state.store
 
-        def watched(node: Any, mind: node_state.Memory) -> None:
-            store(node, mind)
-            items = () if mind.job is None else mind.job.items
+        def watched(node: Any, state: node_state.NodeState) -> None:
+            store(node, state)
+            items = () if state.job is None else state.job.items
             checks = [i.state for i in items if isinstance(i.action, CheckImage)]
             if not struck and checks and all(state is ItemState.DONE for state in checks):
                 assert {ItemState.PLANNED} == {i.state for i in items if isinstance(i.action, Flash)}

@@ -43,7 +43,7 @@ class TestMeasurements(IronicCase):
         assert 'verify_accelerators: ' in text
         assert 'measurement HGX_ERoT_GPU_0' in text
         assert 'invasive debug mode is active' in text
-        assert self.mind.handed_over is False
+        assert self.node_state.handed_over is False
         self.machine.clear_faults()
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error

@@ -24,7 +24,7 @@ from baremetal_acc.planning.plan import plan
 from baremetal_acc_ironic import opts
 from baremetal_acc_ironic.reporting import record
 from baremetal_acc_ironic.state import node_state
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import target
 from tests.ironic.case import TYPE, IronicCase
 from tests.unit.planning import values as v
@@ -33,7 +33,7 @@ ROW_BYTES = 65535
 """Of a TEXT column of MySQL (ironic/db/sqlalchemy/models.py)."""
 
 
-def machine(gpus: int) -> Memory:
+def machine(gpus: int) -> NodeState:
     """A memory with a job over many cards, every lock engaged."""
     cards = [
         v.gpu(
@@ -55,7 +55,7 @@ def machine(gpus: int) -> Memory:
     job = begin(
         made, identity='i', node='n', flow=Flow.CLEAN, step='s', lifecycle=1, now=v.NOW, timeout=timedelta(hours=2)
     )  # fmt: skip
-    return Memory(job=job, evidence=tuple(v.engagement(r) for c in cards for r in c.locks))
+    return NodeState(job=job, evidence=tuple(v.engagement(r) for c in cards for r in c.locks))
 
 
 class TestMemory(IronicCase):
@@ -64,19 +64,19 @@ class TestMemory(IronicCase):
     def test_what_is_stored_comes_back(self) -> None:
         """Small ones stay readable for people."""
         node_state.store(self.node, machine(1))
-        assert machine(1) == self.mind
+        assert machine(1) == self.node_state
         assert {'format', 'lifecycle', 'busy', 'state', 'proven'} == self.node.driver_internal_info[node_state.KEY].keys()
         assert node_state.busy(self.node.driver_internal_info)
 
     def test_a_job_over_sixteen_cards_fits(self) -> None:
         """Large ones are compressed: with Ironic's own keys they stay below what MySQL takes."""
         node_state.store(self.node, machine(16))
-        assert machine(16) == self.mind
+        assert machine(16) == self.node_state
         assert ROW_BYTES / 2 > len(json.dumps(self.node.driver_internal_info))
 
     def test_what_does_not_fit_is_refused_before_anything_is_written(self) -> None:
         """The error names the bound and the argument that helps."""
-        huge = Memory(digest=random.Random(1).randbytes(60000).hex())
+        huge = NodeState(digest=random.Random(1).randbytes(60000).hex())
         with pytest.raises(AccError, match=r'49152 are allowed .*devices'):
             node_state.store(self.node, huge)
         assert node_state.KEY not in self.node.driver_internal_info
@@ -110,12 +110,12 @@ class TestTarget(IronicCase):
     def test_a_place_of_several_cards_has_a_record_of_each_and_one_of_a_machine_has_one(self) -> None:
         """A root of trust that is shared: a newer record replaces that of the same card only."""
         cards = (v.GPU, v.FPGA)
-        mind = Memory().proven_by([v.engagement(accelerator=a) for a in cards])
+        state = NodeState().proven_by([v.engagement(accelerator=a) for a in cards])
         newer = v.engagement(accelerator=v.GPU, at=v.NOW)
-        mind = mind.proven_by([newer])
-        assert {(v.GPU, v.NOW), (v.FPGA, v.EARLIER)} == {(e.accelerator, e.at) for e in mind.evidence}
+        state = state.proven_by([newer])
+        assert {(v.GPU, v.NOW), (v.FPGA, v.EARLIER)} == {(e.accelerator, e.at) for e in state.evidence}
         whole = [v.engagement(accelerator=a, scope=Scope.BMC) for a in cards]
-        assert [v.FPGA] == [e.accelerator for e in Memory().proven_by(whole[:1]).proven_by(whole[1:]).evidence]
+        assert [v.FPGA] == [e.accelerator for e in NodeState().proven_by(whole[:1]).proven_by(whole[1:]).evidence]
 
     def test_every_kind_of_verify_ca_gets_through(self) -> None:
         """Not set, a path, false, and the group's own default: the hardware type has a group of its name."""

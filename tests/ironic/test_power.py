@@ -90,6 +90,6 @@ class TestPower(IronicCase):
         """Before that a power request harms nobody."""
         self.serve(UPDATE)
         self.node.refresh()
-        job = self.mind.job
+        job = self.node_state.job
         assert job is not None
         assert (False, False) == (job.writing, runner.touched(job))

@@ -18,7 +18,7 @@ from baremetal_acc.model.subject import Subject
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import plan
 from baremetal_acc_ironic.state import node_state, quarantine
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from tests.ironic.case import GPU_NEW, GPU_OLD, IronicCase
 from tests.unit.planning import values as v
 
@@ -48,7 +48,7 @@ class QuarantineCase(IronicCase):
 
     def quarantined(self) -> list[str]:
         """The devices."""
-        return [str(q.device) for q in self.mind.quarantined]
+        return [str(q.device) for q in self.node_state.quarantined]
 
 
 class TestCleaning(QuarantineCase):
@@ -222,11 +222,11 @@ class TestMemory(QuarantineCase):
     def test_it_is_kept_until_it_is_taken_away(self) -> None:
         """It outlives the process; what was stored before there was such a thing still loads."""
         one = Quarantine(device=AcceleratorId('uuid:1'), since=datetime(2026, 11, 21, tzinfo=UTC), why='it burns')
-        old = self.mind
+        old = self.node_state
         assert () == old.quarantined
         node_state.store(self.node, replace(old, quarantined=(one,)))
-        assert (one,) == self.mind.quarantined
-        assert ['uuid:1 is quarantined since 2026-11-21 00:00:00 UTC: it burns'] == quarantine.reasons(self.mind)
+        assert (one,) == self.node_state.quarantined
+        assert ['uuid:1 is quarantined since 2026-11-21 00:00:00 UTC: it burns'] == quarantine.reasons(self.node_state)
 
 
 SLOTS = tuple(v.slot(n).item.ref for n in (0, 1))
@@ -260,11 +260,11 @@ def programmed(slot: int, unmet: tuple[AcceleratorId, ...] = ()) -> Job:
 def test_a_slot_is_mended_by_the_job_that_writes_it_and_offered_by_no_other(slot: int, unmet: Any, expected: Any) -> None:
     """The firmware of the card that is spoilt, too, stays so."""
     job = programmed(slot, unmet)
-    mind = Memory(quarantined=(SPOILT_FIRMWARE, SPOILT_SLOT), job=job)
-    assert [SPOILT_FIRMWARE, *expected] == list(mind.after(job, CARD, v.NOW, met=False, whole=False).quarantined)
-    alone = Memory(quarantined=(SPOILT_SLOT,), job=job)
+    state = NodeState(quarantined=(SPOILT_FIRMWARE, SPOILT_SLOT), job=job)
+    assert [SPOILT_FIRMWARE, *expected] == list(state.after(job, CARD, v.NOW, met=False, whole=False).quarantined)
+    alone = NodeState(quarantined=(SPOILT_SLOT,), job=job)
     assert (frozenset({v.FPGA}) if slot == 1 else frozenset()) == quarantine.still_bad(alone, CARD)
-    assert frozenset({v.FPGA}) == quarantine.still_bad(mind, CARD)
+    assert frozenset({v.FPGA}) == quarantine.still_bad(state, CARD)
     assert frozenset({v.FPGA}) == quarantine.still_bad(replace(alone, job=None), CARD)
 
 

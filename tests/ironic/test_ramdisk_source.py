@@ -19,7 +19,7 @@ from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic.authorization import ramdisk_source
 from baremetal_acc_ironic.hardware import IpmiAccHardware, RedfishAccHardware
 from baremetal_acc_ironic.state import node_state
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.steps import runner
 from tests.ironic.test_api import LESSEE_ADMIN, OWNER_MEMBER, ApiCase
 
@@ -95,26 +95,26 @@ def test_each_key_alone_makes_another_ramdisk(key: str) -> None:
     """Even one that is empty: some of Ironic's code takes that for a value."""
     node = mock.Mock(driver_info={'redfish_address': 'https://192.0.2.1'}, instance_info={}, network_data={})
     none = ramdisk_source.digest(node)
-    assert ramdisk_source.trusted(node, Memory())
+    assert ramdisk_source.trusted(node, NodeState())
     for value in ('', OTHERS):
         node.driver_info[key] = value
-        assert not ramdisk_source.trusted(node, Memory())
-        assert not ramdisk_source.trusted(node, Memory(ramdisk=none))
-        assert ramdisk_source.trusted(node, Memory(ramdisk=ramdisk_source.digest(node)))
+        assert not ramdisk_source.trusted(node, NodeState())
+        assert not ramdisk_source.trusted(node, NodeState(ramdisk=none))
+        assert ramdisk_source.trusted(node, NodeState(ramdisk=ramdisk_source.digest(node)))
 
 
 def test_what_the_instance_says_is_nobodys_to_take() -> None:
     """Neither the parameters of the ramdisk's kernel, nor those of a ramdisk that is the instance."""
     for key in ramdisk_source.INSTANCE_KEYS:
         node = mock.Mock(driver_info={}, instance_info={key: ''}, network_data={})
-        assert not ramdisk_source.trusted(node, Memory(ramdisk=ramdisk_source.digest(node)))
+        assert not ramdisk_source.trusted(node, NodeState(ramdisk=ramdisk_source.digest(node)))
 
 
 def test_network_data_is_part_of_it() -> None:
     """By it the ramdisk finds Ironic."""
     node = mock.Mock(driver_info={}, instance_info={}, network_data={'links': []})
-    assert not ramdisk_source.trusted(node, Memory())
-    assert ramdisk_source.trusted(node, Memory(ramdisk=ramdisk_source.digest(node)))
+    assert not ramdisk_source.trusted(node, NodeState())
+    assert ramdisk_source.trusted(node, NodeState(ramdisk=ramdisk_source.digest(node)))
 
 
 class TestSource(ApiCase):
@@ -132,7 +132,7 @@ class TestSource(ApiCase):
 
     def trusted(self) -> bool:
         """As it stands now."""
-        return ramdisk_source.trusted(self.node, self.mind)
+        return ramdisk_source.trusted(self.node, self.node_state)
 
     def on_beside_open_locks(self) -> bool:
         """The host may stay on in cleaning, with something that calls itself the ramdisk."""
@@ -190,7 +190,7 @@ class TestSource(ApiCase):
         self.node.owner = self.node.lessee = None
         self.node.save()
         self.cleaned()
-        assert (True, False) == (self.mind.owned, self.trusted())
+        assert (True, False) == (self.node_state.owned, self.trusted())
 
     def test_an_admin_of_the_lessee_has_a_word_in_none(self) -> None:
         """Ironic hands it to the kernel of every ramdisk."""

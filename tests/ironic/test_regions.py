@@ -66,7 +66,7 @@ class TestRegions(IronicCase):
             self.clean({'step': 'program_accelerators', 'args': {'functions': {'Slot0': function}}})
             self.settle()
             assert {'Slot0': function} == {s: f for s, f in self.held().items() if f is not None}
-        [override] = self.mind.overrides
+        [override] = self.node_state.overrides
         assert (('Slot0', 'aes'),) == override.functions
 
     def test_they_are_remembered_though_ironic_could_not_show_what_was_seen(self) -> None:
@@ -96,10 +96,10 @@ class TestRegions(IronicCase):
             regions.Slot(accelerator=f'uuid:{n}', slot_id='Slot0', takes=frozenset({f'a{n}', 'b'})) for n in range(40)
         )
         found = regions.Regions(at=datetime.now(UTC), slots=slots)
-        node_state.store(self.node, node_state.Memory(regions=found))
+        node_state.store(self.node, node_state.NodeState(regions=found))
         assert found == node_state.load(self.node).regions
         size = node_state.LIMIT_BYTES - 1500
         node_state.store(
-            self.node, node_state.Memory(regions=found, seen=None, handed=random.Random(1).randbytes(size // 2).hex())
+            self.node, node_state.NodeState(regions=found, seen=None, handed=random.Random(1).randbytes(size // 2).hex())
         )
         assert None is node_state.load(self.node).regions

@@ -79,14 +79,14 @@ class TestStatus(IronicCase):
         self.be(provision_state=states.AVAILABLE)
         self.to_active()
         assert (Code.SUCCESS, None) == self.found()['Proofs of active nodes']
-        proven = self.mind.proven
+        proven = self.node_state.proven
         stored = self.node.driver_internal_info[node_state.KEY]
         del stored['proven']
         self.be(driver_internal_info={node_state.KEY: stored})
         assert (Code.SUCCESS, None) == self.found()['Proofs of active nodes']
         assert proven is not None
-        assert self.mind.proven is not None
-        node_state.store(self.node, replace(self.mind, proven=None))
+        assert self.node_state.proven is not None
+        node_state.store(self.node, replace(self.node_state, proven=None))
         assert Code.WARNING == self.found()['Proofs of active nodes'][0]
 
     def test_what_an_earlier_version_handed_over_without_a_certificate_counts(self) -> None:

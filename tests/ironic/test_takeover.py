@@ -58,9 +58,9 @@ class TestOnlyThoughtDead(JobCase):
         self.addCleanup(setattr, node_state, 'store', kept)
         left: list[tuple[Any, ...]] = []
 
-        def store(node: Any, mind: node_state.Memory) -> None:
-            kept(node, mind)
-            job = mind.job
+        def store(node: Any, state: node_state.NodeState) -> None:
+            kept(node, state)
+            job = state.job
             if job is not None and current(job) is stage and any(i.state.begun and not i.state.ended for i in job.items):
                 node_state.store = kept
                 taken()
@@ -74,7 +74,7 @@ class TestOnlyThoughtDead(JobCase):
                 self.poll()
             if left:
                 return left[0], self.row()
-        raise AssertionError(f'the stage never came: {self.mind}')
+        raise AssertionError(f'the stage never came: {self.node_state}')
 
     def taken_over(self) -> None:
         """The other conductor is at work on it."""
@@ -146,11 +146,11 @@ class TestIronicsTimeouts(JobCase):
         self.long_ago()
         self.service._check_cleanwait_timeouts(self.context)
         assert states.CLEANFAIL == self.settle()
-        assert (True, (True, True), None) == (self.node.maintenance, self.closed(), self.mind.job)
+        assert (True, (True, True), None) == (self.node.maintenance, self.closed(), self.node_state.job)
         self.clear()
         self.clean()
         assert states.AVAILABLE == self.settle(), self.node.last_error
-        assert (GPU_NEW, (True, True), ()) == (self.version(GPU_0), self.closed(), self.mind.quarantined)
+        assert (GPU_NEW, (True, True), ()) == (self.version(GPU_0), self.closed(), self.node_state.quarantined)
 
     def test_in_a_service_wait(self) -> None:
         """Service failed; the host gets its power back at closed locks only."""
@@ -162,7 +162,7 @@ class TestIronicsTimeouts(JobCase):
         self.long_ago()
         self.service._check_servicewait_timeouts(self.context)
         assert states.SERVICEFAIL == self.settle()
-        assert (True, (True, True), None) == (self.node.maintenance, self.closed(), self.mind.job)
+        assert (True, (True, True), None) == (self.node.maintenance, self.closed(), self.node_state.job)
 
     def test_in_a_deploy_wait(self) -> None:
         """Deploy failed: nothing was handed over, and what was engaged counts for no later deploy."""
@@ -173,13 +173,13 @@ class TestIronicsTimeouts(JobCase):
         self.deploy()
         self.node.refresh()
         assert states.DEPLOYWAIT == self.node.provision_state
-        while self.mind.job is not None and not runner.touched(self.mind.job):
+        while self.node_state.job is not None and not runner.touched(self.node_state.job):
             self.poll()
         self.long_ago()
         self.service._check_deploy_timeouts(self.context)
         assert states.DEPLOYFAIL == self.settle()
-        assert ((True, True), None, False) == (self.closed(), self.mind.job, self.mind.handed_over)
-        assert all(e.lifecycle == self.mind.lifecycle for e in self.mind.evidence)
+        assert ((True, True), None, False) == (self.closed(), self.node_state.job, self.node_state.handed_over)
+        assert all(e.lifecycle == self.node_state.lifecycle for e in self.node_state.evidence)
 
 
 class TestAbort(JobCase):

@@ -46,7 +46,7 @@ class TestTraits(ApiCase):
 
     def set(self, *traits: str) -> None:
         """An admin of the owner's project sets them by the API's right, beside those that are ours."""
-        ours = sorted(self.mind.traits)
+        ours = sorted(self.node_state.traits)
         body = {'traits': [*traits, *ours]}
         self.app.put_json(f'/v1/nodes/{self.node.uuid}/traits', body, headers=OWNER_ADMIN, status=204)
         self.node.refresh()
@@ -88,7 +88,7 @@ class TestTraits(ApiCase):
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
         self.set(LAB)
         assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
-        assert {LAB} == self.mind.taken
+        assert {LAB} == self.node_state.taken
         assert any(f'rules go by traits {LAB} from now on' in e for e in self.history())
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
         self.deploy()
@@ -102,7 +102,7 @@ class TestTraits(ApiCase):
         self.node.save()
         self.by_owner()
         assert states.CLEANFAIL == self.cleaned(RECONCILE)
-        assert (frozenset(), 'gold') == (self.mind.taken, self.mind.resource_class)
+        assert (frozenset(), 'gold') == (self.node_state.taken, self.node_state.resource_class)
 
     def test_an_owner_that_has_the_first_step_of_all_has_none_taken(self) -> None:
         """Who enrols a node of its own chooses no rule by that; the operator's first step takes them."""
@@ -110,21 +110,24 @@ class TestTraits(ApiCase):
         self.set(LAB)
         self.by_owner()
         assert states.CLEANFAIL == self.cleaned()
-        assert (None, True) == (self.mind.taken, f'the node has traits {LAB}, no operator has taken' in self.node.last_error)
+        assert (None, True) == (
+            self.node_state.taken,
+            f'the node has traits {LAB}, no operator has taken' in self.node.last_error,
+        )
         self.context.system_scope, self.context.project_id = 'all', None
         assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
-        assert {LAB} == self.mind.taken
+        assert {LAB} == self.node_state.taken
 
     def test_what_an_owners_admin_sets_before_the_operators_first_cleaning_is_not_taken(self) -> None:
         """It runs by itself, and who has asked for it knows nothing of the trait. By hand the operator takes it."""
         self.forget()
         self.set(LAB)
         assert states.CLEANFAIL == self.cleaned()
-        assert (None, True) == (self.mind.taken, 'no operator has taken them' in self.node.last_error)
+        assert (None, True) == (self.node_state.taken, 'no operator has taken them' in self.node.last_error)
         assert states.CLEANFAIL == self.cleaned('verify_accelerators')
-        assert None is self.mind.taken
+        assert None is self.node_state.taken
         assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
-        assert {LAB} == self.mind.taken
+        assert {LAB} == self.node_state.taken
 
     def test_before_any_step_none_counts(self) -> None:
         """As for an inspection that comes first."""
@@ -140,18 +143,18 @@ class TestTraits(ApiCase):
         stored = {key: value for key, value in node.driver_internal_info[KEY].items() if key != 'taken'}
         node.set_driver_internal_info(KEY, stored)
         node.save()
-        assert (None, {LAB}) == (self.mind.taken, self.facts() - self.mind.traits)
+        assert (None, {LAB}) == (self.node_state.taken, self.facts() - self.node_state.traits)
         self.by_owner()
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
-        assert {LAB} == self.mind.taken
+        assert {LAB} == self.node_state.taken
 
     def test_ours_count_as_ever(self) -> None:
         """They say what the cards are, and come and go with these."""
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
-        ours = {t for t in self.mind.traits if t.startswith('CUSTOM_ACC_')}
+        ours = {t for t in self.node_state.traits if t.startswith('CUSTOM_ACC_')}
         assert ours
         # What lists of devices say of one card says nothing of the others.
-        assert {'CUSTOM_NVIDIA_2330', 'CUSTOM_GPU_NVIDIA_H100'} == self.mind.traits - ours
+        assert {'CUSTOM_NVIDIA_2330', 'CUSTOM_GPU_NVIDIA_H100'} == self.node_state.traits - ours
         assert ours == self.facts()
-        node_state.store(self.node, replace(self.mind, traits=frozenset()))
+        node_state.store(self.node, replace(self.node_state, traits=frozenset()))
         assert frozenset() == self.facts()

@@ -47,7 +47,7 @@ class UntakenCase(ApiCase):
         words = ('no operator has taken it', 'these ask for one: ', RECONCILE, 'manual cleaning')
         assert state == self.node.provision_state
         assert [] == [word for word in words if word not in self.node.last_error], self.node.last_error
-        assert (None, None) == (self.mind.resource_class, self.mind.certificate)
+        assert (None, None) == (self.node_state.resource_class, self.node_state.certificate)
 
 
 class TestEndedLease(UntakenCase):
@@ -82,7 +82,7 @@ class TestEndedLease(UntakenCase):
         self.config(automated_clean=True, group='conductor')
         assert states.MANAGEABLE == self.ask(SYSTEM_ADMIN, 'manage')
         assert states.AVAILABLE == self.ask(SYSTEM_ADMIN, 'provide'), self.node.last_error
-        assert 'gold' == self.mind.resource_class
+        assert 'gold' == self.node_state.resource_class
 
 
 class TestUntaken(UntakenCase):
@@ -125,7 +125,7 @@ class TestUntaken(UntakenCase):
         self.config(automated_clean=True, group='conductor')
         assert states.CLEANFAIL == self.cleaned()
         self.refused(states.CLEANFAIL)
-        assert (True, True) == (self.mind.owned, self.mind.leased)
+        assert (True, True) == (self.node_state.owned, self.node_state.leased)
 
     def test_other_steps_by_hand_take_none(self) -> None:
         """To verify or to lock is no word on the class."""
@@ -133,12 +133,12 @@ class TestUntaken(UntakenCase):
         assert states.CLEANFAIL == self.cleaned('verify_accelerators')
         self.refused(states.CLEANFAIL)
         assert states.MANAGEABLE == self.cleaned('lock_accelerators'), self.node.last_error
-        assert None is self.mind.resource_class
+        assert None is self.node_state.resource_class
 
     def test_an_operators_reconciling_by_hand_takes_it(self) -> None:
         """That is the way back; the history says so."""
         assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
-        assert 'gold' == self.mind.resource_class
+        assert 'gold' == self.node_state.resource_class
         assert any("rules go by resource_class 'gold' from now on, by None no more" in e for e in self.history())
         self.node.provision_state = states.AVAILABLE
         self.node.save()
@@ -149,7 +149,7 @@ class TestUntaken(UntakenCase):
         self.config(automated_clean=True, group='conductor')
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
         assert states.ACTIVE == self.ask(LESSEE_ADMIN, 'active'), self.node.last_error
-        assert None is self.mind.resource_class
+        assert None is self.node_state.resource_class
 
 
 class TestEscaped(UntakenCase):
@@ -186,15 +186,15 @@ class TestNobodys(ApiCase):
 
     def taken(self) -> tuple[Any, ...]:
         """What is remembered of it."""
-        mind = self.mind
-        return mind.resource_class, mind.taken, mind.owned, mind.leased
+        state = self.node_state
+        return state.resource_class, state.taken, state.owned, state.leased
 
     def test_whom_nobody_vouches_for_takes_none(self) -> None:
         """A context with a user and without a token's data may be anybody's. The next flow of an operator does."""
         vouched, self.context.auth_token_info = self.context.auth_token_info, None
         self.set_up_as(None, None)
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
-        assert (None, None, False, False, None, None) == (*self.taken(), self.mind.ramdisk, self.mind.bmcs)
+        assert (None, None, False, False, None, None) == (*self.taken(), self.node_state.ramdisk, self.node_state.bmcs)
         self.context.auth_token_info = vouched
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
         assert ('gold', frozenset(), False, False) == self.taken()
@@ -212,13 +212,13 @@ class TestNobodys(ApiCase):
         self.node.resource_class = None
         self.set_up_as(None, None)
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
-        assert '' == self.mind.resource_class
+        assert '' == self.node_state.resource_class
         self.node.resource_class, self.node.lessee = 'lab', LESSEE
         self.node.save()
         assert states.CLEANFAIL == self.cleaned()
         assert ('rules go by None, and these tell them apart: lab' in self.node.last_error, '') == (
             True,
-            self.mind.resource_class,
+            self.node_state.resource_class,
         )
 
 
@@ -233,7 +233,7 @@ class TestKept(IronicCase):
         self.node.save()
         self.clean(RECONCILE)
         self.settle()
-        stored = self.mind and self.node.driver_internal_info['baremetal_acc']
+        stored = self.node_state and self.node.driver_internal_info['baremetal_acc']
         assert ['owned', 'leased'] == stored['met']
         assert set() == {'owned', 'leased', 'ramdisk'} & set(stored['state'])
         assert 64 == len(stored['ramdisk'])

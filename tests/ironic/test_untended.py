@@ -21,7 +21,7 @@ from baremetal_acc_ironic import power
 from baremetal_acc_ironic.periodics import round_reading, unused_nodes, watch, watch_states
 from baremetal_acc_ironic.periodics.watch_states import EXPECTED, ExpectedState
 from baremetal_acc_ironic.state import node_state
-from baremetal_acc_ironic.state.node_state import Memory, StartAllowed
+from baremetal_acc_ironic.state.node_state import NodeState, StartAllowed
 from tests.ironic import ipmi_case
 from tests.ironic.api import LESSEE
 from tests.ironic.ipmi_case import IpmiCase
@@ -84,12 +84,12 @@ class UntendedCase(WatchCase):
         self.clean()
         assert states.AVAILABLE == self.settle(), self.node.last_error
         self.press('ForceOff')
-        kept, now = self.mind.custody, datetime.now(UTC)
+        kept, now = self.node_state.custody, datetime.now(UTC)
         for card in kept.cards:
             kept = custody.begun(kept, card.accelerator, Origin.ACCEPTED, now, by=['root'], until=now + timedelta(days=1))
-        node_state.store(self.node, replace(self.mind, custody=kept))
+        node_state.store(self.node, replace(self.node_state, custody=kept))
         self.cards = {card.accelerator for card in kept.cards}
-        self.begun = self.mind
+        self.begun = self.node_state
         self.round()  # the first time that the conductor sees the node; from the next moment on it is due
         _impl_test.reset()
 
@@ -129,18 +129,18 @@ class UntendedCase(WatchCase):
 
     def causes(self) -> dict[str, BreakCause | None]:
         """What has broken the chain of each card."""
-        chains = [c.chain for c in self.mind.custody.cards if c.chain is not None]
+        chains = [c.chain for c in self.node_state.custody.cards if c.chain is not None]
         return {str(c.accelerator): None if c.broken is None else c.broken.cause for c in chains}
 
     def assert_exposed(self) -> None:
         """The card that stood open, and no other."""
-        assert {self.gpu_0} == self.mind.exposed
+        assert {self.gpu_0} == self.node_state.exposed
         other = dict.fromkeys(self.cards)
         assert other | {self.gpu_0: BreakCause.HOST_RAN} == self.causes()
 
     def assert_quiet(self) -> None:
         """Nothing was told, kept or done."""
-        assert ([], self.begun, 'On') == (self.told(), self.mind, self.host), self.history()
+        assert ([], self.begun, 'On') == (self.told(), self.node_state, self.host), self.history()
 
 
 class TestHostOn(UntendedCase):
@@ -239,7 +239,7 @@ class TestHostOn(UntendedCase):
         self.be(states.AVAILABLE, on=False)
         self.open_root()
         self.round()
-        assert ([], self.begun) == (self.told(), self.mind)
+        assert ([], self.begun) == (self.told(), self.node_state)
 
     def test_a_card_that_is_not_shown_is_not_proven(self) -> None:
         """Whoever runs on the host may have hidden it."""
@@ -258,7 +258,7 @@ class TestHostOn(UntendedCase):
         self.dbapi.update_node(self.node.id, {'provision_state': states.ACTIVE})
         self.round()
         assert ('end', 'host-on') in self.told()
-        assert () == self.mind.untended
+        assert () == self.node_state.untended
 
     def test_the_card_is_written_by_the_next_cleaning_and_nobody_gets_it_before(self) -> None:
         """At the version that it shows."""
@@ -271,7 +271,7 @@ class TestHostOn(UntendedCase):
         self.node.provision_state = states.AVAILABLE
         self.node.save()
         self.to_active()
-        assert frozenset() == self.mind.exposed
+        assert frozenset() == self.node_state.exposed
         (done,) = [e for e in self.history() if 'reconcile_accelerators is done' in e and 'from' in e]
         assert self.gpu_0 in done
         assert self.gpu(1) not in done
@@ -287,7 +287,7 @@ class TestHostOn(UntendedCase):
         self.open_root()
         self.round()
         assert (BEGUN, 'Off') == (self.told(), self.host)
-        assert {self.gpu_0} == self.mind.exposed
+        assert {self.gpu_0} == self.node_state.exposed
 
 
 class TestQuiet(UntendedCase):
@@ -412,7 +412,7 @@ class TestAllowed(UntendedCase):
         node_state.store(self.node, replace(self.begun, start_allowed=self.allowed(vouched=False)))
         self.round()
         assert ([], 'On') == (self.told(), self.host)
-        assert self.cards == self.mind.exposed
+        assert self.cards == self.node_state.exposed
         saved = self.node.updated_at
         self.round()
         assert saved == self.node.updated_at
@@ -460,9 +460,9 @@ class TestDayOne(UntendedCase):
         """So every node begins; its cards are written by no cleaning for that."""
         for state in (states.ENROLL, states.MANAGEABLE):
             self.open(state)
-            node_state.store(self.node, Memory())
+            node_state.store(self.node, NodeState())
             self.round()
-            assert (BEGUN, 'On', frozenset()) == (self.told(), self.host, self.mind.exposed), state
+            assert (BEGUN, 'On', frozenset()) == (self.told(), self.host, self.node_state.exposed), state
             self.round()
             assert BEGUN == self.told()
             self.press('ForceOff')
@@ -481,8 +481,8 @@ class TestDayOne(UntendedCase):
             {'handed': 'x'},
             {'exposed': frozenset({card})},
         ):
-            assert unused_nodes.trusted(replace(Memory(), **some)), some
-        assert not unused_nodes.trusted(Memory())
+            assert unused_nodes.trusted(replace(NodeState(), **some)), some
+        assert not unused_nodes.trusted(NodeState())
 
     def test_a_bmc_that_cannot_be_read_yet_is_no_alarm(self) -> None:
         """Its login may be wrong still; once Ironic has verified it, it is one."""
@@ -600,7 +600,7 @@ class TestRaces(UntendedCase):
         stored = self.node.driver_internal_info
         self.dbapi.update_node(self.node.id, {'driver_internal_info': info})
         self.meanwhile(driver_internal_info=stored)
-        assert ([], other, 'On') == (self.told(), self.mind, self.host)
+        assert ([], other, 'On') == (self.told(), self.node_state, self.host)
         self.round()
         assert (BEGUN, 'Off') == (self.told(), self.host)
 
@@ -610,10 +610,10 @@ class TestRaces(UntendedCase):
         info = dict(self.node.driver_internal_info)
         job = replace(writing(), custody=self.begun.custody, undos=self.begun.undos)
         node_state.store(self.node, replace(self.begun, job=job))
-        stored, busy = self.node.driver_internal_info, self.mind
+        stored, busy = self.node.driver_internal_info, self.node_state
         self.dbapi.update_node(self.node.id, {'driver_internal_info': info})
         self.meanwhile(driver_internal_info=stored)
-        assert ([], busy, 'On') == (self.told(), self.mind, self.host)
+        assert ([], busy, 'On') == (self.told(), self.node_state, self.host)
 
     def test_who_gets_the_node_meanwhile_is_not_powered_off(self) -> None:
         """Asked under the lock of the node."""
@@ -662,7 +662,7 @@ class TestFurtherBmcs(UntendedCase):
         after = {name: sum(bmc['requests'].values()) for name, bmc in self.machine.counters().items()}
         assert len(before) > 1
         assert {name: (1 if name == 'host' else 0) for name in before} == {n: after[n] - before[n] for n in before}
-        assert ([], self.begun) == (self.told(), self.mind)
+        assert ([], self.begun) == (self.told(), self.node_state)
 
     def test_with_the_host_on_the_locks_of_all_cards_are_read(self) -> None:
         """Those that the DPU's BMC shows as well."""
@@ -704,7 +704,7 @@ class TestIpmi(UntendedCase, IpmiCase):
         """By one command where it is off, over a session that is not kept."""
         self.be(states.AVAILABLE, on=False)
         self.round()
-        assert ([], self.begun) == (self.told(), self.mind)
+        assert ([], self.begun) == (self.told(), self.node_state)
         assert frozenset() == watch.rounds_of(self.service).sessions.owners()
         self.be(states.AVAILABLE)
         self.round()
@@ -714,6 +714,6 @@ class TestIpmi(UntendedCase, IpmiCase):
         self.open_root()
         self.round()
         assert (BEGUN, 'Off') == (self.told(), self.host), self.history()
-        assert self.cards == self.mind.exposed
+        assert self.cards == self.node_state.exposed
         self.round()
         assert ENDED == self.told()

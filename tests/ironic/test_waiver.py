@@ -97,11 +97,11 @@ class TestByStep(WaiverCase):
         assert states.ACTIVE == self.settle(), self.node.last_error
         (line,) = [e for e in self.history() if e.startswith('verify_accelerators: host-bmc-ipmi of ')]
         assert f'by a waiver of operator (system) (rule {WAIVE} of 20' in line
-        assert 1 == len(self.mind.waivers)
+        assert 1 == len(self.node_state.waivers)
         assert states.CLEANFAIL == self.cleaned()
         assert OPEN in self.node.last_error
         assert states.MANAGEABLE == self.waive(paths=['bmc-network'], reason='another', expires=until(1))
-        assert ['another'] == [g.waiver.reason for g in self.mind.waivers]
+        assert ['another'] == [g.waiver.reason for g in self.node_state.waivers]
 
     def test_it_is_for_no_mechanism_that_has_vanished(self) -> None:
         """One was seen for that path: its BMC was changed, or made to hide it. An operator's inspection forgets it."""
@@ -109,23 +109,23 @@ class TestByStep(WaiverCase):
         gpu = AcceleratorId(self.gpu(0))
         assert states.MANAGEABLE == self.waive(paths=['host-bmc-ipmi'], reason='r', expires=until(1)), self.node.last_error
         hidden = (gpu, WritePath.HOST_BMC_IPMI, 'HGX_FW_ERoT_GPU_0')
-        node_state.store(self.node, replace(self.mind, blockable=(hidden,), known=frozenset({gpu})))
+        node_state.store(self.node, replace(self.node_state, blockable=(hidden,), known=frozenset({gpu})))
         assert states.CLEANFAIL == self.cleaned()
         assert 'a mechanism for it was shown before, so no waiver covers it' in self.node.last_error
         self.clear()
         self.service.inspect_hardware(self.context, self.node.uuid)
         assert states.MANAGEABLE == self.settle(), self.node.last_error
-        assert (gpu, WritePath.HOST_BMC_IPMI, 'HGX_FW_GPU_0') in self.mind.blockable
-        assert hidden not in self.mind.blockable
+        assert (gpu, WritePath.HOST_BMC_IPMI, 'HGX_FW_GPU_0') in self.node_state.blockable
+        assert hidden not in self.node_state.blockable
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
 
     def test_from_its_end_on_a_deploy_fails_and_names_it(self) -> None:
         """Between cleaning and deploy its time has run out."""
         assert states.MANAGEABLE == self.waive(paths=['host-bmc-ipmi'], reason='r', expires=until(1)), self.node.last_error
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
-        (given,) = self.mind.waivers
+        (given,) = self.node_state.waivers
         ended = replace(given, waiver=replace(given.waiver, expires=runner.now() - timedelta(seconds=1)))
-        node_state.store(self.node, replace(self.mind, waivers=(ended,)))
+        node_state.store(self.node, replace(self.node_state, waivers=(ended,)))
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
         assert f'the waiver of rule {WAIVE} of 20' in self.node.last_error
@@ -140,13 +140,13 @@ class TestByStep(WaiverCase):
         )
         assert states.MANAGEABLE == self.waive(paths=['host-device'], reason='b', expires=until(1)), self.node.last_error
         assert states.MANAGEABLE == self.waive(paths=['host-device', 'bmc-network'], reason='c', expires='2027-01-31')
-        found = [(g.waiver.reason, {*g.waiver.paths}, {*g.devices}) for g in self.mind.waivers]
+        found = [(g.waiver.reason, {*g.waiver.paths}, {*g.devices}) for g in self.node_state.waivers]
         both = {WritePath.HOST_DEVICE, WritePath.BMC_NETWORK}
         assert [('c', both, set()), ('a', {WritePath.HOST_BMC_IPMI}, {gpu})] == found
         assert states.MANAGEABLE == self.waive(paths=[], devices=[gpu])
-        assert ['c'] == [g.waiver.reason for g in self.mind.waivers]
+        assert ['c'] == [g.waiver.reason for g in self.node_state.waivers]
         assert states.MANAGEABLE == self.waive(paths=[])
-        assert () == self.mind.waivers
+        assert () == self.node_state.waivers
         assert states.CLEANFAIL == self.waive(paths=['host-device'], reason='b', expires=until(1), devices=['GPU_9'])
         assert "'GPU_9' means no device of this node" in self.node.last_error
         assert [] == self.machine.log()
@@ -172,7 +172,7 @@ class TestByStep(WaiverCase):
         for key, says in (('reason', 'argument reason: is missing'), ('expires', 'argument expires: is missing')):
             assert states.CLEANFAIL == self.waive(**{k: v for k, v in good.items() if k != key})
             assert says in self.node.last_error
-        assert () == self.mind.waivers
+        assert () == self.node_state.waivers
 
     def test_no_automated_flow_gives_one(self) -> None:
         """An automated runbook, or a priority that somebody has set, names the step; nobody has asked for it."""
@@ -189,7 +189,9 @@ class TestByStep(WaiverCase):
             waiver=waivers._waiver({'paths': ['host-device'], 'reason': 'r', 'expires': until(1)}, 'r', runner.now()),
             since=runner.now(),
         )
-        node_state.store(self.node, replace(self.mind, waivers=(replace(given, devices=frozenset({'uuid:x'})),) * waivers.MOST))
+        node_state.store(
+            self.node, replace(self.node_state, waivers=(replace(given, devices=frozenset({'uuid:x'})),) * waivers.MOST)
+        )
         assert states.CLEANFAIL == self.waive(paths=['host-device'], reason='r', expires=until(1))
         assert 'the node has 16 waivers already' in self.node.last_error
 

@@ -64,7 +64,7 @@ class WatchCase(IronicCase):
 
     def alarms(self) -> list[str]:
         """Kinds of those that are known."""
-        watched = self.mind.watched
+        watched = self.node_state.watched
         return [] if watched is None else [str(a.trouble.kind) for a in watched.alarms]
 
     def told(self) -> list[tuple[str, str]]:
@@ -98,11 +98,11 @@ class TestQuiet(WatchCase):
     def test_the_first_look_comes_at_once_and_quiet_rounds_cost_little_and_leave_no_trace(self) -> None:
         """At the next tick, whatever the node's moment is; then at most lock resources + 3 requests, and no save."""
         self.to_active()
-        assert self.mind.watched is None
+        assert self.node_state.watched is None
         self.round(later=timedelta(seconds=1))
-        watched = self.mind.watched
+        watched = self.node_state.watched
         assert watched is not None
-        assert (self.mind.lifecycle, ()) == (watched.lifecycle, watched.alarms)
+        assert (self.node_state.lifecycle, ()) == (watched.lifecycle, watched.alarms)
         assert any(
             'first look after the hand-over found accelerators and locks as they were proven' in e for e in self.history()
         )
@@ -112,7 +112,7 @@ class TestQuiet(WatchCase):
         history, saved, asked = self.history(), self.node.updated_at, self.gets()
         self.round()
         assert 0 < self.gets() - asked <= locks + 3
-        assert (history, saved, watched) == (self.history(), self.node.updated_at, self.mind.watched)
+        assert (history, saved, watched) == (self.history(), self.node.updated_at, self.node_state.watched)
         assert states.ACTIVE == self.node.provision_state
         asked = self.gets()
         self.round(later=timedelta(seconds=1))
@@ -160,7 +160,7 @@ class TestLostLock(WatchCase):
         (text,) = [e for e in self.history() if e.startswith('alarm: ')]
         assert gpu in text
         assert ROOT in text
-        assert {gpu} == self.mind.exposed
+        assert {gpu} == self.node_state.exposed
         assert not self.node.maintenance
         self.round()
         assert [('start', 'lock'), ('end', 'lock')] == self.told(), 'told once'
@@ -238,7 +238,7 @@ class TestShared(WatchCase):
                 opened.return_value.__enter__.return_value = {'host': bmc}
                 assert one._engage(cards[:1], seen)
         assert 1 == mechanism.engage.call_count
-        assert {v.GPU, v.FPGA} == {e.accelerator for e in self.mind.evidence}
+        assert {v.GPU, v.FPGA} == {e.accelerator for e in self.node_state.evidence}
 
 
 class TestHeld(WatchCase):
@@ -297,13 +297,13 @@ class TestStates(WatchCase):
         self.to_active()
         self.dbapi.update_node(self.node.id, {'provision_state': states.DEPLOYWAIT})
         self.round()
-        assert ([], None) == (self.told(), self.mind.watched)
+        assert ([], None) == (self.told(), self.node_state.watched)
         self.dbapi.update_node(self.node.id, {'maintenance': True})
         self.round()
-        assert ([], None) == (self.told(), self.mind.watched.looked)
+        assert ([], None) == (self.told(), self.node_state.watched.looked)
         self.dbapi.update_node(self.node.id, {'provision_state': states.DEPLOYHOLD, 'maintenance': False})
         self.round()
-        assert ([], None) == (self.told(), self.mind.watched.looked)
+        assert ([], None) == (self.told(), self.node_state.watched.looked)
         self.open_root()
         self.round()
         assert [('start', 'lock'), ('end', 'lock')] == self.told()
@@ -311,7 +311,7 @@ class TestStates(WatchCase):
         assert not [e for e in self.history() if 'the first look after the hand-over' in e]
         self.dbapi.update_node(self.node.id, {'provision_state': states.ACTIVE})
         self.round(later=timedelta(minutes=1))
-        assert self.mind.watched.looked is not None
+        assert self.node_state.watched.looked is not None
         assert 1 == len([e for e in self.history() if 'the first look after the hand-over' in e])
 
     def test_a_deploy_that_is_held_before_our_verification_is_nobodys(self) -> None:
@@ -320,13 +320,13 @@ class TestStates(WatchCase):
         assert states.AVAILABLE == self.settle(), self.node.last_error
         self.dbapi.update_node(self.node.id, {'provision_state': states.DEPLOYHOLD})
         self.round()
-        assert ([], None) == (self.told(), self.mind.watched)
+        assert ([], None) == (self.told(), self.node_state.watched)
 
     def test_a_failed_node_that_was_never_handed_over_is_nobodys(self) -> None:
         """It is no adopted one."""
         self.dbapi.update_node(self.node.id, {'provision_state': states.ERROR})
         self.round()
-        assert ([], None) == (self.told(), self.mind.watched)
+        assert ([], None) == (self.told(), self.node_state.watched)
 
     def test_every_state_with_a_host_that_may_run_somebody_elses_code_is_watched_or_has_a_reason(self) -> None:
         """Whoever adds a state has to say which."""
@@ -409,7 +409,7 @@ class TestOtherTroubles(WatchCase):
         self.to_active()
         self.machine.fault('password-rotated')
         self.round(later=timedelta(seconds=1))
-        assert None is self.mind.watched.looked
+        assert None is self.node_state.watched.looked
         self.machine.clear_faults()
         self.open_root()
         asked = self.gets()
@@ -424,7 +424,7 @@ class TestOtherTroubles(WatchCase):
         """What was seen of another state, or beside a step, counts for nothing."""
         self.handed_over()
         self.open_root()
-        was = self.mind.watched
+        was = self.node_state.watched
         observe = round_reading.execution.observe
 
         def undeployed(*arguments: Any, **named: Any) -> Any:
@@ -445,7 +445,7 @@ class TestOtherTroubles(WatchCase):
                 round_reading.execution.observe = observe
                 self.dbapi.update_node(self.node.id, {'provision_state': states.ACTIVE, 'reservation': None})
             self.node.refresh()
-            assert (was, []) == (self.mind.watched, self.told())
+            assert (was, []) == (self.node_state.watched, self.told())
             assert False is self.locks()['HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled']
         self.round()
         assert [('start', 'lock'), ('end', 'lock')] == self.told()
@@ -487,8 +487,8 @@ class TestAdopted(WatchCase):
         assert True is self.locks()['HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled'], self.history()
         assert ['unproven'] == self.alarms()
         assert any('adopted' in e for e in self.history())
-        mind = self.mind
-        assert mind.handed_over
+        state = self.node_state
+        assert state.handed_over
         self.round()
         assert 1 == self.told().count(('start', 'unproven'))
         self.node.provision_state = states.AVAILABLE
@@ -496,7 +496,7 @@ class TestAdopted(WatchCase):
         self.to_active()
         self.round()
         assert [] == self.alarms()
-        assert self.mind.lifecycle > mind.lifecycle
+        assert self.node_state.lifecycle > state.lifecycle
 
 
 class TestUncertified(WatchCase):
@@ -507,9 +507,9 @@ class TestUncertified(WatchCase):
         self.handed_over()
         assert [] == self.alarms()
         self.node.refresh()
-        mind = node_state.load(self.node)
-        watched = replace(mind.watched, looked=mind.watched.looked - timedelta(hours=2))
-        node_state.store(self.node, replace(mind, certificate=None, watched=watched))
+        state = node_state.load(self.node)
+        watched = replace(state.watched, looked=state.watched.looked - timedelta(hours=2))
+        node_state.store(self.node, replace(state, certificate=None, watched=watched))
         self.round()
         assert [('start', 'unproven')] == self.told()
         assert any('no certificate says how it was handed over' in e for e in self.history())
@@ -548,7 +548,7 @@ class TestBack(WatchCase):
         done = [e for e in self.history() if 'reconcile_accelerators is done' in e][-1]
         assert f'of {gpu} from {GPU_OLD} to {GPU_OLD}' in done
         assert other not in done
-        assert (frozenset(), frozenset(), None) == (self.mind.exposed, self.mind.anew, self.mind.handed)
+        assert (frozenset(), frozenset(), None) == (self.node_state.exposed, self.node_state.anew, self.node_state.handed)
         assert all(closed for name, closed in self.locks().items() if 'Inband' in name)
 
     def test_a_host_that_cannot_be_powered_off_is_not_cleaned(self) -> None:
@@ -559,7 +559,7 @@ class TestBack(WatchCase):
         self.machine.fault('http-status', uri='*/Systems/*/Actions/ComputerSystem.Reset', status=400)
         self.undeploy()
         assert states.CLEANFAIL == self.settle()
-        assert self.mind.handed is not None, 'it is compared when it can be'
+        assert self.node_state.handed is not None, 'it is compared when it can be'
 
     def test_a_node_that_came_back_as_it_was_is_left_alone(self) -> None:
         """Nothing differs, nothing is written; and the host runs on where its BMC would show nothing without it."""
@@ -584,9 +584,9 @@ class TestBackWithoutAnImage(WatchCase):
         gpu = self.gpu(0)
         self.open_root()
         self.round()
-        assert {gpu} == self.mind.exposed
+        assert {gpu} == self.node_state.exposed
         self.service.do_node_tear_down(self.context, self.node.uuid)
         assert states.CLEANFAIL == self.settle(), self.history()
-        assert [gpu] == [q.device for q in self.mind.quarantined]
+        assert [gpu] == [q.device for q in self.node_state.quarantined]
         assert 'could not be written anew' in self.node.last_error
         assert self.node.maintenance

@@ -34,16 +34,16 @@ class TestHiddenWay(ApiCase):
     def test_a_way_that_is_hidden_beside_one_that_is_shown_is_missed(self) -> None:
         """Before the step that locks, too: what was shown is remembered from a good look on. An inspection forgets it."""
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
-        (first,) = self.mind.ways
+        (first,) = self.node_state.ways
         assert ('host_interface', (WritePath.HOST_BMC_REDFISH,)) == (first.mechanism, first.blocks)
-        node_state.store(self.node, replace(self.mind, ways=self.mind.ways | {SECOND}))
+        node_state.store(self.node, replace(self.node_state, ways=self.node_state.ways | {SECOND}))
         assert states.CLEANFAIL == self.cleaned()
         for said in (str(SECOND.ref), 'not shown any more', 'have the node inspected'):
             assert said in self.node.last_error
         self.clear()
         self.service.inspect_hardware(self.context, self.node.uuid)
         assert states.MANAGEABLE == self.settle(), self.node.last_error
-        assert {first} == self.mind.ways
+        assert {first} == self.node_state.ways
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
 
     def test_what_an_earlier_version_has_stored_is_read_and_the_other_way_round(self) -> None:
@@ -55,5 +55,5 @@ class TestHiddenWay(ApiCase):
         assert 'ways' not in stored.get('state', {})
         node.set_driver_internal_info(KEY, {key: value for key, value in stored.items() if key != 'ways'})
         node.save()
-        assert frozenset() == self.mind.ways
-        assert self.mind.known
+        assert frozenset() == self.node_state.ways
+        assert self.node_state.known

@@ -141,7 +141,7 @@ class TestRunbooks(RoundCase):
                 ('clean', states.MANAGEABLE, states.CLEANFAIL),
             ):
                 self.lend(state)
-                before = self.mind.looked
+                before = self.node_state.looked
                 answer = self.by_runbook(TENANT, target, self.runbook(harmless, step))
                 assert 202 == answer.status_int, (step, answer.text)
                 self.node.refresh()
@@ -149,7 +149,7 @@ class TestRunbooks(RoundCase):
                 said = f'{step["interface"]}.{step["step"]} refused: manager-of-bbbbbbbb (project-bbbbbbbb) leases the node'
                 assert said in self.node.last_error, self.node.last_error
                 assert self.untouched()
-                assert before == self.mind.looked or target == 'clean'
+                assert before == self.node_state.looked or target == 'clean'
 
     def test_the_operator_runs_the_same_one(self) -> None:
         """It is not the runbook that is refused."""

@@ -58,7 +58,7 @@ class WayCase(DeployCase):
         match end.kind:
             case Kind.DEPLOYED:
                 assert set() == self.open_locks()
-                assert self.mind.proven is not None
+                assert self.node_state.proven is not None
                 assert all(s.verified for s in RECORD.starts), RECORD.starts
             case Kind.REFUSED if end.host == 'Off':
                 assert [] == [s for s in RECORD.starts if s.source != RAMDISK]
@@ -412,8 +412,8 @@ class TestTenantsFlows(WayCase):
 
     def test_adopt_unwritten(self) -> None:
         """Steps that tenants may have would prove the locks closed."""
-        cards = self.mind.known
-        node_state.store(self.node, replace(self.mind, exposed=cards))
+        cards = self.node_state.known
+        node_state.store(self.node, replace(self.node_state, exposed=cards))
         self.edit(provision_state=states.MANAGEABLE)
         assert 202 == self.provision(LESSEE_ADMIN, 'adopt'), self.said
         assert states.ACTIVE == self.drive(), self.node.last_error
@@ -422,7 +422,7 @@ class TestTenantsFlows(WayCase):
             steps = [{'interface': 'firmware', 'step': f'{step}_accelerators'}]
             assert 202 == self.provision(who_asks, 'service', service_steps=steps), self.said
             assert states.ACTIVE == self.drive(), self.node.last_error
-            assert (None, cards) == (self.mind.proven, self.mind.exposed)
+            assert (None, cards) == (self.node_state.proven, self.node_state.exposed)
         self.power_on_is_refused()
         self.ends('adopt_unwritten')
 
@@ -569,13 +569,13 @@ class TestTenantsFlows(WayCase):
     def test_undeploy_refused(self) -> None:
         """The ramdisk of the cleaning is no start that nobody knows of."""
         self.refused_and_undeployed()
-        assert (frozenset(), None, ()) == (self.mind.exposed, self.mind.opened, self.mind.quarantined)
+        assert (frozenset(), None, ()) == (self.node_state.exposed, self.node_state.opened, self.node_state.quarantined)
         self.ends('undeploy_refused')
 
     def test_undeploy_refused_woke(self) -> None:
         """Before the ramdisk was started; no rule says what the card has to run."""
         self.refused_and_undeployed(meanwhile='ForceOn')
-        assert self.mind.known == {q.device for q in self.mind.quarantined} != frozenset()
+        assert self.node_state.known == {q.device for q in self.node_state.quarantined} != frozenset()
         self.ends('undeploy_refused_woke')
 
     def undeployed_with_an_open_lock(self) -> None:
@@ -584,7 +584,7 @@ class TestTenantsFlows(WayCase):
         self.deployed()
         assert 202 == self.provision(LESSEE_ADMIN, 'deleted'), self.said
         assert states.AVAILABLE == self.drive(), self.node.last_error
-        assert self.mind.proven is not None
+        assert self.node_state.proven is not None
         self.open_a_lock()
 
     def test_automated_clean_off_failed(self) -> None:
@@ -697,7 +697,7 @@ class TestOperatorsFlows(WayCase):
         """It stays off until the locks are closed; then another time it does not."""
         self.unlock_in_ramdisk()
         self.lock()
-        assert frozenset() == self.mind.exposed
+        assert frozenset() == self.node_state.exposed
         self.forget()
         self.unlock_in_ramdisk()
         time.sleep(1.5)  # what a BMC says of the host's last reset is in whole seconds
@@ -705,7 +705,7 @@ class TestOperatorsFlows(WayCase):
         self.press('ForceOff')
         self.forget()
         self.lock()
-        assert self.mind.known == self.mind.exposed != frozenset()
+        assert self.node_state.known == self.node_state.exposed != frozenset()
         self.edit(provision_state=states.AVAILABLE)
         assert 202 == self.provision(LESSEE_ADMIN, 'active'), self.said
         self.drive()

@@ -40,11 +40,11 @@ stopped = []
 stores = []
 
 
-def reached(mind, wanted):
+def reached(state, wanted):
     from baremetal_acc.planning.job_transitions import current
     from baremetal_acc.model.job import stage
 
-    job = mind.job
+    job = state.job
     if job is None or current(job) is None or current(job).name.lower() != wanted:
         return False
     begun = [i for i in job.items if stage(i.action) is current(job) and i.state.value in ('sent', 'running')]
@@ -62,28 +62,28 @@ def strike(node, stage, number):
     os.killpg(os.getpgrp(), int(number))
 
 
-def stage_of(mind):
+def stage_of(state):
     from baremetal_acc.planning.job_transitions import current
 
-    stage = None if mind.job is None else current(mind.job)
+    stage = None if state.job is None else current(state.job)
     return 'none' if stage is None else stage.name.lower()
 
 
 def store(real):
-    def wrapper(node, mind):
+    def wrapper(node, state):
         try:
             with open(DIE) as file:
                 since = os.fstat(file.fileno()).st_mtime_ns
                 wanted, when, number = file.read().split()
         except FileNotFoundError:
-            return real(node, mind)
+            return real(node, state)
         stores.append(since)
         counted = wanted == str(stores.count(since))
         if counted and when == 'before':
-            strike(node, stage_of(mind), number)
-        real(node, mind)
-        if counted or (not wanted.isdigit() and reached(mind, wanted)):
-            strike(node, stage_of(mind), number)
+            strike(node, stage_of(state), number)
+        real(node, state)
+        if counted or (not wanted.isdigit() and reached(state, wanted)):
+            strike(node, stage_of(state), number)
 
     return wrapper
 

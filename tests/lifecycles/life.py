@@ -226,7 +226,7 @@ class Life:
     loses_writes: bool = False
     figures: Counter = field(default_factory=Counter)
     told: list[str] = field(default_factory=list)
-    mind: Mind = field(default_factory=Mind)
+    state: Mind = field(default_factory=Mind)
     crash_in: int | None = None
     crash_stored: bool = True
     stored: Job | None = None
@@ -339,7 +339,7 @@ class Life:
             images=self,
             save=self.save,
             observed=lambda inventory, verdict: self.looked(),
-            known=self.mind.known,
+            known=self.node_state.known,
             patience=self.patience,
             ramdisk=ramdisk,
         )
@@ -403,8 +403,8 @@ class Life:
             inventory = observe(self.target, tools, site.now)
             self.keep_custody(inventory)
             self.limited = self.limit(hold=hold)
-            suspects = self.mind.suspects & {a.id for a in inventory.accelerators}
-            doubted = custody_rules.in_doubt(self.mind.custody, inventory, self.baseline, NODE, inventory.at)
+            suspects = self.node_state.suspects & {a.id for a in inventory.accelerators}
+            doubted = custody_rules.in_doubt(self.node_state.custody, inventory, self.baseline, NODE, inventory.at)
             made = plan(
                 inventory,
                 self.baseline,
@@ -422,20 +422,20 @@ class Life:
                 node='n',
                 flow=flow,
                 step='s',
-                lifecycle=self.mind.lifecycle,
+                lifecycle=self.node_state.lifecycle,
                 now=site.now,
                 timeout=TIMEOUT,
                 demands_met=demands_met,
             )
             job = bound(job, self.target)
-            job = custody_feed.begun_with(job, self.mind.custody, made, inventory, self.target, tools)
+            job = custody_feed.begun_with(job, self.node_state.custody, made, inventory, self.target, tools)
         except AccError as exc:
             return None, tuple(getattr(exc, 'reasons', ()) or (str(exc),))
         self.stored, site.held = job, hold
         try:
             return self.turn(job, flow, tools)
         finally:
-            self.mind.custody = self.stored.custody
+            self.node_state.custody = self.stored.custody
             site.held = False
 
     def turn(self, job: Job, flow: Flow, tools: Tools) -> tuple[Job | None, tuple[str, ...]]:
@@ -474,18 +474,18 @@ class Life:
 
     def keep_custody(self, inventory: Inventory) -> None:
         """A whole reading of the machine while no job works."""
-        mind = self.mind
+        state = self.node_state
         if self.machine.faults.any('lock-unread'):
             self.host.wrote_unread.clear()  # here it shows that the lock could not be read
-        mind.custody = custody_feed.looked(
-            mind.custody, inventory, self.target, self.tools(), mind.evidence, lifecycle=mind.lifecycle, by=self.site.now
+        state.custody = custody_feed.looked(
+            state.custody, inventory, self.target, self.tools(), state.evidence, lifecycle=state.lifecycle, by=self.site.now
         )
 
     def remember(self, job: Job | None) -> None:
         if job is not None:
             new = {(e.place, e.accelerator, e.lifecycle, e.flow) for e in job.engagements}
-            old = [e for e in self.mind.evidence if (e.place, e.accelerator, e.lifecycle, e.flow) not in new]
-            self.mind.evidence = (*old, *job.engagements)
+            old = [e for e in self.node_state.evidence if (e.place, e.accelerator, e.lifecycle, e.flow) not in new]
+            self.node_state.evidence = (*old, *job.engagements)
 
     # -------------------------------------------------------------------------------------------------------------- the phases
 
@@ -496,7 +496,7 @@ class Life:
         locks = [self.machine.settings[key] for way in self.machine.ways for key in way.locks]
         return (
             # That a BMC tells of starts shows at the first one that is seen.
-            (self.demand is CustodyDemand.EVIDENCED and not self.mind.custody.dependable)
+            (self.demand is CustodyDemand.EVIDENCED and not self.node_state.custody.dependable)
             # A BMC that restarts while a card is open sees nothing.
             or any(lock.with_bmc and lock.in_force != lock.locked for lock in locks)
             # A DPU takes its lock with a start of the host, and what the host starts into is not known to be the ramdisk.
@@ -508,9 +508,9 @@ class Life:
 
         :param again: it was cleaned before, and failed.
         """
-        mind = self.mind
-        if mind.handed is not None:
-            mind.lifecycle, mind.handed = mind.lifecycle + 1, None
+        state = self.node_state
+        if state.handed is not None:
+            state.lifecycle, state.handed = state.lifecycle + 1, None
         hold = self.random.random() < 0.6 or (again and self.demand is not CustodyDemand.REPORTED)
         sound = not self.disturbed
         if not hold:
@@ -522,7 +522,7 @@ class Life:
         self.remember(job)
         self.figures['cleanings'] += 1
         if job is not None:
-            mind.suspects = (mind.suspects | frozenset(job.quarantined)) if reasons else frozenset()
+            state.suspects = (state.suspects | frozenset(job.quarantined)) if reasons else frozenset()
             self.figures['quarantined'] += len(job.quarantined)
         safe = sound and not self.disturbed and not self.limited
         self.figures['cleanings with nothing wrong'] += safe
@@ -541,7 +541,7 @@ class Life:
     def unproven(self, what: str) -> None:
         """Something was called good that is not. A BMC that lies so that nobody can tell is believed; nothing else is."""
         lied_to = self.lied_until is not None and any(
-            card.chain is not None and card.chain.begun < self.lied_until for card in self.mind.custody.cards
+            card.chain is not None and card.chain.begun < self.lied_until for card in self.node_state.custody.cards
         )
         if self.liar or lied_to:
             self.figures['believed'] += 1
@@ -551,11 +551,11 @@ class Life:
 
     def deploy(self) -> bool:
         """Lock, verify, put it in writing; whether it is handed over."""
-        mind = self.mind
+        state = self.node_state
         sound, began = not self.disturbed, self.machine.clock.now()
         # What has gone wrong since the cleaning began may have let somebody write a card before it was put right.
         sound = sound and not (self.troubled and self.demand is not CustodyDemand.REPORTED)
-        ready = not self.other_versions() and not self.gone() and not mind.suspects
+        ready = not self.other_versions() and not self.gone() and not state.suspects
         self.figures['deployments'] += 1
         job, reasons = self.run(Flow.DEPLOY, frozenset({Part.LOCK}), hold=True, demands_met=False)
         self.remember(job)
@@ -581,19 +581,19 @@ class Life:
 
     def verify(self, began: float) -> tuple[str, ...]:
         """What stands against a hand-over; nothing: it is handed over."""
-        mind, now = self.mind, self.site.now
+        state, now = self.node_state, self.site.now
         try:
             inventory, verdict = check(
-                self.target, self.tools(), mind.evidence, now, lifecycle=mind.lifecycle, flow=Flow.DEPLOY
+                self.target, self.tools(), state.evidence, now, lifecycle=state.lifecycle, flow=Flow.DEPLOY
             )
             self.keep_custody(inventory)
-            verdict = custody_feed.judged(verdict, mind.custody, inventory, self.target, self.tools(), inventory.at)
+            verdict = custody_feed.judged(verdict, state.custody, inventory, self.target, self.tools(), inventory.at)
             if not verdict.met:
                 return tuple(map(findings.sentence, verdict.unmet))
             occasion = statement.Occasion(
                 node=CertifiedNode(uuid=None, name='node-1'),
-                lifecycle=mind.lifecycle,
-                proven_in=mind.lifecycle,
+                lifecycle=state.lifecycle,
+                proven_in=state.lifecycle,
                 flow=Flow.DEPLOY,
                 deployment='d',
                 issued=now,
@@ -602,20 +602,20 @@ class Life:
                 requester=None,
                 baseline=PAPER,
                 catalogue=PAPER,
-                known=mind.known,
-                custody=mind.custody,
+                known=state.known,
+                custody=state.custody,
             )
-            paper = statement.issue(inventory, verdict, self.baseline, NODE, mind.evidence, occasion, findings.sentence)
+            paper = statement.issue(inventory, verdict, self.baseline, NODE, state.evidence, occasion, findings.sentence)
         except AccError as exc:
             return tuple(getattr(exc, 'reasons', ()) or (str(exc),))
         self.figures['hand-overs'] += 1
         self.figures[f'hand-overs, custody {self.demand}'] += 1
         self.judge_hand_over(began)
-        against = statement.holds(paper, now=now, node='node-1', lifecycle=mind.lifecycle, deployment='d')
+        against = statement.holds(paper, now=now, node='node-1', lifecycle=state.lifecycle, deployment='d')
         if against:
             self.wrong(f'a certificate that does not hold when it is issued: {"; ".join(against)}')
         # The counter goes up with the hand-over: what is proven from here on is of another lifecycle.
-        mind.handed = judged(inventory, mind.evidence, lifecycle=mind.lifecycle, flow=Flow.DEPLOY)
+        state.handed = judged(inventory, state.evidence, lifecycle=state.lifecycle, flow=Flow.DEPLOY)
         return ()
 
     def judge_hand_over(self, began: float) -> None:
@@ -693,9 +693,9 @@ class Life:
 
     def look_after(self) -> None:
         """A round of the watch: what is not as it was handed over is seen, if the BMCs tell it."""
-        mind = self.mind
+        state = self.node_state
         self.figures['rounds of the watch'] += 1
-        handed = mind.handed
+        handed = state.handed
         try:
             seen = observe(self.target, self.tools(), self.site.now)
         except AccError:
@@ -703,8 +703,8 @@ class Life:
             return
         if self.random.random() < 0.5:  # an operator takes stock, which a round of the watch by itself does not
             self.keep_custody(seen)
-        found = watch.troubles(handed, seen, mind.evidence, lifecycle=mind.lifecycle)
-        mind.custody = custody.broken(mind.custody, watch.exposed(found), BreakCause.EXPOSED, seen.at)
+        found = watch.troubles(handed, seen, state.evidence, lifecycle=state.lifecycle)
+        state.custody = custody.broken(state.custody, watch.exposed(found), BreakCause.EXPOSED, seen.at)
         bad = [*self.open_ways(), *(v for v in self.other_versions() if EVIL in v), *self.gone()]
         if bad and not found:
             self.unproven(f'the watch saw nothing of {bad}')
@@ -757,7 +757,7 @@ class Life:
         for setting in self.machine.settings.values():
             if setting.is_lock and setting.device is not None and self.random.random() < 0.3:
                 setting.value = setting.in_force = setting.locked
-        self.mind.known = frozenset()
+        self.node_state.known = frozenset()
 
     def ready(self) -> bool:
         """Clean, till it is clean; three times at most."""
@@ -765,7 +765,7 @@ class Life:
             self.faulty = self.chance(0.5 if attempt == 0 else 0.2)
             if self.disturbed or attempt:
                 self.heal()
-            self.mind.known = self.identities() if self.mind.handed is None else self.mind.known
+            self.node_state.known = self.identities() if self.node_state.handed is None else self.node_state.known
             if self.faulty and self.random.random() < 0.3:
                 self.disturb()
             if self.clean(again=attempt > 0):
@@ -779,7 +779,7 @@ class Life:
         try:
             return frozenset(a.id for a in observe(self.target, self.tools(), self.site.now).accelerators)
         except AccError:
-            return self.mind.known
+            return self.node_state.known
 
 
 # ------------------------------------------------------------------------------------------------------------- what goes wrong
@@ -901,11 +901,11 @@ def _another_wrote(life: Life) -> None:
 
 def _old_evidence(life: Life) -> None:
     """Records of an earlier lifecycle, of another flow and of the future come back from a backup of the database."""
-    mind = life.mind
-    old = [replace(e, lifecycle=mind.lifecycle - 1) for e in mind.evidence]
-    other = [replace(e, flow='clean') for e in mind.evidence]
-    future = [replace(e, at=life.site.now + timedelta(days=1)) for e in mind.evidence]
-    mind.evidence = (*mind.evidence, *life.random.choice((old, other, future)))
+    state = life.node_state
+    old = [replace(e, lifecycle=state.lifecycle - 1) for e in state.evidence]
+    other = [replace(e, flow='clean') for e in state.evidence]
+    future = [replace(e, at=life.site.now + timedelta(days=1)) for e in state.evidence]
+    state.evidence = (*state.evidence, *life.random.choice((old, other, future)))
 
 
 _DO: dict[str, Callable[[Life], None]] = {

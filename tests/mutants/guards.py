@@ -1359,7 +1359,7 @@ GUARDS = (
     Guard(
         name='verify a card that is in quarantine',
         file='interfaces/baremetal_acc_ironic/steps/read_only.py',
-        guard='    reasons += quarantine.reasons(mind)\n',
+        guard='    reasons += quarantine.reasons(state)\n',
         gone='',
         tests='tests/ironic/test_quarantine.py::TestCleaning',
     ),
@@ -1513,8 +1513,8 @@ GUARDS = (
     Guard(
         name='offer a quarantined card whose other parts a job writes',
         file='interfaces/baremetal_acc_ironic/state/quarantine.py',
-        guard='[q for q in mind.quarantined if not quarantine.mended(q, writes, inventory)]',
-        gone='[q for q in mind.quarantined if not writes]',
+        guard='[q for q in state.quarantined if not quarantine.mended(q, writes, inventory)]',
+        gone='[q for q in state.quarantined if not writes]',
         tests='tests/ironic/test_quarantine.py::test_a_slot_is_mended_by_the_job_that_writes_it_and_offered_by_no_other',
     ),
     Guard(
@@ -1674,7 +1674,7 @@ GUARDS = (
     Guard(
         name="leave a failed deployment's functions in the cards",
         file='interfaces/baremetal_acc_ironic/steps/runner.py',
-        guard='    if attach.must_go_back(mind, job):\n',
+        guard='    if attach.must_go_back(state, job):\n',
         gone='    if False:\n',
         tests='tests/ironic/test_attach.py::TestRollBack::test_a_first_attempt_that_failed_is_no_burden_for_the_second',
     ),
@@ -1702,8 +1702,8 @@ GUARDS = (
     Guard(
         name='offer what could not be brought back after an instance',
         file='interfaces/baremetal_acc_ironic/steps/attach.py',
-        guard='    return replace(mind, quarantined=joined(mind.quarantined, new))\n',
-        gone='    return mind\n',
+        guard='    return replace(state, quarantined=joined(state.quarantined, new))\n',
+        gone='    return state\n',
         tests='tests/ironic/test_attach.py::TestLeaving::test_what_nobody_can_bring_back_is_offered_to_nobody',
     ),
     Guard(
@@ -1737,8 +1737,8 @@ GUARDS = (
     Guard(
         name='forget what a job has closed',
         file='interfaces/baremetal_acc_ironic/steps/runner.py',
-        guard='    mind = replace(mind, undos=job.undos, custody=job.custody)\n',
-        gone='    mind = replace(mind, custody=job.custody)\n',
+        guard='    state = replace(state, undos=job.undos, custody=job.custody)\n',
+        gone='    state = replace(state, custody=job.custody)\n',
         tests='tests/ironic/test_ipmi.py::TestLife::test_what_the_baseline_demands_is_closed_for_a_tenant_and_opened_again_by_an_unlock',
     ),
     Guard(
@@ -1751,7 +1751,7 @@ GUARDS = (
     Guard(
         name='let the watch close what nobody remembers then',
         file='interfaces/baremetal_acc_ironic/periodics/watch.py',
-        guard='if undos != self._mind.undos:',
+        guard='if undos != self._state.undos:',
         gone='if False:',
         tests='tests/ironic/test_ipmi.py::TestWatched::test_what_was_open_when_it_was_handed_over_and_is_closed_by_the_watch_is_remembered',
     ),
@@ -2080,7 +2080,7 @@ GUARDS = (
     Guard(
         name='hand a node over with a card whose chain of custody does not hold',
         file='interfaces/baremetal_acc_ironic/steps/read_only.py',
-        guard='    verdict = custody_feed.judged(verdict, mind.custody, inventory, target, tools, inventory.at)\n',
+        guard='    verdict = custody_feed.judged(verdict, state.custody, inventory, target, tools, inventory.at)\n',
         gone='',
         tests='tests/ironic/test_custody.py',
     ),

@@ -319,12 +319,12 @@ def test_a_node_that_was_handed_over_before_proofs_were_kept_has_one(path):
     from baremetal_acc_ironic.state import node_state
 
     value = json.loads(path.read_text())
-    mind = node_state.load(told.node_of(value))
-    assert ('handed' in value) == (mind.proven is not None)
-    if mind.proven is not None and mind.certificate is not None:
-        assert mind.certificate.issued == mind.proven
-    assert NO_CUSTODY == mind.custody
-    assert ((), None, False, False) == (mind.untended, mind.start_allowed, mind.owned, mind.leased)
+    state = node_state.load(told.node_of(value))
+    assert ('handed' in value) == (state.proven is not None)
+    if state.proven is not None and state.certificate is not None:
+        assert state.certificate.issued == state.proven
+    assert NO_CUSTODY == state.custody
+    assert ((), None, False, False) == (state.untended, state.start_allowed, state.owned, state.leased)
 
 
 def test_a_certificate_proves_what_it_proved(certificates):

@@ -119,7 +119,7 @@ def _item(item: Any) -> dict[str, Any]:
         'before': item.before,
         'flags': [item.stalled, item.untouched, item.restoring, item.silent],
         'waits': [encode(item.waiting), encode(item.busy), encode(item.moved)],
-        'progress': None if item.progress is None else str(item.progress),
+        'progress': None if item.progress is None else str(item.progress).replace('UploadProgress(', 'Progress('),
     }
     for name in ACTION:
         if hasattr(action, name):
@@ -177,40 +177,40 @@ def of_node(value: Any) -> dict[str, Any]:
     from baremetal_acc_ironic.state import node_state
 
     node = node_of(value)
-    mind = node_state.load(node)
-    seen, handed = node_state.last_look(node, mind), node_state.handed_over(node, mind)
+    state = node_state.load(node)
+    seen, handed = node_state.last_look(node, state), node_state.handed_over(node, state)
     info = node.driver_internal_info
     return {
-        'lifecycle': mind.lifecycle,
-        'stands': [mind.handed_over, mind.unplanned, mind.writing],
-        'asked': None if mind.asked is None else encode(mind.asked),
+        'lifecycle': state.lifecycle,
+        'stands': [state.handed_over, state.unplanned, state.writing],
+        'asked': None if state.asked is None else encode(state.asked),
         'cheap': [node_state.busy(info), list(node_state.withdrawn(info)), node_state.unwatched(info)],
-        'job': of_job(mind.job),
-        'evidence': [_engagement(e) for e in mind.evidence],
-        'known': sorted(mind.known),
-        'blockable': [[card, path.value, part] for card, path, part in mind.blockable],
-        'ways': sorted([w.mechanism, w.ref.uri, w.field, list(w.blocks)] for w in mind.ways),
-        'opened': None if mind.opened is None else [encode(mind.opened.since), mind.opened.why],
-        'quarantined': [_quarantine(q.device, q.since, q) for q in mind.quarantined],
-        'overrides': [[o.device, [list(pair) for pair in o.functions]] for o in mind.overrides],
-        'waivers': [[encode(g.waiver), encode(g.since), sorted(g.devices)] for g in mind.waivers],
-        'exposure': None if mind.exposure is None else mind.exposure.value,
-        'resource_class': mind.resource_class,
-        'digest': [mind.digest, encode(mind.looked), sorted(mind.traits)],
-        'certificate': _certificate(mind.certificate),
+        'job': of_job(state.job),
+        'evidence': [_engagement(e) for e in state.evidence],
+        'known': sorted(state.known),
+        'blockable': [[card, path.value, part] for card, path, part in state.blockable],
+        'ways': sorted([w.mechanism, w.ref.uri, w.field, list(w.blocks)] for w in state.ways),
+        'opened': None if state.opened is None else [encode(state.opened.since), state.opened.why],
+        'quarantined': [_quarantine(q.device, q.since, q) for q in state.quarantined],
+        'overrides': [[o.device, [list(pair) for pair in o.functions]] for o in state.overrides],
+        'waivers': [[encode(g.waiver), encode(g.since), sorted(g.devices)] for g in state.waivers],
+        'exposure': None if state.exposure is None else state.exposure.value,
+        'resource_class': state.resource_class,
+        'digest': [state.digest, encode(state.looked), sorted(state.traits)],
+        'certificate': _certificate(state.certificate),
         'drift': None
-        if mind.drift is None
-        else [encode(mind.drift.at), mind.drift.by, list(mind.drift.changes), mind.drift.more],
-        'unseen': mind.unseen,
-        'watched': None if mind.watched is None else _watched(mind.watched),
-        'exposed': [sorted(mind.exposed), sorted(mind.anew)],
-        'shelf': encode(mind.shelf),
-        'regions': None if mind.regions is None else encode(mind.regions),
-        'attached': None if mind.attached is None else encode(mind.attached),
-        'undos': [[u.mechanism, u.ref.uri, u.field, list(u.closed)] for u in mind.undos],
+        if state.drift is None
+        else [encode(state.drift.at), state.drift.by, list(state.drift.changes), state.drift.more],
+        'unseen': state.unseen,
+        'watched': None if state.watched is None else _watched(state.watched),
+        'exposed': [sorted(state.exposed), sorted(state.anew)],
+        'shelf': encode(state.shelf),
+        'regions': None if state.regions is None else encode(state.regions),
+        'attached': None if state.attached is None else encode(state.attached),
+        'undos': [[u.mechanism, u.ref.uri, u.field, list(u.closed)] for u in state.undos],
         'seen': _look(seen),
         'handed': _look(handed),
-        **_later(mind, LATER_OF_NODES),
+        **_later(state, LATER_OF_NODES),
     }
 
 

@@ -59,7 +59,7 @@ MAY_DECIDE: Mapping[tuple[str, str], str] = {
     ('baremetal_acc.planning.rollback', 'job.reasons'): SENTENCES_STORED,
     ('baremetal_acc.planning.quarantine', 'job.reasons'): SENTENCES_STORED,
     ('baremetal_acc_ironic.periodics.availability', 'before.why'): TOLD_ONCE,
-    ('baremetal_acc_ironic.periodics.recovery', 'mind.opened.why'): TOLD_ONCE,
+    ('baremetal_acc_ironic.periodics.recovery', 'state.opened.why'): TOLD_ONCE,
     ('baremetal_acc_ironic.placement_setup', 'known.why'): TOLD_ONCE,
     ('baremetal_acc_ironic.placement_setup', 'str(exc)'): TOLD_ONCE,
 }
@@ -104,7 +104,7 @@ MAY_HOLD_PROSE: Mapping[str, str] = {
     'planning.trouble.TroubleText.text': 'an alarm as it is stored: what puts a fact into words',
     'planning.job_transitions.WriteSight.message': BMC_SAYS,
     'planning.update_states.Next.why': f'becomes one of the {STORED}',
-    'scheduling.pools.Change.why': 'the name of a demand or a pool: journals of moves call it so',
+    'scheduling.pools.RegionChange.why': 'the name of a demand or a pool: journals of moves call it so',
     'scheduling.pools.Short.why': FOR_PEOPLE,
     'scheduling.pool_plan._Want.why': FOR_PEOPLE,
 }

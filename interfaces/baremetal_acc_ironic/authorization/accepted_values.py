@@ -8,8 +8,8 @@ meets it is an operator's: Nova deploys, and automated cleaning runs, whoever wr
 - **by hand**: an operator who asks for ``reconcile_accelerators`` in manual cleaning or service accepts what the node shows, at
   any time (:func:`~baremetal_acc_ironic.authorization.exposure.by_hand_of_an_operator`);
 - **at first**: any flow that an operator has begun accepts what nobody has accepted yet, if no tenant can have written it: no
-  project owns or leases the node, and none did when a flow or periodic of ours met the node before (:attr:`Memory.owned`,
-  :attr:`Memory.leased`).
+  project owns or leases the node, and none did when a flow or periodic of ours met the node before (:attr:`NodeState.owned`,
+  :attr:`NodeState.leased`).
 
 In the usual life of a node (enrol, manage, provide) the automated cleaning accepts the class, and a project that leases the
 node later changes nothing. A node that has an owner or a lessee from the start needs one reconciling by hand where rules ask
@@ -38,7 +38,7 @@ from baremetal_acc.policy.baseline import Rule
 from baremetal_acc_ironic import opts
 from baremetal_acc_ironic.authorization import bmc_source, exposure, ramdisk_source
 from baremetal_acc_ironic.state import node_state
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.steps.definitions import Step
 
 LOG = log.getLogger(__name__)
@@ -50,61 +50,61 @@ LESSENS = frozenset({'downgrade', 'waiver', 'tenants_program', 'offer', 'offer_c
 out."""
 
 
-def takes(task: Any, mind: Memory, step: Step, flow: Flow, *, known: bool) -> bool:
+def takes(task: Any, state: NodeState, step: Step, flow: Flow, *, known: bool) -> bool:
     """Whether a step accepts the value that the node has now.
 
     :param known: a value was accepted before.
     """
-    if exposure.by_hand_of_an_operator(task, mind, step, flow):
+    if exposure.by_hand_of_an_operator(task, state, step, flow):
         return True
-    return not known and not tenants_met(task.node, mind) and exposure.operator(task, mind, flow)
+    return not known and not tenants_met(task.node, state) and exposure.operator(task, state, flow)
 
 
-def with_ramdisk(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
+def with_ramdisk(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeState:
     """Return the state with the ramdisk that a step accepts (:mod:`~baremetal_acc_ironic.authorization.ramdisk_source`);
     stored at once.
     """
     node = task.node
     now = ramdisk_source.digest(node)
-    owner = met(mind, node).owned
-    by_hand = exposure.by_hand_of_an_operator(task, mind, step, flow)
-    if now == mind.ramdisk or not (by_hand or (not owner and exposure.operator(task, mind, flow))):
-        return mind
+    owner = met(state, node).owned
+    by_hand = exposure.by_hand_of_an_operator(task, state, step, flow)
+    if now == state.ramdisk or not (by_hand or (not owner and exposure.operator(task, state, flow))):
+        return state
     node_state.store(node, replace(node_state.load(node), ramdisk=now))
-    return replace(mind, ramdisk=now)
+    return replace(state, ramdisk=now)
 
 
-def with_bmcs(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
+def with_bmcs(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeState:
     """Return the state with the BMCs that a step accepts (:mod:`~baremetal_acc_ironic.authorization.bmc_source`); stored at
     once.
     """
     node = task.node
     now = bmc_source.digest(node)
-    open_to_all = mind.bmcs is None or not met(mind, node).owned
-    by_hand = exposure.by_hand_of_an_operator(task, mind, step, flow)
-    if now == mind.bmcs or not (by_hand or (open_to_all and exposure.operator(task, mind, flow))):
-        return mind
+    open_to_all = state.bmcs is None or not met(state, node).owned
+    by_hand = exposure.by_hand_of_an_operator(task, state, step, flow)
+    if now == state.bmcs or not (by_hand or (open_to_all and exposure.operator(task, state, flow))):
+        return state
     node_state.store(node, replace(node_state.load(node), bmcs=now))
-    return replace(mind, bmcs=now)
+    return replace(state, bmcs=now)
 
 
-def tenants_met(node: Any, mind: Memory) -> bool:
+def tenants_met(node: Any, state: NodeState) -> bool:
     """Whether a project owns or leases the node, or did when a flow or periodic of ours met it."""
-    now = met(mind, node)
+    now = met(state, node)
     return now.owned or now.leased
 
 
-def met(mind: Memory, node: Any) -> Memory:
+def met(state: NodeState, node: Any) -> NodeState:
     """Return the node state with the fact that a project owns or leases the node now."""
-    return replace(mind, owned=mind.owned or node.owner is not None, leased=mind.leased or node.lessee is not None)
+    return replace(state, owned=state.owned or node.owner is not None, leased=state.leased or node.lessee is not None)
 
 
-def noted(node: Any, mind: Memory) -> Memory:
+def noted(node: Any, state: NodeState) -> NodeState:
     """Do as :func:`met`, and store it at once if it is new."""
-    if met(mind, node) == mind:
-        return mind
+    if met(state, node) == state:
+        return state
     node_state.store(node, met(node_state.load(node), node))
-    return met(mind, node)
+    return met(state, node)
 
 
 def asks_for_more(rule: Rule) -> bool:

@@ -3,8 +3,8 @@
 """Refuse to verify a node whose ``driver_info`` names other BMC addresses than those that an operator has accepted.
 
 Members of the project that owns a node may write ``driver_info``, and with it which BMC we ask: a BMC of their own would report
-that every lock is closed. The first flow that an operator begins accepts the addresses that are set then (:attr:`Memory.bmcs`,
-a digest). After that, a node that has or had an owner accepts other addresses only by hand (see
+that every lock is closed. The first flow that an operator begins accepts the addresses that are set then
+(:attr:`NodeState.bmcs`, a digest). After that, a node that has or had an owner accepts other addresses only by hand (see
 :mod:`baremetal_acc_ironic.authorization.accepted_values`); a node that none of our flows has met with an owner accepts them
 whenever an operator begins a flow. Logins are not part of the digest: a wrong login fails at the BMC. Where a project runs all
 flows of its own nodes itself, nothing is ever accepted, and the addresses are believed.
@@ -14,7 +14,7 @@ import hashlib
 import json
 from typing import Any
 
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import BMCS
 from baremetal_acc_ironic.steps import definitions
 
@@ -37,9 +37,9 @@ def digest(node: Any) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def contested(node: Any, mind: Memory) -> tuple[str, ...]:
+def contested(node: Any, state: NodeState) -> tuple[str, ...]:
     """Return why the node fails although every rule is met: it was read at BMCs that no operator has accepted."""
-    if mind.bmcs is None or mind.bmcs == digest(node) or not (mind.owned or node.owner is not None):
+    if state.bmcs is None or state.bmcs == digest(node) or not (state.owned or node.owner is not None):
         return ()
     return (
         f'driver_info names other BMCs (redfish_*, ipmi_*, {BMCS}) than those that an operator has taken (see that they are '

@@ -6,7 +6,7 @@ Ironic takes kernel, ramdisk, ISO, boot loader and kernel parameters of its ramd
 configuration, and members of the project that owns a node write ``driver_info``. Parameters come from ``instance_info`` before
 all others (ironic 39.0.0, drivers/utils.py, ``get_kernel_append_params``), and admins of the project that leases a node write
 that. So a node's ramdisk is the operator's where neither names anything, or where ``driver_info`` names what an operator has
-accepted (:attr:`Memory.ramdisk`, a digest). The same holds for ``network_data``, which the owner's members write too.
+accepted (:attr:`NodeState.ramdisk`, a digest). The same holds for ``network_data``, which the owner's members write too.
 
 The ramdisk is accepted like a resource class (:mod:`baremetal_acc_ironic.authorization.accepted_values`), but earlier and more
 often. Earlier, since Ironic boots the ramdisk before the first step: when a flow begins
@@ -18,7 +18,7 @@ import hashlib
 import json
 from typing import Any
 
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 
 KEYS = frozenset(
     {
@@ -59,11 +59,11 @@ def digest(node: Any) -> str:
     return hashlib.sha256(json.dumps(_said(node), sort_keys=True, default=str).encode()).hexdigest()
 
 
-def trusted(node: Any, mind: Memory) -> bool:
+def trusted(node: Any, state: NodeState) -> bool:
     """Whether the ramdisk that Ironic boots on the node is the operator's choice."""
     if INSTANCE_KEYS & set(node.instance_info or {}):
         return False
-    return not _said(node) or digest(node) == mind.ramdisk
+    return not _said(node) or digest(node) == state.ramdisk
 
 
 def _said(node: Any) -> dict[str, Any]:

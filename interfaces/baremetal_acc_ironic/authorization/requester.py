@@ -11,7 +11,7 @@ common/context.py).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic import settings
@@ -58,6 +58,8 @@ class RequestContext:
     :ivar requester: the user; None if Keystone has authenticated none.
     :ivar by: a text for people, whoever it was.
     """
+
+    STORED_NAME: ClassVar = 'Asked'
 
     flow: Flow
     requester: Requester | None

@@ -14,26 +14,26 @@ from baremetal_acc.model.job import Flow
 from baremetal_acc.policy.baseline import Baseline, NodeFacts
 from baremetal_acc_ironic.authorization import accepted_values, rights
 from baremetal_acc_ironic.state import node_state, provision_state
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.steps import definitions
 from baremetal_acc_ironic.steps.definitions import Step
 
 
-def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
+def settled(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeState:
     """Return the node state with the class that rules go by from this step on; a new one is stored at once.
 
     Automated cleaning accepts the first class only, since whoever may have a node cleaned, such as an admin of the project that
     leases it, would select the rules by that; the same holds for a public runbook that the owner's project asks for.
     """
     node = task.node
-    shown, was = node.resource_class or '', mind.resource_class
-    if shown == was or not accepted_values.takes(task, mind, step, flow, known=was is not None):
-        return mind
-    if was is not None or accepted_values.tenants_met(node, mind):
+    shown, was = node.resource_class or '', state.resource_class
+    if shown == was or not accepted_values.takes(task, state, step, flow, known=was is not None):
+        return state
+    if was is not None or accepted_values.tenants_met(node, state):
         told = f'rules go by resource_class {shown!r} from now on, by {was or None!r} no more'
-        provision_state.told(node, told, user=rights.begun_by(task, mind, flow).user)
+        provision_state.told(node, told, user=rights.begun_by(task, state, flow).user)
     node_state.store(node, replace(node_state.load(node), resource_class=shown))
-    return replace(mind, resource_class=shown)
+    return replace(state, resource_class=shown)
 
 
 def contested(node: Any, facts: NodeFacts, baseline: Baseline) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from baremetal_acc_ironic.authorization.requester import RequestContext, Request
 from baremetal_acc_ironic.host_power import gate
 from baremetal_acc_ironic.host_power.gate import Reason
 from baremetal_acc_ironic.state import node_state, provision_state
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.steps import definitions
 
 LOG = log.getLogger(__name__)
@@ -89,54 +89,54 @@ def forget_proof(task: Any) -> None:
     """
     if task.shared or task.node.driver_internal_info.get('deploy_step_index') is not None:
         return
-    mind = node_state.load(task.node)
-    if mind.proven is not None or mind.start_allowed is not None:
-        node_state.store(task.node, replace(mind, proven=None, start_allowed=None))
+    state = node_state.load(task.node)
+    if state.proven is not None or state.start_allowed is not None:
+        node_state.store(task.node, replace(state, proven=None, start_allowed=None))
 
 
 def _keep(task: Any, flow: Flow) -> None:
     if task.shared:
         return  # a request to validate the node; no flow begins
     try:
-        mind = node_state.load(task.node)
+        state = node_state.load(task.node)
     except StaleJob as exc:
         LOG.warning('%s', exc)  # no step can begin then, either
         return
     if flow is Flow.CLEAN and not by_hand(task.node, flow):
-        mind = replace(mind, start_allowed=None)
+        state = replace(state, start_allowed=None)
     if not gate.counts(Reason.PROVEN, task.node.provision_state):
         # The deployment that this was proven for is over, however this flow ends.
-        mind = replace(mind, proven=None)
+        state = replace(state, proven=None)
     asked = requester.asked(task.context, flow, _what(task.node, flow))
-    begun = _with_sources(task.node, replace(_anew(mind, flow), asked=asked), flow)
-    if begun != mind:
+    begun = _with_sources(task.node, replace(_anew(state, flow), asked=asked), flow)
+    if begun != state:
         node_state.store(task.node, begun)
 
 
-def _with_sources(node: Any, mind: Memory, flow: Flow) -> Memory:
+def _with_sources(node: Any, state: NodeState, flow: Flow) -> NodeState:
     """Accept the ramdisk and the BMCs where an operator begins a flow: Ironic boots the ramdisk before our first step.
 
     On a node that has or had an owner this takes a flow with reconciling, asked for by hand; for the BMCs also the first flow.
     """
-    mind = replace(mind, owned=mind.owned or node.owner is not None, leased=mind.leased or node.lessee is not None)
+    state = replace(state, owned=state.owned or node.owner is not None, leased=state.leased or node.lessee is not None)
     named = node.driver_internal_info.get(_STEPS[flow]) or [] if flow in _STEPS and by_hand(node, flow) else []
     reconciles = any((s['interface'], s['step']) == (FIRMWARE, definitions.RECONCILE.name) for s in named)
-    if mind.asked is None or not operators(mind.asked.requester, node):
-        return mind
-    if reconciles or not mind.owned:
-        return replace(mind, ramdisk=ramdisk_source.digest(node), bmcs=bmc_source.digest(node))
-    return mind if mind.bmcs is not None else replace(mind, bmcs=bmc_source.digest(node))
+    if state.asked is None or not operators(state.asked.requester, node):
+        return state
+    if reconciles or not state.owned:
+        return replace(state, ramdisk=ramdisk_source.digest(node), bmcs=bmc_source.digest(node))
+    return state if state.bmcs is not None else replace(state, bmcs=bmc_source.digest(node))
 
 
-def _anew(mind: Memory, flow: Flow) -> Memory:
+def _anew(state: NodeState, flow: Flow) -> NodeState:
     """Return the state without the evidence of an interrupted deploy.
 
     The next deploy may leave out the step that engages the locks.
     """
     if flow is not Flow.DEPLOY:
-        return mind
+        return state
     # Evidence of earlier lifecycles stays: the watch compares a deployed node with it.
-    return replace(mind, evidence=tuple(e for e in mind.evidence if (e.flow, e.lifecycle) != (flow, mind.lifecycle)))
+    return replace(state, evidence=tuple(e for e in state.evidence if (e.flow, e.lifecycle) != (flow, state.lifecycle)))
 
 
 def _what(node: Any, flow: Flow) -> str:
@@ -146,10 +146,10 @@ def _what(node: Any, flow: Flow) -> str:
     return str(flow)
 
 
-def begun_by(task: Any, mind: Memory, flow: Flow) -> RequestContext:
+def begun_by(task: Any, state: NodeState, flow: Flow) -> RequestContext:
     """Return who has begun the flow that a node is in."""
-    if mind.asked is not None and mind.asked.flow is flow:
-        return mind.asked
+    if state.asked is not None and state.asked.flow is flow:
+        return state.asked
     return requester.asked(task.context, flow, _what(task.node, flow))
 
 

@@ -15,44 +15,44 @@ from baremetal_acc.policy.baseline import Baseline
 from baremetal_acc.scheduling.providers import PREFIX
 from baremetal_acc_ironic.authorization import accepted_values, rights
 from baremetal_acc_ironic.state import node_state, provision_state
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import shown_traits as shown
 from baremetal_acc_ironic.state.target import traits as goes_by
 from baremetal_acc_ironic.steps import definitions
 from baremetal_acc_ironic.steps.definitions import Step
 
 
-def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
+def settled(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeState:
     """Return the node state with the traits that rules go by from this step on; new ones are stored at once.
 
     A node of an earlier version was reconciled by the traits that it has, and keeps them.
     """
     node = task.node
-    now, was = shown(node, mind), goes_by(node, mind)
-    before = node_state.settled_before(mind)
-    if mind.taken is not None and now == was:
-        return mind
-    known = mind.taken is not None or before
-    if accepted_values.takes(task, mind, step, flow, known=known):
-        if now != was and (known or accepted_values.tenants_met(node, mind)):
+    now, was = shown(node, state), goes_by(node, state)
+    before = node_state.settled_before(state)
+    if state.taken is not None and now == was:
+        return state
+    known = state.taken is not None or before
+    if accepted_values.takes(task, state, step, flow, known=known):
+        if now != was and (known or accepted_values.tenants_met(node, state)):
             told = f'rules go by traits {_listed(now)} from now on, by {_listed(was)} no more'
-            provision_state.told(node, told, user=rights.begun_by(task, mind, flow).user)
+            provision_state.told(node, told, user=rights.begun_by(task, state, flow).user)
         was = now
-    elif mind.taken is not None or not before:
-        return mind
+    elif state.taken is not None or not before:
+        return state
     node_state.store(node, replace(node_state.load(node), taken=was))
-    return replace(mind, taken=was)
+    return replace(state, taken=was)
 
 
-def contested(node: Any, mind: Memory, baseline: Baseline) -> tuple[str, ...]:
+def contested(node: Any, state: NodeState, baseline: Baseline) -> tuple[str, ...]:
     """Return why the node fails although every rule is met: its traits would select other rules.
 
     While none were accepted, the operator may have set other traits than the node has: any rule for a trait that asks for
     something may have been meant for the node, unless the trait is one that we set.
     """
-    now, goes = shown(node, mind), goes_by(node, mind)
+    now, goes = shown(node, state), goes_by(node, state)
     apart = {r.name for r in baseline.rules if r.match.traits & (now ^ goes)}
-    if mind.taken is not None or node_state.settled_before(mind):
+    if state.taken is not None or node_state.settled_before(state):
         rules = [r.name for r in baseline.rules if r.name in apart]
         if not rules:
             return ()
@@ -65,7 +65,7 @@ def contested(node: Any, mind: Memory, baseline: Baseline) -> tuple[str, ...]:
     meant = {
         r.name
         for r in baseline.rules
-        if accepted_values.asks_for_more(r) and any(t not in mind.traits and not t.startswith(PREFIX) for t in r.match.traits)
+        if accepted_values.asks_for_more(r) and any(t not in state.traits and not t.startswith(PREFIX) for t in r.match.traits)
     }
     rules = [r.name for r in baseline.rules if r.name in apart | meant]
     if not rules:

@@ -17,7 +17,7 @@ from enum import StrEnum
 from ironic.common import states
 
 from baremetal_acc.planning.watch import TroubleKind
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 
 
 class Reason(StrEnum):
@@ -103,8 +103,8 @@ _LOST = frozenset({TroubleKind.LOCK, TroubleKind.OPENED})
 class Situation:
     """The facts about a node whose host is to be started.
 
-    :ivar state: provision state.
-    :ivar mind: our stored state of the node; None if it cannot be read.
+    :ivar provision_state: provision state.
+    :ivar state: our stored state of the node; None if it cannot be read.
     :ivar overrides: keys of ``instance_info`` that replace interfaces without being allowed to.
     :ivar verified: the deploy that is under way has passed our verification.
     :ivar ramdisk: Ironic boots the operator's ramdisk next.
@@ -112,8 +112,8 @@ class Situation:
     :ivar operator: the requester has system scope, or Ironic does not authenticate requests.
     """
 
-    state: str | None
-    mind: Memory | None
+    provision_state: str | None
+    state: NodeState | None
     overrides: tuple[str, ...] = ()
     verified: bool = False
     ramdisk: bool = False
@@ -131,17 +131,17 @@ class StartRefused:
 
 def decide(situation: Situation) -> Reason | StartRefused:
     """Return the reason for which a host may be started now, or the obstacles to each reason that could count in its state."""
-    mind = situation.mind
-    if mind is None:
+    state = situation.state
+    if state is None:
         return StartRefused(obstacles=(Obstacle.UNREADABLE,))
-    if mind.writing:
+    if state.writing:
         return StartRefused(obstacles=(Obstacle.WRITING,))
     if situation.overrides:
         return StartRefused(obstacles=(Obstacle.OVERRIDDEN,))
-    reasons = MAY_START.get(situation.state or '', _NONE)
+    reasons = MAY_START.get(situation.provision_state or '', _NONE)
     found: list[Obstacle] = []
     for reason in sorted(reasons):
-        against = tuple(_OBSTACLES[reason](situation, mind))
+        against = tuple(_OBSTACLES[reason](situation, state))
         if not against:
             return reason
         found += against
@@ -153,36 +153,36 @@ def counts(reason: Reason, state: str | None) -> bool:
     return reason in MAY_START.get(state or '', _NONE)
 
 
-def _unproven(situation: Situation, mind: Memory) -> Iterator[Obstacle]:
-    if mind.opened is not None:
+def _unproven(situation: Situation, state: NodeState) -> Iterator[Obstacle]:
+    if state.opened is not None:
         yield Obstacle.OPENED
-    if mind.quarantined:
+    if state.quarantined:
         yield Obstacle.QUARANTINED
-    if _lost(mind):
+    if _lost(state):
         yield Obstacle.LOCK_LOST
-    if situation.state in DEPLOYING and not situation.verified:
+    if situation.provision_state in DEPLOYING and not situation.verified:
         yield Obstacle.UNVERIFIED
-    elif mind.proven is None:
+    elif state.proven is None:
         yield Obstacle.UNPROVEN
-        if mind.exposed:
+        if state.exposed:
             yield Obstacle.UNWRITTEN
 
 
-def _lost(mind: Memory) -> bool:
+def _lost(state: NodeState) -> bool:
     """Whether the watch has found a lock open that was closed at the hand-over, and has not found it closed since."""
-    known = mind.watched
-    if known is None or known.lifecycle != mind.lifecycle:
+    known = state.watched
+    if known is None or known.lifecycle != state.lifecycle:
         return False
     return any(a.trouble.kind in _LOST and (a.trouble.certain or a.told) for a in known.alarms)
 
 
-def _without_ramdisk(situation: Situation, _mind: Memory) -> Iterator[Obstacle]:
+def _without_ramdisk(situation: Situation, _state: NodeState) -> Iterator[Obstacle]:
     if not situation.ramdisk:
         yield Obstacle.NO_RAMDISK
 
 
-def _not_allowed(situation: Situation, mind: Memory) -> Iterator[Obstacle]:
-    allowance = mind.start_allowed
+def _not_allowed(situation: Situation, state: NodeState) -> Iterator[Obstacle]:
+    allowance = state.start_allowed
     if allowance is None:
         yield Obstacle.NOT_ALLOWED
     elif situation.now >= allowance.until:

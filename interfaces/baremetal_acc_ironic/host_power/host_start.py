@@ -22,7 +22,7 @@ from baremetal_acc_ironic.authorization.requester import Requester
 from baremetal_acc_ironic.host_power import gate
 from baremetal_acc_ironic.host_power.gate import Obstacle, Reason, Situation, StartRefused
 from baremetal_acc_ironic.state import node_state, provision_state, quarantine
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.steps import definitions
 
 LOG = log.getLogger(__name__)
@@ -31,7 +31,7 @@ STARTING = frozenset({states.POWER_ON, states.REBOOT, states.SOFT_REBOOT})
 """Power states of Ironic's API that start a host or restart it."""
 
 
-def remembered(node: Any) -> Memory | None:
+def remembered(node: Any) -> NodeState | None:
     """Load the node state; None if it cannot be read."""
     try:
         return node_state.load(node)
@@ -58,8 +58,8 @@ def situation(node: Any, who: Requester | None, *, ramdisk: bool = False) -> Sit
     :param ramdisk: Ironic boots the operator's ramdisk next; only a conductor knows.
     """
     return Situation(
-        state=node.provision_state,
-        mind=remembered(node),
+        provision_state=node.provision_state,
+        state=remembered(node),
         overrides=interface_overrides.standing(node.instance_info),
         verified=_verified(node),
         ramdisk=ramdisk,
@@ -85,12 +85,12 @@ def text(node: Any, wanted: str, situation: Situation, refused: StartRefused) ->
     return f'node {node.name or node.uuid}: {wanted} is refused: {reasons}{_way_back(situation, refused)}'
 
 
-def _mind(situation: Situation) -> Memory:
-    return situation.mind or Memory()
+def _state_of(situation: Situation) -> NodeState:
+    return situation.state or NodeState()
 
 
 def _writing(_node: Any, situation: Situation) -> str:
-    job = _mind(situation).job
+    job = _state_of(situation).job
     if job is None:
         return 'a job works on its accelerators'
     at = current(job)
@@ -102,7 +102,7 @@ def _writing(_node: Any, situation: Situation) -> str:
 
 
 def _opened(_node: Any, situation: Situation) -> str:
-    opened = _mind(situation).opened
+    opened = _state_of(situation).opened
     return (
         'locks of its accelerators are open'
         if opened is None
@@ -111,13 +111,13 @@ def _opened(_node: Any, situation: Situation) -> str:
 
 
 def _lost(_node: Any, situation: Situation) -> str:
-    watched = _mind(situation).watched
+    watched = _state_of(situation).watched
     texts = [] if watched is None else [troubles.sentence(a.trouble) for a in watched.alarms]
     return f'a lock that was closed at the hand-over is not any more: {"; ".join(texts[:3])}'
 
 
 def _ended(_node: Any, situation: Situation) -> str:
-    allowed = _mind(situation).start_allowed
+    allowed = _state_of(situation).start_allowed
     until = '' if allowed is None else f' at {allowed.until:%Y-%m-%d %H:%M:%S} UTC'
     return f'what {definitions.ALLOW_START.name} has allowed ended{until}'
 
@@ -129,9 +129,9 @@ _SAYS: Mapping[Obstacle, Callable[[Any, Situation], str]] = {
     Obstacle.STATE: lambda _n, s: f'nothing starts the host of a node that is {s.state}',
     Obstacle.UNPROVEN: lambda _n, _s: 'no verification has proven the locks of its accelerators closed for this deployment',
     Obstacle.UNVERIFIED: lambda _n, _s: f'this deploy has not passed {definitions.VERIFY.name}',
-    Obstacle.UNWRITTEN: lambda _n, s: f'nobody can say what {", ".join(sorted(_mind(s).exposed))} runs',
+    Obstacle.UNWRITTEN: lambda _n, s: f'nobody can say what {", ".join(sorted(_state_of(s).exposed))} runs',
     Obstacle.OPENED: _opened,
-    Obstacle.QUARANTINED: lambda _n, s: '; '.join(quarantine.reasons(_mind(s))),
+    Obstacle.QUARANTINED: lambda _n, s: '; '.join(quarantine.reasons(_state_of(s))),
     Obstacle.LOCK_LOST: _lost,
     Obstacle.NO_RAMDISK: lambda _n, s: f"the node is {s.state}, and Ironic does not boot the operator's ramdisk",
     Obstacle.NOT_ALLOWED: lambda _n, s: f'the node is {s.state}, nothing is proven of it, and no operator has allowed it',
@@ -148,7 +148,7 @@ def _way_back(situation: Situation, refused: StartRefused) -> str:
     found = set(refused.obstacles)
     if Obstacle.QUARANTINED in found:
         return f' (first {quarantine.WAY_BACK[Flow.SERVICE]})'
-    if situation.state == states.DEPLOYFAIL:
+    if situation.provision_state == states.DEPLOYFAIL:
         return ' (deploy the node again, or undeploy it)'
     if Obstacle.UNWRITTEN in found:
         return (
@@ -181,8 +181,8 @@ def note(task: Any, wanted: str, reason: Reason) -> None:
 
     Unless the operator vouches for what boots, the cards are marked as exposed: the next cleaning writes them again.
     """
-    mind = node_state.load(task.node)
-    allowed = mind.start_allowed
+    state = node_state.load(task.node)
+    allowed = state.start_allowed
     if reason is not Reason.ALLOWED or allowed is None:
         return
     what = f'allowed until {allowed.until:%Y-%m-%d %H:%M:%S} UTC by {allowed.by}, who '

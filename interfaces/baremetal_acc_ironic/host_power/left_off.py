@@ -35,11 +35,13 @@ def woke(task: Any, power: str | None) -> None:
     :param power: what its BMC reports now, in Ironic's words.
     """
     try:
-        mind = node_state.load(task.node)
-        left = mind.opened
+        state = node_state.load(task.node)
+        left = state.opened
         if left is None or not left.held_off or power == states.POWER_OFF:
             return
-        node_state.store(task.node, replace(mind, exposed=mind.exposed | left.accelerators, opened=replace(left, held_off=())))
+        node_state.store(
+            task.node, replace(state, exposed=state.exposed | left.accelerators, opened=replace(left, held_off=()))
+        )
     except AccError as exc:
         LOG.warning('Node %s: %s', task.node.uuid, exc)
     else:
@@ -53,17 +55,17 @@ def starts(task: Any) -> None:
     last time.
     """
     try:
-        mind = node_state.load(task.node)
-        left = mind.opened
+        state = node_state.load(task.node)
+        left = state.opened
         if left is None or not left.held_off:
             return
-        tools = tools_of(task, mind, images=False)
+        tools = tools_of(task, state, images=False)
         settles = interference.tail(tools.patience.poll)
         with sessions(target_of(task), tools) as bmcs:
             seen = {mark.system: bmcs[mark.system.bmc].host(mark.system) for mark in left.held_off}
         ran = [m for m in left.held_off if interference.ran_unseen(m, seen[m.system], datetime.now(UTC), settles) is not None]
-        exposed = mind.exposed | left.accelerators if ran else mind.exposed
-        node_state.store(task.node, replace(mind, exposed=exposed, opened=replace(left, held_off=(), started=True)))
+        exposed = state.exposed | left.accelerators if ran else state.exposed
+        node_state.store(task.node, replace(state, exposed=exposed, opened=replace(left, held_off=(), started=True)))
     except AccError as exc:
         LOG.warning('Node %s: whether its host was off could not be read: %s', task.node.uuid, exc)
     else:
@@ -85,15 +87,15 @@ def note(task: Any) -> None:
     The task holds the node exclusively. If the BMC does not answer, our next step takes the cards for written by somebody else.
     """
     try:
-        mind = node_state.load(task.node)
-        left, seen = mind.opened, node_state.last_look(task.node, mind)
+        state = node_state.load(task.node)
+        left, seen = state.opened, node_state.last_look(task.node, state)
         host = None if seen is None else seen.bmc(HOST)
         if left is None or left.held_off or not left.started or host is None or host.system is None:
             return
-        with sessions(target_of(task), tools_of(task, mind, images=False)) as bmcs:
+        with sessions(target_of(task), tools_of(task, state, images=False)) as bmcs:
             now = bmcs[host.system.bmc].host(host.system)
         if now.power is PowerState.OFF:
             mark = HeldOff(system=host.system, at=datetime.now(UTC), last_reset=now.last_reset, once=True)
-            node_state.store(task.node, replace(mind, opened=replace(left, held_off=(mark,))))
+            node_state.store(task.node, replace(state, opened=replace(left, held_off=(mark,))))
     except AccError as exc:
         LOG.warning('Node %s: whether its host is off could not be read: %s', task.node.uuid, exc)

@@ -33,7 +33,7 @@ from baremetal_acc_ironic import opts, placement, settings
 from baremetal_acc_ironic.authorization import exposure, resource_class, traits
 from baremetal_acc_ironic.periodics.workers import clock_of, workers
 from baremetal_acc_ironic.state import handover, node_state, provision_state
-from baremetal_acc_ironic.state.node_state import Memory, Withdrawn
+from baremetal_acc_ironic.state.node_state import NodeState, Withdrawn
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import definitions
 from baremetal_acc_ironic.steps.job_context import seen
@@ -203,15 +203,15 @@ def look_after(task: Any, rounds: AvailabilityRounds) -> None:
     standing = standing_of(node)
     what = Due.WITHDRAW
     try:
-        mind = node_state.load(node)
-        shelf = mind.shelf.withdrawn
+        state = node_state.load(node)
+        shelf = state.shelf.withdrawn
         what = due(standing, withdrawn=shelf is not None, doubtful=shelf is not None and shelf.doubtful)
-        if mind.job is not None or what is Due.NOTHING:
+        if state.job is not None or what is Due.NOTHING:
             return
         if what is Due.WITHDRAW:
             _withdraw(task, standing)
         else:
-            _offer(task, mind, standing)
+            _offer(task, state, standing)
         rounds.late.pop(node.uuid, None)
     except exception.NodeNotFound:
         LOG.info('A node was deleted while placement was told what it offers')
@@ -224,14 +224,14 @@ def look_after(task: Any, rounds: AvailabilityRounds) -> None:
         rounds.late[node.uuid] = _failed(node.uuid, standing, what, str(exc), rounds.late.get(node.uuid))
 
 
-def _still(task: Any, standing: NodeAvailability) -> Memory | None:
+def _still(task: Any, standing: NodeAvailability) -> NodeState | None:
     """Lock the node exclusively; None if its state is not the one that was read before."""
     task.upgrade_lock(retry=True)
-    mind = node_state.load(task.node)
-    if mind.job is not None or standing_of(task.node) != standing:
+    state = node_state.load(task.node)
+    if state.job is not None or standing_of(task.node) != standing:
         LOG.debug('Node %s: it stands otherwise now; the next round looks anew', task.node.uuid)
         return None
-    return mind
+    return state
 
 
 def _withdraw(task: Any, standing: NodeAvailability) -> None:
@@ -252,20 +252,20 @@ def _withdraw(task: Any, standing: NodeAvailability) -> None:
         LOG.warning('Node %s: %s, and still %s', node.uuid, why, held)
 
 
-def _offer(task: Any, mind: Memory, standing: NodeAvailability) -> None:
+def _offer(task: Any, state: NodeState, standing: NodeAvailability) -> None:
     """Read the inventory, verify it, and publish what is met."""
-    _refuse(task, mind)
+    _refuse(task, state)
     placement.ready(task.node.uuid)  # before any BMC is read
     clock = clock_of(task)
     now = datetime.now(UTC)
     inventory, verdict = execution.check(
-        target_of(task), tools_of(task, mind, clock=clock), mind.evidence, now, lifecycle=mind.lifecycle
+        target_of(task), tools_of(task, state, clock=clock), state.evidence, now, lifecycle=state.lifecycle
     )
     again = _still(task, standing)
     if again is None:
         return
     node = task.node  # as loaded under the exclusive lock
-    mine = (mind.lifecycle, mind.evidence, mind.opened, mind.quarantined, mind.shelf)
+    mine = (state.lifecycle, state.evidence, state.opened, state.quarantined, state.shelf)
     if mine != (again.lifecycle, again.evidence, again.opened, again.quarantined, again.shelf):
         return
     tools = tools_of(task, again, clock=clock)
@@ -290,7 +290,7 @@ def _offer(task: Any, mind: Memory, standing: NodeAvailability) -> None:
     provision_state.told(node, f'what holds up of its accelerators is on offer again{since}{more}')
 
 
-def _refuse(task: Any, mind: Memory) -> None:
+def _refuse(task: Any, state: NodeState) -> None:
     """Refuse to publish a node that a tenant has had and that was not cleaned since.
 
     An inventory read cannot tell what the tenant has done to it.
@@ -298,10 +298,10 @@ def _refuse(task: Any, mind: Memory) -> None:
     :raises NotMet: the node was not cleaned since, or its locks are open.
     """
     why = []
-    if mind.handed_over or mind.shelf.unsorted or handover.came_back(mind) or mind.exposed or mind.anew:
+    if state.handed_over or state.shelf.unsorted or handover.came_back(state) or state.exposed or state.anew:
         why.append('somebody has had the node, and it was not cleaned since')
-    if mind.opened is not None:
-        why.append(f'locks are open since {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
+    if state.opened is not None:
+        why.append(f'locks are open since {state.opened.since:%Y-%m-%d %H:%M:%S} UTC ({state.opened.why})')
     if why:
         raise NotMet(why, hint='clean the node')
 
@@ -309,18 +309,18 @@ def _refuse(task: Any, mind: Memory) -> None:
 # -------------------------------------------------------------------------------------------------- what jobs have published
 
 
-def told(mind: Memory, what: Withdrawn | None) -> Memory:
+def told(state: NodeState, what: Withdrawn | None) -> NodeState:
     """Return the node state with what was withdrawn from placement last."""
-    return replace(mind, shelf=replace(mind.shelf, withdrawn=what))
+    return replace(state, shelf=replace(state.shelf, withdrawn=what))
 
 
-def close(task: Any, mind: Memory, made: Plan) -> None:
+def close(task: Any, state: NodeState, made: Plan) -> None:
     """Withdraw what a node offers before a publishing job of its cleaning begins, whatever devices that job touches.
 
     A node may be cleaned right after it was made manageable, before a round has come by, and nothing of it may be available
     until it was verified. If placement cannot be asked, the job itself withdraws what it touches, and waits for that.
     """
-    shelf = mind.shelf.withdrawn
+    shelf = state.shelf.withdrawn
     offered = shelf is None or shelf.doubtful
     if placement.is_wanted() and offered and task.node.provision_state in FLOWS and _publishes(made):
         try:
@@ -329,24 +329,24 @@ def close(task: Any, mind: Memory, made: Plan) -> None:
             LOG.warning('Node %s: what it offers stays until it was cleaned: %s', task.node.uuid, exc)
 
 
-def begun(mind: Memory, made: Plan) -> Memory:
+def begun(state: NodeState, made: Plan) -> NodeState:
     """Return the node state when a job begins: one that publishes, and is cut off, may have published anything."""
-    return told(mind, None) if _publishes(made) else mind
+    return told(state, None) if _publishes(made) else state
 
 
 def _publishes(made: Plan) -> bool:
     return any(isinstance(a, Publish) for a in made.actions)
 
 
-def ended(task: Any, mind: Memory, job: Job) -> Memory:
+def ended(task: Any, state: NodeState, job: Job) -> NodeState:
     """Return the node state when a job has ended, with what the job itself has sent to placement."""
     if not any(isinstance(i.action, Publish) and i.state is ItemState.DONE for i in job.items):
-        return mind
+        return state
     if job.reasons:
-        return told(mind, Withdrawn(since=datetime.now(UTC), why=f'{job.step.split("#", 1)[0]} failed'))
+        return told(state, Withdrawn(since=datetime.now(UTC), why=f'{job.step.split("#", 1)[0]} failed'))
     if task.node.provision_state in provision_state.TENANT_STATES:
-        return told(mind, Withdrawn(since=datetime.now(UTC), why='somebody has the node'))
-    return told(mind, None)
+        return told(state, Withdrawn(since=datetime.now(UTC), why='somebody has the node'))
+    return told(state, None)
 
 
 # ------------------------------------------------------------------------------------------------------------ deleted nodes

@@ -31,7 +31,7 @@ from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.periodics.workers import clock_of
 from baremetal_acc_ironic.reporting import drift
 from baremetal_acc_ironic.state import handover, node_state, provision_state
-from baremetal_acc_ironic.state.node_state import Memory, Opened
+from baremetal_acc_ironic.state.node_state import NodeState, Opened
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import definitions, runner
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
@@ -67,20 +67,20 @@ def recover(task: Any) -> None:
     if node.provision_state not in STATES:
         return
     try:
-        mind = node_state.load(node)
-        job = mind.job
+        state = node_state.load(node)
+        job = state.job
         if job is None:
             return
         if job.step != NAME and (job.ended or not runner.touched(job)):
             if not job.ended:
                 provision_state.told(node, f'{job.step} was interrupted before it changed anything')
-            node_state.store(node, replace(mind, job=None, unplanned=False))
-        elif _elsewhere(task, mind, job):
+            node_state.store(node, replace(state, job=None, unplanned=False))
+        elif _elsewhere(task, state, job):
             LOG.debug('Node %s: its job was begun on another machine', node.uuid)
         elif job.step == NAME:
-            _turn(task, mind, job)
+            _turn(task, state, job)
         else:
-            _begin(task, mind, job)
+            _begin(task, state, job)
     except exception.NodeNotFound:
         LOG.info('A node was deleted while its accelerators were worked on')
     except exception.NodeLocked:
@@ -90,7 +90,7 @@ def recover(task: Any) -> None:
         _maintain(node, f'work on accelerators was interrupted, and the locks are not back yet: {exc}')
 
 
-def _elsewhere(task: Any, mind: Memory, job: Job) -> bool:
+def _elsewhere(task: Any, state: NodeState, job: Job) -> bool:
     """Whether the node's BMCs have other addresses than when the job was begun.
 
     Nothing is done then, and that is reported once. The job stays: with the old address back it is recovered. A step that takes
@@ -100,20 +100,20 @@ def _elsewhere(task: Any, mind: Memory, job: Job) -> bool:
         execution.bound(job, target_of(task))
     except StaleJob as exc:
         why = exc.message
-        if mind.opened is None or mind.opened.why != why:
+        if state.opened is None or state.opened.why != why:
             hint = f'give the old address back, or run {definitions.LOCK.name} or {definitions.RECONCILE.name}: they begin anew'
             provision_state.told(task.node, why)
             _maintain(task.node, f'{why} ({hint})')
-            node_state.store(task.node, replace(mind, opened=Opened(since=runner.now(), why=why)))
+            node_state.store(task.node, replace(state, opened=Opened(since=runner.now(), why=why)))
         return True
     return False
 
 
-def _begin(task: Any, mind: Memory, job: Job) -> None:
+def _begin(task: Any, state: NodeState, job: Job) -> None:
     """Plan to engage all locks, with the host off where somebody else's code could run."""
     node = task.node
     why = f'{job.step} ({job.flow}) was interrupted while it was writing'
-    marked = handover.interfered(replace(mind, opened=mind.opened or Opened(since=runner.now(), why=why)), job)
+    marked = handover.interfered(replace(state, opened=state.opened or Opened(since=runner.now(), why=why)), job)
     node_state.store(node, marked)
     target = target_of(task)
     tools = tools_of(task, marked, images=False)  # no catalogue: a wrong one must not keep a lock open
@@ -128,7 +128,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     made = plan(inventory, tools.baseline, target.node, tools.catalogue, parts=frozenset({Part.LOCK}), hold=True)
     host = inventory.bmc(HOST)
     actions: list[Action] = list(made.actions)
-    suspect = bool(met.suspect) or marked.exposed != mind.exposed
+    suspect = bool(met.suspect) or marked.exposed != state.exposed
     if (node.provision_state in provision_state.TENANT_STATES or suspect) and host is not None and host.system is not None:
         actions = [a for a in actions if not (isinstance(a, Reset) and a.system == host.system)]
         off = Reset(system=host.system, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=(why,))
@@ -146,7 +146,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
         node=node.uuid,
         flow=Flow.SERVICE if node.provision_state in provision_state.TENANT_STATES else Flow.CLEAN,
         step=NAME,
-        lifecycle=mind.lifecycle,
+        lifecycle=state.lifecycle,
         now=runner.now(),
         timeout=settings.core().job_timeout,
         requester=job.requester,
@@ -159,12 +159,12 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     held_off = () if met.interferences else job.held_off
     new = replace(new, held_off=held_off)
     proof = runner.evidence(marked, new.flow)
-    kept = custody_feed.looked(job.custody, inventory, target, tools, proof, lifecycle=mind.lifecycle, by=runner.now())
+    kept = custody_feed.looked(job.custody, inventory, target, tools, proof, lifecycle=state.lifecycle, by=runner.now())
     new = lifecycle.begun(new, kept, made, inventory, target, tools)
     node_state.store(node, replace(marked, job=replace(new, undos=job.undos)))
 
 
-def _seen(task: Any, mind: Memory, job: Job, tools: Tools) -> Inventory:
+def _seen(task: Any, state: NodeState, job: Job, tools: Tools) -> Inventory:
     """Read the inventory.
 
     A BMC that refuses our credentials is tried again without end, at growing intervals: what is open there stays open until
@@ -177,7 +177,7 @@ def _seen(task: Any, mind: Memory, job: Job, tools: Tools) -> Inventory:
         return execution.observe(target_of(task), replace(tools, connect=credentials.connect), runner.now())
     finally:
         if credentials.noted() != job.turned_away:
-            node_state.store(task.node, replace(mind, job=replace(job, turned_away=credentials.noted())))
+            node_state.store(task.node, replace(state, job=replace(job, turned_away=credentials.noted())))
 
 
 def _owes_power(job: Job) -> bool:
@@ -187,15 +187,15 @@ def _owes_power(job: Job) -> bool:
     return ResetPurpose.HOLD in done and ResetPurpose.RESUME in planned - done
 
 
-def _turn(task: Any, mind: Memory, job: Job) -> None:
+def _turn(task: Any, state: NodeState, job: Job) -> None:
     final: list[Inventory] = []
     clock = clock_of(task)
     tools = tools_of(
         task,
-        mind,
+        state,
         clock=clock,
         images=False,
-        save=lambda changed: node_state.store(task.node, handover.interfered(replace(mind, job=changed), changed)),
+        save=lambda changed: node_state.store(task.node, handover.interfered(replace(state, job=changed), changed)),
         observed=lambda inventory, _: final.append(inventory),
     )
     target = target_of(task)
@@ -205,16 +205,16 @@ def _turn(task: Any, mind: Memory, job: Job) -> None:
         handover.tell_interference(task, before, job)
         if not isinstance(came, Wait):
             for inventory in final[-1:]:
-                mind = drift.looked(task, mind, inventory, NAME, job.items)
-            _end(task, mind, job)
+                state = drift.looked(task, state, inventory, NAME, job.items)
+            _end(task, state, job)
             return
         if came.delay > timedelta(0) or clock.over:
             return
 
 
-def _end(task: Any, mind: Memory, job: Job) -> None:
+def _end(task: Any, state: NodeState, job: Job) -> None:
     node = task.node
-    mind = handover.interfered(mind, job)
+    state = handover.interfered(state, job)
     unmet = [] if job.verdict is None else [findings.sentence(f) for f in execution.unprotected(job.verdict)]
     reasons = list(dict.fromkeys((*job.reasons, *unmet)))
     if reasons or job.verdict is None:
@@ -222,15 +222,15 @@ def _end(task: Any, mind: Memory, job: Job) -> None:
         hint = 'the host must stay off; service the node with lock_accelerators, or undeploy and clean it'
         provision_state.told(node, text)
         _maintain(node, f'{text[:2000]} ({hint})')
-        node_state.store(node, replace(mind, job=None, undos=job.undos, custody=job.custody))
+        node_state.store(node, replace(state, job=None, undos=job.undos, custody=job.custody))
         return
     provision_state.told(node, 'all locks are engaged again and were read back')
     _maintain(
         node,
         'work on accelerators was interrupted; all locks are engaged again. Look at the node history, then clear maintenance '
-        'and run the step again, or undeploy and clean the node' + ''.join(f'. {q.why}' for q in mind.quarantined) + _off(job),
+        'and run the step again, or undeploy and clean the node' + ''.join(f'. {q.why}' for q in state.quarantined) + _off(job),
     )
-    proven = runner.proven(mind, job, failed=False, lasting=True)
+    proven = runner.proven(state, job, failed=False, lasting=True)
     node_state.store(node, replace(proven, job=None, opened=None, undos=job.undos, custody=job.custody))
 
 

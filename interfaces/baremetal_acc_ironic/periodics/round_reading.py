@@ -22,7 +22,7 @@ from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.periodics.rounds import Lost, WatchRounds
 from baremetal_acc_ironic.periodics.workers import clock_of
 from baremetal_acc_ironic.reporting import alarm
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import runner
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
@@ -33,20 +33,20 @@ _NAMED = 8
 """Troubles, or resources, that a log line names."""
 
 
-def tools_for(task: Any, mind: Memory) -> Tools:
+def tools_for(task: Any, state: NodeState) -> Tools:
     """Build the execution context of one round."""
-    return tools_of(task, mind, clock=clock_of(task), images=False)
+    return tools_of(task, state, clock=clock_of(task), images=False)
 
 
-def sessions_with(task: Any, mind: Memory, rounds: WatchRounds) -> KeptReading:
+def sessions_with(task: Any, state: NodeState, rounds: WatchRounds) -> KeptReading:
     """Return the open sessions with the node's BMCs. They outlive the round, and so are not bound to its clock."""
-    return rounds.sessions.for_target(task.node.uuid, tools_of(task, mind, images=False).connect)
+    return rounds.sessions.for_target(task.node.uuid, tools_of(task, state, images=False).connect)
 
 
-def glance(task: Any, mind: Memory, rounds: WatchRounds, witnesses: Iterable[Witness]) -> Glance:
+def glance(task: Any, state: NodeState, rounds: WatchRounds, witnesses: Iterable[Witness]) -> Glance:
     """Reread the resources on which an earlier inventory read rests."""
     within = settings.guest().watch_timeout
-    found = integrity_watch.glance(target_of(task), sessions_with(task, mind, rounds), tuple(witnesses), within)
+    found = integrity_watch.glance(target_of(task), sessions_with(task, state, rounds), tuple(witnesses), within)
     if not found.quiet:
         odd = [str(ref) for ref in found.changed] + [f'{ref} ({why})' for ref, why in found.unread]
         LOG.info('Node %s: a glance is followed by a look: %s', task.node.uuid, ', '.join(odd[:_NAMED]))

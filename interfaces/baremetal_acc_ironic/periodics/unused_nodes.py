@@ -42,20 +42,20 @@ from baremetal_acc_ironic.periodics.rounds import Basis, JudgedNode, WatchRounds
 from baremetal_acc_ironic.power import MANAGED_INSPECTION
 from baremetal_acc_ironic.reporting import alarm
 from baremetal_acc_ironic.state import node_state
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import runner
 
 LOG = log.getLogger(__name__)
 
 
-def trusted(mind: Memory) -> bool:
+def trusted(state: NodeState) -> bool:
     """Whether we have proven or written something of the node, or a tenant has had it.
 
     A host that is on now may have undone that. Before that, a host that is on is the normal beginning.
     """
-    ours = bool(mind.known or mind.evidence or mind.exposed or mind.quarantined)
-    return ours or mind.handed_over or mind.handed is not None or any(card.chain is not None for card in mind.custody.cards)
+    ours = bool(state.known or state.evidence or state.exposed or state.quarantined)
+    return ours or state.handed_over or state.handed is not None or any(card.chain is not None for card in state.custody.cards)
 
 
 def is_leased(node: Any) -> bool:
@@ -68,23 +68,23 @@ def is_enrolling(node: Any) -> bool:
     return node.provision_state == states.ENROLL and not node_state.known(node.driver_internal_info)
 
 
-def over(task: Any, mind: Memory, now: datetime) -> Memory:
+def over(task: Any, state: NodeState, now: datetime) -> NodeState:
     """Return the state of a node that is in use now: what was wrong while nobody used it is over. The caller stores it."""
-    for one in mind.untended:
+    for one in state.untended:
         if one.told:
-            alarm.over(task, one, ON_DRIFT, lifecycle=mind.lifecycle, now=now)
-    return replace(mind, untended=())
+            alarm.over(task, one, ON_DRIFT, lifecycle=state.lifecycle, now=now)
+    return replace(state, untended=())
 
 
 class UnusedNodeRound:
     """One round over an unused node."""
 
-    def __init__(self, task: Any, mind: Memory, rounds: WatchRounds, now: datetime) -> None:
+    def __init__(self, task: Any, state: NodeState, rounds: WatchRounds, now: datetime) -> None:
         self._task = task
-        self._mind = mind
+        self._state = state
         self._rounds = rounds
         self._now = now
-        self._state: str = task.node.provision_state
+        self._provision_state: str = task.node.provision_state
         self._since = task.node.provision_updated_at
         self._tools: Tools | None = None
         self._found: tuple[Sequence[WatchTrouble], bool] | None = None
@@ -98,13 +98,13 @@ class UnusedNodeRound:
             if is_enrolling(node):
                 LOG.info('Node %s: its host cannot be read yet: %s', node.uuid, exc)
                 return
-            found, is_blind = (untended.unread_host(exc, state=self._state),), True
+            found, is_blind = (untended.unread_host(exc, state=self._provision_state),), True
         self._say(found, is_blind)
 
     # ---- what is read ----
 
     def _troubles(self) -> tuple[WatchTrouble, ...]:
-        self._tools = tools = round_reading.tools_for(self._task, self._mind)
+        self._tools = tools = round_reading.tools_for(self._task, self._state)
         address = target_of(self._task).bmcs[0]
         inventory = None
         power = self._power(address)
@@ -116,14 +116,14 @@ class UnusedNodeRound:
             self._rounds.judged.pop(self._task.node.uuid, None)
             return ()
         if power is PowerState.UNKNOWN:
-            return (untended.unread_host(None, state=self._state),)
+            return (untended.unread_host(None, state=self._provision_state),)
         if self._is_allowed():
             self._expose_to_what_nobody_vouches_for()
             return ()
         if self._is_ramdisk():
             return ()
         found = self._unproven(tools, address)
-        return untended.troubles(found, state=self._state, trusted=trusted(self._mind))
+        return untended.troubles(found, state=self._provision_state, trusted=trusted(self._state))
 
     def _power(self, address: BmcAddress) -> PowerState | None:
         """Return whether the host is on; None: the System of the node has to be looked up at its BMC.
@@ -135,7 +135,7 @@ class UnusedNodeRound:
         if system is None:
             return None
         try:
-            with round_reading.sessions_with(self._task, self._mind, self._rounds).of(address) as bmc:
+            with round_reading.sessions_with(self._task, self._state, self._rounds).of(address) as bmc:
                 power = bmc.power(system)
         except BmcUnreachable:
             raise
@@ -153,7 +153,7 @@ class UnusedNodeRound:
             return known[1] if known[0] == address else None
         if address.system is not None:
             return Ref(bmc=HOST, uri=systems_meant(address.system, {})[0])
-        seen = node_state.last_look(self._task.node, self._mind)
+        seen = node_state.last_look(self._task.node, self._state)
         facts = None if seen is None else seen.bmc(HOST)
         return None if facts is None else facts.system
 
@@ -171,19 +171,19 @@ class UnusedNodeRound:
     def _unproven(self, tools: Tools, address: BmcAddress) -> untended.Unproven:
         """Return the cards that are not proven closed: from the last full read while the resources under it are unchanged."""
         uuid = self._task.node.uuid
-        unbroken = {c.accelerator for c in self._mind.custody.cards if c.chain is not None and c.chain.broken is None}
+        unbroken = {c.accelerator for c in self._state.custody.cards if c.chain is not None and c.chain.broken is None}
         basis = Basis(
-            lifecycle=self._mind.lifecycle,
+            lifecycle=self._state.lifecycle,
             # Evidence from before the hand-over still counts while the node has not come back.
-            evidence=runner.evidence(self._mind, Flow.SERVICE if self._mind.handed_over else Flow.CLEAN),
-            cards=self._mind.known | unbroken,
+            evidence=runner.evidence(self._state, Flow.SERVICE if self._state.handed_over else Flow.CLEAN),
+            cards=self._state.known | unbroken,
             baseline=tools.baseline,
         )
         known = self._rounds.judged.pop(uuid, None)
         lasts = settings.guest().watch_look_interval
         seen = None
         if known is not None and known.basis == basis and self._now - known.at < lasts:
-            seen = round_reading.glance(self._task, self._mind, self._rounds, known.witnesses)
+            seen = round_reading.glance(self._task, self._state, self._rounds, known.witnesses)
             if seen.quiet:
                 self._rounds.judged[uuid] = known
                 return known.unproven
@@ -208,18 +208,22 @@ class UnusedNodeRound:
     def _is_allowed(self) -> bool:
         """Whether an operator has allowed the host to be started, and the node is free, as the gate decides."""
         situation = Situation(
-            state=self._state, mind=self._mind, leased=is_leased(self._task.node), operator=True, now=runner.now()
+            provision_state=self._provision_state,
+            state=self._state,
+            leased=is_leased(self._task.node),
+            operator=True,
+            now=runner.now(),
         )
         return gate.decide(situation) is Reason.ALLOWED
 
     def _expose_to_what_nobody_vouches_for(self) -> None:
         """Expose the cards if the operator who allowed the start does not vouch for what runs, whoever has started the host."""
-        allowed = self._mind.start_allowed
+        allowed = self._state.start_allowed
         if allowed is None or allowed.vouched:
             return
-        if interface_overrides.exposed(self._task.node, self._mind).exposed != self._mind.exposed and self._take():
-            self._mind = interface_overrides.exposed(self._task.node, self._mind)
-            node_state.store(self._task.node, self._mind)
+        if interface_overrides.exposed(self._task.node, self._state).exposed != self._state.exposed and self._take():
+            self._state = interface_overrides.exposed(self._task.node, self._state)
+            node_state.store(self._task.node, self._state)
 
     def _is_ramdisk(self) -> bool:
         """Whether the operator's ramdisk runs on the host, as far as Ironic knows.
@@ -229,9 +233,9 @@ class UnusedNodeRound:
         """
         node = self._task.node
         info = node.driver_internal_info
-        if not settings.guest().trust_ramdisk or not ramdisk_source.trusted(node, self._mind):
+        if not settings.guest().trust_ramdisk or not ramdisk_source.trusted(node, self._state):
             return False
-        match self._state:
+        match self._provision_state:
             case states.CLEANHOLD:
                 return bool(info.get('agent_url')) and not info.get('cleaning_disable_ramdisk')
             case states.INSPECTWAIT:
@@ -256,36 +260,39 @@ class UnusedNodeRound:
 
     def _came(self, found: Sequence[WatchTrouble], is_blind: bool) -> watch.WatchRound:
         patience = settings.guest().watch_patience
-        return watch.next_round(self._mind.untended, troubles.recorded(found), self._now, patience=patience, blind=is_blind)
+        return watch.next_round(self._state.untended, troubles.recorded(found), self._now, patience=patience, blind=is_blind)
 
     def _is_news(self, came: watch.WatchRound, found: Sequence[WatchTrouble]) -> bool:
-        before = {a.trouble.key for a in self._mind.untended}
+        before = {a.trouble.key for a in self._state.untended}
         changed = before != {a.trouble.key for a in came.alarms} or not all(a.told for a in came.alarms)
-        return changed or bool(came.begun or came.ended) or not _exposed(found) <= self._mind.exposed
+        return changed or bool(came.begun or came.ended) or not _exposed(found) <= self._state.exposed
 
     def _take(self) -> bool:
         """Lock the node exclusively; False if a flow has begun or a step has worked since it was read."""
-        task, before = self._task, self._mind
+        task, before = self._task, self._state
         task.upgrade_lock(retry=True)
         node = task.node
-        mind = node_state.load(node)
-        is_same = (node.provision_state, node.provision_updated_at) == (self._state, self._since) and mind.job is None
+        state = node_state.load(node)
+        is_same = (node.provision_state, node.provision_updated_at) == (
+            self._provision_state,
+            self._since,
+        ) and state.job is None
         facts = ('lifecycle', 'evidence', 'known', 'opened', 'start_allowed', 'handed_over', 'custody')
-        is_same = is_same and all(getattr(mind, name) == getattr(before, name) for name in facts)
+        is_same = is_same and all(getattr(state, name) == getattr(before, name) for name in facts)
         if not is_same:
             LOG.info('Node %s: it has changed or was worked on meanwhile; the next round reads it again', node.uuid)
-        self._mind = mind
+        self._state = state
         return is_same
 
     def _step(self, found: Sequence[WatchTrouble], is_blind: bool) -> None:
-        task, mind = self._task, self._mind
+        task, state = self._task, self._state
         came = self._came(found, is_blind)
         for one in came.begun:
-            alarm.begun(task, one, self._reactions(one.trouble), first=False, lifecycle=mind.lifecycle, now=self._now)
+            alarm.begun(task, one, self._reactions(one.trouble), first=False, lifecycle=state.lifecycle, now=self._now)
         for one in came.ended:
-            alarm.over(task, one, self._reactions(one.trouble), lifecycle=mind.lifecycle, now=self._now)
+            alarm.over(task, one, self._reactions(one.trouble), lifecycle=state.lifecycle, now=self._now)
         cards = _exposed(found)
-        new = cards - mind.exposed
+        new = cards - state.exposed
         if new:
             alarm.told(
                 task,
@@ -293,16 +300,16 @@ class UnusedNodeRound:
             )
             known = self._rounds.hosts.get(task.node.uuid)
             ref = None if known is None else known[1]
-            broken = custody.broken(mind.custody, sorted(cards), BreakCause.HOST_RAN, runner.now(), ref)
-            mind = replace(mind, exposed=mind.exposed | cards, custody=broken, proven=None)
-        self._mind = replace(mind, untended=came.alarms)
-        node_state.store(task.node, self._mind)
+            broken = custody.broken(state.custody, sorted(cards), BreakCause.HOST_RAN, runner.now(), ref)
+            state = replace(state, exposed=state.exposed | cards, custody=broken, proven=None)
+        self._state = replace(state, untended=came.alarms)
+        node_state.store(task.node, self._state)
 
     def _reactions(self, trouble: WatchTrouble) -> frozenset[DriftAction]:
         """Return the reactions that the rules ask for; only notifications are made here."""
         if self._tools is None:
             return ON_DRIFT
-        seen = node_state.last_look(self._task.node, self._mind)
+        seen = node_state.last_look(self._task.node, self._state)
         return watch.reactions(self._tools.baseline, target_of(self._task).node, seen, trouble)
 
     def _may_power_off(self, found: Sequence[WatchTrouble]) -> bool:
@@ -312,9 +319,9 @@ class UnusedNodeRound:
         """
         node = self._task.node
         is_on = any(t.kind is TroubleKind.HOST_ON for t in found)
-        is_nobodys = watch_states.expectation(self._state).nobodys and not is_leased(node)
+        is_nobodys = watch_states.expectation(self._provision_state).nobodys and not is_leased(node)
         is_kept = node.disable_power_off or (node.maintenance and node.fault is None)
-        return settings.guest().power_off_untended_host and is_on and is_nobodys and not is_kept and trusted(self._mind)
+        return settings.guest().power_off_untended_host and is_on and is_nobodys and not is_kept and trusted(self._state)
 
     def _power_off(self) -> None:
         """Let Ironic power the host off; Ironic records this state, so that its own synchronisation starts nothing."""
@@ -328,7 +335,9 @@ class UnusedNodeRound:
             # The alarm stays, and the next round tries again.
             LOG.error('Node %s: its host is on beside open cards, and cannot be powered off: %s', node.uuid, exc)
             return
-        alarm.told(self._task, [f'the host was powered off: it was on though nobody uses the node, which is {self._state}'])
+        alarm.told(
+            self._task, [f'the host was powered off: it was on though nobody uses the node, which is {self._provision_state}']
+        )
 
     def locked_out(self) -> None:
         """Report the findings although another task holds the node's lock."""
@@ -339,9 +348,9 @@ class UnusedNodeRound:
             self._task,
             self._rounds,
             found,
-            self._mind.untended,
+            self._state.untended,
             self._reactions,
-            lifecycle=self._mind.lifecycle,
+            lifecycle=self._state.lifecycle,
             now=self._now,
             blind=is_blind,
         )

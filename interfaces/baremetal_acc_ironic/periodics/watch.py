@@ -46,7 +46,7 @@ from baremetal_acc_ironic.periodics.workers import workers
 from baremetal_acc_ironic.reporting import alarm
 from baremetal_acc_ironic.state import certificate, node_state, provision_state
 from baremetal_acc_ironic.state import handover as handed_to
-from baremetal_acc_ironic.state.node_state import Memory, Watched
+from baremetal_acc_ironic.state.node_state import NodeState, Watched
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import runner
 
@@ -136,12 +136,12 @@ def look_after(task: Any, rounds: WatchRounds, due: datetime) -> None:
     rounds.last[node.uuid] = rounds.first[node.uuid] = due
     one: _Round | unused_nodes.UnusedNodeRound | None = None
     try:
-        mind = _loaded(task, rounds)
-        if mind is not None and mind.job is None:
-            if watched(node, mind):
-                one = _Round(task, mind, rounds, runner.now())
-            elif is_untended(node, mind):
-                one = unused_nodes.UnusedNodeRound(task, mind, rounds, runner.now())
+        state = _loaded(task, rounds)
+        if state is not None and state.job is None:
+            if watched(node, state):
+                one = _Round(task, state, rounds, runner.now())
+            elif is_untended(node, state):
+                one = unused_nodes.UnusedNodeRound(task, state, rounds, runner.now())
             if one is not None:
                 one.run()
         rounds.lost.pop(node.uuid, None)
@@ -156,7 +156,7 @@ def look_after(task: Any, rounds: WatchRounds, due: datetime) -> None:
         LOG.error('Node %s: its accelerators cannot be watched: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
 
 
-def _loaded(task: Any, rounds: WatchRounds) -> Memory | None:
+def _loaded(task: Any, rounds: WatchRounds) -> NodeState | None:
     """Load the node state; None where that, or ``driver_info``, cannot be read.
 
     This is an alarm, reported once by each conductor that has the node, since it cannot be stored with the node. It is none for
@@ -164,7 +164,7 @@ def _loaded(task: Any, rounds: WatchRounds) -> Memory | None:
     """
     node = task.node
     try:
-        mind = node_state.load(node)
+        state = node_state.load(node)
         target_of(task)
     except Exception as exc:
         # Any error: a node that cannot be loaded must not look like one that is watched.
@@ -177,35 +177,35 @@ def _loaded(task: Any, rounds: WatchRounds) -> Memory | None:
         return None
     known = rounds.unloaded.pop(node.uuid, None)
     if known is not None:
-        alarm.over(task, known, ON_DRIFT, lifecycle=mind.lifecycle, now=runner.now())
-    return mind
+        alarm.over(task, known, ON_DRIFT, lifecycle=state.lifecycle, now=runner.now())
+    return state
 
 
-def _was_handed_over(mind: Memory) -> bool:
-    return mind.handed_over and (mind.handed is not None or mind.watched is not None)
+def _was_handed_over(state: NodeState) -> bool:
+    return state.handed_over and (state.handed is not None or state.watched is not None)
 
 
-def watched(node: Any, mind: Memory) -> bool:
+def watched(node: Any, state: NodeState) -> bool:
     """Whether a node is deployed, or handed over and not back, as far as we know."""
     match expectation(node.provision_state).expected:
         case ExpectedState.GIVEN:
             return True
         case ExpectedState.LEFT:
-            return _was_handed_over(mind)
+            return _was_handed_over(state)
         case ExpectedState.WAITING:
             at_work = node.provision_state == states.DEPLOYWAIT and not node.maintenance
-            return _was_handed_over(mind) and not at_work
+            return _was_handed_over(state) and not at_work
         case ExpectedState.UNTENDED | ExpectedState.WORKED_ON:
             return False
 
 
-def is_untended(node: Any, mind: Memory) -> bool:
+def is_untended(node: Any, state: NodeState) -> bool:
     """Whether a node is unused, as far as we know, and no flow works on it."""
     match expectation(node.provision_state).expected:
         case ExpectedState.UNTENDED:
             return True
         case ExpectedState.LEFT:
-            return not _was_handed_over(mind)
+            return not _was_handed_over(state)
         case ExpectedState.GIVEN | ExpectedState.WAITING | ExpectedState.WORKED_ON:
             return False
 
@@ -213,14 +213,14 @@ def is_untended(node: Any, mind: Memory) -> bool:
 class _Round:
     """One round over a deployed node."""
 
-    def __init__(self, task: Any, mind: Memory, rounds: WatchRounds, now: datetime) -> None:
+    def __init__(self, task: Any, state: NodeState, rounds: WatchRounds, now: datetime) -> None:
         self._task = task
-        self._mind = mind
+        self._state = state
         self._rounds = rounds
         self._now = now
         self._witnesses: tuple[Witness, ...] = ()
-        watched = mind.watched
-        self._watched = watched if watched is not None and watched.lifecycle == mind.lifecycle else None
+        watched = state.watched
+        self._watched = watched if watched is not None and watched.lifecycle == state.lifecycle else None
         self._tools: Tools | None = None
         self._unanswered: list[tuple[LockReading, str, AccError]] = []
         self._found: tuple[list[WatchTrouble], Inventory | None, Inventory | None, bool] | None = None
@@ -229,7 +229,7 @@ class _Round:
         """Reread the watched resources, and read the full inventory where that is not enough."""
         seen = None
         try:
-            self._tools = round_reading.tools_for(self._task, self._mind)
+            self._tools = round_reading.tools_for(self._task, self._state)
             if self._may_glance:
                 seen = self._glance()
                 if seen.quiet:
@@ -239,7 +239,7 @@ class _Round:
         except (AccError, exception.InvalidParameterValue, exception.MissingParameterValue) as exc:
             self._say([watch.unreadable(exc)], None, None, blind=True)
             return
-        handed = node_state.handed_over(self._task.node, self._mind)
+        handed = node_state.handed_over(self._task.node, self._state)
         self._say(list(self._troubles(handed, inventory)), handed, inventory)
 
     @property
@@ -251,7 +251,7 @@ class _Round:
 
     def _glance(self) -> Glance:
         known = self._watched
-        return round_reading.glance(self._task, self._mind, self._rounds, known.witnesses if known is not None else ())
+        return round_reading.glance(self._task, self._state, self._rounds, known.witnesses if known is not None else ())
 
     def _look(self, seen: Glance | None = None) -> Inventory:
         """Read the full inventory, and keep the resources on which it rests.
@@ -266,9 +266,9 @@ class _Round:
     # ---- findings ----
 
     def _troubles(self, handed: Inventory | None, inventory: Inventory) -> Iterator[WatchTrouble]:
-        mind = self._mind
-        if mind.opened is not None:
-            yield watch.opened(mind.opened.since, mind.opened.why)
+        state = self._state
+        if state.opened is not None:
+            yield watch.opened(state.opened.since, state.opened.why)
         if self._tools is not None:
             yield from watch.accounts(inventory, self._tools.baseline, target_of(self._task).node)
         if handed is None:
@@ -277,15 +277,15 @@ class _Round:
                 yield from watch.open_locks(inventory, self._tools.baseline, target_of(self._task).node)
             return
         yield from self._uncertified()
-        yield from watch.troubles(handed, inventory, runner.evidence(mind, Flow.SERVICE), lifecycle=mind.lifecycle)
+        yield from watch.troubles(handed, inventory, runner.evidence(state, Flow.SERVICE), lifecycle=state.lifecycle)
 
     def _uncertified(self) -> Iterator[WatchTrouble]:
         """Yield a trouble if this deployment has no certificate, or one that is not valid."""
         state = self._task.node.provision_state
-        if not certificate.wanted(target_of(self._task).node, self._mind):
+        if not certificate.wanted(target_of(self._task).node, self._state):
             return
         try:
-            certificate.of(self._task.node, self._mind)
+            certificate.of(self._task.node, self._state)
         except CertificateInvalid as exc:
             yield watch.unproven(NoCertificate(state=state, error=exc), 'certificate')
         except AccError as exc:
@@ -301,7 +301,7 @@ class _Round:
         self._found = None
         first = self._watched is None or self._watched.looked is None
         self._step(found, handed, inventory, blind=blind, first=first)
-        if inventory is None or self._mind.opened is not None:
+        if inventory is None or self._state.opened is not None:
             return
         open_ones = [t for t in found if DriftAction.REENGAGE in self._reactions(handed, inventory, t)]
         readings, why = watch.closable(open_ones, inventory)
@@ -327,27 +327,27 @@ class _Round:
             found,
             () if self._watched is None else self._watched.alarms,
             lambda trouble: self._reactions(handed, inventory, trouble),
-            lifecycle=self._mind.lifecycle,
+            lifecycle=self._state.lifecycle,
             now=self._now,
             blind=blind,
         )
 
     def _is_new(self, found: Iterable[WatchTrouble]) -> bool:
         keys = {t.key for t in found}
-        watched = self._mind.watched
+        watched = self._state.watched
         return watched is not None and any(a.trouble.key in keys and a.rounds == 1 for a in watched.alarms)
 
     def _take(self) -> bool:
         """Lock the node exclusively; False if it has changed since it was read."""
         task = self._task
         task.upgrade_lock(retry=True)
-        mind = node_state.load(task.node)
-        before = self._mind
-        same = watched(task.node, mind) and mind.job is None and mind.lifecycle == before.lifecycle
-        same = same and (mind.handed, mind.opened, mind.evidence) == (before.handed, before.opened, before.evidence)
+        state = node_state.load(task.node)
+        before = self._state
+        same = watched(task.node, state) and state.job is None and state.lifecycle == before.lifecycle
+        same = same and (state.handed, state.opened, state.evidence) == (before.handed, before.opened, before.evidence)
         if not same:
             LOG.info('Node %s: it has changed hands or was worked on meanwhile; the next round looks anew', task.node.uuid)
-        self._mind = mind
+        self._state = state
         return same
 
     def _step(
@@ -360,22 +360,22 @@ class _Round:
         blind: bool = False,
     ) -> None:
         """Report the alarms that begin and end, and store what is known after the round."""
-        task, mind = self._task, self._mind
+        task, state = self._task, self._state
         before: tuple[Alarm, ...] = ()
-        if mind.watched is not None and mind.watched.lifecycle == mind.lifecycle:
-            before = mind.watched.alarms
+        if state.watched is not None and state.watched.lifecycle == state.lifecycle:
+            before = state.watched.alarms
         came = watch.next_round(
             before, troubles.recorded(found), self._now, patience=settings.guest().watch_patience, blind=blind
         )
         for one in came.begun:
             reactions = self._reactions(handed, inventory, one.trouble)
             proven = first and one.trouble.kind not in (TroubleKind.UNPROVEN, TroubleKind.UNREADABLE)
-            alarm.begun(task, one, reactions, first=proven, lifecycle=mind.lifecycle, now=self._now)
+            alarm.begun(task, one, reactions, first=proven, lifecycle=state.lifecycle, now=self._now)
             if DriftAction.MAINTENANCE in reactions:
                 _maintain(task.node, one)
         for one in came.ended:
             reactions = self._reactions(handed, inventory, one.trouble)
-            alarm.over(task, one, reactions, lifecycle=mind.lifecycle, now=self._now)
+            alarm.over(task, one, reactions, lifecycle=state.lifecycle, now=self._now)
         to_come = task.node.provision_state in HELD
         if first and not came.alarms and not to_come:
             provision_state.told(
@@ -383,16 +383,16 @@ class _Round:
             )
         before_this = None if self._watched is None else self._watched.looked
         kept = Watched(
-            lifecycle=mind.lifecycle,
+            lifecycle=state.lifecycle,
             looked=before_this if inventory is None or to_come else self._now,  # None: the first read is still due
             witnesses=() if came.alarms or len(self._witnesses) > MOST_WITNESSES else self._witnesses,
             alarms=came.alarms,
         )
-        exposed = mind.exposed | watch.exposed(found, opened=handed_to.opened_by_us(mind))
-        mind = unused_nodes.over(task, mind, self._now)
-        mind = replace(mind, watched=kept, exposed=exposed, handed_over=True)
-        node_state.store(task.node, mind)
-        self._mind = mind
+        exposed = state.exposed | watch.exposed(found, opened=handed_to.opened_by_us(state))
+        state = unused_nodes.over(task, state, self._now)
+        state = replace(state, watched=kept, exposed=exposed, handed_over=True)
+        node_state.store(task.node, state)
+        self._state = state
 
     def _reactions(
         self, handed: Inventory | None, inventory: Inventory | None, trouble: WatchTrouble
@@ -422,10 +422,10 @@ class _Round:
                 try:
                     writer = bmcs[reading.ref.bmc].writer()
                     node_state.held(self._task.node)
-                    undos = to_be_closed(self._mind.undos, reading)
-                    if undos != self._mind.undos:
-                        self._mind = replace(self._mind, undos=undos)
-                        node_state.store(self._task.node, self._mind)
+                    undos = to_be_closed(self._state.undos, reading)
+                    if undos != self._state.undos:
+                        self._state = replace(self._state, undos=undos)
+                        node_state.store(self._task.node, self._state)
                     session = writer.session
                     locking.close(mechanisms[reading.mechanism], writer, reading, undos)
                 except AccError as exc:
@@ -451,7 +451,7 @@ class _Round:
                 accelerator=r.accelerator,
                 ref=r.ref,
                 field=r.field,
-                lifecycle=self._mind.lifecycle,
+                lifecycle=self._state.lifecycle,
                 flow=Flow.SERVICE,
                 session=session,
                 at=self._now,
@@ -463,8 +463,8 @@ class _Round:
             )
             for r in ([reading] if whole else shared)
         ]
-        self._mind = self._mind.proven_by(records)
-        node_state.store(self._task.node, self._mind)
+        self._state = self._state.proven_by(records)
+        node_state.store(self._task.node, self._state)
 
     def _read_back(self, again: Inventory) -> None:
         """Check the locks whose BMC has answered the request to engage them with an error, or not at all.

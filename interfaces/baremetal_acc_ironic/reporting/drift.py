@@ -20,7 +20,7 @@ from baremetal_acc.planning.drift import Change, ChangeKind, shown
 from baremetal_acc.render.changes import sentence
 from baremetal_acc_ironic.reporting import notification
 from baremetal_acc_ironic.state import node_state, provision_state
-from baremetal_acc_ironic.state.node_state import Memory, ReportedState
+from baremetal_acc_ironic.state.node_state import NodeState, ReportedState
 
 LOG = log.getLogger(__name__)
 
@@ -33,7 +33,7 @@ CACHE = 'cache_firmware_components'
 """Readers of the inventory besides our steps: inspection, and Ironic at the beginning and at the end of a flow."""
 
 
-def tell(task: Any, mind: Memory, inventory: Inventory, by: str, done: Iterable[Item] = ()) -> tuple[Memory, Inventory]:
+def tell(task: Any, state: NodeState, inventory: Inventory, by: str, done: Iterable[Item] = ()) -> tuple[NodeState, Inventory]:
     """Compare an inventory with the previous one, and report what has changed.
 
     :param by: the step, or what else made the read.
@@ -41,16 +41,16 @@ def tell(task: Any, mind: Memory, inventory: Inventory, by: str, done: Iterable[
     :returns: the node state, not yet stored; and the inventory completed with what this read could not see.
     """
     node = task.node
-    before = node_state.last_look(node, mind)
+    before = node_state.last_look(node, state)
     known = drift.remembered(before, inventory)
     found: tuple[Change, ...] = ()
     if before is not None:
         found = drift.beyond(drift.drift(before, inventory), (item.action for item in done if item.state.begun))
     unseen = _unseen(found)
-    news = tuple(c for c in found if c.certain or unseen != mind.unseen)
-    mind = replace(mind, seen=node_state.packed_look(node, known), unseen=unseen)
+    news = tuple(c for c in found if c.certain or unseen != state.unseen)
+    state = replace(state, seen=node_state.packed_look(node, known), unseen=unseen)
     if before is None or not news:
-        return mind, known
+        return state, known
     for change in news:
         LOG.log(
             _level(change), 'Node %s: %s found by %s: %s', node.uuid, 'drift' if change.certain else 'gap', by, sentence(change)
@@ -63,28 +63,28 @@ def tell(task: Any, mind: Memory, inventory: Inventory, by: str, done: Iterable[
         node, f'accelerators {what} since {before.at:%Y-%m-%d %H:%M:%S} UTC, found by {by}: {"; ".join(texts)}{more}'
     )
     notification.emit(task, news, by=by, at=inventory.at, since=before.at, grave=any(_grave(c) for c in news))
-    return replace(mind, drift=told), known
+    return replace(state, drift=told), known
 
 
-def looked(task: Any, mind: Memory, inventory: Inventory, by: str, done: Iterable[Item] = ()) -> Memory:
+def looked(task: Any, state: NodeState, inventory: Inventory, by: str, done: Iterable[Item] = ()) -> NodeState:
     """Report drift and store that at once, whatever becomes of a step that has only just begun.
 
     A failure here is logged: it is no reason not to lock a card.
 
-    :param mind: the state that the step is about to store; nothing else of it is stored here.
+    :param state: the state that the step is about to store; nothing else of it is stored here.
     """
     try:
         stored, _ = tell(task, node_state.load(task.node), inventory, by, done)
         node_state.store(task.node, stored)
     except Exception:
         LOG.exception('Node %s: drift of its accelerators could not be told', task.node.uuid)
-    return with_told(task.node, mind)
+    return with_told(task.node, state)
 
 
-def with_told(node: Any, mind: Memory) -> Memory:
+def with_told(node: Any, state: NodeState) -> NodeState:
     """Return the state that a step is about to store, with what was reported and stored meanwhile."""
     stored = node_state.load(node)
-    return replace(mind, seen=stored.seen, drift=stored.drift, unseen=stored.unseen)
+    return replace(state, seen=stored.seen, drift=stored.drift, unseen=stored.unseen)
 
 
 def _grave(change: Change) -> bool:

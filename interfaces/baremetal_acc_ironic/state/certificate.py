@@ -35,7 +35,7 @@ from baremetal_acc.render import findings
 from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.authorization import rights
 from baremetal_acc_ironic.state import node_state, provision_state
-from baremetal_acc_ironic.state.node_state import KeptInventory, Memory
+from baremetal_acc_ironic.state.node_state import KeptInventory, NodeState
 
 LOG = log.getLogger(__name__)
 
@@ -49,16 +49,16 @@ _NO_KEY = (
 
 def issue(
     task: Any,
-    mind: Memory,
+    state: NodeState,
     tools: Tools,
     node: NodeFacts,
     inventory: Inventory,
     verdict: Verdict,
     evidence: Iterable[Engagement],
-) -> Memory:
+) -> NodeState:
     """Issue the certificate of what a deploy has proven: sign it, store it and read it back.
 
-    :param mind: state of the node before it is handed over: the certificate is for the next lifecycle.
+    :param state: state of the node before it is handed over: the certificate is for the next lifecycle.
     :returns: the node state, stored, with the certificate; without one if there is no key and the node is not for a tenant.
     :raises AccError: it could not be issued, signed, stored or read back: nothing may be handed over.
     """
@@ -70,19 +70,19 @@ def issue(
         provision_state.told(
             task.node, f'no certificate is issued, for option [{GROUP}] certificate_key is not set ({node.exposure})'
         )
-        return replace(mind, certificate=None)
-    lifecycle = mind.lifecycle + 1
-    occasion = _occasion(task, mind, tools, by, lifecycle)
+        return replace(state, certificate=None)
+    lifecycle = state.lifecycle + 1
+    occasion = _occasion(task, state, tools, by, lifecycle)
     seen = findings.with_measurements_compared(inventory, tools.catalogue)
     certificate = statement.issue(seen, verdict, tools.baseline, node, evidence, occasion, findings.sentence)
     which = certificate.reference
     data = envelope.seal(certificate, by)
-    if mind.certificate is not None:
+    if state.certificate is not None:
         # It may be of an attempt that ended between here and the hand-over; then it was not archived yet.
-        mind = _put_away(task, mind, mind.certificate)
+        state = _put_away(task, state, state.certificate)
     folder = _folder()
     node_state.held(task.node)
-    before = mind
+    before = state
     kept = KeptInventory(
         lifecycle=lifecycle,
         deployment=certificate.deployment,
@@ -95,14 +95,14 @@ def issue(
     )
     if kept.where:
         # An attempt that ends between here and the hand-over leaves one behind: the next attempt archives it by this record.
-        node_state.store(task.node, replace(mind, certificate=replace(kept, superseded=True)))
+        node_state.store(task.node, replace(state, certificate=replace(kept, superseded=True)))
     try:
         if folder is not None:
             path = folder.put(which, data)
             _same(certificate, folder.get(which), by, str(path))
         kept = replace(kept, packed=_packed(data, kept.where))
-        mind = replace(mind, certificate=kept)
-        node_state.store(task.node, mind)
+        state = replace(state, certificate=kept)
+        node_state.store(task.node, state)
         _read_back(task, certificate, by, kept)
     except BaseException:
         done = _mark(which, folder)
@@ -115,61 +115,61 @@ def issue(
         f'hand-over certificate of lifecycle {lifecycle}, deployment {which.deployment}, {kept.digest}, signed with the key '
         f'{by.name}; kept {places}',
     )
-    return mind
+    return state
 
 
-def of(node: Any, mind: Memory | None = None) -> Certificate:
+def of(node: Any, state: NodeState | None = None) -> Certificate:
     """Return the certificate of a node that is handed over, after checking its signature and that it is valid now.
 
-    :param mind: the node state, where it is at hand.
+    :param state: the node state, where it is at hand.
     :raises CertificateInvalid: there is none, or it is not valid; names each reason.
     :raises StateError: it is stored elsewhere, and cannot be read there now.
     :raises DocumentError: a key that certificates are checked with is missing or wrong.
     """
-    mind = node_state.load(node) if mind is None else mind
-    kept = mind.certificate
+    state = node_state.load(node) if state is None else state
+    kept = state.certificate
     if kept is None:
         raise CertificateInvalid('there is none: the node was not handed over by a deploy that verified it')
-    if kept.superseded or kept.lifecycle < mind.lifecycle:
+    if kept.superseded or kept.lifecycle < state.lifecycle:
         raise CertificateInvalid(f'that of lifecycle {kept.lifecycle} is over: the node has come back since')
     data = text(node, kept)
     if envelope.digest(data) != kept.digest:
         raise CertificateInvalid('what is kept is not what was issued')
     certificate = envelope.opened(data, trust())
     reasons = statement.holds(
-        certificate, node=node.uuid, lifecycle=mind.lifecycle, deployment=kept.deployment, now=datetime.now(UTC)
+        certificate, node=node.uuid, lifecycle=state.lifecycle, deployment=kept.deployment, now=datetime.now(UTC)
     )
     if reasons:
         raise CertificateInvalid('; '.join(reasons))
     return certificate
 
 
-def over(task: Any, mind: Memory) -> Memory:
+def over(task: Any, state: NodeState) -> NodeState:
     """Return the node state with the certificate of an earlier lifecycle archived, wherever it is stored.
 
     The node's lifecycle alone ends a certificate: where the folder cannot be reached now, archiving is retried next time.
     """
-    kept = mind.certificate
-    return mind if kept is None or kept.lifecycle >= mind.lifecycle else _put_away(task, mind, kept)
+    kept = state.certificate
+    return state if kept is None or kept.lifecycle >= state.lifecycle else _put_away(task, state, kept)
 
 
-def ended(task: Any, mind: Memory) -> Memory:
+def ended(task: Any, state: NodeState) -> NodeState:
     """Return the state of a node that nobody has any more, with its certificate archived.
 
     The cleaning that begins the next lifecycle of the node may have failed before it did so.
     """
-    return mind if mind.certificate is None else _put_away(task, mind, mind.certificate)
+    return state if state.certificate is None else _put_away(task, state, state.certificate)
 
 
-def attempted(node: Any, mind: Memory) -> Memory:
+def attempted(node: Any, state: NodeState) -> NodeState:
     """Return the state that a failed deploy is about to store, with its attempt's certificate if that is not archived yet."""
     stored = node_state.load(node).certificate
-    return mind if stored is None or stored.lifecycle <= mind.lifecycle else replace(mind, certificate=stored)
+    return state if stored is None or stored.lifecycle <= state.lifecycle else replace(state, certificate=stored)
 
 
-def wanted(node: NodeFacts, mind: Memory) -> bool:
+def wanted(node: NodeFacts, state: NodeState) -> bool:
     """Whether the node must have a certificate: a tenant's node always, any other node if one was issued."""
-    return node.exposure is Exposure.TENANT or mind.certificate is not None
+    return node.exposure is Exposure.TENANT or state.certificate is not None
 
 
 def text(node: Any, kept: KeptInventory) -> bytes:
@@ -214,16 +214,16 @@ def trust() -> dict[str, Any]:
     return ({} if by is None else by.trust) | envelope.trusted(settings.core().certificate_trust)
 
 
-def _put_away(task: Any, mind: Memory, kept: KeptInventory) -> Memory:
+def _put_away(task: Any, state: NodeState, kept: KeptInventory) -> NodeState:
     if kept.away:
-        return mind
+        return state
     node, folder = task.node, _folder()
     if not _mark(_reference(node, kept), folder if kept.where else None):
-        return replace(mind, certificate=replace(kept, superseded=True))
+        return replace(state, certificate=replace(kept, superseded=True))
     what = f'hand-over certificate of lifecycle {kept.lifecycle}, deployment {kept.deployment}, is put away'
     left = _outside(kept, folder)
     provision_state.told(node, f'{what}; what lies at {", ".join(left)} stays as it is' if left else what)
-    return replace(mind, certificate=replace(kept, superseded=True, away=True))
+    return replace(state, certificate=replace(kept, superseded=True, away=True))
 
 
 def _outside(kept: KeptInventory, folder: CertificateFolder | None) -> tuple[str, ...]:
@@ -235,23 +235,23 @@ def _reference(node: Any, kept: KeptInventory) -> Reference:
     return Reference(node=CertifiedNode(uuid=node.uuid, name=kept.name), lifecycle=kept.lifecycle, deployment=kept.deployment)
 
 
-def _occasion(task: Any, mind: Memory, tools: Tools, by: Sealer, lifecycle: int) -> statement.Occasion:
+def _occasion(task: Any, state: NodeState, tools: Tools, by: Sealer, lifecycle: int) -> statement.Occasion:
     node = task.node
     baseline, catalogue = tools.papers or (Paper(name='', digest=''),) * 2
     return statement.Occasion(
         node=CertifiedNode(uuid=node.uuid, name=node.name or node.uuid, instance=node.instance_uuid),
         lifecycle=lifecycle,
-        proven_in=mind.lifecycle,
+        proven_in=state.lifecycle,
         flow=Flow.DEPLOY,
         deployment=uuidutils.generate_uuid(),
         issued=datetime.now(UTC),
         issuer=f'baremetal-acc {metadata.version("baremetal-acc")} at {settings.ironic().host}',
         key=by.name,
-        requester=rights.begun_by(task, mind, Flow.DEPLOY).by,
+        requester=rights.begun_by(task, state, Flow.DEPLOY).by,
         baseline=baseline,
         catalogue=catalogue,
-        known=mind.known,
-        custody=mind.custody,
+        known=state.known,
+        custody=state.custody,
     )
 
 

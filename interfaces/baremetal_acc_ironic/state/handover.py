@@ -32,7 +32,7 @@ from baremetal_acc.render import troubles
 from baremetal_acc.scheduling.schedulable import Place
 from baremetal_acc_ironic.reporting import alarm
 from baremetal_acc_ironic.state import node_state, provision_state
-from baremetal_acc_ironic.state.node_state import Memory, Opened
+from baremetal_acc_ironic.state.node_state import NodeState, Opened
 from baremetal_acc_ironic.state.target import target as target_of
 
 LOG = log.getLogger(__name__)
@@ -41,67 +41,71 @@ METRICS = metrics_utils.get_metrics_logger(__name__)
 _TOLD = 20
 
 
-def over(task: Any, mind: Memory, inventory: Inventory, evidence: tuple[Engagement, ...], flow: Flow | None = None) -> Memory:
+def over(
+    task: Any, state: NodeState, inventory: Inventory, evidence: tuple[Engagement, ...], flow: Flow | None = None
+) -> NodeState:
     """Return the node state with the inventory as it is handed over now."""
-    proven = judged(inventory, evidence, lifecycle=mind.lifecycle, flow=flow)
+    proven = judged(inventory, evidence, lifecycle=state.lifecycle, flow=flow)
     there = {a.id: a.label for a in inventory.accelerators}
-    left = sorted(f'{there[d]} ({d})' for d in mind.anew if d in there)
+    left = sorted(f'{there[d]} ({d})' for d in state.anew if d in there)
     if left:
         what = 'their locks stood open to somebody else, and the node was not cleaned since; the next cleaning writes them'
         provision_state.told(task.node, f'handed over without having been written anew ({what}): {", ".join(left)}')
     packed = node_state.packed_look(task.node, remembered(None, proven))
-    return replace(mind, handed=packed, exposed=frozenset(), shelf=mind.shelf.had(inventory))
+    return replace(state, handed=packed, exposed=frozenset(), shelf=state.shelf.had(inventory))
 
 
-def left(task: Any, mind: Memory) -> frozenset[Place]:
+def left(task: Any, state: NodeState) -> frozenset[Place]:
     """Return the slots of a free node that a tenant has had, and that were not programmed since."""
-    theirs = mind.handed_over or task.node.provision_state in provision_state.TENANT_STATES
-    return frozenset() if theirs else mind.shelf.used
+    theirs = state.handed_over or task.node.provision_state in provision_state.TENANT_STATES
+    return frozenset() if theirs else state.shelf.used
 
 
-def accepted(task: Any, mind: Memory, inventory: Inventory, evidence: tuple[Engagement, ...], done: Iterable[Item]) -> Memory:
+def accepted(
+    task: Any, state: NodeState, inventory: Inventory, evidence: tuple[Engagement, ...], done: Iterable[Item]
+) -> NodeState:
     """Return the node state after a job of ours on a deployed node: what the job did counts as handed over.
 
     :param inventory: the job's final inventory read.
     :param evidence: our own lock records, of this lifecycle.
     :param done: items of the job.
     """
-    handed = node_state.handed_over(task.node, mind)
-    proven = judged(inventory, evidence, lifecycle=mind.lifecycle)
+    handed = node_state.handed_over(task.node, state)
+    proven = judged(inventory, evidence, lifecycle=state.lifecycle)
     new = watch.accepted(handed, proven, (item.action for item in done if item.state.begun))
     packed = None if new is None else node_state.packed_look(task.node, new)
-    watched = None if mind.watched is None else replace(mind.watched, witnesses=())  # the next round reads everything
-    return replace(mind, handed=packed or mind.handed, watched=watched)
+    watched = None if state.watched is None else replace(state.watched, witnesses=())  # the next round reads everything
+    return replace(state, handed=packed or state.handed, watched=watched)
 
 
-def came_back(mind: Memory) -> bool:
+def came_back(state: NodeState) -> bool:
     """Whether the node has come back, and was not compared yet with how it was handed over."""
-    return mind.handed is not None and not mind.handed_over
+    return state.handed is not None and not state.handed_over
 
 
-def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -> Memory:
+def back(task: Any, state: NodeState, inventory: Inventory, tools: Tools, by: str) -> NodeState:
     """Compare a returned node with how it was handed over, and report the difference once. The result is stored at once.
 
     :param inventory: the first inventory read after the return.
     :param by: the step that reads.
     :returns: the node state with the cards that are to be written again; how the node was handed over is dropped from it.
     """
-    handed = node_state.handed_over(task.node, mind)
-    if mind.shelf.unsorted and not mind.handed_over:
-        mind = replace(mind, shelf=mind.shelf.had(inventory))
-    if not came_back(mind):
-        return mind
-    found = () if handed is None else watch.troubles(handed, inventory, None, lifecycle=mind.lifecycle)
-    exposed = mind.exposed | watch.exposed(found, opened=opened_by_us(mind))
+    handed = node_state.handed_over(task.node, state)
+    if state.shelf.unsorted and not state.handed_over:
+        state = replace(state, shelf=state.shelf.had(inventory))
+    if not came_back(state):
+        return state
+    found = () if handed is None else watch.troubles(handed, inventory, None, lifecycle=state.lifecycle)
+    exposed = state.exposed | watch.exposed(found, opened=opened_by_us(state))
     by_rule = frozenset() if handed is None else watch.unlocked(handed)
     node = target_of(task).node
     # Also those that were handed over open before, where the node was not cleaned since.
-    unsure = (by_rule | mind.anew) - exposed
+    unsure = (by_rule | state.anew) - exposed
     anew = exposed | watch.rewritable(inventory, unsure, tools.baseline, node, tools.catalogue)
-    new = replace(mind, handed=None, watched=None, exposed=exposed, anew=anew)
+    new = replace(state, handed=None, watched=None, exposed=exposed, anew=anew)
     stored = node_state.load(task.node)
     told = replace(stored, lifecycle=new.lifecycle, handed_over=False, handed=None, exposed=exposed, anew=anew)
-    node_state.store(task.node, replace(told, shelf=mind.shelf))
+    node_state.store(task.node, replace(told, shelf=state.shelf))
     if found:
         LOG.error('Node %s: came back with %d differences to how it was handed over', task.node.uuid, len(found))
         METRICS.send_counter(METRICS.get_metric_name('baremetal_acc.came_back_changed'), 1)
@@ -111,7 +115,7 @@ def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -
     provision_state.told(task.node, f'{by}: what differs from how the node was handed over: {said}')
     for text in texts:
         LOG.error('Node %s: differs from how it was handed over: %s', task.node.uuid, text)
-    alarm.came_back(task, found, lifecycle=mind.lifecycle, now=inventory.at)
+    alarm.came_back(task, found, lifecycle=state.lifecycle, now=inventory.at)
     there = {a.id: a.label for a in inventory.accelerators}
     again = sorted(f'{there[d]} ({d})' for d in anew if d in there)
     if again:
@@ -123,9 +127,9 @@ def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -
 # -------------------------------------------------------------------------------------------- interference and exposed cards
 
 
-def interfered(mind: Memory, job: Job) -> Memory:
+def interfered(state: NodeState, job: Job) -> NodeState:
     """Return the node state with the cards that somebody else may have written during a job: stored together with the job."""
-    return replace(mind, exposed=mind.exposed | job.suspect)
+    return replace(state, exposed=state.exposed | job.suspect)
 
 
 def tell_interference(task: Any, before: Iterable[Interference], job: Job) -> None:
@@ -138,30 +142,30 @@ def tell_interference(task: Any, before: Iterable[Interference], job: Job) -> No
             provision_state.told(task.node, f'{one}: they are written again before anybody gets the node')
 
 
-def meanwhile(task: Any, mind: Memory, inventory: Inventory, tools: Tools, *, ramdisk: bool = False) -> Memory:
+def meanwhile(task: Any, state: NodeState, inventory: Inventory, tools: Tools, *, ramdisk: bool = False) -> NodeState:
     """Mark the cards that were open to a host that has run since their locks were opened. Stored at once.
 
     :param inventory: a present read.
     :param ramdisk: the operator's own ramdisk runs on the host. An operator who has allowed a start may vouch for it, too.
     :returns: the node state with these cards exposed.
     """
-    left = mind.opened
+    left = state.opened
     if left is None:
-        return mind
+        return state
     ran = interference.ran_meanwhile(left.held_off, left.accelerators, inventory, interference.tail(tools.patience.poll))
     told = [str(one) for one in ran]
     cards = frozenset(card for one in ran for card in one.accelerators)
-    answered_for = ramdisk or (mind.start_allowed is not None and mind.start_allowed.vouched)
-    if left.started and not left.held_off and not answered_for and not left.accelerators <= mind.exposed:
+    answered_for = ramdisk or (state.start_allowed is not None and state.start_allowed.vouched)
+    if left.started and not left.held_off and not answered_for and not left.accelerators <= state.exposed:
         cards = left.accelerators
         told = [
             f'{", ".join(sorted(cards))} stood open since {left.since:%Y-%m-%d %H:%M:%S} UTC ({left.why}) to a host that '
             'was started meanwhile, and nobody can say what it has run since'
         ]
     if not cards:
-        return mind
+        return state
     stored = node_state.load(task.node)
-    new = replace(mind, exposed=mind.exposed | cards, opened=replace(left, held_off=()))
+    new = replace(state, exposed=state.exposed | cards, opened=replace(left, held_off=()))
     node_state.store(task.node, replace(stored, exposed=stored.exposed | new.exposed, opened=new.opened))
     for one in told:
         LOG.error('Node %s: %s', task.node.uuid, one)
@@ -170,7 +174,7 @@ def meanwhile(task: Any, mind: Memory, inventory: Inventory, tools: Tools, *, ra
     return new
 
 
-def found_open(mind: Memory, flow: Flow, step: str, inventory: Inventory, verdict: Verdict, now: datetime) -> Memory:
+def found_open(state: NodeState, flow: Flow, step: str, inventory: Inventory, verdict: Verdict, now: datetime) -> NodeState:
     """Mark that a step has found locks open which it wanted closed, unless there is a mark already.
 
     A host that is off counts as off from this read on. If the host is on in a cleaning or a deploy, it was on before, too, as
@@ -179,25 +183,25 @@ def found_open(mind: Memory, flow: Flow, step: str, inventory: Inventory, verdic
     """
     cards = interference.not_closed(verdict)
     off = interference.off_now(inventory, now)
-    if mind.opened is not None or not cards or not (off or flow is Flow.SERVICE):
-        return mind
+    if state.opened is not None or not cards or not (off or flow is Flow.SERVICE):
+        return state
     mark = Opened(since=now, why=f'{step} has found them open', held_off=off, accelerators=cards, found=True)
-    return replace(mind, opened=mark, exposed=mind.exposed if off else mind.exposed | cards)
+    return replace(state, opened=mark, exposed=state.exposed if off else state.exposed | cards)
 
 
-def opened_by_us(mind: Memory) -> bool:
+def opened_by_us(state: NodeState) -> bool:
     """Whether a step of ours has opened locks, with the host held off: then open locks expose no card."""
-    return (mind.opened is not None and not mind.opened.found) or (mind.job is not None and mind.job.opened)
+    return (state.opened is not None and not state.opened.found) or (state.job is not None and state.job.opened)
 
 
-def not_written(mind: Memory, job: Job, inventory: Inventory, now: datetime) -> tuple[Quarantine, ...]:
+def not_written(state: NodeState, job: Job, inventory: Inventory, now: datetime) -> tuple[Quarantine, ...]:
     """Return a quarantine for each card that cannot be trusted after the whole path, since the job could not write it again.
 
     :param job: the whole path, which has ended well.
     """
     found = []
     for a in inventory.accelerators:
-        if a.id in mind.exposed and not rollback.written_anew(job, a.id, firmware=True, places=()):
+        if a.id in state.exposed and not rollback.written_anew(job, a.id, firmware=True, places=()):
             why = (
                 f"{a.id} is quarantined: its locks stood open while the node was somebody else's, or to a host that ran "
                 'meanwhile, or it is not what was handed over; and no rule says what it has to run, so that it could not be '
@@ -207,23 +211,23 @@ def not_written(mind: Memory, job: Job, inventory: Inventory, now: datetime) -> 
     return tuple(found)
 
 
-def doubted(mind: Memory) -> frozenset[AcceleratorId]:
+def doubted(state: NodeState) -> frozenset[AcceleratorId]:
     """Return the cards that cannot be trusted before they are written again, without those that the present job writes."""
-    if mind.handed_over:
+    if state.handed_over:
         return frozenset()
-    items = () if mind.job is None else mind.job.items
-    return mind.exposed - {i.action.accelerator for i in items if isinstance(i.action, Flash) and not i.restoring}
+    items = () if state.job is None else state.job.items
+    return state.exposed - {i.action.accelerator for i in items if isinstance(i.action, Flash) and not i.restoring}
 
 
 # ----------------------------------------------------------------------------------------------------------- the host path
 
 
-def host_of(task: Any, mind: Memory) -> Ref | None:
+def host_of(task: Any, state: NodeState) -> Ref | None:
     """Return the System of a node that has just come back; None for any other node.
 
     The tenant's code may still run on it.
     """
-    handed = node_state.handed_over(task.node, mind) if came_back(mind) else None
+    handed = node_state.handed_over(task.node, state) if came_back(state) else None
     host = None if handed is None else handed.bmc(HOST)
     return None if host is None else host.system
 
@@ -252,19 +256,19 @@ def locked_out(task: Any, tools: Tools, system: Ref) -> bool:
         return bmc.power(system) is PowerState.OFF
 
 
-def proven(mind: Memory, now: datetime) -> Memory:
+def proven(state: NodeState, now: datetime) -> NodeState:
     """Return the node state after a step on a deployed node has proven its locks closed.
 
     A node that no deploy verification has handed over, such as an adopted one, is not proven while it is unknown what its cards
     run.
     """
-    return mind if mind.proven is None and mind.exposed else replace(mind, proven=now)
+    return state if state.proven is None and state.exposed else replace(state, proven=now)
 
 
-def unwritten(mind: Memory) -> list[str]:
+def unwritten(state: NodeState) -> list[str]:
     """Return why no verification passes: cards that were not written again since it became unknown what they run."""
     why = (
         "its locks stood open while the node was somebody else's or to a host that ran meanwhile, or it is not what was handed "
         'over; clean the node'
     )
-    return [] if mind.handed_over else [f'{d} was not written anew: {why}' for d in sorted(mind.exposed)]
+    return [] if state.handed_over else [f'{d} was not written anew: {why}' for d in sorted(state.exposed)]

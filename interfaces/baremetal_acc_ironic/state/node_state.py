@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from ironic.common import exception
 from oslo_log import log
@@ -80,7 +80,7 @@ _BESIDE = (
     'custody',
     'untended',
 )
-"""Fields of :class:`Memory` that are stored next to the state, where older versions ignore them."""
+"""Fields of :class:`NodeState` that are stored next to the state, where older versions ignore them."""
 
 SEEN_BYTES = 16 * 1024
 """Limit of the packed inventory that the next read is compared with. Measured: 16 GPUs with roots of trust and locks need 3.5
@@ -140,6 +140,8 @@ class ReportedState:
     :ivar more: how many changes there were besides these.
     """
 
+    STORED_NAME: ClassVar = 'Told'
+
     at: datetime
     since: datetime
     by: str
@@ -167,13 +169,15 @@ class Watched:
 class KeptInventory:
     """A hand-over certificate of the node, and where else it is stored.
 
-    :ivar lifecycle: of the node while it is handed over, as of :attr:`Memory.lifecycle`.
+    :ivar lifecycle: of the node while it is handed over, as of :attr:`NodeState.lifecycle`.
     :ivar name: of the node when the certificate was issued.
     :ivar key: name of the key that it is signed with; ``digest`` is that of the signed bytes.
     :ivar where: the other places where it is stored.
     :ivar packed: the signed bytes, compressed and in base64; None where only the other places have them.
     :ivar superseded: the node has come back since; ``away``: the other places are marked so, too.
     """
+
+    STORED_NAME: ClassVar = 'Kept'
 
     lifecycle: int
     deployment: str
@@ -224,6 +228,8 @@ class Withdrawals:
     :ivar withdrawn: None: what is verified is available in placement, or nothing was published yet.
     """
 
+    STORED_NAME: ClassVar = 'Shelf'
+
     used: frozenset[Place] = frozenset()
     unsorted: bool = False
     withdrawn: Withdrawn | None = None
@@ -234,7 +240,7 @@ class Withdrawals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory(Remembered):
+class NodeState(Remembered):
     """Our stored state of a node, besides what is stored for every target.
 
     :ivar lifecycle: raised when the node is handed over and when it comes back; evidence of another value does not count.
@@ -277,6 +283,8 @@ class Memory(Remembered):
     :ivar untended: alarms of an unused node, until a watch round finds them over.
     """
 
+    STORED_NAME: ClassVar = 'Memory'
+
     format: int = FORMAT
     handed_over: bool = False
     asked: RequestContext | None = None
@@ -316,7 +324,7 @@ class Memory(Remembered):
         """Whether a job is between its first write and its end."""
         return self.job is not None and self.job.writing
 
-    def came_back(self) -> 'Memory':
+    def came_back(self) -> 'NodeState':
         """Return the state of a node that has come back: nothing that was proven or asked for before counts any more."""
         return replace(
             self,
@@ -330,11 +338,11 @@ class Memory(Remembered):
             shelf=replace(self.shelf, unsorted=True),
         )
 
-    def given_away(self, now: datetime) -> 'Memory':
+    def given_away(self, now: datetime) -> 'NodeState':
         """Return the state of a node that is handed over: what was proven for it counts for no other deployment."""
         return replace(self, lifecycle=self.lifecycle + 1, handed_over=True, watched=None, proven=now, start_allowed=None)
 
-    def proven_by(self, engagements: Iterable[Engagement]) -> 'Memory':
+    def proven_by(self, engagements: Iterable[Engagement]) -> 'NodeState':
         """Return the state with further evidence; a newer record of a place replaces an older one of the same card.
 
         Several cards may share one place, such as a root of trust, and each of them needs a record of its own.
@@ -343,12 +351,12 @@ class Memory(Remembered):
         places = {_proves(e) for e in new}
         return replace(self, evidence=(*(e for e in self.evidence if _proves(e) not in places), *new))
 
-    def with_custody(self, kept: Custody) -> 'Memory':
+    def with_custody(self, kept: Custody) -> 'NodeState':
         """Return the state with this custody of its cards; a job that has not ended holds it, too, and its copy is stored."""
         job = self.job
         return replace(self, custody=kept, job=job if job is None or job.ended else replace(job, custody=kept))
 
-    def without_evidence_of(self, flow: Flow) -> 'Memory':
+    def without_evidence_of(self, flow: Flow) -> 'NodeState':
         """Return the state without what was engaged in one flow."""
         return replace(self, evidence=tuple(e for e in self.evidence if e.flow != flow))
 
@@ -358,14 +366,14 @@ def _proves(e: Engagement) -> tuple[tuple[str, Ref, str], AcceleratorId | None]:
     return (e.place, None if e.scope is Scope.BMC else e.accelerator)
 
 
-def load(node: Any) -> Memory:
+def load(node: Any) -> NodeState:
     """Load the state of a node; an empty one if nothing is stored.
 
     :raises StaleJob: the key cannot be read: another version of this package wrote it, or somebody changed it.
     """
     stored = (node.driver_internal_info or {}).get(KEY)
     if stored is None:
-        return Memory()
+        return NodeState()
     if not isinstance(stored, dict) or stored.get('format') != FORMAT:
         raise StaleJob(
             f'node {node.uuid}: {PLACE} has another format than {FORMAT}',
@@ -379,7 +387,7 @@ def load(node: Any) -> Memory:
     if isinstance(attached, str):
         attached = _unpack(node, attached)
     found = replace(
-        decode(Memory, state),
+        decode(NodeState, state),
         drift=None if told is None else decode(ReportedState, told),
         certificate=None if kept is None else decode(KeptInventory, kept),
         ways=frozenset(decode(tuple[Way, ...], ways)),
@@ -443,7 +451,7 @@ def _untended(node: Any, stored: object) -> tuple[Alarm, ...]:
         return ()
 
 
-def store(node: Any, memory: Memory) -> None:
+def store(node: Any, memory: NodeState) -> None:
     """Put the state into the node's fields and save the node.
 
     :raises AccError: it is too large.
@@ -553,12 +561,12 @@ def _ours(driver_internal_info: Any) -> Any:
     return json.loads(json.dumps((driver_internal_info or {}).get(KEY)))
 
 
-def settled_before(mind: Memory) -> bool:
+def settled_before(state: NodeState) -> bool:
     """Whether an earlier version, which accepted no traits, has run a step on the node.
 
     The first step has always accepted the class.
     """
-    return mind.taken is None and mind.resource_class is not None
+    return state.taken is None and state.resource_class is not None
 
 
 def known(driver_internal_info: Any) -> bool:
@@ -619,7 +627,7 @@ def given(driver_internal_info: Any) -> bool:
 
 
 def packed_look(node: Any, look: Inventory) -> str | None:
-    """Pack the inventory that the next read is compared with, for :attr:`Memory.seen`; None if it is too large."""
+    """Pack the inventory that the next read is compared with, for :attr:`NodeState.seen`; None if it is too large."""
     text = _pack(json.dumps(encode(look)))
     if len(text) <= SEEN_BYTES:
         return text
@@ -632,7 +640,7 @@ def packed_look(node: Any, look: Inventory) -> str | None:
     return None
 
 
-def last_look(node: Any, memory: Memory) -> Inventory | None:
+def last_look(node: Any, memory: NodeState) -> Inventory | None:
     """Return the inventory that the next read is compared with; None if there is none, or none that this version can read."""
     if memory.seen is None:
         return None
@@ -643,7 +651,7 @@ def last_look(node: Any, memory: Memory) -> Inventory | None:
         return None
 
 
-def handed_over(node: Any, memory: Memory) -> Inventory | None:
+def handed_over(node: Any, memory: NodeState) -> Inventory | None:
     """Return how a node was handed over; None if that is not stored, or this version cannot read it."""
     if memory.handed is None:
         return None

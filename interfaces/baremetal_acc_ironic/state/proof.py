@@ -41,8 +41,8 @@ def end(task: Any) -> None:
     if lasts(task.node.provision_state):
         return
     try:
-        mind = node_state.load(task.node)
-        node_state.store(task.node, replace(certificate.ended(task, mind), proven=None))
+        state = node_state.load(task.node)
+        node_state.store(task.node, replace(certificate.ended(task, state), proven=None))
     except exception.NodeNotFound:
         LOG.info('A node was deleted')
     except AccError as exc:

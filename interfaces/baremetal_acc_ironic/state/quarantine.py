@@ -16,7 +16,7 @@ from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import QUARANTINE
 from baremetal_acc.planning import quarantine
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 
 WAY_BACK = {
     Flow.CLEAN: 'clear maintenance, manage, and provide or clean the node',
@@ -40,15 +40,15 @@ def maintain(node: Any, quarantined: Iterable[Quarantine], flow: Flow) -> None:
     node.maintenance = True
 
 
-def reasons(mind: Memory) -> list[str]:
+def reasons(state: NodeState) -> list[str]:
     """Return why no verification of the node passes."""
-    return [f'{q.device} is quarantined since {q.since:%Y-%m-%d %H:%M:%S} UTC: {q.why}' for q in mind.quarantined]
+    return [f'{q.device} is quarantined since {q.since:%Y-%m-%d %H:%M:%S} UTC: {q.why}' for q in state.quarantined]
 
 
-def still_bad(mind: Memory, inventory: Inventory) -> frozenset[AcceleratorId]:
+def still_bad(state: NodeState, inventory: Inventory) -> frozenset[AcceleratorId]:
     """The devices that a job does not publish: those in quarantine that its own writes do not mend."""
-    writes = () if mind.job is None else tuple(i.action for i in mind.job.items if not i.restoring)
-    return quarantine.suspects([q for q in mind.quarantined if not quarantine.mended(q, writes, inventory)], inventory)
+    writes = () if state.job is None else tuple(i.action for i in state.job.items if not i.restoring)
+    return quarantine.suspects([q for q in state.quarantined if not quarantine.mended(q, writes, inventory)], inventory)
 
 
 def withheld(verdict: Verdict, devices: frozenset[AcceleratorId]) -> Verdict:

@@ -27,7 +27,7 @@ from baremetal_acc.policy.baseline import Exposure, NodeFacts
 from baremetal_acc.scheduling.providers import PREFIX
 from baremetal_acc_ironic import opts, settings
 from baremetal_acc_ironic.state import node_state
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 
 BMCS = 'acc_bmcs'
 EXPOSURE = 'acc_exposure'
@@ -79,19 +79,19 @@ def target(task: Any) -> Target:
     :raises StaleJob: our stored state of the node cannot be read.
     """
     node = task.node
-    mind = node_state.load(node)
+    state = node_state.load(node)
     facts = NodeFacts(
         name=node.name or node.uuid,
-        resource_class=mind.resource_class or None,
+        resource_class=state.resource_class or None,
         owner=node.owner,
         # A trait that the list of known devices gives to one device of the node would select rules for all of them.
-        traits=traits(node, mind) | {t for t in mind.traits if t.startswith(PREFIX)},
-        exposure=exposure(node, mind),
+        traits=traits(node, state) | {t for t in state.traits if t.startswith(PREFIX)},
+        exposure=exposure(node, state),
     )
     return Target(name=node.name or node.uuid, node=facts, bmcs=(_host(node, HOST), *_further(task)))
 
 
-def exposure(node: Any, mind: Memory) -> Exposure:
+def exposure(node: Any, state: NodeState) -> Exposure:
     """Return the exposure that rules go by: the accepted one.
 
     What ``driver_info`` says does not count by itself, since more people may edit it. Before anything was accepted the option
@@ -100,24 +100,24 @@ def exposure(node: Any, mind: Memory) -> Exposure:
     :raises InvalidParameterValue: ``driver_info`` names an unknown exposure.
     """
     shown = shown_exposure(node)
-    if mind.exposure is not None:
-        return mind.exposure
+    if state.exposure is not None:
+        return state.exposure
     return shown if shown is Exposure.TENANT else settings.core().default_exposure
 
 
-def traits(node: Any, mind: Memory) -> frozenset[str]:
+def traits(node: Any, state: NodeState) -> frozenset[str]:
     """Return the traits that rules go by besides our own: those that an operator has accepted. Before that none counts.
 
     A node that an earlier version of this package has reconciled goes by the traits that it has.
     """
-    if mind.taken is not None:
-        return mind.taken
-    return shown_traits(node, mind) if node_state.settled_before(mind) else frozenset()
+    if state.taken is not None:
+        return state.taken
+    return shown_traits(node, state) if node_state.settled_before(state) else frozenset()
 
 
-def shown_traits(node: Any, mind: Memory) -> frozenset[str]:
+def shown_traits(node: Any, state: NodeState) -> frozenset[str]:
     """Return the traits that the node has, without those that we set."""
-    return (frozenset(node.traits.get_trait_names()) if node.traits else frozenset()) - mind.traits
+    return (frozenset(node.traits.get_trait_names()) if node.traits else frozenset()) - state.traits
 
 
 def shown_exposure(node: Any) -> Exposure:

@@ -37,28 +37,28 @@ def accept(task: Any, given: Mapping[str, Any]) -> None:
     with runner.told_by(task, step):
         flow = runner.flow_of(task)
         arguments = step.arguments(given)
-        mind = runner.returned(task, node_state.load(task.node), flow, step)
-        who = statement.made_by(task, mind, flow, step)
+        state = runner.returned(task, node_state.load(task.node), flow, step)
+        who = statement.made_by(task, state, flow, step)
         reason, until = statement.reason_and_end(arguments, step, runner.now(), end='until')
-        runner.refuse_interrupted(mind)
-        target, tools = target_of(task), tools_of(task, mind)
-        proof = runner.evidence(mind, flow)
+        runner.refuse_interrupted(state)
+        target, tools = target_of(task), tools_of(task, state)
+        proof = runner.evidence(state, flow)
         inventory = execution.observe(target, tools, runner.now())
         only = definitions.chosen(inventory, arguments.get('devices'))
         chosen = [a for a in inventory.accelerators if only is None or a.id in only]
-        reached = (mind.exposed | mind.anew | suspects(mind.quarantined, inventory)) & {a.id for a in chosen}
+        reached = (state.exposed | state.anew | suspects(state.quarantined, inventory)) & {a.id for a in chosen}
         if reached:
             raise UsageError(
                 argument='argument devices',
                 what=f'somebody else may have written {", ".join(sorted(reached))}, or a write of ours has failed',
                 hint='clean the node: that writes them; or name the other devices',
             )
-        mind = runner.with_custody(mind, inventory, target, tools, proof)
-        kept = mind.custody
+        state = runner.with_custody(state, inventory, target, tools, proof)
+        kept = state.custody
         _refuse_open(kept, chosen)
         for accelerator in chosen:
             kept = custody.begun(kept, accelerator.id, Origin.ACCEPTED, inventory.at, by=[who.by], until=until, reason=reason)
-        node_state.store(task.node, replace(mind, custody=kept))
+        node_state.store(task.node, replace(state, custody=kept))
         names = ', '.join(f'{a.label} ({a.id})' for a in chosen) or 'no card'
         text = f'{step.name}: {who.by} answers for what these cards run until {moment(until)}: {names}: {reason}'
         LOG.warning('Node %s: %s', task.node.uuid, text)

@@ -29,8 +29,8 @@ def allow(task: Any, given: Mapping[str, Any]) -> None:
     with runner.told_by(task, step):
         flow = runner.flow_of(task)
         arguments = step.arguments(given)
-        mind = runner.returned(task, node_state.load(task.node), flow, step)
-        who = statement.made_by(task, mind, flow, step)
+        state = runner.returned(task, node_state.load(task.node), flow, step)
+        who = statement.made_by(task, state, flow, step)
         allowed = _allowed(arguments, who.by)
         if allowed is None:
             text = f'{step.name}: what was allowed ends now, by {who.by}'
@@ -39,7 +39,7 @@ def allow(task: Any, given: Mapping[str, Any]) -> None:
                 f'{step.name}: the host may be started until {moment(allowed.until)}, by {who.by}, who '
                 f'{"answers" if allowed.vouched else "does not answer"} for what boots: {allowed.why}'
             )
-        node_state.store(task.node, replace(mind, start_allowed=allowed))
+        node_state.store(task.node, replace(state, start_allowed=allowed))
         LOG.warning('Node %s: %s', task.node.uuid, text)
         provision_state.told(task.node, text, user=who.user)
 

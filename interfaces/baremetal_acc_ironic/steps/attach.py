@@ -34,14 +34,14 @@ from baremetal_acc.scheduling import region_claims
 from baremetal_acc.scheduling.schedulable import supply
 from baremetal_acc_ironic import placement
 from baremetal_acc_ironic.state import provision_state, quarantine
-from baremetal_acc_ironic.state.node_state import Memory, Override
+from baremetal_acc_ironic.state.node_state import NodeState, Override
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
 
 # --------------------------------------------------------------------------------------------------------- in a deploy
 
 
-def prepare(task: Any, mind: Memory, inventory: Inventory) -> Memory:
+def prepare(task: Any, state: NodeState, inventory: Inventory) -> NodeState:
     """Return the node state with all that the instance has claimed, and with the functions that its slots are to get.
 
     :raises UsageError: there is no instance, nothing is published, or what it has claimed cannot be prepared.
@@ -53,8 +53,8 @@ def prepare(task: Any, mind: Memory, inventory: Inventory) -> Memory:
         why = 'the node has no instance' if instance is None else f'[{GROUP}] publish is off'
         raise UsageError(argument='argument claimed', what=f'{why}, so nothing is claimed', hint='name the slots: functions')
     # What an earlier attempt has asked for does not count now.
-    mind = _without_overrides(mind, mind.attached)
-    around = _around(task, mind, inventory, instance)
+    state = _without_overrides(state, state.attached)
+    around = _around(task, state, inventory, instance)
     found, missing = _claimed(task, inventory, around)
     if missing:
         raise UsageError(
@@ -68,68 +68,68 @@ def prepare(task: Any, mind: Memory, inventory: Inventory) -> Memory:
             what='the instance has claimed no accelerator of this node',
             hint='its flavor asks for the step by a trait, and for no resource class of an accelerator',
         )
-    attached = attachment.planned(instance, found, mind.attached)
+    attached = attachment.planned(instance, found, state.attached)
     made = drive.prepare(drivers(), attached.items, around)
     attached = replace(attached, items=made.attachments)
-    return _asking(task, replace(mind, attached=attached), inventory, made.gives, baseline_too=True)
+    return _asking(task, replace(state, attached=attached), inventory, made.gives, baseline_too=True)
 
 
-def going_back(task: Any, mind: Memory, inventory: Inventory) -> tuple[Memory, tuple[Give, ...]]:
+def going_back(task: Any, state: NodeState, inventory: Inventory) -> tuple[NodeState, tuple[Give, ...]]:
     """Return the node state, and the function assignments, in their order, that restore the accelerators of the instance."""
-    before = mind.attached
+    before = state.attached
     if before is None:
-        return mind, ()
-    mind = _without_overrides(mind, before)
+        return state, ()
+    state = _without_overrides(state, before)
     there = {a.id for a in inventory.accelerators}
     # A card may be missing for a while, and then return with its contents.
     away = {a.provider: _AWAY for a in attachment.in_reverse(before) if a.accelerator not in there}
     which = tuple(a for a in attachment.in_reverse(before) if a.provider not in away)
-    attached, gives = _way_back(task, mind, inventory, before, which, failed=away)
-    mind = _withheld(replace(mind, attached=attached), inventory)
-    return _asking(task, mind, inventory, gives, baseline_too=False), gives
+    attached, gives = _way_back(task, state, inventory, before, which, failed=away)
+    state = _withheld(replace(state, attached=attached), inventory)
+    return _asking(task, state, inventory, gives, baseline_too=False), gives
 
 
 def without_refused(
-    mind: Memory, made: Plan, gives: tuple[Give, ...], inventory: Inventory
-) -> tuple[Memory, Plan, tuple[Give, ...]]:
+    state: NodeState, made: Plan, gives: tuple[Give, ...], inventory: Inventory
+) -> tuple[NodeState, Plan, tuple[Give, ...]]:
     """Leave out the devices of which the plan refuses something, since these cannot be restored.
 
     :returns: node state, plan and assignments without them.
     """
     made, why = attachment.without_refused(made, gives)
-    attached = mind.attached
+    attached = state.attached
     if attached is None or not why:
-        return mind, made, gives
+        return state, made, gives
     gives = tuple(g for g in gives if g.accelerator not in why)
     told = {device: '; '.join(map(refusals.sentence, of_it)) for device, of_it in why.items()}
     failed = {a.provider: told[a.accelerator] for a in attachment.in_reverse(attached) if a.accelerator in why}
-    mind = _withheld(replace(mind, attached=attachment.returned(attached, gives, failed=failed)), inventory)
-    theirs = tuple(o for o in mind.overrides if o.device not in why)
-    return replace(mind, overrides=theirs), made, gives
+    state = _withheld(replace(state, attached=attachment.returned(attached, gives, failed=failed)), inventory)
+    theirs = tuple(o for o in state.overrides if o.device not in why)
+    return replace(state, overrides=theirs), made, gives
 
 
-def is_going_back(mind: Memory) -> bool:
+def is_going_back(state: NodeState) -> bool:
     """Whether the job that has just begun restores the accelerators of an instance."""
-    attached, job = mind.attached, mind.job
+    attached, job = state.attached, state.job
     return attached is not None and job is not None and attached.job == job.id and bool(attachment.in_reverse(attached))
 
 
-def devices(mind: Memory) -> frozenset[AcceleratorId]:
+def devices(state: NodeState) -> frozenset[AcceleratorId]:
     """Return the devices of which the instance has a whole card or a slot."""
-    return frozenset() if mind.attached is None else frozenset(a.accelerator for a in mind.attached.items)
+    return frozenset() if state.attached is None else frozenset(a.accelerator for a in state.attached.items)
 
 
-def begun(mind: Memory, made: Plan, job: Job) -> Memory:
+def begun(state: NodeState, made: Plan, job: Job) -> NodeState:
     """Return the node state as the job begins that prepares the claimed accelerators."""
-    return mind if mind.attached is None else replace(mind, attached=attachment.begun(mind.attached, made, job.id))
+    return state if state.attached is None else replace(state, attached=attachment.begun(state.attached, made, job.id))
 
 
-def worked_on(mind: Memory, job: Job) -> Memory:
+def worked_on(state: NodeState, job: Job) -> NodeState:
     """Return the node state as a job begins that restores them."""
-    return mind if mind.attached is None else replace(mind, attached=replace(mind.attached, job=job.id))
+    return state if state.attached is None else replace(state, attached=replace(state.attached, job=job.id))
 
 
-def plugged(task: Any, mind: Memory, inventory: Inventory, verdict: Verdict) -> tuple[Memory, tuple[str, ...]]:
+def plugged(task: Any, state: NodeState, inventory: Inventory, verdict: Verdict) -> tuple[NodeState, tuple[str, ...]]:
     """Return the node state with all that the instance has claimed, and what of it is not as promised.
 
     Accelerators that need no preparing step are recorded here for the first time.
@@ -139,15 +139,15 @@ def plugged(task: Any, mind: Memory, inventory: Inventory, verdict: Verdict) -> 
     """
     instance = task.node.instance_uuid
     if not placement.is_wanted() or instance is None:
-        return mind, ()
-    around = _around(task, mind, inventory, instance, verdict)
+        return state, ()
+    around = _around(task, state, inventory, instance, verdict)
     found, missing = _claimed(task, inventory, around)
     places = [(a.accelerator, a.slot) for a in found if a.slot is not None]
     missing = (*missing, *region_claims.unkept(task.node.instance_info.get('traits') or (), places, around.supply))
-    if not found and mind.attached is None:
-        return mind, missing
-    before = {} if mind.attached is None else {(a.provider, a.accelerator): a for a in mind.attached.items}
-    same = mind.attached is not None and mind.attached.instance == instance
+    if not found and state.attached is None:
+        return state, missing
+    before = {} if state.attached is None else {(a.provider, a.accelerator): a for a in state.attached.items}
+    same = state.attached is not None and state.attached.instance == instance
     items = [before.get((a.provider, a.accelerator), a) if same else a for a in found]
     unready = tuple(
         f'{a} is {a.state} for the instance: {a.why or "it was not prepared"}'
@@ -161,12 +161,12 @@ def plugged(task: Any, mind: Memory, inventory: Inventory, verdict: Verdict) -> 
     wrong = (*missing, *unready, *drive.post_plug(drivers(), items, around))
     attached = attachment.plugged(Attached(instance=instance, items=tuple(items)))
     attached = replace(attached, items=(*attached.items, *others))
-    return mind if wrong else replace(mind, attached=attached), wrong
+    return state if wrong else replace(state, attached=attached), wrong
 
 
-def tell(task: Any, mind: Memory) -> None:
+def tell(task: Any, state: NodeState) -> None:
     """Record in the node's history which accelerators the instance has got, and by which handle it finds them."""
-    attached = mind.attached
+    attached = state.attached
     there = () if attached is None else tuple(a for a in attached.items if a.state is AttachState.PLUGGED)
     if attached is None or not there:
         return
@@ -178,36 +178,36 @@ def tell(task: Any, mind: Memory) -> None:
 # ------------------------------------------------------------------------------------------------------------ cleaning
 
 
-def left(task: Any, mind: Memory, inventory: Inventory) -> Memory:
+def left(task: Any, state: NodeState, inventory: Inventory) -> NodeState:
     """Return the node state with assignments that restore what the last instance has left; for the reconciling of a cleaning.
 
     Doubtful slots are restored in any case; slots with known contents only where the rules say so (``on_leave``).
     """
-    before = mind.attached
+    before = state.attached
     if before is None:
-        return mind
-    mind = _without_overrides(mind, before)
+        return state
+    state = _without_overrides(state, before)
     attached = attachment.going_back(before, ())
     open_ones = attachment.in_reverse(attached)
-    goes = tuple(a for a in open_ones if a.doubtful or _goes(task, mind, inventory, a))
+    goes = tuple(a for a in open_ones if a.doubtful or _goes(task, state, inventory, a))
     kept = {a.provider: 'the rules keep what an instance leaves' for a in open_ones if a not in goes}
-    attached, gives = _way_back(task, mind, inventory, attached, goes, kept)
-    mind = _withheld(replace(mind, attached=attached), inventory)
-    return _asking(task, mind, inventory, gives, baseline_too=True, first=False)
+    attached, gives = _way_back(task, state, inventory, attached, goes, kept)
+    state = _withheld(replace(state, attached=attached), inventory)
+    return _asking(task, state, inventory, gives, baseline_too=True, first=False)
 
 
-def doubtful(mind: Memory) -> frozenset[Place]:
+def doubtful(state: NodeState) -> frozenset[Place]:
     """Return the slots that are written whatever they report, since their contents are unknown."""
-    there = () if mind.attached is None else mind.attached.items
+    there = () if state.attached is None else state.attached.items
     return frozenset(a.place for a in there if a.doubtful and a.place is not None)
 
 
-def _goes(task: Any, mind: Memory, inventory: Inventory, one: Attachment) -> bool:
+def _goes(task: Any, state: NodeState, inventory: Inventory, one: Attachment) -> bool:
     """Whether the rules want nothing of an instance to stay in the device."""
     accelerator = inventory.accelerator(one.accelerator)
     if accelerator is None:
         return True
-    wanted = demands(tools_of(task, mind).baseline, accelerator, target_of(task).node)
+    wanted = demands(tools_of(task, state).baseline, accelerator, target_of(task).node)
     return wanted.on_leave is OnLeave.REMOVE
 
 
@@ -215,37 +215,37 @@ def _goes(task: Any, mind: Memory, inventory: Inventory, one: Attachment) -> boo
 
 
 def ended(
-    task: Any, mind: Memory, job: Job, inventory: Inventory | None, reasons: tuple[str, ...]
-) -> tuple[Memory, tuple[str, ...]]:
+    task: Any, state: NodeState, job: Job, inventory: Inventory | None, reasons: tuple[str, ...]
+) -> tuple[NodeState, tuple[str, ...]]:
     """Update the node state when a job on an instance's accelerators has ended.
 
     Where the job was to prepare the accelerators and has failed, what it has written has to be restored: :func:`must_go_back`.
 
     :returns: the node state, and the job's reasons with those of the instance.
     """
-    attached = mind.attached
+    attached = state.attached
     if attached is None or attached.job != job.id:
-        return mind, reasons
+        return state, reasons
     if job.flow is Flow.CLEAN:
-        return _cleaned(task, mind, attached, reasons)
+        return _cleaned(task, state, attached, reasons)
     if not attached.reasons:
         attached = attachment.prepared(attached, job, reasons)
         if reasons:
             # What the restoring job is about to repair is no reason any more: a spoilt card, and the host kept off for it.
             passing = {*rollback.judge(job, inventory).why, *_not_given_back(job)}
             attached = attachment.going_back(attached, [r for r in reasons if r not in passing] or reasons)
-        return replace(mind, attached=attached), reasons
-    attached = attachment.brought_back(attached, job, None if inventory is None else _holds(task, mind, inventory))
+        return replace(state, attached=attached), reasons
+    attached = attachment.brought_back(attached, job, None if inventory is None else _holds(task, state, inventory))
     if attachment.in_reverse(attached):
-        return replace(mind, attached=attached), reasons  # the rest is restored by a further job
-    mind = _without_overrides(replace(mind, attached=attached), attached)
+        return replace(state, attached=attached), reasons  # the rest is restored by a further job
+    state = _without_overrides(replace(state, attached=attached), attached)
     if inventory is not None:
-        mind = _withheld(mind, inventory)
+        state = _withheld(state, inventory)
     spoilt = {a.accelerator for a in attachment.stuck(attached)}
     if spoilt:
-        quarantine.maintain(task.node, [q for q in mind.quarantined if q.device in spoilt], job.flow)
+        quarantine.maintain(task.node, [q for q in state.quarantined if q.device in spoilt], job.flow)
     first, *rest = attached.reasons or ('it was interrupted',)
-    return mind, tuple(dict.fromkeys((first, *attachment.told(attached), *rest, *reasons)))
+    return state, tuple(dict.fromkeys((first, *attachment.told(attached), *rest, *reasons)))
 
 
 def _not_given_back(job: Job) -> Iterator[str]:
@@ -255,15 +255,15 @@ def _not_given_back(job: Job) -> Iterator[str]:
             yield f'{describe(item.action)}: {item.message}'
 
 
-def must_go_back(mind: Memory, job: Job) -> bool:
+def must_go_back(state: NodeState, job: Job) -> bool:
     """Whether a deployment has failed, and accelerators of its instance have to be restored by a further job."""
-    attached = mind.attached
+    attached = state.attached
     return job.flow is Flow.DEPLOY and attached is not None and attached.job is None and bool(attachment.in_reverse(attached))
 
 
-def unsaid(mind: Memory, job: Job) -> tuple[str, ...]:
+def unsaid(state: NodeState, job: Job) -> tuple[str, ...]:
     """Return what a deploy job leaves unrestored if it can neither continue nor restore anything: cleaning restores it."""
-    attached = mind.attached
+    attached = state.attached
     if attached is None or attached.job != job.id or job.flow is not Flow.DEPLOY:
         return ()
     return tuple(
@@ -273,16 +273,16 @@ def unsaid(mind: Memory, job: Job) -> tuple[str, ...]:
     )
 
 
-def _cleaned(task: Any, mind: Memory, attached: Attached, reasons: tuple[str, ...]) -> tuple[Memory, tuple[str, ...]]:
+def _cleaned(task: Any, state: NodeState, attached: Attached, reasons: tuple[str, ...]) -> tuple[NodeState, tuple[str, ...]]:
     """Return the node state after the whole path of a cleaning; without the attachment once all of it has ended well."""
     bad = attachment.stuck(attached)
     if reasons or bad:
         said = tuple(f'{a} could not be brought back after instance {attached.instance}: {a.why}' for a in bad)
-        return replace(mind, attached=replace(attached, job=None)), tuple(dict.fromkeys((*said, *reasons)))
+        return replace(state, attached=replace(attached, job=None)), tuple(dict.fromkeys((*said, *reasons)))
     done = [f'{a} holds {a.back}' if a.back else f'{a} stays as it is' for a in reversed(attached.items) if a.back or a.why]
     if done:
         provision_state.told(task.node, f'what instance {attached.instance} had is brought back: {"; ".join(done[:_TOLD])}')
-    return _without_overrides(replace(mind, attached=None), attached), reasons
+    return _without_overrides(replace(state, attached=None), attached), reasons
 
 
 # -------------------------------------------------------------------------------------------------------------- helpers
@@ -306,8 +306,8 @@ def _claimed(task: Any, inventory: Inventory, around: Around) -> tuple[tuple[Att
     return found, tuple(region_claims.not_shown(held, task.node.uuid, all_of_it, around.supply))
 
 
-def _around(task: Any, mind: Memory, inventory: Inventory, instance: str, verdict: Verdict | None = None) -> Around:
-    tools = tools_of(task, mind)
+def _around(task: Any, state: NodeState, inventory: Inventory, instance: str, verdict: Verdict | None = None) -> Around:
+    tools = tools_of(task, state)
     verdict = verdict or Verdict(target=inventory.target, findings=())
     made = supply(inventory, verdict, tools.baseline, target_of(task).node, tools.catalogue)
     return Around(
@@ -319,8 +319,8 @@ def _around(task: Any, mind: Memory, inventory: Inventory, instance: str, verdic
     )
 
 
-def _holds(task: Any, mind: Memory, inventory: Inventory) -> dict[Place, str]:
-    return _held(tools_of(task, mind), inventory)
+def _holds(task: Any, state: NodeState, inventory: Inventory) -> dict[Place, str]:
+    return _held(tools_of(task, state), inventory)
 
 
 def _held(tools: Tools, inventory: Inventory) -> dict[Place, str]:
@@ -336,7 +336,7 @@ def _held(tools: Tools, inventory: Inventory) -> dict[Place, str]:
 
 def _way_back(
     task: Any,
-    mind: Memory,
+    state: NodeState,
     inventory: Inventory,
     attached: Attached,
     which: tuple[Attachment, ...],
@@ -344,7 +344,7 @@ def _way_back(
     failed: dict[str, str] | None = None,
 ) -> tuple[Attached, tuple[Give, ...]]:
     """Ask the drivers how some attachments are restored; the others stay as they are."""
-    way = drive.unprepare(drivers(), which, _around(task, mind, inventory, attached.instance))
+    way = drive.unprepare(drivers(), which, _around(task, state, inventory, attached.instance))
     for driver in sorted({a.driver for a in which if a.provider in way.failed}):
         provision_state.told(
             task.node, next(way.failed[a.provider] for a in which if a.driver == driver and a.provider in way.failed)
@@ -354,15 +354,15 @@ def _way_back(
 
 
 def _asking(
-    task: Any, mind: Memory, inventory: Inventory, gives: Iterable[Give], *, baseline_too: bool, first: bool = True
-) -> Memory:
+    task: Any, state: NodeState, inventory: Inventory, gives: Iterable[Give], *, baseline_too: bool, first: bool = True
+) -> NodeState:
     """Return the node state with the functions that slots are to get, as demands on their devices.
 
     :param baseline_too: what the rules ask of the other slots of the devices counts, too.
     :param first: the assignments come before the rules; else they are for slots of which the rules say nothing.
     """
     gives = tuple(gives)
-    tools, node = tools_of(task, mind), target_of(task).node
+    tools, node = tools_of(task, state), target_of(task).node
     overrides = []
     for a in inventory.accelerators:
         # Functions are asked for by patterns of slots.
@@ -370,19 +370,19 @@ def _asking(
         rules = demands(tools.baseline, a, node).functions if baseline_too else ()
         if ours:
             overrides.append(Override(device=a.id, functions=(*ours, *rules) if first else (*rules, *ours)))
-    others = tuple(o for o in mind.overrides if o.device not in {new.device for new in overrides})
-    return replace(mind, overrides=(*overrides, *others))
+    others = tuple(o for o in state.overrides if o.device not in {new.device for new in overrides})
+    return replace(state, overrides=(*overrides, *others))
 
 
-def _without_overrides(mind: Memory, attached: Attached | None) -> Memory:
+def _without_overrides(state: NodeState, attached: Attached | None) -> NodeState:
     """Return the node state without the functions that were asked for on devices that an instance has."""
     theirs = set() if attached is None else {a.accelerator for a in attached.items if a.slot is not None}
-    return replace(mind, overrides=tuple(o for o in mind.overrides if o.device not in theirs))
+    return replace(state, overrides=tuple(o for o in state.overrides if o.device not in theirs))
 
 
-def _withheld(mind: Memory, inventory: Inventory) -> Memory:
+def _withheld(state: NodeState, inventory: Inventory) -> NodeState:
     """Return the node state with the devices quarantined of which something could not be restored: they are not published."""
-    stuck = attachment.stuck(mind.attached)
+    stuck = attachment.stuck(state.attached)
     new = []
     for device in dict.fromkeys(one.accelerator for one in stuck):
         theirs = [one for one in stuck if one.accelerator == device]
@@ -390,11 +390,11 @@ def _withheld(mind: Memory, inventory: Inventory) -> Memory:
         slots = () if accelerator is None else accelerator.slots
         ours = {one.slot for one in theirs}
         refs = tuple(sorted(s.item.ref for s in slots if s.item is not None and s.slot_id in ours))
-        if any(q.device == device and (not refs or (not q.firmware and set(refs) <= set(q.anew))) for q in mind.quarantined):
+        if any(q.device == device and (not refs or (not q.firmware and set(refs) <= set(q.anew))) for q in state.quarantined):
             continue
         why = ' '.join(f'{device} is quarantined: {one} could not be brought back: {one.why}' for one in theirs)
         new.append(Quarantine(device=device, since=inventory.at, why=why, firmware=False, refs=refs, anew=refs))
-    return replace(mind, quarantined=joined(mind.quarantined, new))
+    return replace(state, quarantined=joined(state.quarantined, new))
 
 
 __all__ = [

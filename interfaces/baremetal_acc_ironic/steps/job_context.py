@@ -28,7 +28,7 @@ from baremetal_acc_ironic import placement, settings
 from baremetal_acc_ironic.periodics.workers import TurnClock
 from baremetal_acc_ironic.reporting import drift, record
 from baremetal_acc_ironic.state import handover, node_state, provision_state
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.quarantine import still_bad, withheld
 from baremetal_acc_ironic.state.target import shown_traits
 from baremetal_acc_ironic.state.target import target as target_of
@@ -41,7 +41,7 @@ _POWER = {PowerState.ON: states.POWER_ON, PowerState.OFF: states.POWER_OFF}
 
 def tools(
     task: Any,
-    mind: Memory,
+    state: NodeState,
     *,
     clock: TurnClock | None = None,
     images: bool = True,
@@ -73,14 +73,14 @@ def tools(
         hooks['connect'] = clock.connecting(made.connect)
         hooks['connect_apart'] = made.connect
     return replace(
-        mind.tools(made),
-        baseline=definitions.waived(definitions.overridden(made.baseline, mind.overrides), mind.waivers),
-        unusable=functools.partial(unmended, mind.quarantined),
-        left=handover.left(task, mind),
+        state.tools(made),
+        baseline=definitions.waived(definitions.overridden(made.baseline, state.overrides), state.waivers),
+        unusable=functools.partial(unmended, state.quarantined),
+        left=handover.left(task, state),
         placement=placement.shell(
             task.node.uuid,
             task.node.instance_uuid,
-            lambda inventory: still_bad(mind, inventory) | handover.doubted(mind),
+            lambda inventory: still_bad(state, inventory) | handover.doubted(state),
             held=lambda: node_state.held(task.node),
             # A node has an instance before its deployment begins, and keeps it where the deployment has failed.
             taken=task.node.provision_state in provision_state.TENANT_STATES or task.node.instance_uuid is not None,
@@ -98,7 +98,7 @@ def _remarked(remark: str) -> None:
 
 def seen(
     task: Any,
-    mind: Memory,
+    state: NodeState,
     with_tools: Tools,
     inventory: Inventory,
     verdict: Verdict,
@@ -106,7 +106,7 @@ def seen(
     *,
     by: str,
     done: Iterable[Item] = (),
-) -> Memory:
+) -> NodeState:
     """Report drift, and store in Ironic what was read. A failure is logged only.
 
     :param proof: our lock records.
@@ -115,63 +115,63 @@ def seen(
     """
     try:
         # First, since pools rely on it, and storing the rest may fail while Ironic's database is unavailable.
-        mind = counted(task, mind, with_tools, inventory, verdict)
-        mind, known = drift.tell(task, mind, inventory, by, done)
-        return show(task, mind, with_tools, inventory, known, verdict, proof)
+        state = counted(task, state, with_tools, inventory, verdict)
+        state, known = drift.tell(task, state, inventory, by, done)
+        return show(task, state, with_tools, inventory, known, verdict, proof)
     except Exception:
         # A failure to store what was read does not fail what was done to the cards.
         LOG.exception('Node %s: what was seen of its accelerators could not be stored', task.node.uuid)
-        return mind
+        return state
 
 
 def show(
     task: Any,
-    mind: Memory,
+    state: NodeState,
     with_tools: Tools,
     inventory: Inventory,
     known: Inventory,
     verdict: Verdict,
     proof: tuple[Engagement, ...],
-) -> Memory:
+) -> NodeState:
     """Store in Ironic what was read: inventory, firmware components, capabilities, node traits.
 
     :param known: the inventory completed with what this read could not see: a card that may be hidden still counts.
     :returns: the node state with the traits that are ours.
     """
     node = target_of(task).node
-    record.store(task, judged(inventory, proof, lifecycle=mind.lifecycle))
+    record.store(task, judged(inventory, proof, lifecycle=state.lifecycle))
     record.sync_firmware(task, inventory)
     record.sync_capabilities(task, known)
-    verdict = _trusted(mind, inventory, verdict)
-    left = handover.left(task, mind)
+    verdict = _trusted(state, inventory, verdict)
+    left = handover.left(task, state)
     made = supply(inventory, verdict, with_tools.baseline, node, with_tools.catalogue, left=left)
-    others = shown_traits(task.node, mind)
+    others = shown_traits(task.node, state)
     wanted = node_traits(inventory, verdict, made.functions, made.offers, others=others)
     # An unknown trait would keep Nova from updating the node.
     strange = {t for t in os_traits.check_traits(wanted)[1] if not t.startswith('CUSTOM_')}
     fitting = room_for(wanted - strange, others)
-    if fitting != wanted and fitting != mind.traits:
+    if fitting != wanted and fitting != state.traits:
         missing = ', '.join(sorted(wanted - fitting))
         LOG.warning('Node %s: flavors that require one of these traits cannot be deployed on it: %s', task.node.uuid, missing)
-    traits = record.sync_traits(task, fitting, mind.traits)
-    return replace(mind, traits=traits, looked=inventory.at, digest=record.digest(inventory))
+    traits = record.sync_traits(task, fitting, state.traits)
+    return replace(state, traits=traits, looked=inventory.at, digest=record.digest(inventory))
 
 
-def counted(task: Any, mind: Memory, with_tools: Tools, inventory: Inventory, verdict: Verdict) -> Memory:
+def counted(task: Any, state: NodeState, with_tools: Tools, inventory: Inventory, verdict: Verdict) -> NodeState:
     """Return the node state with what its regions hold and can be given, for pools. Nothing is stored.
 
     :raises AccError: rules make an offer that cannot be made.
     """
     node, catalogue = target_of(task).node, with_tools.catalogue
-    verdict = _trusted(mind, inventory, verdict)
-    made = supply(inventory, verdict, with_tools.baseline, node, catalogue, left=handover.left(task, mind))
+    verdict = _trusted(state, inventory, verdict)
+    made = supply(inventory, verdict, with_tools.baseline, node, catalogue, left=handover.left(task, state))
     can = able(inventory, with_tools.baseline, node, catalogue)
-    return replace(mind, regions=regions.seen(inventory, verdict, made.functions, can, mind.regions))
+    return replace(state, regions=regions.seen(inventory, verdict, made.functions, can, state.regions))
 
 
-def _trusted(mind: Memory, inventory: Inventory, verdict: Verdict) -> Verdict:
+def _trusted(state: NodeState, inventory: Inventory, verdict: Verdict) -> Verdict:
     """Return the verdict without what is quarantined, or has to be written before it can be trusted."""
-    return withheld(verdict, suspects(mind.quarantined, inventory) | handover.doubted(mind))
+    return withheld(verdict, suspects(state.quarantined, inventory) | handover.doubted(state))
 
 
 def _power_changed(task: Any, system: Ref, power: PowerState) -> None:

@@ -19,7 +19,7 @@ from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.authorization import exposure, resource_class, traits
 from baremetal_acc_ironic.reporting import drift
 from baremetal_acc_ironic.state import certificate, handover, node_state, provision_state, quarantine
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import attach, definitions, runner, waivers
 from baremetal_acc_ironic.steps.job_context import counted, seen, show
@@ -29,25 +29,25 @@ from baremetal_acc_ironic.steps.job_context import tools as tools_of
 def take_stock(task: Any, by: str) -> Inventory:
     """Read a node's inventory, report what has changed since the previous read, and store the inventory in Ironic.
 
-    Which devices have to be present (:attr:`Memory.known`) does not change: a card that was swapped still counts as missing.
+    Which devices have to be present (:attr:`NodeState.known`) does not change: a card that was swapped still counts as missing.
 
     :param by: the step or inspection that reads, for reports.
     :returns: the inventory completed with what this read could not see.
     :raises StepFailed: the node could not be read.
     """
     with runner.told_by(task, definitions.INVENTORY):
-        mind = node_state.load(task.node)
-        tools = tools_of(task, mind, rules=False)
-        evidence = runner.evidence(mind, Flow.SERVICE)
+        state = node_state.load(task.node)
+        tools = tools_of(task, state, rules=False)
+        evidence = runner.evidence(state, Flow.SERVICE)
         # Only a verification reads signed measurements: this step has to be quick.
         inventory, verdict = execution.check(
-            target_of(task), tools, evidence, runner.now(), lifecycle=mind.lifecycle, measure=False
+            target_of(task), tools, evidence, runner.now(), lifecycle=state.lifecycle, measure=False
         )
-        mind, known = drift.tell(task, mind, inventory, by, runner.done(mind))
-        mind = runner.with_custody(mind, inventory, target_of(task), tools, evidence)
-        node_state.store(task.node, mind)
-        mind = counted(task, mind, tools, inventory, verdict)
-        node_state.store(task.node, show(task, mind, tools, inventory, known, verdict, evidence))
+        state, known = drift.tell(task, state, inventory, by, runner.done(state))
+        state = runner.with_custody(state, inventory, target_of(task), tools, evidence)
+        node_state.store(task.node, state)
+        state = counted(task, state, tools, inventory, verdict)
+        node_state.store(task.node, show(task, state, tools, inventory, known, verdict, evidence))
     return known
 
 
@@ -104,57 +104,57 @@ def verify(task: Any) -> None:
     """
     with runner.told_by(task, definitions.VERIFY):
         flow = runner.flow_of(task)
-        mind = runner.returned(task, node_state.load(task.node), flow, definitions.VERIFY)
-        mind = runner.settled(task, mind, definitions.VERIFY, flow)
+        state = runner.returned(task, node_state.load(task.node), flow, definitions.VERIFY)
+        state = runner.settled(task, state, definitions.VERIFY, flow)
         try:
-            mind = _verify(task, mind, flow)
+            state = _verify(task, state, flow)
         except Exception:
             # A second attempt to deploy has to collect its own evidence.
-            mind = certificate.attempted(task.node, drift.with_told(task.node, mind))
+            state = certificate.attempted(task.node, drift.with_told(task.node, state))
             stored = node_state.load(task.node)
-            mind = replace(mind, opened=stored.opened, exposed=mind.exposed | stored.exposed, custody=stored.custody)
-            node_state.store(task.node, mind.without_evidence_of(Flow.DEPLOY) if flow is Flow.DEPLOY else mind)
+            state = replace(state, opened=stored.opened, exposed=state.exposed | stored.exposed, custody=stored.custody)
+            node_state.store(task.node, state.without_evidence_of(Flow.DEPLOY) if flow is Flow.DEPLOY else state)
             raise
         if flow is Flow.DEPLOY:
             provision_state.told(
                 task.node, 'accelerators are as they should be, and every lock was read back: ready to be handed over'
             )
-            mind = replace(mind.given_away(runner.now()), job=None)
+            state = replace(state.given_away(runner.now()), job=None)
         elif flow is Flow.SERVICE:
-            mind = handover.proven(mind, runner.now())
-        node_state.store(task.node, mind)
+            state = handover.proven(state, runner.now())
+        node_state.store(task.node, state)
 
 
-def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
-    runner.refuse_interrupted(mind)
+def _verify(task: Any, state: NodeState, flow: Flow) -> NodeState:
+    runner.refuse_interrupted(state)
     target = target_of(task)
-    tools = tools_of(task, mind)
-    evidence = runner.evidence(mind, flow)
+    tools = tools_of(task, state)
+    evidence = runner.evidence(state, flow)
     inventory, verdict = execution.check(
         target,
         tools,
         evidence,
         runner.now(),
-        lifecycle=mind.lifecycle,
+        lifecycle=state.lifecycle,
         flow=Flow.DEPLOY if flow is Flow.DEPLOY else None,
         tasks=flow is Flow.DEPLOY,
     )
-    mind = drift.looked(task, mind, inventory, definitions.VERIFY.name, runner.done(mind))
-    mind = runner.keep_custody(task, mind, inventory, target, tools, evidence)
-    verdict = custody_feed.judged(verdict, mind.custody, inventory, target, tools, inventory.at)
+    state = drift.looked(task, state, inventory, definitions.VERIFY.name, runner.done(state))
+    state = runner.keep_custody(task, state, inventory, target, tools, evidence)
+    verdict = custody_feed.judged(verdict, state.custody, inventory, target, tools, inventory.at)
     reasons = [findings.sentence(finding) for finding in verdict.unmet]
-    if mind.opened is not None:
-        reasons.append(f'locks were opened at {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
-    reasons += quarantine.reasons(mind)
-    reasons += handover.unwritten(mind)
+    if state.opened is not None:
+        reasons.append(f'locks were opened at {state.opened.since:%Y-%m-%d %H:%M:%S} UTC ({state.opened.why})')
+    reasons += quarantine.reasons(state)
+    reasons += handover.unwritten(state)
     reasons += resource_class.contested(task.node, target.node, tools.baseline)
-    reasons += (*exposure.contested(task.node, mind), *traits.contested(task.node, mind, tools.baseline))
+    reasons += (*exposure.contested(task.node, state), *traits.contested(task.node, state, tools.baseline))
     if flow is Flow.DEPLOY:
-        mind, wrong = attach.plugged(task, mind, inventory, verdict)
+        state, wrong = attach.plugged(task, state, inventory, verdict)
         reasons += wrong
     if reasons:
         if flow is not Flow.CLEAN:
-            left = handover.found_open(mind, flow, definitions.VERIFY.name, inventory, verdict, runner.now())
+            left = handover.found_open(state, flow, definitions.VERIFY.name, inventory, verdict, runner.now())
             node_state.store(task.node, replace(node_state.load(task.node), opened=left.opened, exposed=left.exposed))
         raise NotMet(
             reasons,
@@ -165,9 +165,9 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
             # The last chance to publish: the step that engages the locks publishes too, but can be left out of a deploy.
             made = supply(inventory, verdict, tools.baseline, target.node, tools.catalogue)
             tools.placement.publish(inventory, verdict, made)
-        attach.tell(task, mind)
-        mind = certificate.issue(task, mind, tools, target.node, inventory, verdict, evidence)
+        attach.tell(task, state)
+        state = certificate.issue(task, state, tools, target.node, inventory, verdict, evidence)
     waivers.tell(task, verdict, definitions.VERIFY.name)
-    mind = mind.shown(inventory.accelerators)
-    mind = seen(task, mind, tools, inventory, verdict, evidence, by=definitions.VERIFY.name)
-    return handover.over(task, mind, inventory, evidence, flow) if flow is Flow.DEPLOY else mind
+    state = state.shown(inventory.accelerators)
+    state = seen(task, state, tools, inventory, verdict, evidence, by=definitions.VERIFY.name)
+    return handover.over(task, state, inventory, evidence, flow) if flow is Flow.DEPLOY else state

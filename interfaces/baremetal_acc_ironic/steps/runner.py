@@ -58,7 +58,7 @@ from baremetal_acc_ironic.periodics import availability
 from baremetal_acc_ironic.periodics.workers import TurnClock, clock_of
 from baremetal_acc_ironic.reporting import drift, record
 from baremetal_acc_ironic.state import certificate, handover, node_state, provision_state, quarantine
-from baremetal_acc_ironic.state.node_state import Memory, Opened
+from baremetal_acc_ironic.state.node_state import NodeState, Opened
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import attach, claimed_regions, definitions
 from baremetal_acc_ironic.steps.definitions import Step
@@ -104,43 +104,43 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
     with told_by(task, step):
         flow = flow_of(task)
         arguments = step.arguments(given)
-        mind = returned(task, node_state.load(task.node), flow, step)
-        mind = settled(task, mind, step, flow)
+        state = returned(task, node_state.load(task.node), flow, step)
+        state = settled(task, state, step, flow)
         if not step.takes_over:
-            refuse_interrupted(mind)
-        if mind.writing and mind.job is not None:
+            refuse_interrupted(state)
+        if state.writing and state.job is not None:
             provision_state.told(
-                task.node, f'{step.name} takes over from {mind.job.step}, which was interrupted while it was writing'
+                task.node, f'{step.name} takes over from {state.job.step}, which was interrupted while it was writing'
             )
-        tools = tools_of(task, mind)
-        host = _host_to_lock_out(task, mind, flow)
+        tools = tools_of(task, state)
+        host = _host_to_lock_out(task, state, flow)
         if host is not None and not handover.locked_out(task, tools, host):
             nothing = Plan(target=target_of(task).name, actions=())
-            node_state.store(task.node, replace(mind, job=_job(task, step, nothing, mind, flow), unplanned=True))
+            node_state.store(task.node, replace(state, job=_job(task, step, nothing, state, flow), unplanned=True))
             provision_state.told(
                 task.node, f'{step.name} waits for the host to be off: code of somebody else may still run on it'
             )
             async_steps.set_node_flags(task.node, reboot=False, skip_current_step=True, polling=True, step_type=str(flow))
             return str(provision_state.WAITS[flow])
         inventory = execution.observe(target_of(task), tools, now(), tasks=step.writes_images)
-        mind = drift.looked(task, mind, inventory, step.name, done(mind))
-        mind = handover.back(task, mind, inventory, tools, step.name)
-        mind = handover.meanwhile(task, mind, inventory, tools, ramdisk=not _hold(task, flow))
+        state = drift.looked(task, state, inventory, step.name, done(state))
+        state = handover.back(task, state, inventory, tools, step.name)
+        state = handover.meanwhile(task, state, inventory, tools, ramdisk=not _hold(task, flow))
         if step.writes_images and under_way(inventory):
             nothing = Plan(target=inventory.target, actions=())
-            mind = mind.with_custody(custody_feed.with_foreign_writes(mind.custody, inventory))
-            mind = replace(mind, job=_job(task, step, nothing, mind, flow), unplanned=True)
-            node_state.store(task.node, mind)
+            state = state.with_custody(custody_feed.with_foreign_writes(state.custody, inventory))
+            state = replace(state, job=_job(task, step, nothing, state, flow), unplanned=True)
+            node_state.store(task.node, state)
             provision_state.told(task.node, f'{step.name} waits for what the BMC is doing: {", ".join(under_way(inventory))}')
         else:
-            mind, job = _planned(task, mind, step, arguments, flow, inventory)
-            if not job.items and _turn(task, mind, job, resume=False):
+            state, job = _planned(task, state, step, arguments, flow, inventory)
+            if not job.items and _turn(task, state, job, resume=False):
                 return None
     async_steps.set_node_flags(task.node, reboot=False, skip_current_step=True, polling=True, step_type=str(flow))
     return str(provision_state.WAITS[flow])
 
 
-def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
+def settled(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeState:
     """Return the node state with what rules go by from this step on.
 
     Traits come first: they depend on whether a class was accepted before.
@@ -148,10 +148,10 @@ def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
     :raises InvalidParameterValue: driver_info is wrong.
     """
     for what in (traits, resource_class, exposure):
-        mind = what.settled(task, mind, step, flow)
+        state = what.settled(task, state, step, flow)
     for takes in (accepted_values.with_ramdisk, accepted_values.with_bmcs):
-        mind = takes(task, mind, step, flow)
-    return accepted_values.noted(task.node, mind)
+        state = takes(task, state, step, flow)
+    return accepted_values.noted(task.node, state)
 
 
 def under_way(inventory: Inventory) -> tuple[str, ...]:
@@ -160,79 +160,86 @@ def under_way(inventory: Inventory) -> tuple[str, ...]:
 
 
 def _planned(
-    task: Any, mind: Memory, step: Step, arguments: Mapping[str, Any], flow: Flow, inventory: Inventory, *, back: bool = False
-) -> tuple[Memory, Job]:
+    task: Any,
+    state: NodeState,
+    step: Step,
+    arguments: Mapping[str, Any],
+    flow: Flow,
+    inventory: Inventory,
+    *,
+    back: bool = False,
+) -> tuple[NodeState, Job]:
     """Plan a job and store it.
 
     :param back: the job restores what the step has prepared for an instance, since not all of it could be prepared.
     :raises AccError: the job is refused.
     """
     target = target_of(task)
-    tools = tools_of(task, mind)
+    tools = tools_of(task, state)
     only = definitions.chosen(inventory, arguments.get('devices'))
     asked = definitions.overrides(arguments.get('functions'), only, inventory, tools.baseline, target.node, tools.catalogue)
     gives: tuple[Give, ...] = ()
     if back:
-        mind, gives = attach.going_back(task, mind, inventory)
+        state, gives = attach.going_back(task, state, inventory)
         only = frozenset(g.accelerator for g in gives)
-        tools = tools_of(task, mind)
+        tools = tools_of(task, state)
     elif arguments.get('claimed'):
         definitions.refuse_beside_claimed(arguments, flow)
-        mind = attach.prepare(task, mind, inventory)
-        only = attach.devices(mind)
-        tools = tools_of(task, mind)
+        state = attach.prepare(task, state, inventory)
+        only = attach.devices(state)
+        tools = tools_of(task, state)
     elif step is definitions.RECONCILE and flow is Flow.CLEAN:
-        mind = attach.left(task, mind, inventory)
-        tools = tools_of(task, mind)
+        state = attach.left(task, state, inventory)
+        tools = tools_of(task, state)
     if asked:
-        others = tuple(o for o in mind.overrides if o.device not in {new.device for new in asked})
-        mind = replace(mind, overrides=(*asked, *others))
-        tools = tools_of(task, mind)
+        others = tuple(o for o in state.overrides if o.device not in {new.device for new in asked})
+        state = replace(state, overrides=(*asked, *others))
+        tools = tools_of(task, state)
     hold = _hold(task, flow)
     refuse_several_hosts(inventory)
-    mind = keep_custody(task, mind, inventory, target, tools, evidence(mind, flow))
+    state = keep_custody(task, state, inventory, target, tools, evidence(state, flow))
     proposal = lifecycle.propose(
-        mind,
-        mind.custody,
+        state,
+        state.custody,
         inventory,
         target,
         tools,
-        mind.undos,
+        state.undos,
         # From a deployment on nothing of the node is available but what its instance has claimed.
         parts=step.parts | {Part.PUBLISH} if flow is Flow.DEPLOY and step.parts else step.parts,
         hold=hold,
         only=only,
-        again=mind.exposed | (frozenset() if flow is Flow.SERVICE else mind.anew),
-        slots_anew=attach.doubtful(mind)
+        again=state.exposed | (frozenset() if flow is Flow.SERVICE else state.anew),
+        slots_anew=attach.doubtful(state)
         | (removed(inventory, tools.baseline, target.node, tools.left) if flow is Flow.CLEAN else frozenset()),
     )
     made = proposal.made
     if back:
-        mind, made, gives = attach.without_refused(mind, made, gives, inventory)
+        state, made, gives = attach.without_refused(state, made, gives, inventory)
         made = decide_attach.in_turn(made, gives) if gives else Plan(target=inventory.target, actions=())
     raise_if_unsafe(made)
     claimed_regions.keep(task, made, inventory, tools.baseline, target.node, tools.catalogue)
-    for note in (*made.notes, *custody_rules.reasons_to_write(proposal.doubted, made, mind.custody, inventory, inventory.at)):
+    for note in (*made.notes, *custody_rules.reasons_to_write(proposal.doubted, made, state.custody, inventory, inventory.at)):
         LOG.info('Node %s: %s: %s: %s', task.node.uuid, step.name, note.label, notes.text(note.content))
-    who = rights.begun_by(task, mind, flow)
+    who = rights.begun_by(task, state, flow)
     if not step.operators and not back:  # the requester has not asked for the restoring
         rights.permit_plan(task, who, made, inventory, tools.baseline, target.node)
-    left = () if mind.opened is None else tuple(mark for mark in mind.opened.held_off if not mark.once)
+    left = () if state.opened is None else tuple(mark for mark in state.opened.held_off if not mark.once)
     on = interference.on_now(inventory) if flow is Flow.CLEAN and not hold else ()
-    job = replace(_job(task, step, made, mind, flow), held_off=left, left_on=on)
-    job = lifecycle.begun(job, mind.custody, made, inventory, target, tools)
+    job = replace(_job(task, step, made, state, flow), held_off=left, left_on=on)
+    job = lifecycle.begun(job, state.custody, made, inventory, target, tools)
     if arguments.get('claimed') and not back:
-        mind = attach.begun(mind, made, job)
+        state = attach.begun(state, made, job)
     elif back or (step is definitions.RECONCILE and flow is Flow.CLEAN):
-        mind = attach.worked_on(mind, job)
+        state = attach.worked_on(state, job)
     if step is definitions.UNLOCK and made.actions:
-        before = mind.opened or Opened(since=now(), why='')
-        mind = replace(mind, opened=replace(before, since=now(), why=f'{step.name} by {who.by}'))
-    availability.close(task, mind, made)
-    mind = replace(availability.begun(mind, made), job=job, unplanned=False)
-    node_state.store(task.node, mind)
+        before = state.opened or Opened(since=now(), why='')
+        state = replace(state, opened=replace(before, since=now(), why=f'{step.name} by {who.by}'))
+    availability.close(task, state, made)
+    state = replace(availability.begun(state, made), job=job, unplanned=False)
+    node_state.store(task.node, state)
     provision_state.told(task.node, f'{step.name} begins: {summary(job)}, asked for by {who.by}', user=who.user)
-    return mind, job
+    return state, job
 
 
 def flow_of(task: Any) -> Flow:
@@ -251,16 +258,16 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def returned(task: Any, mind: Memory, flow: Flow, step: Step) -> Memory:
+def returned(task: Any, state: NodeState, flow: Flow, step: Step) -> NodeState:
     """Return the node state, with a new lifecycle if the node was deployed and has come back.
 
     In a service the node is deployed. In a deploy without a cleaning before it, the node counts as returned until it is
     verified; steps after the verification begin no new lifecycle.
     """
     if flow is Flow.SERVICE:
-        return replace(mind, handed_over=True)
+        return replace(state, handed_over=True)
     ours = flow is Flow.CLEAN or step is definitions.VERIFY or verify_follows(task.node)
-    return certificate.over(task, mind.came_back()) if mind.handed_over and ours else mind
+    return certificate.over(task, state.came_back()) if state.handed_over and ours else state
 
 
 def verify_follows(node: Any) -> bool:
@@ -270,14 +277,14 @@ def verify_follows(node: Any) -> bool:
     return any(s.get('interface') == 'firmware' and s.get('step') == definitions.VERIFY.name for s in rest)
 
 
-def refuse_interrupted(mind: Memory) -> None:
+def refuse_interrupted(state: NodeState) -> None:
     """Refuse to work on a node that an interrupted job has left half written.
 
     :raises StaleJob: there is such a job.
     """
-    if mind.job is not None and mind.writing:
+    if state.job is not None and state.writing:
         raise StaleJob(
-            f'{mind.job.step} ({mind.job.flow}) was interrupted while it was writing',
+            f'{state.job.step} ({state.job.flow}) was interrupted while it was writing',
             hint=f'run {definitions.LOCK.name} or {definitions.RECONCILE.name} first',
         )
 
@@ -323,22 +330,22 @@ def _hold(task: Any, flow: Flow) -> bool:
     return not (flow is Flow.CLEAN and in_ramdisk and settings.guest().trust_ramdisk)
 
 
-def _job(task: Any, step: Step, made: Plan, mind: Memory, flow: Flow) -> Job:
+def _job(task: Any, step: Step, made: Plan, state: NodeState, flow: Flow) -> Job:
     job = begin(
         made,
         identity=uuidutils.generate_uuid(),
         node=task.node.uuid,
         flow=flow,
         step=_identity(task.node, step.name, flow),
-        lifecycle=mind.lifecycle,
+        lifecycle=state.lifecycle,
         now=now(),
         timeout=settings.core().job_timeout,
-        requester=rights.begun_by(task, mind, flow).by,
+        requester=rights.begun_by(task, state, flow).by,
         demands_met=_demands(task, step, flow),
     )
     job = execution.bound(job, target_of(task))  # before anybody can edit the addresses of its BMCs
-    proof = evidence(mind, flow) if step is definitions.PUBLISH else ()
-    return replace(job, engagements=proof, undos=mind.undos, custody=mind.custody)
+    proof = evidence(state, flow) if step is definitions.PUBLISH else ()
+    return replace(job, engagements=proof, undos=state.undos, custody=state.custody)
 
 
 def _demands(task: Any, step: Step, flow: Flow) -> bool:
@@ -346,38 +353,40 @@ def _demands(task: Any, step: Step, flow: Flow) -> bool:
     return step.concerns is None or (flow is Flow.DEPLOY and not verify_follows(task.node))
 
 
-def evidence(mind: Memory, flow: Flow) -> tuple[Engagement, ...]:
+def evidence(state: NodeState, flow: Flow) -> tuple[Engagement, ...]:
     """Return our lock records as a flow may count them.
 
     While a node is deployed, its locks are compared with how they were handed over, so records of that hand-over count.
     """
     if flow is not Flow.SERVICE:
-        return mind.evidence
-    return tuple(replace(e, lifecycle=mind.lifecycle) for e in mind.evidence)
+        return state.evidence
+    return tuple(replace(e, lifecycle=state.lifecycle) for e in state.evidence)
 
 
-def with_custody(mind: Memory, inventory: Inventory, target: Target, with_tools: Tools, proof: Iterable[Engagement]) -> Memory:
+def with_custody(
+    state: NodeState, inventory: Inventory, target: Target, with_tools: Tools, proof: Iterable[Engagement]
+) -> NodeState:
     """Return the node state with the custody of the cards after a full inventory read outside of a job.
 
     While a job runs, its own reads count.
     """
-    if mind.job is not None and not mind.job.ended:
-        return mind
-    kept = custody_feed.looked(mind.custody, inventory, target, with_tools, proof, lifecycle=mind.lifecycle, by=now())
-    return replace(mind, custody=kept)
+    if state.job is not None and not state.job.ended:
+        return state
+    kept = custody_feed.looked(state.custody, inventory, target, with_tools, proof, lifecycle=state.lifecycle, by=now())
+    return replace(state, custody=kept)
 
 
 def keep_custody(
-    task: Any, mind: Memory, inventory: Inventory, target: Target, with_tools: Tools, proof: Iterable[Engagement]
-) -> Memory:
+    task: Any, state: NodeState, inventory: Inventory, target: Target, with_tools: Tools, proof: Iterable[Engagement]
+) -> NodeState:
     """Return the node state with the custody after the full inventory read before a job, or of a verification.
 
     If the read breaks a chain, this is stored at once, whatever becomes of the step.
     """
-    kept = with_custody(replace(mind, job=None), inventory, target, with_tools, proof).custody
-    if custody.breaks(mind.custody, kept):
+    kept = with_custody(replace(state, job=None), inventory, target, with_tools, proof).custody
+    if custody.breaks(state.custody, kept):
         node_state.store(task.node, node_state.load(task.node).with_custody(kept))
-    return replace(mind, custody=kept)
+    return replace(state, custody=kept)
 
 
 def _identity(node: Any, name: str, flow: Flow) -> str:
@@ -402,18 +411,18 @@ def turn(task: Any) -> None:
     """
     node = task.node
     try:
-        mind = node_state.load(node)
-        job = mind.job
+        state = node_state.load(node)
+        job = state.job
         if job is None:
             return
-        if not _is_current(task, job, mind):
-            if job.ended and job.reasons and _half_failed(task, job, mind):
+        if not _is_current(task, job, state):
+            if job.ended and job.reasons and _half_failed(task, job, state):
                 provision_state.fail(task, job.reasons[0])
             elif job.ended:
-                node_state.store(node, replace(mind, job=None))
+                node_state.store(node, replace(state, job=None))
             return
         node.touch_provisioning()
-        _turn(task, mind, job, resume=True)
+        _turn(task, state, job, resume=True)
     except exception.NodeNotFound:
         LOG.info('A node was deleted while its accelerators were worked on')
     except exception.NodeLocked:
@@ -428,10 +437,10 @@ def turn(task: Any) -> None:
         _abandon(task, f'unexpected {type(exc).__name__}: {exc}; the log of the conductor says more')
 
 
-def _is_current(task: Any, job: Job, mind: Memory) -> bool:
+def _is_current(task: Any, job: Job, state: NodeState) -> bool:
     """Whether the node waits in the very step that began the job."""
     flow = provision_state.FLOWS.get(task.node.provision_state)
-    current = flow is job.flow and job.lifecycle == mind.lifecycle and job.node == task.node.uuid
+    current = flow is job.flow and job.lifecycle == state.lifecycle and job.node == task.node.uuid
     if current and flow is not None and job.step == _identity(task.node, _name(job), flow):
         return (getattr(task.node, _FLOW_STEPS[flow][0]) or {}).get('step') == _name(job)
     if not job.ended:
@@ -439,14 +448,14 @@ def _is_current(task: Any, job: Job, mind: Memory) -> bool:
     return False
 
 
-def _half_failed(task: Any, job: Job, mind: Memory) -> bool:
+def _half_failed(task: Any, job: Job, state: NodeState) -> bool:
     """Whether the conductor died while it failed the step.
 
     Ironic clears the step first, the state later, and never checks again. A restarted flow that waits for its ramdisk has no
     step either, but no error of ours: the restart clears that.
     """
     node = task.node
-    waits = provision_state.FLOWS.get(node.provision_state) is job.flow and job.lifecycle == mind.lifecycle
+    waits = provision_state.FLOWS.get(node.provision_state) is job.flow and job.lifecycle == state.lifecycle
     ours = job.reasons[0] in (node.last_error or '')
     return waits and ours and not (getattr(node, _FLOW_STEPS[job.flow][0]) or {})
 
@@ -467,26 +476,32 @@ def _stumbled(task: Any, exc: AccError) -> None:
 def _abandon(task: Any, why: str) -> None:
     """End a job that cannot be continued. Recovery closes what the job has opened, and judges what it has written."""
     node = task.node
-    mind = node_state.load(node)
-    job = mind.job
+    state = node_state.load(node)
+    job = state.job
     if job is None:
         return
     reasons = tuple(dict.fromkeys((*job.reasons, why)))
     if not touched(job):
         _end(
-            task, mind, replace(job, reasons=reasons, ended=True), Failed(reasons=reasons, wrote=False), None, None, resume=True
+            task,
+            state,
+            replace(job, reasons=reasons, ended=True),
+            Failed(reasons=reasons, wrote=False),
+            None,
+            None,
+            resume=True,
         )
         return
-    reasons = (*reasons, *attach.unsaid(mind, job))
+    reasons = (*reasons, *attach.unsaid(state, job))
     told = provision_state.sentence(node.name or node.uuid, _name(job), reasons, WAY_BACK[job.flow])
-    provision_state.told(node, told, user=rights.begun_by(task, mind, job.flow).user)
+    provision_state.told(node, told, user=rights.begun_by(task, state, job.flow).user)
     # Messages of BMCs may make the job too large to be stored; the recovery reads the cards anyway.
     items = tuple(replace(item, message=None, task=None) for item in job.items)
-    node_state.store(node, handover.interfered(replace(mind, job=replace(job, items=items)), job))
+    node_state.store(node, handover.interfered(replace(state, job=replace(job, items=items)), job))
     provision_state.fail(task, told)
 
 
-def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
+def _turn(task: Any, state: NodeState, job: Job, *, resume: bool) -> bool:
     """Advance a job until it waits or ends.
 
     :param resume: the flow waits; resume or fail it when the job has ended.
@@ -498,17 +513,17 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
         _say(task, job, resume=resume)
         return True
     clock = clock_of(task)
-    if mind.unplanned:
-        planned = _plan_late(task, mind, job, clock)
+    if state.unplanned:
+        planned = _plan_late(task, state, job, clock)
         if planned is None:
             return False
-        mind, job = planned
+        state, job = planned
     final: list[Look] = []
     tools = tools_of(
         task,
-        mind,
+        state,
         clock=clock,
-        save=lambda changed: node_state.store(task.node, handover.interfered(replace(mind, job=changed), changed)),
+        save=lambda changed: node_state.store(task.node, handover.interfered(replace(state, job=changed), changed)),
         observed=lambda inventory, verdict: final.append((inventory, verdict)),
     )
     tools = replace(tools, ramdisk=not _hold(task, job.flow))
@@ -524,21 +539,21 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
             case Wait():
                 pass
             case Done() | Failed():
-                _end(task, mind, job, came, tools, final[-1] if final else None, resume=resume)
+                _end(task, state, job, came, tools, final[-1] if final else None, resume=resume)
                 return True
         if clock.over:
             break
     return False
 
 
-def _plan_late(task: Any, mind: Memory, job: Job, clock: TurnClock) -> tuple[Memory, Job] | None:
+def _plan_late(task: Any, state: NodeState, job: Job, clock: TurnClock) -> tuple[NodeState, Job] | None:
     """Plan a job that had to wait for the host or the BMC; None if it still has to.
 
     :raises AccError: the job is refused, or the wait took too long.
     """
     step = definitions.STEPS[_name(job)]
-    tools = tools_of(task, mind, clock=clock)
-    host = _host_to_lock_out(task, mind, job.flow)
+    tools = tools_of(task, state, clock=clock)
+    host = _host_to_lock_out(task, state, job.flow)
     if host is not None and not handover.locked_out(task, tools, host):
         if now() > job.created + tools.patience.reset:
             raise StaleJob('the host, on which code of somebody else may still run, cannot be powered off')
@@ -548,20 +563,20 @@ def _plan_late(task: Any, mind: Memory, job: Job, clock: TurnClock) -> tuple[Mem
     if tasks and now() > job.deadline:
         raise StaleJob(f'the BMC is still busy with what was begun earlier: {", ".join(tasks)}')
     if tasks:
-        kept = custody_feed.with_foreign_writes(mind.custody, inventory)
-        if kept != mind.custody:
-            node_state.store(task.node, mind.with_custody(kept))
+        kept = custody_feed.with_foreign_writes(state.custody, inventory)
+        if kept != state.custody:
+            node_state.store(task.node, state.with_custody(kept))
         return None
-    mind = drift.looked(task, mind, inventory, step.name)
-    mind = handover.back(task, mind, inventory, tools, step.name)
-    mind = handover.meanwhile(task, mind, inventory, tools, ramdisk=not _hold(task, job.flow))
-    return _planned(task, mind, step, _arguments(task, job.flow), job.flow, inventory, back=attach.is_going_back(mind))
+    state = drift.looked(task, state, inventory, step.name)
+    state = handover.back(task, state, inventory, tools, step.name)
+    state = handover.meanwhile(task, state, inventory, tools, ramdisk=not _hold(task, job.flow))
+    return _planned(task, state, step, _arguments(task, job.flow), job.flow, inventory, back=attach.is_going_back(state))
 
 
-def _host_to_lock_out(task: Any, mind: Memory, flow: Flow) -> Ref | None:
+def _host_to_lock_out(task: Any, state: NodeState, flow: Flow) -> Ref | None:
     """Return the host of a node that has just come back, unless the operator's own ramdisk runs there."""
     wanted = flow is Flow.CLEAN and settings.guest().lock_out_host and _hold(task, flow)
-    return handover.host_of(task, mind) if wanted else None
+    return handover.host_of(task, state) if wanted else None
 
 
 def _arguments(task: Any, flow: Flow) -> Mapping[str, Any]:
@@ -571,76 +586,80 @@ def _arguments(task: Any, flow: Flow) -> Mapping[str, Any]:
 
 
 def _end(
-    task: Any, mind: Memory, job: Job, came: Done | Failed, tools: Tools | None, look: Look | None, *, resume: bool
+    task: Any, state: NodeState, job: Job, came: Done | Failed, tools: Tools | None, look: Look | None, *, resume: bool
 ) -> None:
     """Store what a job proved and what was read, then resume or fail the flow.
 
     :raises StepFailed: as :func:`_turn`.
     """
     node_state.held(task.node)
-    mind = replace(mind, undos=job.undos, custody=job.custody)
-    mind = handover.interfered(mind, job)
+    state = replace(state, undos=job.undos, custody=job.custody)
+    state = handover.interfered(state, job)
     step = definitions.STEPS[_name(job)]
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
     whole = step is definitions.RECONCILE and not reasons and look is not None
-    mind = mind.after(job, None if look is None else look[0], now(), met=whole, whole=whole)
+    state = state.after(job, None if look is None else look[0], now(), met=whole, whole=whole)
     if whole and look is not None:
-        left = handover.not_written(mind, job, look[0], now())
-        mind = replace(mind, quarantined=(*mind.quarantined, *left), exposed=job.suspect)
+        left = handover.not_written(state, job, look[0], now())
+        state = replace(state, quarantined=(*state.quarantined, *left), exposed=job.suspect)
         if job.flow is not Flow.SERVICE:
-            mind = replace(mind, anew=frozenset())
+            state = replace(state, anew=frozenset())
         if left:
             quarantine.maintain(task.node, left, job.flow)
     if job.flow is Flow.SERVICE and look is not None:
-        mind = handover.accepted(task, mind, look[0], evidence(mind.proven_by(job.engagements), job.flow), job.items)
+        state = handover.accepted(task, state, look[0], evidence(state.proven_by(job.engagements), job.flow), job.items)
     if whole and tools is not None:
         # No rule names firmware for a device that is still quarantined, so nothing was written to it.
-        reasons = (*quarantine.reasons(mind), *resource_class.contested(task.node, target_of(task).node, tools.baseline))
-        reasons += (*exposure.contested(task.node, mind), *traits.contested(task.node, mind, tools.baseline))
-    mind, reasons = attach.ended(task, mind, job, None if look is None else look[0], reasons)
-    mind = availability.ended(task, mind, job)
+        reasons = (*quarantine.reasons(state), *resource_class.contested(task.node, target_of(task).node, tools.baseline))
+        reasons += (*exposure.contested(task.node, state), *traits.contested(task.node, state, tools.baseline))
+    state, reasons = attach.ended(task, state, job, None if look is None else look[0], reasons)
+    state = availability.ended(task, state, job)
     if job.flow is not Flow.SERVICE:
-        mind = replace(mind, shelf=replace(mind.shelf, used=mind.shelf.used - programmed(job)))
+        state = replace(state, shelf=replace(state.shelf, used=state.shelf.used - programmed(job)))
     if look is not None and tools is not None:
-        proof = mind.proven_by(job.engagements).evidence
-        mind = _changed(show(task, mind, tools, *look, proof, by=step.name, done=job.items), job, step)
-    mind = replace(
-        proven(mind, job, failed=bool(reasons), lasting=_lasts(task, job)),
-        opened=opened(mind, job, step, None if look is None else look[0], failed=bool(reasons)),
-        digest=mind.digest if look is None else record.digest(look[0]),
+        proof = state.proven_by(job.engagements).evidence
+        state = _changed(show(task, state, tools, *look, proof, by=step.name, done=job.items), job, step)
+    state = replace(
+        proven(state, job, failed=bool(reasons), lasting=_lasts(task, job)),
+        opened=opened(state, job, step, None if look is None else look[0], failed=bool(reasons)),
+        digest=state.digest if look is None else record.digest(look[0]),
     )
     if look is not None and job.verdict is not None and reasons and step.parts & {Part.LOCK}:
-        mind = handover.found_open(mind, job.flow, step.name, look[0], job.verdict, now())
+        state = handover.found_open(state, job.flow, step.name, look[0], job.verdict, now())
     if job.flow is Flow.SERVICE and look is not None and not reasons and not open_locks(job) and step.parts & {Part.LOCK}:
-        mind = handover.proven(mind, now())
-    if attach.must_go_back(mind, job):
-        _go_back(task, mind, job, step, reasons)
+        state = handover.proven(state, now())
+    if attach.must_go_back(state, job):
+        _go_back(task, state, job, step, reasons)
         return
     if isinstance(came, Failed) and came.quarantined:
-        quarantine.maintain(task.node, [q for q in mind.quarantined if q.device in came.quarantined], job.flow)
+        quarantine.maintain(task.node, [q for q in state.quarantined if q.device in came.quarantined], job.flow)
     told = provision_state.sentence(task.node.name or task.node.uuid, step.name, reasons, WAY_BACK[job.flow])
     provision_state.told(
-        task.node, told if reasons else f'{step.name} is done: {_results(job)}', user=rights.begun_by(task, mind, job.flow).user
+        task.node,
+        told if reasons else f'{step.name} is done: {_results(job)}',
+        user=rights.begun_by(task, state, job.flow).user,
     )
     # The job stays until the next step begins: if the conductor dies before it resumes the flow, the next turn does.
     small = replace(
         job, items=(), custody=NO_CUSTODY, verdict=None, engagements=(), ended=True, reasons=(told,) if reasons else ()
     )
-    node_state.store(task.node, replace(mind, job=small))
+    node_state.store(task.node, replace(state, job=small))
     _say(task, small, resume=resume)
 
 
-def _go_back(task: Any, mind: Memory, job: Job, step: Step, reasons: Iterable[str]) -> None:
+def _go_back(task: Any, state: NodeState, job: Job, step: Step, reasons: Iterable[str]) -> None:
     """Continue the step with a job that restores what it has prepared, since not all of it could be prepared.
 
     The job is stored together with what has to be restored: a conductor that dies here leaves the failed job, or this one. The
     next turn plans it.
     """
     node = task.node
-    new = _job(task, step, Plan(target=job.target, actions=()), mind, job.flow)
+    new = _job(task, step, Plan(target=job.target, actions=()), state, job.flow)
     text = provision_state.sentence(node.name or node.uuid, step.name, reasons)
-    provision_state.told(node, f'{text}; what it has prepared is brought back', user=rights.begun_by(task, mind, job.flow).user)
-    node_state.store(node, replace(attach.worked_on(mind, new), job=new, unplanned=True))
+    provision_state.told(
+        node, f'{text}; what it has prepared is brought back', user=rights.begun_by(task, state, job.flow).user
+    )
+    node_state.store(node, replace(attach.worked_on(state, new), job=new, unplanned=True))
 
 
 def _say(task: Any, job: Job, *, resume: bool) -> None:
@@ -670,29 +689,29 @@ def _lasts(task: Any, job: Job) -> bool:
     return job.flow is not Flow.DEPLOY or verify_follows(task.node)
 
 
-def proven(mind: Memory, job: Job, *, failed: bool, lasting: bool) -> Memory:
+def proven(state: NodeState, job: Job, *, failed: bool, lasting: bool) -> NodeState:
     """Return the node state with what a job proved and without what it released."""
     released = {(a.mechanism, a.ref, a.field) for i in job.items if isinstance(a := i.action, Release) and i.state.begun}
-    mind = replace(mind, evidence=tuple(e for e in mind.evidence if e.place not in released))
+    state = replace(state, evidence=tuple(e for e in state.evidence if e.place not in released))
     if failed and job.flow is Flow.DEPLOY:
-        return mind.without_evidence_of(Flow.DEPLOY)
-    return mind.proven_by(job.engagements) if lasting else mind
+        return state.without_evidence_of(Flow.DEPLOY)
+    return state.proven_by(job.engagements) if lasting else state
 
 
-def _changed(mind: Memory, job: Job, step: Step) -> Memory:
+def _changed(state: NodeState, job: Job, step: Step) -> NodeState:
     """Return the state with the regions that were reprogrammed while the node was free: pools leave those alone for a time."""
-    if mind.regions is None or step is not definitions.PROGRAM or job.flow is not Flow.CLEAN:
-        return mind
+    if state.regions is None or step is not definitions.PROGRAM or job.flow is not Flow.CLEAN:
+        return state
     places = {(a.accelerator, a.slot) for i in job.items if isinstance(a := i.action, Program) and i.state.begun}
-    return replace(mind, regions=regions.changed(mind.regions, places, now()))
+    return replace(state, regions=regions.changed(state.regions, places, now()))
 
 
-def opened(mind: Memory, job: Job, step: Step, inventory: Inventory | None, *, failed: bool) -> Opened | None:
+def opened(state: NodeState, job: Job, step: Step, inventory: Inventory | None, *, failed: bool) -> Opened | None:
     """Return the mark that locks are open, after a job.
 
     :param inventory: the job's final inventory read; None if there was none.
     """
-    left = _left_open(mind, job, step, failed=failed)
+    left = _left_open(state, job, step, failed=failed)
     if left is None or left.found:
         return left
     if job.held_off:
@@ -706,17 +725,17 @@ def opened(mind: Memory, job: Job, step: Step, inventory: Inventory | None, *, f
     return replace(left, held_off=off, accelerators=cards, started=not off)
 
 
-def _left_open(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None:
+def _left_open(state: NodeState, job: Job, step: Step, *, failed: bool) -> Opened | None:
     if step is definitions.UNLOCK:
         # An unlock step that found nothing to open leaves the mark of an earlier one.
-        earlier = mind.opened is not None and bool(mind.opened.accelerators)
-        return mind.opened if touched(job) or earlier else None
+        earlier = state.opened is not None and bool(state.opened.accelerators)
+        return state.opened if touched(job) or earlier else None
     looked = job.verdict is not None and (bool(job.verdict.findings) or not failed)
     if step is not definitions.PUBLISH and looked and not open_locks(job):
         return None
-    if failed and mind.opened is None and wrote(job):
+    if failed and state.opened is None and wrote(job):
         return Opened(since=now(), why=f'{step.name} failed and left locks open')
-    return mind.opened
+    return state.opened
 
 
 def open_locks(job: Job) -> bool:
@@ -724,9 +743,9 @@ def open_locks(job: Job) -> bool:
     return job.verdict is not None and bool(execution.unprotected(job.verdict))
 
 
-def done(mind: Memory) -> tuple[Item, ...]:
+def done(state: NodeState) -> tuple[Item, ...]:
     """Return the items of the stored job, which may explain what is read now."""
-    return () if mind.job is None else mind.job.items
+    return () if state.job is None else state.job.items
 
 
 def touched(job: Job) -> bool:

@@ -11,16 +11,16 @@ from baremetal_acc.model.job import Flow
 from baremetal_acc.model.waiver import END_HINT, END_LIMIT, end_flaw, read_end
 from baremetal_acc_ironic.authorization import requester, rights
 from baremetal_acc_ironic.authorization.requester import RequestContext
-from baremetal_acc_ironic.state.node_state import Memory
+from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.steps.definitions import Step
 
 
-def made_by(task: Any, mind: Memory, flow: Flow, step: Step) -> RequestContext:
+def made_by(task: Any, state: NodeState, flow: Flow, step: Step) -> RequestContext:
     """Return the operator who has asked for a step by hand.
 
     :raises UsageError: nobody has asked for it by hand with system scope.
     """
-    who = rights.begun_by(task, mind, flow)
+    who = rights.begun_by(task, state, flow)
     if not rights.by_hand(task.node, flow) or not requester.is_operator(who.requester):
         raise UsageError(
             argument=step.name,

@@ -25,7 +25,7 @@ from baremetal_acc.render import notes
 from baremetal_acc_ironic.authorization import rights
 from baremetal_acc_ironic.reporting import notification
 from baremetal_acc_ironic.state import node_state, provision_state
-from baremetal_acc_ironic.state.node_state import Granted, Memory
+from baremetal_acc_ironic.state.node_state import Granted, NodeState
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import definitions, runner, statement
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
@@ -56,17 +56,17 @@ def waive(task: Any, given: Mapping[str, Any]) -> None:
                 hint='let an administrator run it in manual cleaning or service, or waive by a rule of the baseline',
             )
         now = runner.now()
-        mind = runner.returned(task, node_state.load(task.node), flow, definitions.WAIVE)
-        who = rights.begun_by(task, mind, flow)
+        state = runner.returned(task, node_state.load(task.node), flow, definitions.WAIVE)
+        who = rights.begun_by(task, state, flow)
         # Without authentication Ironic has no name for the requester.
         role = who.by if who.requester is not None else 'unknown, no authentication'
         wanted = _waiver(arguments, role, now)
-        devices = _devices(task, mind, arguments.get('devices'), now)
-        left = [g for g in mind.waivers if not g.waiver.ended(now)]
+        devices = _devices(task, state, arguments.get('devices'), now)
+        left = [g for g in state.waivers if not g.waiver.ended(now)]
         if wanted is None:
             kept = tuple(g for g in left if devices and g.devices != devices)
             text = (
-                f'{definitions.WAIVE.name}: {len(mind.waivers) - len(kept)} waivers are taken back, '
+                f'{definitions.WAIVE.name}: {len(state.waivers) - len(kept)} waivers are taken back, '
                 f'{len(kept)} are left, by {who.by}'
             )
         else:
@@ -80,7 +80,7 @@ def waive(task: Any, given: Mapping[str, Any]) -> None:
         if len(kept) > MOST:
             hint = f'take back those that are not needed: {definitions.WAIVE.name} with paths = []'
             raise UsageError(argument=definitions.WAIVE.name, what=f'the node has {MOST} waivers already', hint=hint)
-        node_state.store(task.node, replace(mind, waivers=kept))
+        node_state.store(task.node, replace(state, waivers=kept))
         LOG.warning('Node %s: %s', task.node.uuid, text)
         provision_state.told(task.node, text, user=who.user)
         notification.waivers(task, [_of_node(g) for g in kept], by=definitions.WAIVE.name, at=now, in_use=False)
@@ -104,11 +104,11 @@ def _waiver(arguments: Mapping[str, Any], role: str, now: datetime) -> Waiver | 
     return Waiver(role=role, reason=reason, expires=expires, paths=paths)
 
 
-def _devices(task: Any, mind: Memory, names: Iterable[str] | None, now: datetime) -> frozenset[AcceleratorId]:
+def _devices(task: Any, state: NodeState, names: Iterable[str] | None, now: datetime) -> frozenset[AcceleratorId]:
     """Return the devices that are named; an empty set: all of them."""
     if names is None:
         return frozenset()
-    inventory = execution.observe(target_of(task), tools_of(task, mind, images=False), now)
+    inventory = execution.observe(target_of(task), tools_of(task, state, images=False), now)
     return definitions.chosen(inventory, names) or frozenset()
 
 
