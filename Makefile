@@ -44,24 +44,24 @@ check: .venv/.installed-test ipmitool
 again: .venv/.installed-test
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
 
-# What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/hostile.rst).
+# What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/contributor/hostile.rst).
 soak: soak-hostile soak-hostile-ipmi soak-pldm soak-histories soak-lifecycles soak-faults soak-zoo soak-crashes soak-takeover soak-race soak-qemu soak-guest soak-flood soak-honest soak-exploration soak-trees soak-guards soak-mutation
 
 soak-hostile: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.soak --processes $(or $(SOAK_PROCESSES),2) $(SOAK_ARGS)
 
-# HOSTILE_IPMI_ARGS: --seed N, --seconds N, --only NUMBER (see doc/source/hostile.rst).
+# HOSTILE_IPMI_ARGS: --seed N, --seconds N, --only NUMBER (see doc/source/contributor/hostile.rst).
 soak-hostile-ipmi: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.ipmi $(HOSTILE_IPMI_ARGS)
 
-# PLDM packages that were damaged or forged. PLDM_ARGS: --seed N, --packages N, --only NUMBER (see doc/source/soak.rst).
+# PLDM packages that were damaged or forged. PLDM_ARGS: --seed N, --packages N, --only NUMBER (see doc/source/contributor/soak.rst).
 soak-pldm: .venv/.installed-test
 	$(BIN)/python -m tests.malicious.pldm_packages $(PLDM_ARGS)
 
 soak-histories: .venv/.installed-test
 	HISTORIES=$(or $(HISTORIES),10000) $(BIN)/python -m pytest -q -s tests/unit/test_histories.py
 
-# LIFECYCLES_ARGS: --seed N, --lifecycles N, --only SEED (see doc/source/soak.rst).
+# LIFECYCLES_ARGS: --seed N, --lifecycles N, --only SEED (see doc/source/contributor/soak.rst).
 soak-lifecycles: .venv/.installed-test
 	$(BIN)/python -m tests.lifecycles.soak --processes $(or $(SOAK_PROCESSES),2) $(LIFECYCLES_ARGS)
 
@@ -79,13 +79,13 @@ soak-zoo: .venv/.installed-test
 soak-honest: .venv/.installed-test
 	HONEST=$(or $(HONEST),2000) $(BIN)/python -m pytest -q --numprocesses auto tests/ironic/test_honest.py
 
-# Whatever anybody can do with a node, on a machine that knows the truth; goes on where it was cut off (see doc/source/soak.rst).
+# Whatever anybody can do with a node, on a machine that knows the truth; goes on where it was cut off (see doc/source/contributor/soak.rst).
 # EXPLORATION_ARGS: --seed N, --seconds N, --sequences N, --only sequence:SEED.
 soak-exploration: .venv/.installed-test
 	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q tests/exploration/test_exploration.py
 	$(BIN)/python -m tests.exploration.soak --processes $(or $(SOAK_PROCESSES),2) --folder $(or $(EXPLORATION_FOLDER),/tmp/baremetal-acc-exploration) $(EXPLORATION_ARGS)
 
-# Each link and member of every recorded tree damaged in every way, one at a time; goes on where it was cut off (see doc/source/soak.rst).
+# Each link and member of every recorded tree damaged in every way, one at a time; goes on where it was cut off (see doc/source/contributor/soak.rst).
 # TREES_ARGS: --looks N, --seconds N, --tree NAME, --only NUMBER.
 soak-trees: .venv/.installed-test
 	$(BIN)/python -m tests.damaged_trees.soak --processes $(or $(SOAK_PROCESSES),2) --folder $(or $(TREES_FOLDER),/tmp/baremetal-acc-trees) $(TREES_ARGS)
@@ -102,7 +102,7 @@ soak-mutation: .venv/.installed-test
 soak-qemu: .venv/.installed-test qemu
 	$(BIN)/python -m tests.emulator_ipmi.qemu
 
-# A Linux guest is the tenant: what its root tries is done, refused when locked, and done when unlocked (see doc/source/soak.rst).
+# A Linux guest is the tenant: what its root tries is done, refused when locked, and done when unlocked (see doc/source/contributor/soak.rst).
 soak-guest: .venv/.installed-test ipmitool qemu guest
 	$(BIN)/python -m tests.emulator_ipmi.guest
 
@@ -110,11 +110,11 @@ soak-guest: .venv/.installed-test ipmitool qemu guest
 soak-flood: .venv/.installed-test
 	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q --durations=0 tests/journey/test_demand.py -k flood
 
-# Two real conductors and MariaDB: one of them is killed or stopped, the other one takes over (see doc/source/soak.rst).
+# Two real conductors and MariaDB: one of them is killed or stopped, the other one takes over (see doc/source/contributor/soak.rst).
 soak-takeover: .venv/.installed-test mariadb
 	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q --durations=0 tests/journey/test_takeover.py $(TAKEOVER_ARGS)
 
-# Publishers and claimers at one placement, with faults (see doc/source/soak.rst). RACE_ARGS: --operations N, --seed N, --faults 0.3.
+# Publishers and claimers at one placement, with faults (see doc/source/contributor/soak.rst). RACE_ARGS: --operations N, --seed N, --faults 0.3.
 RACE_DATABASES ?= mariadb postgresql
 soak-race: .venv/.installed-test $(RACE_DATABASES:sqlite=)
 	for database in $(RACE_DATABASES); do \
@@ -204,7 +204,7 @@ samples: .venv/.installed-test
 	$(BIN)/oslo-config-generator --namespace baremetal_acc --namespace baremetal_acc.ironic --output-file etc/baremetal_acc/baremetal_acc.conf.sample
 	$(BIN)/oslopolicy-sample-generator --namespace baremetal_acc --output-file etc/baremetal_acc/policy.yaml.sample
 
-# Write doc/source/tenant_fields.rst anew, from Ironic's policy and tests/ironic/tenant_readers.py; a test compares it.
+# Write doc/source/reference/tenant_fields.rst anew, from Ironic's policy and tests/ironic/tenant_readers.py; a test compares it.
 tenant-fields: .venv/.installed-test
 	$(BIN)/python -m tests.ironic.tenant_fields
 
@@ -212,7 +212,7 @@ tenant-fields: .venv/.installed-test
 support-matrix: .venv/.installed-test
 	$(BIN)/python -m tests.support.matrix
 
-# Side by side with the peers, which get an environment of their own in .bench; doc/source/performance.rst says what is measured.
+# Side by side with the peers, which get an environment of their own in .bench; doc/source/reference/performance.rst says what is measured.
 bench-inventory: .venv/.installed-test
 	$(BIN)/python -m benchmarks.inventory.run $(BENCH_ARGS)
 

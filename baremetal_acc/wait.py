@@ -4,7 +4,7 @@
 
 Code that reads a BMC is written as if it could block. In an ordinary thread it does. In a :class:`Hub` it runs as a greenlet,
 which lets others run while it waits: an inventory of many machines needs no thread for each BMC. Threads that compete for the
-interpreter cost as much again as the inspections themselves (doc/source/performance.rst).
+interpreter cost as much again as the inspections themselves (doc/source/reference/performance.rst).
 
 Code that runs in a hub may hold no lock across a wait, unless nobody else in the hub wants that lock.
 """

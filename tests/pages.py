@@ -3,8 +3,18 @@
 """Read the tables of the pages in doc/source, which tests compare with the code."""
 
 import re
+from pathlib import Path
 
 from tests.conftest import TREE
+
+
+def path_of(page: str) -> Path:
+    """Where a page is, in whichever part of the documentation.
+
+    :param page: its name, without ``.rst``; no two pages share one.
+    """
+    [path] = (TREE / 'doc' / 'source').rglob(f'{page}.rst')
+    return path
 
 
 def rows(page: str, title: str) -> list[str]:
@@ -12,7 +22,7 @@ def rows(page: str, title: str) -> list[str]:
 
     :param page: its name, without ``.rst``.
     """
-    text = (TREE / 'doc' / 'source' / f'{page}.rst').read_text(encoding='utf-8')
+    text = path_of(page).read_text(encoding='utf-8')
     _, found, after = text.partition(f'.. list-table:: {title}\n')
     assert found, f'{page}.rst has no table {title!r}'
     table = re.split(r'^(?=\S)', after, maxsplit=1, flags=re.MULTILINE)[0]

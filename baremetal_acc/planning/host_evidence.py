@@ -8,7 +8,7 @@ shows that the host has run outweighs all others. That a host did not run is sho
 it: its power, read twice within a time in which no host starts, or the time of its last reset, of a BMC that was seen to set
 it at a start.
 
-Both readings have to be of the same System. The page on the watch (doc/source/watch.rst) explains the table.
+Both readings have to be of the same System. The page on the watch (doc/source/howto/watch.rst) explains the table.
 """
 
 from collections.abc import Mapping

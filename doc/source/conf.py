@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is the documentation built? ``make docs`` makes doc/build/html; a warning is an error."""
+"""Configuration of Sphinx. ``make docs`` writes doc/build/html; a warning is an error."""
 
 import importlib.metadata
 import sys
@@ -26,7 +26,7 @@ if (TREE / '.git').is_dir() and not (TREE / '.git' / 'shallow').exists():
     extensions.append('reno.sphinxext')
 else:
     # reno reads the notes from the whole history of git, which an archive and a shallow clone do not have.
-    exclude_patterns.append('release-notes.rst')
+    exclude_patterns.append('reference/release-notes.rst')
 
 html_theme = 'alabaster'
 html_theme_options = {'description': 'Accelerators in bare metal, from out of band', 'page_width': '72em'}
@@ -35,12 +35,12 @@ highlight_language = 'console'
 
 
 class FromCode(Directive):
-    """``.. from-code:: NAME`` stands for a table that is written from the code; see ``doc/tables.py``."""
+    """``.. from-code:: NAME`` inserts a table that is written from the code; see ``doc/tables.py``."""
 
     required_arguments = 1
 
     def run(self) -> list[Node]:
-        """Read the table as if it stood in the page."""
+        """Insert the lines of the table into the page."""
         name = self.arguments[0]
         if name not in TABLES:
             raise self.error(f'from-code {name}: doc/tables.py has {", ".join(TABLES)}')
@@ -49,5 +49,5 @@ class FromCode(Directive):
 
 
 def setup(app: Sphinx) -> None:
-    """What Sphinx calls."""
+    """Register the directive; Sphinx calls this."""
     app.add_directive('from-code', FromCode)

@@ -11,13 +11,15 @@ import textwrap
 import time
 from pathlib import Path
 
+from tests.pages import path_of
+
 PORT = '8450'
 SECONDS = 60
 
 
-def blocks(tree, page, language):
+def blocks(page, language):
     """The blocks of code of a page."""
-    text = (tree / 'doc' / 'source' / f'{page}.rst').read_text(encoding='utf-8')
+    text = path_of(page).read_text(encoding='utf-8')
     found = re.findall(rf'^\.\. code-block:: {language}\n\n((?:(?: +.*)?\n)+)', text, re.MULTILINE)
     return [textwrap.dedent(block) for block in found]
 
@@ -36,7 +38,7 @@ def free_port():
 
 def test_the_first_session_over_ipmi_goes_as_the_page_says(tree, tmp_path):
     """Emulate, look, build two images, plan, apply, verify: with the documents of the pages, and the exit codes of this one."""
-    page = (tree / 'doc' / 'source' / 'cli.rst').read_text(encoding='utf-8')
+    page = (tree / 'doc' / 'source' / 'reference' / 'cli.rst').read_text(encoding='utf-8')
     port = free_port()
     session = page.partition('**Over IPMI** it goes')[2].partition('\nTargets\n')[0].replace(PORT, port)
     emulate, make, password, look, new, old, plan, apply, verify = re.findall(r'^    \$ (.*)$', session, re.MULTILINE)
@@ -62,9 +64,9 @@ def test_the_first_session_over_ipmi_goes_as_the_page_says(tree, tmp_path):
         digests = [re.findall('sha256:[0-9a-f]{64}', text)[0] for text in said]
         bmcs = textwrap.dedent(session.partition('.. code-block:: yaml\n')[2].partition('\n``baseline.toml``')[0])
         (tmp_path / 'bmcs.yaml').write_text(bmcs)
-        rule = one(blocks(tree, 'baseline', 'toml'), 'fpga-over-ipmi')
+        rule = one(blocks('baseline', 'toml'), 'fpga-over-ipmi')
         (tmp_path / 'baseline.toml').write_text(f'format = 1\n{rule}')
-        image = one(blocks(tree, 'catalogue', 'toml'), 'fpga-2.1.hpm')
+        image = one(blocks('catalogue', 'toml'), 'fpga-2.1.hpm')
         assert [digests[0]] == re.findall('sha256:[0-9a-f]{64}', image)
         assert all('size 65800, ' in text for text in said)
         back = image.replace('fpga-2.0', 'none').replace('fpga-2.1', 'fpga-2.0').replace('2.01', '2.00').replace(*digests)

@@ -795,7 +795,7 @@ def words(text):
 
 def test_the_page_lists_every_test_of_a_report(tree):
     """With the reports that its docstring names."""
-    page = (tree / 'doc' / 'source' / 'habits.rst').read_text(encoding='utf-8').partition('\nReports\n')[2]
+    page = (tree / 'doc' / 'source' / 'reference' / 'habits.rst').read_text(encoding='utf-8').partition('\nReports\n')[2]
     rows = re.findall(r'\* - ([^\n]+)\n +- [^\n]+\n +- ``(test_\w+)``\n', page)
     tests = {name: test.__doc__ for name, test in globals().items() if name.startswith('test_') and 'page' not in name}
     assert [(words(re.search(r'\(([^()]+)\)\.', told)[1]), name) for name, told in tests.items()] == [

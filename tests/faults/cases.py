@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The table of the faults that a job meets, and how it has to end. One row for each; doc/source/faults.rst shows them.
+"""The table of the faults that a job meets, and how it has to end. One row for each; doc/source/contributor/faults.rst shows
+them.
 
 The numbers F1..F43 are those of the list that the project was begun with. A row that takes long, or that only varies another,
 is ``slow``: it runs with ``BAREMETAL_ACC_FAULTS=all`` (``make soak``).

@@ -18,7 +18,7 @@ ROW = re.compile(r'(F\d+) +``([a-z0-9_-]+)``( \\\*)? +(.+?)  +(.+)')
 @pytest.fixture(scope='module')
 def rows(tree: Path) -> dict[str, tuple[str, bool, str]]:
     """The rows of the page by their tests: number, whether it takes long, end."""
-    lines = (tree / 'doc' / 'source' / 'faults.rst').read_text().splitlines()
+    lines = (tree / 'doc' / 'source' / 'contributor' / 'faults.rst').read_text().splitlines()
     found = [match for line in lines if (match := ROW.fullmatch(line))]
     assert len({m[2] for m in found}) == len(found), 'a row stands twice'
     return {m[2]: (m[1], m[3] is not None, m[5]) for m in found}

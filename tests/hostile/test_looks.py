@@ -175,11 +175,11 @@ import resource, sys
 from datetime import timedelta
 from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
-from baremetal_acc.bmc.retry import Patience
+from baremetal_acc.bmc.retry import ReadRetry
 from baremetal_acc.errors import AccError
 from tests.hostile.look import NOW
 address = BmcAddress(name='host', address=sys.argv[1], budget=timedelta(seconds=8), timeout=timedelta(seconds=4))
-driver = RedfishDriver(patience=Patience(attempts=1))
+driver = RedfishDriver(patience=ReadRetry(attempts=1))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     with driver.connect(address) as connection:

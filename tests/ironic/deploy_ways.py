@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of every way through a deploy or another flow of Ironic, and how each ends.
 
-Each row is a test of ``test_ways_to_deploy.py`` with its key in its name, and a row of doc/source/ways_to_deploy.rst. Write
-that page with ``python -m tests.ironic.deploy_ways > doc/source/ways_to_deploy.rst``.
+Each row is a test of ``test_ways_to_deploy.py`` with its key in its name, and a row of
+doc/source/reference/ways_to_deploy.rst. Write that page with ``python -m tests.ironic.deploy_ways >
+doc/source/reference/ways_to_deploy.rst``.
 """
 
 import sys

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The page doc/source/tenant_fields.rst: what owner and lessee of a node may write in Ironic, and which of our modules read it.
+"""The page doc/source/reference/tenant_fields.rst: what owner and lessee of a node may write in Ironic, and which of our
+modules read it.
 
 Ironic itself says who may write what: its API code names the policy rule of a patch, its registry the rule of a request, and
 its enforcer, with the default policy and the credentials of each role, whether the rule passes. Which of our modules read a
@@ -21,7 +22,7 @@ from oslo_policy.policy import InvalidScope
 
 from tests.ironic.tenant_readers import READERS, Reader
 
-PAGE = Path(__file__).parents[2] / 'doc' / 'source' / 'tenant_fields.rst'
+PAGE = Path(__file__).parents[2] / 'doc' / 'source' / 'reference' / 'tenant_fields.rst'
 
 OWNER, LESSEE = 'a' * 32, 'b' * 32
 

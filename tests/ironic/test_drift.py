@@ -258,7 +258,7 @@ class TestGpus(DriftCase):
 
     def test_the_documented_notification_is_the_one_that_is_sent(self) -> None:
         """Names, versions, fields and their kinds, down to each change."""
-        page = (Path(__file__).parents[2] / 'doc/source/ironic.rst').read_text()
+        page = (Path(__file__).parents[2] / 'doc/source/howto/ironic.rst').read_text()
         shown = json.loads(page.split('.. code-block:: json\n', 1)[1].split('\nThe steps\n', 1)[0])
         self.machine.fault('version-lies', device='GPU_0', version=FORGED)
         self.take_stock()

@@ -234,6 +234,6 @@ class TestHonest(MaliciousCase):
 def test_the_page_lists_what_is_tried(tree: Path) -> None:
     """Each by the name that it has in the lists before."""
     cases = [name.replace('_', ' ') for name in (*IMAGES, *CATALOGUES, *DOCUMENTS, *FORGED, 'an older serial', *LIES, *SWAPPED)]
-    text = ' '.join((tree / 'doc' / 'source' / 'malicious.rst').read_text().split())
+    text = ' '.join((tree / 'doc' / 'source' / 'contributor' / 'malicious.rst').read_text().split())
     _, _, rest = text.partition(f' {len(cases)} of the above go through ')
     assert rest.partition(': ')[2].startswith('; '.join(cases) + '.')

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every role tries every verb at Ironic's real API, behind the real keystonemiddleware.
 
-The results are in doc/source/roles.csv and doc/source/rights.csv; ``BAREMETAL_ACC_ROLES=write`` writes these files again. A
-permitted request ends where the conductor would be called, so nothing is done: what the conductor itself refuses is in
-test_ways_round.py.
+The results are in doc/source/reference/roles.csv and doc/source/reference/rights.csv; ``BAREMETAL_ACC_ROLES=write`` writes
+these files again. A permitted request ends where the conductor would be called, so nothing is done: what the conductor itself
+refuses is in test_ways_round.py.
 """
 
 import csv

@@ -34,7 +34,7 @@ def test_the_sample_has_the_group_that_pool_reaches_ironic_by(tree: Path, tmp_pa
     """All that the page of the pools writes into it, and all that is read of it for a standalone Ironic."""
     _, _, rest = (tree / 'etc/baremetal_acc/baremetal_acc.conf.sample').read_text().partition('\n[ironic]\n')
     named = set(re.findall(r'^#(\w+) =', rest.partition('\n[')[0], flags=re.MULTILINE))
-    _, _, page = (tree / 'doc/source/pools.rst').read_text().partition('    [ironic]\n')
+    _, _, page = (tree / 'doc/source/howto/pools.rst').read_text().partition('    [ironic]\n')
     written = set(re.findall(r'^    (\w+) =', page.partition('    [')[0], flags=re.MULTILINE))
     path = tmp_path / 'acc.conf'
     path.write_text('[ironic]\nauth_type = none\nendpoint_override = http://127.0.0.1:9\n')

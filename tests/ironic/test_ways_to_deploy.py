@@ -847,5 +847,5 @@ def test_every_deploy_interface_of_ironic_is_there() -> None:
 
 
 def test_the_page_is_as_the_tables_make_it(tree: Path) -> None:
-    """Write it with ``python -m tests.ironic.deploy_ways > doc/source/ways_to_deploy.rst``."""
-    assert deploy_ways.page() == (tree / 'doc' / 'source' / 'ways_to_deploy.rst').read_text(encoding='utf-8')
+    """Write it with ``python -m tests.ironic.deploy_ways > doc/source/reference/ways_to_deploy.rst``."""
+    assert deploy_ways.page() == (tree / 'doc' / 'source' / 'reference' / 'ways_to_deploy.rst').read_text(encoding='utf-8')

@@ -249,7 +249,7 @@ class Life:
             (CustodyDemand.REPORTED, CustodyDemand.REQUIRED, CustodyDemand.REQUIRED, CustodyDemand.EVIDENCED)
         )
         if self.demand is CustodyDemand.EVIDENCED and not self.site.tells_bmc_reset:
-            self.demand = CustodyDemand.REQUIRED  # as doc/source/custody.rst says: such a BMC shows nothing of it
+            self.demand = CustodyDemand.REQUIRED  # as doc/source/explanation/custody.rst says: such a BMC shows nothing of it
         rules = tuple(replace(rule, custody=self.demand) for rule in self.world.baseline.rules)
         self.baseline = replace(self.world.baseline, rules=rules)
         slow = self.demand is CustodyDemand.REPORTED and self.site.tells_last_reset
@@ -315,7 +315,7 @@ class Life:
         sent, wrote = self.site.sent, self.host.wrote_at
         lost, unseen = self.loses_writes, self.host.wrote_unseen | self.host.wrote_unread
         if self.demand is CustodyDemand.REQUIRED and not (self.site.tells_last_reset and self.site.tells_bmc_reset):
-            unseen = unseen | self.host.wrote_in_band  # doc/source/custody.rst, "ramdisk": such an interval is polled
+            unseen = unseen | self.host.wrote_in_band  # custody.rst, "ramdisk": such an interval is polled
         keys = [text.split()[0] for text in found]
         if found and all(k in unseen or (lost and wrote.get(k, -1.0) <= sent.get(k, -2.0)) for k in keys):
             self.figures['believed'] += 1
@@ -490,7 +490,9 @@ class Life:
     # -------------------------------------------------------------------------------------------------------------- the phases
 
     def limit(self, *, hold: bool) -> bool:
-        """What doc/source/custody.rst says cannot be shown applies: what is refused for it is not refused without a cause."""
+        """What doc/source/explanation/custody.rst says cannot be shown applies: what is refused for it is not refused without
+        a cause.
+        """
         if self.demand is CustodyDemand.REPORTED:
             return False
         locks = [self.machine.settings[key] for way in self.machine.ways for key in way.locks]

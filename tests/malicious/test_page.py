@@ -13,7 +13,7 @@ from tests.malicious.test_classes import TABLES, cases, of_class
 @pytest.fixture(scope='module')
 def page(tree: Path) -> str:
     """The page on one line."""
-    return ' '.join((tree / 'doc' / 'source' / 'malicious.rst').read_text().split())
+    return ' '.join((tree / 'doc' / 'source' / 'contributor' / 'malicious.rst').read_text().split())
 
 
 @pytest.mark.parametrize('heading', TABLES)

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The flavors of doc/source/flavors.rst find the hosts that the page says: Nova's own checks and scheduler, real placement.
+"""The flavors of doc/source/howto/flavors.rst find the hosts that the page says: Nova's own checks and scheduler, real
+placement.
 
 The page is read: a flavor that is added to it is asked for here.
 """
@@ -21,7 +22,7 @@ from tests.pages import rows
 
 Specs = dict[str, str]
 
-PAGE = (TREE / 'doc' / 'source' / 'flavors.rst').read_text(encoding='utf-8')
+PAGE = (TREE / 'doc' / 'source' / 'howto' / 'flavors.rst').read_text(encoding='utf-8')
 
 OWN_TRAIT = 'format = 1\n[[device]]\nkind = "GPU"\npci = ["0x10de:0x2330"]\ntraits = ["CUSTOM_RACK_COOLED"]\n'
 

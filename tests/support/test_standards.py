@@ -7,7 +7,7 @@ import re
 
 from tests.support.matrix import TREE
 
-PAGE = TREE / 'doc' / 'source' / 'standards.rst'
+PAGE = TREE / 'doc' / 'source' / 'reference' / 'standards.rst'
 
 POINTS = {f'S{n}' for n in range(1, 21)}
 

@@ -510,7 +510,7 @@ def test_the_inventory_of_ten_has_nine_and_says_what_is_wrong_with_one(lan, tmp_
 
 def test_the_page_about_faults_lists_these_rows():
     """All of them, in this order, with the errors that they ask for."""
-    page = (Path(__file__).parents[2] / 'doc' / 'source' / 'faults.rst').read_text()
+    page = (Path(__file__).parents[2] / 'doc' / 'source' / 'contributor' / 'faults.rst').read_text()
     table = page.split('Over IPMI, one of ten\n')[1].split('Two per cent are lost')[0]
     lines = [re.split('  +', line) for line in table.splitlines() if '  ' in line and not line.startswith('=')]
     assert ['what is wrong', *ROWS] == [line[0] for line in lines]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""An inventory of a recorded machine costs the requests that doc/source/performance.rst says, locks included."""
+"""An inventory of a recorded machine costs the requests that doc/source/reference/performance.rst says, locks included."""
 
 import json
 import re
@@ -34,7 +34,7 @@ ONE_PROCESSOR = {'SmartNIC (DMTF)'}
 
 def _told() -> dict[str, list[int]]:
     """The table of the page: $expand before and now, three levels, plain before and now, only."""
-    text = (TREE / 'doc' / 'source' / 'performance.rst').read_text(encoding='utf-8')
+    text = (TREE / 'doc' / 'source' / 'reference' / 'performance.rst').read_text(encoding='utf-8')
     rows = re.findall(r'^   \* - (.*)\n' + r'     - (\d+)\n' * 6, text, re.MULTILINE)
     return {name: [int(figure) for figure in figures] for name, *figures in rows}
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every message of doc/source/reshape.rst is given, word by word, when its cause occurs."""
+"""Every message of doc/source/howto/reshape.rst is given, word by word, when its cause occurs."""
 
 import re
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every message of doc/source/stuck.rst is given, word by word, when its cause occurs. A real placement."""
+"""Every message of doc/source/howto/stuck.rst is given, word by word, when its cause occurs. A real placement."""
 
 import re
 import uuid

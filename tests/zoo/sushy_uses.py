@@ -659,4 +659,4 @@ USES: dict[str, Use] = {
     'TaskService.tasks': Use(sushy=_tasks_by_sushy, ours=_tasks_by_us),
     'auth.SessionOrBasicAuth': Use(sushy=_login_by_sushy, ours=_login_by_us),
 }
-"""By the names that they have in doc/source/habits.rst."""
+"""By the names that they have in doc/source/reference/habits.rst."""

@@ -3,8 +3,9 @@
 """Where sushy's resource classes, over our connection, give what our Redfish driver gives, and where not.
 
 Each use is played on a machine without habits and on one with each habit of the emulator, once by sushy's class and once by our
-driver. ``doc/source/habits.rst`` lists with which habits they differ; that is asserted here. ``make test`` plays each use with
-the habits that its row names, and with every eighth of the others; ``make soak-zoo`` plays all (``BAREMETAL_ACC_ZOO``).
+driver. ``doc/source/reference/habits.rst`` lists with which habits they differ; that is asserted here. ``make test`` plays
+each use with the habits that its row names, and with every eighth of the others; ``make soak-zoo`` plays all
+(``BAREMETAL_ACC_ZOO``).
 
 The classes that pass every habit are not used either. What they lose, the last tests show.
 """
@@ -39,7 +40,7 @@ EVERY = 1 if os.environ.get('BAREMETAL_ACC_ZOO') else 8
 
 def rows(tree: Path) -> Mapping[str, frozenset[str]]:
     """With which habits each use differs, by the page: all of them and none at all is "always"."""
-    page = (tree / 'doc' / 'source' / 'habits.rst').read_text()
+    page = (tree / 'doc' / 'source' / 'reference' / 'habits.rst').read_text()
     table = page.partition('.. list-table:: sushy')[2].partition('\n\n')[2].partition('\n\n')[0]
     found = {}
     for name, where in re.findall(r'\* - ``([^`]+)``\n\s+- (.*?)\n\s+- ', table, re.DOTALL):

@@ -204,7 +204,7 @@ def test_every_row_is_of_a_habit_and_a_job_that_there_are() -> None:
 
 def test_the_page_lists_every_habit_and_those_that_do_not_end_as_done(tree: Path) -> None:
     """Who adds one says what a job does with it."""
-    page = (tree / 'doc' / 'source' / 'habits.rst').read_text()
+    page = (tree / 'doc' / 'source' / 'reference' / 'habits.rst').read_text()
     rows = dict(re.findall(r'\* - ``([a-z-]+)``\n(.*?)(?=\n   \* -|\n\n)', page, re.DOTALL))
     assert list(HABITS) == list(rows)
     assert {name: one.source for name, one in HABITS.items()} == {

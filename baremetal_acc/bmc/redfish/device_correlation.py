@@ -4,7 +4,7 @@
 
 Resources are joined by their links first, then by the values that they show (UUID, serial number, PCI address, location,
 number), the strongest first; two members of one collection are never joined. The reason of each join is kept as evidence. See
-doc/source/inventory.rst. All work is near linear in the number of resources, as a hostile BMC may list thousands.
+doc/source/reference/inventory.rst. All work is near linear in the number of resources, as a hostile BMC may list thousands.
 """
 
 from collections import Counter

@@ -8,7 +8,7 @@ What it can do: take an inventory, read and write settings, push images or let t
 Which write paths it blocks: none; the lock mechanisms do that.
 How an update behaves: one POST with one Target, then StartUpdate where the BMC requires it; the Task resource is polled; the
 caller reads the version back.
-What it was tried on: the eight recordings (see doc/source/inventory.rst) and the emulator; no hardware.
+What it was tried on: the eight recordings (see doc/source/reference/inventory.rst) and the emulator; no hardware.
 """
 
 import contextlib

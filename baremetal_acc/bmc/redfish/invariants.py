@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Consistency checks of a Redfish tree: where a BMC contradicts itself about which resources exist, a device may be hidden.
 
-Each contradiction is reported as a gap. All checks run at every inventory, on what was read anyway. doc/source/inventory.rst
-shows the table :data:`INVARIANTS`.
+Each contradiction is reported as a gap. All checks run at every inventory, on what was read anyway.
+doc/source/reference/inventory.rst shows the table :data:`INVARIANTS`.
 """
 
 from collections import Counter

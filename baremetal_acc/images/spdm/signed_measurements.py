@@ -8,7 +8,7 @@ signed bytes contain the nonce that we made for this one request. Everything els
 nothing, but must not contradict it.
 
 This does not prove that the device that signed is the one in that slot. A BMC that lies can forward our request to a genuine
-device elsewhere (see doc/source/measurements.rst).
+device elsewhere (see doc/source/reference/measurements.rst).
 
 Source: DSP0274 1.1.4, 1.2.3 and 1.3.2: signature generation and verification, signing contexts (combined_spdm_prefix), SPDM
 certificate requirements; DSP8010 2025.4, ComponentIntegrity v1_3_2; TCG DICE Attestation Architecture 1.1 (2.23.133.5.4).

@@ -20,9 +20,9 @@ print(json.dumps({'drivers': [d.name for d in found.drivers], 'broken': dict(fou
 """
 
 DRIVER = """\
-from baremetal_acc.attach.region import Region
+from baremetal_acc.attach.region import RegionAttachDriver
 
-class Acme(Region):
+class Acme(RegionAttachDriver):
     name = 'acme'
 
 class Region:

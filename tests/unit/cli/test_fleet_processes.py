@@ -132,12 +132,12 @@ def test_who_takes_no_more_ends_them():
 
 ALONE = """
 import os, sys, time
-from baremetal_acc.cli.worker_pool import Bounds
+from baremetal_acc.cli.worker_pool import PoolBounds
 from baremetal_acc.cli.worker_processes import Processes
 def work(number):
     time.sleep(0.1)
     return os.getpid()
-for _, pid in Processes(work, Bounds(at_once=4, most=4, each=1), 2, grace=1.0).results(range(10000)):
+for _, pid in Processes(work, PoolBounds(at_once=4, most=4, each=1), 2, grace=1.0).results(range(10000)):
     print(pid, flush=True)
 """
 

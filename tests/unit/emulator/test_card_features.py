@@ -13,7 +13,7 @@ from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters, Produ
 from baremetal_acc.emulator.image import EmulatedImage, build_image, read_image
 from baremetal_acc.emulator.parts import EmulatedTaskState, WriteRefused
 
-PAGE = Path(__file__).parents[3] / 'doc' / 'source' / 'emulator.rst'
+PAGE = Path(__file__).parents[3] / 'doc' / 'source' / 'howto' / 'emulator.rst'
 POLICY = 'HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled'
 EROT = '/redfish/v1/Chassis/HGX_ERoT_GPU_0'
 PARTS = f'{EROT}/{gpu.COMPONENTS}'

@@ -15,7 +15,7 @@ from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.main import add_arguments
 from doc.tables import TABLES
 
-PAGE = Path(__file__).parents[3] / 'doc' / 'source' / 'emulator.rst'
+PAGE = Path(__file__).parents[3] / 'doc' / 'source' / 'howto' / 'emulator.rst'
 
 
 @pytest.fixture(scope='module')
@@ -42,7 +42,9 @@ def test_the_page_lists_faults_and_habits_from_the_code(page: str) -> None:
 
 def test_every_from_code_of_a_page_has_its_table() -> None:
     """And every table stands in some page."""
-    found = [name for p in PAGE.parent.glob('*.rst') for name in re.findall('^[.][.] from-code:: (.+)$', p.read_text(), re.M)]
+    found = [
+        name for p in PAGE.parents[1].rglob('*.rst') for name in re.findall('^[.][.] from-code:: (.+)$', p.read_text(), re.M)
+    ]
     assert sorted(TABLES) == sorted(found)
 
 

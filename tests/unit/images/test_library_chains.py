@@ -51,7 +51,7 @@ def rehashed(of: x509.Certificate, key: object, digest: hashes.HashAlgorithm) ->
 
 
 SIGNERS = {
-    'a CA with an Ed25519 key, which doc/source/catalogue.rst has': (
+    'a CA with an Ed25519 key, which doc/source/reference/catalogue.rst has': (
         lambda: (certificate('Root', EDWARDS, ca=True), certificate('R', key('p256'), ('Root', EDWARDS))),
         'Forbidden public key algorithm',
     ),

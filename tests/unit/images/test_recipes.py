@@ -9,7 +9,7 @@ from pathlib import Path
 from baremetal_acc.images import catalogue
 from baremetal_acc.model.lock import ResetKind
 
-PAGE = Path(__file__).parents[3] / 'doc/source/recipes.rst'
+PAGE = Path(__file__).parents[3] / 'doc/source/howto/recipes.rst'
 
 
 def samples():

@@ -251,7 +251,7 @@ def test_it_is_learnt_from_a_start_of_our_own_what_a_bmc_sets() -> None:
 
 def test_the_page_explains_each_source(tree: Path) -> None:
     """By the name that the specification gives it, with the place in the specification."""
-    page = ' '.join((tree / 'doc' / 'source' / 'watch.rst').read_text().split())
+    page = ' '.join((tree / 'doc' / 'source' / 'howto' / 'watch.rst').read_text().split())
     for row in SOURCES.values():
         for part in (*row.name.split(', '), *row.origin.split('; ')):
             assert part in page, part

@@ -116,8 +116,8 @@ def test_a_second_process_is_told_who_moves_machines(journal):
     """Until that has ended, however it ends."""
     with journal.alone():
         code = (
-            'import sys; from pathlib import Path; from baremetal_acc.pools.journal import Journal\n'
-            f'with Journal(root=Path({str(journal.root)!r})).alone(): pass'
+            'import sys; from pathlib import Path; from baremetal_acc.pools.journal import MoveJournal\n'
+            f'with MoveJournal(root=Path({str(journal.root)!r})).alone(): pass'
         )
         done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=False)
         assert f'process {os.getpid()} moves machines of the pools (wait until it has ended)' in done.stderr

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every message of doc/source/pools.rst is given, word by word, when its cause occurs."""
+"""Every message of doc/source/howto/pools.rst is given, word by word, when its cause occurs."""
 
 import re
 import sqlite3
